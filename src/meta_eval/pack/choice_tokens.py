@@ -1,6 +1,6 @@
-"""How many tokens each choice is, for a task that compares likelihoods by token.
+"""Counts the tokens of each choice, for tasks that compare likelihoods per token.
 
-lm-eval tells a task's scorer the likelihoods alone, so the counts stand in the docs.
+lm-eval passes only the likelihoods to a task's scorer, so the docs carry the counts.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def needs_choice_tokens(template: Template) -> bool:
 
 
 def add_choice_tokens(template: Template, docs: pa.Table, config: Config) -> pa.Table:
-    """The docs with the column: of each choice the tokens behind those of the prompt, as lm-eval parts them.
+    """Add the column of token counts: for each choice the tokens after those of the prompt, split as lm-eval does.
 
     Raises:
-        ConfigError: A model's tokenizer is not on this machine, or models of a sweep count otherwise.
+        ConfigError: A model's tokenizer is not on this machine, or the models of a sweep have different counts.
     """
     import pyarrow as pa
 
@@ -66,6 +66,6 @@ def _counts(docs: pa.Table, tokenizer: Tokenizer) -> list[list[int]]:
             context, *whole = (
                 len(encoding.ids) for encoding in tokenizer.encode_batch_fast(texts, add_special_tokens=False)
             )
-            # One that is merged into the context's last token is still a token of its own to the division.
+            # A choice that is merged into the context's last token still counts as one token.
             lengths.append([max(length - context, 1) for length in whole])
     return lengths

@@ -1,6 +1,7 @@
-"""Docs, as a template made them of rows, checked before anything is scored with them.
+"""Checks the docs that a template made of rows, before anything is scored with them.
 
-As with rows, what would make a wrong number raises `DataError`, and what is only odd is a warning of the manifest.
+As with rows, anything that would make a wrong number raises `DataError`. Anything merely odd is a warning in the
+manifest.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-# Column, what it must be, in words. What a template may add stands below; columns of other names are its own affair.
+# Column: check, and the check in words. Columns that a template may add are below; other columns are not checked.
 _DOC: dict[str, tuple[Check, str]] = {
     "question": (is_text, "a text"),
     "prompt": (is_text, "a text"),
@@ -64,8 +65,8 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
         How often each warning was seen.
 
     Raises:
-        DataError: There is no doc; a value of another type; a gold that is none of the choices; a recorded metric that
-            verdicts are read from and that is no share.
+        DataError: There is no doc; a value has the wrong type; a gold is not among the choices; the recorded metric of
+            verdicts is not a share.
     """
     if not table.num_rows:
         raise DataError("the template's process_docs returns no docs", where=f"{place}, {template.name}")
@@ -73,7 +74,7 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
     metric = template.spec.recorded_metric or template.verdict.partition(",")[0]
     strange = with_choices = 0
     first: tuple[Doc, int] | None = None
-    # Some at a time: as Python objects all docs would be held once more.
+    # In batches: all docs as Python objects would double the memory.
     docs = (doc for batch in table.select(columns).to_batches(1024) for doc in batch.to_pylist())
     for number, doc in enumerate(docs):
         _check_types(doc, number, place)
@@ -108,7 +109,7 @@ def _check_types(doc: Doc, number: int, place: RowPlace) -> None:
 
 
 def _check_recorded(doc: Doc, number: int, metric: str, place: RowPlace) -> None:
-    """The recorded metric that stands for Meta's verdict is a share; what else is recorded is nobody's number."""
+    """Check that the metric of recorded verdicts is a share. Other recorded metrics are not used."""
     text = doc["recorded_metrics"]
     try:
         metrics = json.loads(text) if text is not None else None
@@ -136,7 +137,7 @@ def _check_gold_index(doc: Doc, number: int, place: RowPlace) -> None:
 
 
 def _gold_is_a_choice(doc: Doc) -> bool:
-    """Whether the gold is the letter or the text of a choice, but for case and punctuation; True without choices."""
+    """Whether the gold is a choice's letter or text, apart from case and punctuation; True without choices."""
     choices = doc["choices"]
     if not choices:
         return True

@@ -1,7 +1,7 @@
-"""Which docs of a task share a question or a passage, so that they are not independent of each other.
+"""Finds docs of a task that share a question or a passage and so are not independent.
 
-No column of Meta's rows says it. A template names the rule by which its docs show it (``metadata.meta_eval.cluster``);
-a `process_docs` that knows better makes a column ``cluster`` of its own.
+Meta's rows have no column for this. A template names a rule that finds the clusters (``metadata.meta_eval.cluster``),
+or its `process_docs` makes a column ``cluster``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from meta_eval.templates.spec import ClusterRule
 
 _Doc = Mapping[str, Any]
 
-# A line that asks or answers. What stands last before those of a prompt is what its own question is about, whatever
-# passages its shots and dialogs have before it.
+# A line that asks or answers. The text right before the last such lines of a prompt is the passage of its question;
+# shots and dialogs have their passages further up.
 _ASKS = re.compile(r"\s*(?:Q|A|Question|Answer|Choices)\s*:", re.IGNORECASE)
 
 
@@ -24,7 +24,7 @@ def cluster_docs(docs: Sequence[_Doc], rule: ClusterRule) -> tuple[list[str | No
     """Find the cluster of each doc, an ordinal; None if a doc has no other in its cluster.
 
     Returns:
-        The clusters, and the short name of a warning where the docs are not as the rule expects them.
+        The clusters, and the short name of a warning if the docs do not fit the rule.
     """
     if rule == "parallel" and not _parallel(docs):
         return _named([doc["gold"] for doc in docs]), "docs_are_not_parallel_over_subtasks"
@@ -54,7 +54,7 @@ def _positions(docs: Sequence[_Doc]) -> list[str]:
 
 
 def _parallel(docs: Sequence[_Doc]) -> bool:
-    """Whether the docs of all subtasks have a gold in common wherever they have the same position."""
+    """Whether docs at the same position of all subtasks have the same gold."""
     if len(set(Counter(doc["subtask_name"] for doc in docs).values())) > 1:
         return False
     answers: dict[str, set[str]] = {}
@@ -64,7 +64,7 @@ def _parallel(docs: Sequence[_Doc]) -> bool:
 
 
 def _named(keys: Sequence[str]) -> list[str | None]:
-    """An ordinal for each repeated key. An ordinal reveals nothing of the gated text that the key hashes."""
+    """Number the repeated keys. A number reveals nothing about the gated text that the key hashes."""
     count = Counter(keys)
     ids: dict[str, str] = {}
     return [ids.setdefault(key, str(len(ids))) if count[key] > 1 else None for key in keys]

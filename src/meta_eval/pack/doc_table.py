@@ -1,8 +1,8 @@
-"""Docs as an arrow table and as a file: as ``pyarrow.Table.from_pylist`` makes it, without importing pandas.
+"""Docs as an arrow table and as a file, like ``pyarrow.Table.from_pylist`` but without importing pandas.
 
-pyarrow looks for pandas' own nulls in whatever Python values it converts, and imports pandas for that: more time and
-memory than all else. What templates make are texts, numbers, booleans, lists and dicts, whose buffers are soon filled;
-any other value goes the usual way.
+pyarrow imports pandas to look for pandas' nulls in Python values. That takes more time and memory than the conversion.
+Templates make texts, numbers, booleans, lists and dicts; their buffers are filled here. pyarrow converts all other
+values.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# The column of a recorded run's docs that holds the task's own doc, as JSON.
+# The column of a recorded run's docs with the task's own doc as JSON.
 RECORDED_DOC = "recorded_doc"
 
-_MOST_BYTES = 2**31 - 1  # that the 32-bit offsets of an array of texts reach
+_MOST_BYTES = 2**31 - 1  # limit of the 32-bit offsets of a text array
 
 
 def make_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -33,7 +33,7 @@ def make_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def make_column(values: Sequence[Any]) -> Any:
-    """An array of values, of the type that ``pyarrow.array`` infers; a chunked one where it would be."""
+    """An array of values with the type that ``pyarrow.array`` infers; chunked where pyarrow's would be."""
     import numpy as np
     import pyarrow as pa
 
@@ -51,8 +51,7 @@ def make_column(values: Sequence[Any]) -> Any:
     return pa.Array.from_buffers(kind, len(values), [valid, *buffers], gaps, children=children)
 
 
-# Of values of one kind and nulls: the type, the buffers behind that of the nulls, and the arrays of what is in them.
-# None where pyarrow is to do it.
+# For values of a single kind and nulls: type, buffers after the null buffer, child arrays. None: leave it to pyarrow.
 _Filled = tuple[Any, list[Any], list[Any] | None] | None
 
 
@@ -145,11 +144,11 @@ class _ColumnKind:
     __slots__ = ("inner", "kind")
 
     def __init__(self) -> None:
-        self.kind: type | tuple[str, ...] | None = None  # of a dict its keys
-        self.inner: list[_ColumnKind] = []  # of a dict by its keys, of a list one
+        self.kind: type | tuple[str, ...] | None = None  # the keys of a dict
+        self.inner: list[_ColumnKind] = []  # for each key of a dict; a single item for a list
 
     def takes(self, value: object) -> bool:
-        """Whether it is of the kind of those before it, and one that arrow has."""
+        """Whether arrow has its type, and the values before it have the same type."""
         if value is None:
             return True
         kind = tuple(value) if isinstance(value, dict) else type(value)
@@ -177,7 +176,7 @@ def parquet_bytes(table: pa.Table) -> bytes:
 
 
 def begin_parquet(table: pa.Table) -> Future[bytes]:
-    """Start `parquet_bytes` in a thread of its own."""
+    """Start `parquet_bytes` in a new thread."""
     threads = ThreadPoolExecutor(1)
     done = threads.submit(parquet_bytes, table)
     threads.shutdown(wait=False)

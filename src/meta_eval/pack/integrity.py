@@ -1,7 +1,7 @@
-"""Checks that a pack is as prepare wrote it, before any of its code runs. Only files that affect verdicts count.
+"""Checks that a pack is unchanged since prepare, before any of its code runs. Only files that affect verdicts count.
 
-The manifest is the pack's own word: whoever changes it too, changes all. It tells an edit, a copy that broke off and a
-file that came in from elsewhere; it is no signature.
+The check finds edits, incomplete copies and foreign files. It is not a signature: someone who also changes the manifest
+can change everything.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def find_changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = Non
     Args:
         pack: The folder.
         manifest: Its manifest.
-        hash_up_to: Bytes; of larger files only the size is looked at. None for no limit.
+        hash_up_to: Bytes; larger files are compared by size only. None for no limit.
 
     Raises:
-        PackError: A folder of it cannot be read.
+        PackError: A folder of the pack cannot be read.
     """
     changed = {}
     for name, entry in manifest.files.items():
@@ -77,7 +77,7 @@ def check_unchanged(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[st
     Args:
         pack: The folder.
         manifest: Its manifest.
-        edited: Take it as it is.
+        edited: Accept a changed pack.
 
     Returns:
         The changed files.
@@ -99,10 +99,10 @@ def check_unchanged(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[st
 
 
 def describe_changes(pack: Path, manifest: Manifest) -> str | None:
-    """The notice of a report about code or tasks of a pack that differ from what prepare wrote.
+    """The report's notice if code or tasks of a pack differ from what prepare wrote.
 
-    The docs are left out, for a run says itself which it had, and so are files that are not there: a copy of the
-    manifest is enough to report with.
+    Docs are not compared, because a run records which docs it had. Missing files are ignored: a copy of the manifest is
+    enough for a report.
     """
     changed = find_changes(pack, manifest, hash_up_to=1 << 20) if pack.is_dir() else {}
     names = sorted(name for name, what in changed.items() if what != MISSING)
@@ -115,7 +115,7 @@ _MOST = 5
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """All that lies below a folder; links are not followed.
+    """Everything below a folder; links are not followed.
 
     Raises:
         PackError: A folder cannot be read.
@@ -131,16 +131,17 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _is_of(bytecode: Path, source: Path) -> bool:
-    """Whether Python would run what the source says: by PEP 552 it trusts size and time in the header, or nothing."""
+    """Whether the bytecode does what the source says. Python trusts the size and time in its header, or nothing (PEP
+    552)."""
     content = read_regular(bytecode)
     flags = int.from_bytes(content[4:8], "little")
     if content[:4] != importlib.util.MAGIC_NUMBER:
-        return True  # of another Python: not run, but made anew
+        return True  # of another Python: not run, compiled again
     if not flags:
         status = source.stat()
         stamp = (int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
         if stamp != (int.from_bytes(content[8:12], "little"), int.from_bytes(content[12:16], "little")):
-            return True  # stale: made anew
+            return True  # stale: compiled again
     try:
         code = compile(read_regular(source), str(source), "exec", dont_inherit=True)
         return bool(marshal.loads(content[16:]) == code)  # noqa: S302

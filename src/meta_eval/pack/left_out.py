@@ -1,4 +1,4 @@
-"""Tasks that cannot be prepared: each stays out of the pack with its reason, and the others go on."""
+"""Keeps tasks that cannot be prepared out of the pack, each with its reason. The others go on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LeftOut:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """The reason why each task is left out, by name: a line that says what to do."""
+        """The reason for each left-out task, by name: a line that also says what to do."""
         return {name: str(error) for name, error in self.errors.items()}
 
     @contextmanager
@@ -43,10 +43,10 @@ class LeftOut:
             self.errors[name] = error
 
     def made(self, names: Collection[str], make: Callable[[str], T]) -> dict[str, T]:
-        """What can be made of some tasks, by name.
+        """Make something for each task; tasks that fail are left out.
 
         Raises:
-            UserError: Nothing can: the error of the first.
+            UserError: All fail; the error of the first.
         """
         results = {}
         for name in names:

@@ -23,7 +23,7 @@ from meta_eval.messages.escaping import quoted
 MANIFEST = "manifest.json"
 _MAX_BYTES = 64 * 2**20
 
-# 2: ``run`` and ``prepared_from``, typed, in the place of ``config``. 3: ``backend`` and what goes with it.
+# 2: ``run`` and ``prepared_from``, typed, replace ``config``. 3: ``backend`` and its keys.
 SCHEMA_VERSION = 3
 
 # The lm-eval versions that run a pack: functions as custom filters run from 0.4.11 on.
@@ -41,7 +41,7 @@ class FileEntry(_Entry):
 
 
 class OriginalEntry(_Entry):
-    """An original dataset that a join read; ``fallback`` says that the configured one could not be had."""
+    """An original dataset that a join read; ``fallback`` if the configured dataset was unavailable."""
 
     id: str
     revision: str
@@ -49,7 +49,7 @@ class OriginalEntry(_Entry):
 
 
 class KnownDifferenceEntry(_Entry):
-    """A row whose text is known to differ from its original's; texts by the SHA-256 of their UTF-8."""
+    """A row with a text that is known to differ from its original. Texts are SHA-256 of their UTF-8."""
 
     name: str
     question_hash: str
@@ -58,7 +58,7 @@ class KnownDifferenceEntry(_Entry):
 
 
 class JoinEntry(_Entry):
-    """How the rows of a task met their originals; rows are named by question hash."""
+    """How the rows of a task matched their originals; rows are named by question hash."""
 
     original: str
     matched: int
@@ -68,10 +68,10 @@ class JoinEntry(_Entry):
 
 
 class PublishedEntry(_Entry):
-    """A published number (percent) and the metric of this task that answers it.
+    """A published score (percent) and the metric of this task that it is compared with.
 
-    ``same_settings`` is False where the number was measured in another way than these rows were (other shots): it may
-    stand beside a result, and must not be judged against.
+    ``same_settings`` is False if the score was measured under other settings, such as other shots. Such a score is
+    shown, but no decision uses it.
     """
 
     our_metric: str
@@ -87,7 +87,7 @@ class PublishedEntry(_Entry):
 
 
 class LengthEntry(_Entry):
-    """Tokens of the longest prompt, BOS included, how that is known, and the limit that it and the answer fit."""
+    """Tokens of the longest prompt with BOS, how they were determined, and the limit for prompt and answer."""
 
     tokens: int = Field(ge=0)
     how: Literal["counted", "bound", "estimated"]
@@ -99,18 +99,18 @@ class RecordEntry(_Entry):
     """The recorded run of lm-eval that a task's docs come from.
 
     Attributes:
-        model: Whose answers they are; None where the docs are a task's own and nobody has answered yet.
+        model: The model that answered; None for a task of lm-eval without recorded answers.
         time: When it was run, as its files are named.
         results_file: The name of its results file.
         lm_eval: The version that ran it.
         backend: lm-eval's name of its engine.
-        bos: The BOS of its tokenizer, as text; None where nobody says it.
+        bos: The BOS of its tokenizer, as text; None if unknown.
         chat_template: Whether the prompts were rendered with one.
-        shots: Examples in front of each question, as lm-eval wrote it.
+        shots: Number of examples before each question, as lm-eval wrote it.
         task_version: The task's version then.
         code: What the pack grades with: ``lm-eval 0.4.13``, or ``template_dir``.
         code_version: The task's version there.
-        asked_with_bos: Whether a BOS stood before its prompts; None where nobody says it, or docs differ.
+        asked_with_bos: Whether a BOS preceded its prompts; None if unknown, or if docs differ.
     """
 
     model: str | None
@@ -128,17 +128,16 @@ class RecordEntry(_Entry):
 
 
 class BaselineEntry(_Entry):
-    """The answers of the recorded run that ``baseline:`` named, to the docs of one task.
+    """The recorded answers from the run named by ``baseline:``, for the docs of one task.
 
     Attributes:
         name: The record, as the user wrote it.
         revision: Of its files.
-        model: Whose answers they are.
-        lm_eval: The version that ran it.
+        model: The model that answered. lm_eval: The version that ran it.
         time: When it was run, as its files are named.
         file: Where the answers are.
-        docs: Docs that it answers.
-        other_prompts: Those of them that it was asked with another prompt than the pack's.
+        docs: Number of docs with an answer.
+        other_prompts: Number of these that had another prompt than the pack's.
     """
 
     name: str
@@ -154,9 +153,9 @@ class BaselineEntry(_Entry):
 class TaskEntry(_Entry):
     """One prepared task; ``docs_file`` is None when its rows stay on the hub (``bundle: false``).
 
-    ``choice_scoring`` is how a choice task is scored, None of others, and ``kept_likelihood`` why it is not by the next
-    token where that was asked for. ``filters`` to ``unsafe_code`` are what verify must know: see
-    `meta_eval.templates.TaskSpec`. ``record`` is None of Meta's evals datasets.
+    ``choice_scoring`` is how a choice task is scored, else None. ``kept_likelihood`` says why requested next-token
+    scoring was not possible. ``filters`` to ``unsafe_code`` are for verify: see `meta_eval.templates.TaskSpec`.
+    ``record`` is None for Meta's evals datasets.
     """
 
     template: PackPath
@@ -199,7 +198,7 @@ class TaskEntry(_Entry):
 
     @property
     def whose_recorded(self) -> str:
-        """The same before *answers* or *verdicts*: ``Meta's recorded``, or ``the record's``."""
+        """The owner as it reads before *answers* or *verdicts*: ``Meta's recorded`` or ``the record's``."""
         return "Meta's recorded" if self.whose == "Meta's" else self.whose
 
 
@@ -212,7 +211,7 @@ class Range(_Entry):
 
 
 class PreparedFrom(_Entry):
-    """The configuration as the user wrote it. What prepare read is part of the tasks and originals."""
+    """The configuration as the user wrote it. The data that prepare read is in the tasks and originals."""
 
     evals_dataset: str
     evals_revision: str | None
@@ -231,11 +230,11 @@ class PreparedFrom(_Entry):
 
 
 class Manifest(_Entry, Public):
-    """The whole pack, without time or host: the same input gives the same bytes.
+    """Describes the whole pack. It has no time and no host, so the same input gives the same bytes.
 
-    ``run`` is how it is to be run, and ``command`` what its engine makes of that, for whoever has no meta-eval at hand.
-    ``left_out`` holds the tasks that were asked for and could not be prepared, each with its reason.
-    ``punkt_tab`` says whether it brings nltk's Punkt model; None where no task needs it.
+    ``run`` holds the settings of the run, ``command`` the same as a command that works without meta-eval. ``left_out``
+    holds requested tasks that could not be prepared, each with its reason. ``punkt_tab`` says whether it brings nltk's
+    Punkt model; None where no task needs it.
     """
 
     schema_version: int
@@ -253,7 +252,7 @@ class Manifest(_Entry, Public):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
-        """Whoever reads a manifest looks up what it names without asking whether it is there."""
+        """Check that everything the manifest refers to is in it."""
         for name, entry in self.tasks.items():
             if entry.docs_file is not None and entry.docs_file not in self.files:
                 raise ValueError(f"tasks.{name}.docs_file: {entry.docs_file!r:.80} is not in files")
@@ -271,8 +270,8 @@ class Manifest(_Entry, Public):
 
     @property
     def needs_bos(self) -> bool:
-        """Whether the model's tokenizer must put a BOS before a text: Meta's prompts count on it, and so do those of a
-        record that one was taken from."""
+        """Whether the model's tokenizer must add a BOS. Meta's prompts rely on it, as do prompts of a record from which
+        a BOS was removed."""
         return any(entry.record is None or "prompt_with_bos" in entry.warnings for entry in self.tasks.values())
 
     @property
@@ -292,11 +291,11 @@ class Manifest(_Entry, Public):
 
 
 def read_manifest(pack: Path) -> Manifest:
-    """Read the manifest of a pack. Complete files that a killed prepare left are put into place first.
+    """Read the manifest of a pack. First finish the move of complete files that a killed prepare left.
 
     Raises:
-        OutputError: Another prepare is writing the pack, and does not end.
-        PackError: There is none, or it is not one that this version of meta-eval reads.
+        OutputError: Another prepare keeps writing the pack.
+        PackError: There is no manifest, or this version of meta-eval cannot read it.
     """
     path = pack / MANIFEST
     hint = "Run `meta-eval prepare` to make a pack"

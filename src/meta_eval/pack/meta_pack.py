@@ -1,7 +1,8 @@
-"""prepare, of Meta's evals datasets: from a configuration to a pack and the command that runs it.
+"""Prepares packs of Meta's evals datasets, from a configuration to a pack and the command that runs it.
 
-The story of one doc, in order: fetched, read, checked, joined, made into a doc by the template (`docs`), measured and
-given its YAML (`task`), put beside the others (`build`); `records/preparation.py` writes it (`write`).
+In order: rows are fetched, read, checked and joined (`task_rows`), the template makes docs of them (`task_docs`), docs
+are measured and the YAML is written (`task_preparation`), tasks are combined (`pack_builder`). `records/preparation.py`
+writes the pack (`pack_writer`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from meta_eval.templates.template_folder import TemplateFolder, read_templates
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What prepare made: the pack's manifest, and the folder as the user wrote it."""
+    """The result of prepare: the pack's manifest, and the folder as the user wrote it."""
 
     manifest: Manifest
     work_dir: str
@@ -88,7 +89,7 @@ def _template_dir(config: Config) -> Path:
 
 def _check_on_hub(selections: Sequence[Selection]) -> None:
     """Raises:
-    ConfigError: ``bundle: false`` leaves rows on the hub that are not there.
+    ConfigError: ``bundle: false`` needs rows on the hub, and they are not there.
     """
     for selection in selections:
         if selection.dataset.kind != "hub" and selection.template.spec.join is None:

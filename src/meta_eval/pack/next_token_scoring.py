@@ -1,8 +1,8 @@
 """Scores choice tasks by the next token: a prompt for each doc, and a single answer token.
 
-lm-eval compares the likelihood of each choice behind the context, a prompt a choice, and makes vLLM compute each whole
-prompt anew. Where every choice is one token behind the same tokens, its likelihood is one number of one forward pass,
-and the likeliest choice is what greedy decoding gives when it may give nothing but the choices.
+lm-eval sends a prompt for each choice and compares their likelihoods; vLLM computes every whole prompt again. If every
+choice is a single token after the same context, one forward pass has the likelihoods of all. The likeliest choice is
+then the greedy answer among the choices.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 # The column of the docs.
 COLUMN = "choice_token_ids"
 
-# What the function is called that scores a token, beside the one that scores likelihoods.
+# Suffix for the name of the function that scores a token instead of likelihoods.
 SUFFIX = "_of_token"
 
-# Docs whose texts are encoded at a time: an encoding is far larger than its text.
+# Docs encoded at a time. An encoding is far larger than its text.
 _BATCH = 64
 
 
@@ -45,16 +45,16 @@ class NextToken:
     """How a task is scored by the next token.
 
     Attributes:
-        docs: Its docs, with the column `COLUMN`: of each doc a token id a choice, in their order.
+        docs: Its docs, with the column `COLUMN`: the token id of each choice, in order.
     """
 
     docs: pa.Table
 
     def files(self, files: Mapping[str, bytes], template: Template) -> dict[str, bytes]:
-        """The task's YAML, which asks for tokens, and the class beside it.
+        """The task's YAML, which asks for tokens, and the class that it needs.
 
         Args:
-            files: By path those that were made for the task, its YAML among them.
+            files: The files made for the task by path, including its YAML.
             template: The task.
         """
         yaml, folder = template.file.as_posix(), template.file.parent
@@ -67,13 +67,14 @@ class NextToken:
 def score_by_next_token(
     template: Template, docs: pa.Table, config: Config, place: Callable[[PurePosixPath], Path], *, bundled: bool
 ) -> tuple[NextToken | None, str | None]:
-    """A choice task scored by the next token; or None and why it keeps to likelihoods, which is logged too.
+    """Score a choice task by the next token, or return None and the reason for staying with likelihoods, which is also
+    logged.
 
     Args:
         template: The task.
         docs: Its docs, with ``prompt`` and ``continuations``.
         config: What prepare was asked for.
-        place: Where a file of the template folder lies, by its path in it.
+        place: Gives the location of a file of the template folder.
         bundled: Whether its docs are part of the pack.
     """
     try:
@@ -97,14 +98,14 @@ def list_tokenizer_models(config: Config) -> tuple[str, ...]:
 
 
 def find_shared_ids(docs: pa.Table, models: Sequence[str]) -> list[list[int]]:
-    """Of each doc the token of each choice, the same for all models.
+    """Find the token of each choice of each doc. All models must have the same tokens.
 
     Args:
         docs: With the columns ``prompt`` and ``continuations``.
         models: Their names or folders.
 
     Raises:
-        NotOneTokenError: A tokenizer is not here, models have other tokens, or as of `find_choice_ids`.
+        NotOneTokenError: A tokenizer is not here, or models have different tokens; also as `find_choice_ids`.
     """
     shared: list[list[int]] = []
     for model in models:
@@ -144,12 +145,12 @@ def find_choice_ids(docs: Iterator[tuple[str, Sequence[str]]], tokenizer: Tokeni
     """Find the token of each choice of each doc, as it follows the context when both are tokenized together.
 
     Args:
-        docs: A context and its continuations each.
+        docs: Pairs of a context and its continuations.
         tokenizer: The model's.
 
     Raises:
-        NotOneTokenError: A continuation is several tokens, or changes those of its context; two are the same; or the
-            token's text is not that of the continuation, by which the answer is known again.
+        NotOneTokenError: A continuation has several tokens or changes the tokens of its context; two continuations have
+            the same token; or the token's text is not the continuation, so that the answer would not be recognised.
     """
     import itertools
 
@@ -173,7 +174,7 @@ def _of_doc(
     wholes: Sequence[Sequence[int]],
     tokenizer: Tokenizer,
 ) -> list[int]:
-    # lm-eval moves white space from a context's end to the continuations, which one prompt for all cannot do.
+    # lm-eval moves white space from a context's end to the continuations. A shared prompt cannot do that.
     if context != context.rstrip():
         raise NotOneTokenError(f"the context of doc {number} ends in white space")
     ids = []

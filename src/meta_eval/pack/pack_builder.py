@@ -1,4 +1,4 @@
-"""The pack of some prepared tasks: all its files, and the manifest that names them."""
+"""Builds a pack of prepared tasks: all its files, and the manifest that lists them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from meta_eval.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A pack in memory: content by path, the manifest apart."""
+    """A pack in memory: file content by path, and the manifest."""
 
     files: Mapping[str, bytes]
     manifest: Manifest
@@ -43,7 +43,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
 
     Args:
         tasks: In the order of the manifest.
-        groups: The members of each group that was asked for.
+        groups: The members of each requested group.
         context: What the tasks were prepared with.
 
     Raises:
@@ -53,7 +53,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     tasks, add_bos = _asked_alike(tasks, context.left_out)
     groups = context.left_out.without(groups)
     kept = {task.name for task in tasks} | groups.keys()
-    # A template's YAML may be one that another task includes: what was made for a task goes before what was copied.
+    # Another task may include a template's YAML. Files made for a task replace copied ones.
     files = {name: content for task in tasks for name, content in task.template_files.items()}
     made: dict[str, bytes] = {}
     for task in tasks:
@@ -95,9 +95,9 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
 
 
 def _asked_alike(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[list[PreparedTask], bool]:
-    """The tasks that one command can ask, and whether it puts a BOS before each prompt.
+    """Choose the tasks that can run in the same command, and whether it adds a BOS to each prompt.
 
-    Some records were asked with a BOS and some without: the fewer are left out.
+    If some records had a BOS and some had none, the minority is left out.
     """
     said = {task.name: task.entry.record.asked_with_bos if task.entry.record else True for task in tasks}
     without = [name for name, with_bos in said.items() if with_bos is False]
@@ -139,6 +139,6 @@ def _group(templates: TemplateFolder, name: str, members: Sequence[str]) -> tupl
 
 
 def _canonical(templates: TemplateFolder, name: str) -> str:
-    """The name that lm-eval knows a task by: no alias, and without the shots of ``arc_challenge@25``."""
+    """lm-eval's name of a task: not an alias, and without the shots of ``arc_challenge@25``."""
     name = name.partition("@")[0]
     return next((task for task, template in templates.tasks.items() if name in template.spec.aliases), name)

@@ -1,8 +1,8 @@
 """Rebuilds a published pack without trusting its publisher.
 
-A publication says which rows are fetched: datasets at commits, tasks, and the settings that change docs. Nothing else
-of it reaches a command, a path or the pack. Templates, published numbers and thresholds are those of this machine;
-model, engine and folders are the reader's. What differs from what was published is an error.
+A publication names the rows to fetch: datasets at commits, tasks, and settings that change docs. Nothing else in it
+reaches a command, a path or the pack. Templates, published scores and thresholds come from this machine. Model, engine
+and folders come from the reader. Any difference from the publication is an error.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def rebuild_pack(config: Config | Path | str | None, folder: Path, options: Prep
         options: The reader's overrides and templates.
 
     Raises:
-        PackError: The folder is no publication, or was damaged.
+        PackError: The folder is not a publication, or is damaged.
         ConfigError: A setting would make another pack, or would be taken from the publication.
         TemplateError: The templates here lack a task.
         SourceError: The rows cannot be had.
-        DataError: What came out is not what was published.
+        DataError: The result differs from the publication.
     """
     published = read_publication(folder)
     template_dir, file = options.template_dir, Path(config) if isinstance(config, Path | str) else None
@@ -83,7 +83,7 @@ def _refuse_inside(folder: Path, named: Mapping[str, Path | None]) -> None:
 
 
 def _config(published: Publication, config: Config | Path | str | None, overrides: Sequence[str]) -> Config:
-    """The reader's configuration, of the rows that were published."""
+    """The reader's configuration with the published rows."""
     decided: dict[str, Any] = {
         "evals_dataset": published.evals_dataset,
         "evals_revision": published.evals_revision,
@@ -122,7 +122,7 @@ def _config(published: Publication, config: Config | Path | str | None, override
 
 def _refuse_local_rows(published: Publication) -> None:
     """Raises:
-    PackError: A folder here has the name of a dataset of the hub, and would be read in its place.
+    PackError: A folder here has the name of a hub dataset and would be read instead of it.
     """
     for name in (published.evals_dataset, *(original.id for original in published.originals.values())):
         if "/" in name and Path(name).exists():
@@ -167,7 +167,7 @@ def _hint(folder: Path) -> str:
 
 def _compare(folder: Path, published: Publication, made: Publication) -> None:
     """Raises:
-    DataError: What was made is not what was published.
+    DataError: The rebuilt pack differs from the publication.
     """
     other = find_differences(published, made, most=_MOST + 1)
     if not other:

@@ -1,4 +1,4 @@
-"""Writing a pack whole or not at all, and over nothing that prepare did not write (`boundary/ownership.py`)."""
+"""Writes a pack whole or not at all. It replaces only what prepare wrote (`boundary/ownership.py`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_target(work_dir: Path) -> None:
     """Refuse a work_dir that prepare will not write into.
 
     Raises:
-        OutputError: It is no folder, holds files but no pack, or a manifest that was edited.
+        OutputError: It is not a folder, has files but no pack, or its manifest was edited.
     """
     check_folder(work_dir, _KIND, names=[MANIFEST], where=f"work_dir {work_dir}")
 
@@ -25,12 +25,11 @@ def write_pack(work_dir: Path, files: Mapping[str, bytes], manifest: Manifest) -
 
     Args:
         work_dir: The folder; it is made if need be.
-        files: Content by path inside the pack, the manifest apart.
+        files: Content by path inside the pack, without the manifest.
         manifest: Of the pack.
 
     Raises:
-        OutputError: Something that prepare did not write is in the way, another command does not end, or the disk
-            refuses.
+        OutputError: A file that prepare did not write is in the way, another command keeps writing, or the disk fails.
     """
     with replace_folder(work_dir, _KIND, where=f"work_dir {work_dir}") as new:
         for name, content in files.items():

@@ -1,7 +1,7 @@
-"""Does every prompt, with the tokens that its answer may take, fit the context? Asked before anything runs.
+"""Checks before a run that every prompt fits the context, with room for its answer.
 
-lm-eval cuts what does not fit, from the left and almost in silence: the prompt loses its BOS and its first shots, and
-the score is of another question.
+lm-eval cuts longer prompts from the left, almost silently. The prompt then loses its BOS and first shots, and the score
+means something else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from tokenizers import Tokenizer
 
-# English under Llama 3's tokenizer takes about 4.4 bytes a token; 4 errs on the side of longer prompts.
+# English has about 4.4 bytes per token of Llama 3; 4 overestimates the length.
 BYTES_PER_TOKEN = 4
 
 # The BOS that the engine adds.
@@ -36,8 +36,8 @@ class Length:
     Attributes:
         doc: Its index.
         tokens: Its tokens, BOS included.
-        how: ``counted`` with the model's tokenizer; ``bound`` when even one token a byte would fit, so that counting
-            was needless; ``estimated`` from its bytes when no tokenizer is at hand.
+        how: ``counted`` with the model's tokenizer; ``bound`` if even a token per byte would fit, so that counting was
+            not needed; ``estimated`` from its bytes without a tokenizer.
     """
 
     doc: int
@@ -46,7 +46,7 @@ class Length:
 
 
 def find_tokenizer(model_name: str) -> Tokenizer | None:
-    """The model's tokenizer if it is on this machine: in a local model folder, or in the hub's cache; else None.
+    """Load the model's tokenizer from a local model folder or the hub's cache; None if it is not on this machine.
 
     Nothing is downloaded: the model may be gated, private or not trained yet.
     """
@@ -62,10 +62,10 @@ def find_tokenizer_file(model_name: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _load(path: str) -> Tokenizer:
-    """A Llama tokenizer takes most of a second to load, and is asked for by every step that counts.
+    """Load a tokenizer once: a Llama tokenizer takes most of a second, and every step that counts needs it.
 
     Raises:
-        InputError: It is no tokenizer.
+        InputError: It is not a tokenizer.
     """
     from tokenizers import Tokenizer
 
@@ -81,7 +81,7 @@ def _load(path: str) -> Tokenizer:
 
 
 def make_token_counter(model_name: str) -> Callable[[str], int] | None:
-    """Counts the tokens of a text, where the model's tokenizer is on this machine."""
+    """Make a function that counts the tokens of a text; None if the model's tokenizer is not on this machine."""
     tokenizer = find_tokenizer(model_name)
     if tokenizer is None:
         return None
@@ -89,7 +89,7 @@ def make_token_counter(model_name: str) -> Callable[[str], int] | None:
 
 
 def _encodable(text: str) -> str:
-    """Halves of surrogate pairs, which lm-eval writes of broken answers, as the mark that decoders put for them."""
+    """Replace lone surrogates, which lm-eval writes for broken answers, by the replacement character."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
@@ -105,11 +105,11 @@ def _cached(model_name: str) -> str | None:
 
 
 class Prompts:
-    """The prompt of every doc, of a choice task with its longest continuation; read anew, some at a time, whenever they
-    are gone through.
+    """The prompt of every doc; in a choice task with its longest continuation. Each iteration reads them again in
+    batches.
 
     Args:
-        batches: Gives the docs' `PROMPT_COLUMNS`, as far as they have them.
+        batches: Gives those of the `PROMPT_COLUMNS` that the docs have.
     """
 
     def __init__(self, batches: Callable[[], Iterable[pa.RecordBatch]]) -> None:
@@ -117,7 +117,7 @@ class Prompts:
 
     @classmethod
     def of_table(cls, docs: pa.Table) -> Prompts:
-        """Those of docs at hand."""
+        """The prompts of a table of docs."""
         columns = docs.select([name for name in PROMPT_COLUMNS if name in docs.column_names])
         return cls(lambda: columns.to_batches(BATCH))
 
@@ -132,12 +132,12 @@ class Prompts:
 
 
 def measure_longest_prompt(prompts: Iterable[str], room: int, find: Callable[[], Tokenizer | None]) -> Length:
-    """The longest of a task's prompts.
+    """Find the longest prompt of a task.
 
     Args:
-        prompts: At least one; gone through twice.
+        prompts: At least one; iterated twice.
         room: Tokens that a prompt may have: the context less the tokens of an answer.
-        find: Gives the model's tokenizer, or None; only asked where counting is needed.
+        find: Gives the model's tokenizer or None; called only if counting is needed.
     """
     sizes = [len(prompt.encode("utf-8", "surrogatepass")) for prompt in prompts]
     biggest = max(range(len(sizes)), key=sizes.__getitem__)

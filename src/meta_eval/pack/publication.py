@@ -1,7 +1,7 @@
 """``publication.json``: what others need to rebuild a pack, without facts about its machine or model.
 
-Who rebuilds a pack takes from it which rows are fetched. All else in it is only compared: what the rebuilt pack says of
-its tasks comes from the reader's own templates and catalogue.
+A rebuild takes only the names of the rows to fetch from it. The rest is compared: the rebuilt pack is described by the
+reader's own templates and catalogue.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from meta_eval.pack.manifest import FileEntry, Manifest
 
 PUBLICATION = "publication.json"
 
-# What of a task depends on the model and the machine it was prepared for.
+# Fields of a task that depend on the model and machine it was prepared for.
 _OF_THE_MODEL = {"longest_prompt", "kept_likelihood"}
-# What a user's own run brings; such packs are not published.
+# Fields from a user's own run; such packs are not published.
 _OF_A_RUN = {"record", "baseline"}
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -63,7 +63,7 @@ class Publication(_PublicationEntry):
         originals: Original datasets at the commits that were read, by join.
         tasks: Tasks and groups, as lm_eval's ``--tasks`` names them.
         allow_code: Whether some tasks run programs that the model writes; the reader must allow it too.
-        contents: What the manifest says of each task, but for the lengths of its prompts.
+        contents: The manifest's entry of each task, without prompt lengths.
         groups: The members of each group.
         files: Every file of the pack but its manifest.
     """
@@ -87,14 +87,14 @@ class Publication(_PublicationEntry):
 
 
 def describe_pack(pack: Path, manifest: Manifest) -> Publication:
-    """What may be published of a pack.
+    """Describe the publishable part of a pack.
 
     Args:
         pack: The folder, for messages.
         manifest: Its manifest.
 
     Raises:
-        PackError: Its rows are on no hub, so that nobody else can fetch them.
+        PackError: Its rows are not on the hub, so others cannot fetch them.
     """
     _refuse_rows_of_a_run(pack, manifest)
     asked, first = manifest.prepared_from, next(iter(manifest.tasks.values()))

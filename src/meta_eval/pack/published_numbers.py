@@ -1,6 +1,6 @@
-"""The published numbers that a task answers: from the evals dataset's own metrics where it has them, else the catalog.
+"""Finds the published scores of a task, in the evals dataset's metrics or else in the catalog.
 
-A number is only ever put beside a metric with the same subset and averaging; see the catalog for what each is.
+A score is compared only with a metric of the same subset and averaging; the catalog describes each.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from meta_eval.source.rows import Row, read_rows
 from meta_eval.templates.spec import PublishedMetric, Template
 from meta_eval.thresholds import SAME_PUBLISHED
 
-# The metrics subset names what it averages in its tags, ``macro_avg/acc``: which of our averagings each is.
+# Averaging by the tags of the metrics subset, such as ``macro_avg/acc``.
 _AVERAGING = {"macro_avg": "macro", "micro_avg": "micro", "average": "micro"}
 
 
 def read_metrics(dataset: EvalsDataset) -> list[Row]:
     """The rows of the ``__metrics`` subset: benchmark_label, metric_tag, metric_value_computed (percent).
 
-    An evals dataset without one, or with one that nobody can read, has no rows; the catalog then stands in.
+    If the subset is missing or unreadable there are no rows, and the catalog is used.
 
     Raises:
-        DataError: A value is no percentage: it would be published beside our score.
+        DataError: A value is not a percentage.
     """
     try:
         files = dataset.fetch_metrics()
@@ -61,7 +61,7 @@ def find_published_numbers(
     labels: Iterable[str],
     metrics: Sequence[Mapping[str, Any]],
 ) -> tuple[PublishedEntry, ...]:
-    """What the metrics of a task answer.
+    """Find the published scores that the metrics of a task are compared with.
 
     Args:
         template: The task.
@@ -118,7 +118,7 @@ def make_recorded_number(
         spec: The ``metric,filter`` of the task that it answers.
         value: The score, from 0 to 1.
         benchmark: What the run calls the task.
-        averaging: Over what it is an average; None where nothing names it.
+        averaging: How the docs are averaged; None if unknown.
     """
     return PublishedEntry(
         our_metric=spec,
@@ -135,9 +135,9 @@ def make_recorded_number(
 
 
 def _reported(wanted: PublishedMetric, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The row of the metrics subset with the wanted number; None without exactly one.
+    """The row of the metrics subset with the wanted score; None unless there is exactly one.
 
-    The mean of IFEval's four accuracies is in no evals dataset: its metrics hold prompt accuracies alone.
+    No evals dataset has the mean of IFEval's four accuracies; their metrics have prompt accuracies only.
     """
     if wanted.averaging == "mean of four":
         return None

@@ -1,8 +1,7 @@
-"""A pack without its rows, for others to rebuild: a dataset repository of settings, hashes and templates.
+"""Writes a pack without its rows, for others to rebuild: a dataset repository of settings, hashes and templates.
 
-Rows are gated, and a pack quotes them. What makes a pack of them is not: the same templates, the same commits of the
-datasets and the same settings give the same bytes. Templates are published to be read:
-`pack_rebuild` runs none of them.
+Rows are gated, and a pack contains them. The recipe is not gated: the same templates, dataset commits and settings give
+the same bytes. Templates are published for reading; `pack_rebuild` never runs them.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ class RecipeExport:
     """The files of a publication that were written.
 
     Attributes:
-        folder: Where.
-        publication: What it says of the pack.
+        folder: Where they are.
+        publication: The description of the pack.
         files: Its files, by path.
-        withheld: The files of the pack that it does not hold.
-        kept: What else lies in the folder, and stays as it is.
+        withheld: Files of the pack that are not published.
+        kept: Other files in the folder, left unchanged.
     """
 
     folder: Path
@@ -47,15 +46,15 @@ class RecipeExport:
 
 
 def publish_pack(pack: Path, folder: Path) -> RecipeExport:
-    """Write what may be published of a pack, whole or not at all.
+    """Write the publishable part of a pack, whole or not at all.
 
     Args:
         pack: The folder that prepare wrote.
-        folder: Where to write, such as a clone of a repository: of what lies there only the files of an earlier
-            publication that nobody changed are replaced.
+        folder: Where to write, such as a clone of a repository. Only unchanged files of an earlier publication are
+            replaced.
 
     Raises:
-        PackError: The folder is no pack, was edited, or its rows are on no hub.
+        PackError: The folder is not a pack, was edited, or its rows are not on the hub.
         TemplateError: The templates that made it are not here, or hold a credential.
         OutputError: The folder cannot be written.
     """
@@ -124,7 +123,7 @@ def _template(root: Path, name: str, path: Path, manifest: Manifest) -> bytes:
 
 
 def _card(publication: Publication) -> str:
-    """The dataset repository's page; not a word of any row."""
+    """The dataset repository's page; it quotes no row."""
     rows = "\n".join(
         f"| `{name}` | {said['docs']:,} | `{said['dataset_id']}` | `{said['dataset_config']}` | "
         f"`{said['dataset_revision']}` |"

@@ -1,7 +1,7 @@
 """nltk's Punkt model of English, which IFEval needs to count sentences and nltk does not include.
 
-A pack brings it where the machine that prepares has it, so that a GPU node without a network can score. The folder is
-laid out as nltk looks for it; the template puts it first on nltk's path.
+prepare copies it into the pack if this machine has it, for GPU nodes without a network. The folder has the layout that
+nltk expects; the template puts it first on nltk's path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from meta_eval.messages.logs import log
 # A pack is whole without it: nltk then looks for its own copy.
 NLTK_DATA = "nltk_data"
 
-# The column of IFEval's docs that says what its checkers check.
+# The column of IFEval's docs that names the instructions to check.
 INSTRUCTIONS = "instruction_id_list"
 
 _FOLDER = PurePosixPath(NLTK_DATA, "tokenizers/punkt_tab/english")
@@ -63,7 +63,7 @@ def read_punkt() -> dict[str, bytes]:
 
 
 def _places() -> Iterator[Path]:
-    """Where nltk looks by itself, in its order; asking it would import it, and scipy with it, which takes seconds."""
+    """nltk's default folders, in its order. Asking nltk would import it and scipy, which takes seconds."""
     yield from (Path(place) for place in os.environ.get("NLTK_DATA", "").split(os.pathsep) if place)
     yield Path(os.path.expanduser("~/nltk_data"))  # noqa: PTH111 (Path.expanduser raises where a user has no home)
     yield from (Path(sys.prefix, *below, "nltk_data") for below in ((), ("share",), ("lib",)))
@@ -71,7 +71,7 @@ def _places() -> Iterator[Path]:
 
 
 def _read(tokenizers: Path) -> dict[str, bytes]:
-    """The model's files, from a folder or from the archive that nltk reads as well."""
+    """The model's files, from a folder or from a zip archive, which nltk also reads."""
     folder = tokenizers / "punkt_tab" / "english"
     if folder.is_dir():
         return {name: read_regular(folder / name, limit=_LARGEST) for name in _FILES}

@@ -1,7 +1,7 @@
-"""Rows of an evals dataset, checked before anything is built on them.
+"""Checks rows of an evals dataset before anything is built on them.
 
-Pure: rows in, rows and findings out. What would make a wrong number raises `DataError` and names dataset, subset, row
-and hash. What makes none is a warning: counted under a short name, logged, and kept in the manifest.
+Pure: rows in, rows and findings out. Anything that would make a wrong number raises `DataError`, which names dataset,
+subset, row and hash. Anything else is a warning, counted under a short name, logged, and kept in the manifest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Checked:
     """Rows that passed.
 
     Attributes:
-        rows: In their order, a leading BOS taken from the prompts.
+        rows: In their order; a leading BOS is removed from prompts.
         warnings: How often each was seen, by its short name; absent when never.
         recorded_settings: The values of each ``eval_config`` key over all rows, sorted.
     """
@@ -33,7 +33,7 @@ class Checked:
     recorded_settings: dict[str, list[str]] = field(default_factory=dict)
 
 
-# Each warning as a sentence: the key stands in the manifest, where programs look for it.
+# Each warning as a sentence. The key is in the manifest, for programs.
 _IN_WORDS = {
     "docs_are_not_parallel_over_subtasks": "do not have the same golds in the same order in every subtask, so those "
     "with the same gold count as one question in standard errors",
@@ -77,7 +77,7 @@ def is_texts(value: object) -> bool:
 
 
 def allow_null(check: Check) -> Check:
-    """The check, which passes null too."""
+    """The same check, but null passes too."""
     return lambda value: value is None or check(value)
 
 
@@ -85,7 +85,7 @@ def _letters(value: object) -> bool:
     return isinstance(value, Mapping) and all(allow_null(is_text)(item) for item in value.values())
 
 
-# Column, what it must be, in words. The first group must be there, of the second a column may be missing.
+# Column: check, and the check in words. The first group is required; columns of the second may be missing.
 _NEEDED: dict[str, tuple[Check, str]] = {
     "input_question": (is_text, "a string"),
     "input_final_prompts": (is_texts, "a list of strings"),
@@ -110,11 +110,11 @@ def check_rows(rows: Sequence[Row], place: RowPlace, *, output_type: str, needs_
         rows: Each a mapping of column to value.
         place: Which rows they are.
         output_type: lm-eval's ``generate_until`` (one prompt a row) or ``multiple_choice`` (one a choice).
-        needs_gold: Whether the gold is in the rows; a join brings it otherwise.
+        needs_gold: Whether the rows must have the gold; otherwise a join adds it.
 
     Raises:
-        DataError: A missing column, a value of another type, an empty prompt, a missing gold, a number of prompts that
-            does not fit, or a hash that differs while others are right.
+        DataError: A column or gold is missing, a value has the wrong type, a prompt is empty, the number of prompts is
+            wrong, or some hashes are wrong and others right.
     """
     if not rows:
         raise DataError("holds no rows", where=str(place))
@@ -126,7 +126,7 @@ def check_rows(rows: Sequence[Row], place: RowPlace, *, output_type: str, needs_
                 where=str(place),
                 hint="This is not a details subset of one of Meta's evals datasets",
             )
-    if any(len(row) < len(columns) for row in rows):  # a line of JSON may leave a column out, a table cannot
+    if any(len(row) < len(columns) for row in rows):  # a line of JSON may lack a column, a table cannot
         rows = [dict.fromkeys(columns) | row for row in rows]
     warnings: Counter[str] = Counter()
     for column in _WELCOME:
@@ -177,8 +177,8 @@ def _check_gold(row: Row, number: int, place: RowPlace) -> None:
 def _check_hashes(rows: Sequence[Row], place: RowPlace, warnings: Counter[str]) -> None:
     """Compare the question and every prompt with its recorded SHA-256.
 
-    Some differing among good ones are corruption and stop. All of them differing is a convention that nobody has seen
-    yet (another encoding, a salt): a warning, since the rows then vouch for nothing, and no error.
+    If only some differ, the data is corrupt: an error. If all differ, the dataset probably hashes in another way, for
+    example with a salt: a warning.
     """
     for what, pairs in (
         ("question", [(number, row["input_question"], row["input_question_hash"]) for number, row in enumerate(rows)]),
@@ -228,7 +228,7 @@ def _bare(prompt: str) -> str:
 
 
 def _without_bos(row: Row, warnings: Counter[str]) -> Row:
-    """Meta's prompts bring no BOS; one that does would make two of it, since every engine adds one."""
+    """Remove a leading BOS. Meta's prompts have none, and every engine adds its own."""
     bare = [_bare(prompt) for prompt in row["input_final_prompts"]]
     if bare == row["input_final_prompts"]:
         return row

@@ -9,19 +9,19 @@ from meta_eval.messages.errors import ConfigError, suggestion
 from meta_eval.messages.logs import log
 from meta_eval.pack.manifest import Manifest
 
-# The log-likelihood of a whole text, which only lm_eval itself asks for.
+# The log-likelihood of a whole text; only lm_eval itself can request it.
 ROLLING = "loglikelihood_rolling"
 
 
 def choose_tasks(manifest: Manifest, names: Sequence[str]) -> list[str]:
-    """The tasks that names of tasks and groups mean, in the manifest's order.
+    """Choose tasks by names of tasks and groups, in the manifest's order.
 
     Args:
         manifest: Of the pack.
-        names: Tasks and groups; all tasks where there are none. A name after a minus is left out: ``-mmlu_law``.
+        names: Tasks and groups; empty for all tasks. A minus leaves a name out: ``-mmlu_law``.
 
     Raises:
-        ConfigError: A name that the pack does not have, or nothing is left.
+        ConfigError: The pack lacks a name, or nothing is left.
     """
     wanted, excluded = split_excluded(names)
     chosen, without = _tasks(manifest, wanted), _tasks(manifest, excluded)
@@ -50,7 +50,7 @@ def choose_tasks_to_grade(manifest: Manifest, names: Sequence[str], *, allow_cod
     Args:
         manifest: Of the pack.
         names: As of `choose_tasks`.
-        allow_code: Whether tasks are graded whose scoring runs programs that a model wrote.
+        allow_code: Whether to include tasks that run programs written by the model.
 
     Raises:
         ConfigError: As of `choose_tasks`, or there is no such task.
@@ -70,7 +70,7 @@ def leave_out_tasks(chosen: Sequence[str], unfit: Sequence[str], why: str, *, hi
         hint: What to do about it.
 
     Raises:
-        ConfigError: None fits.
+        ConfigError: No task is left.
     """
     left = [name for name in chosen if name not in unfit]
     if not left:

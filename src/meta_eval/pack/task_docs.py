@@ -1,4 +1,4 @@
-"""The docs of one task: its rows fetched, read, checked, joined, and made into docs by the template."""
+"""Makes the docs of one task: rows are fetched, read, checked and joined, and the template makes docs of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from meta_eval.templates.template_folder import locate_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What every doc that a template makes must have, whatever it adds. prepare itself adds ``cluster``.
+# Columns that a template must make for every doc. prepare adds ``cluster``.
 DOC_COLUMNS = (
     "question", "prompt", "gold", "subtask_name", "choices", "input_question_hash", "input_final_prompts_hash",
     "recorded_output", "recorded_is_correct", "recorded_metrics", "answers",
@@ -46,17 +46,17 @@ _BATCH = 1024  # rows
 
 @dataclass(frozen=True, slots=True)
 class TaskDocs:
-    """The docs of a task and what was noticed on the way. The rows are dropped: docs hold the same texts.
+    """The docs of a task, and warnings about them. The rows are dropped, because docs hold the same texts.
 
     Attributes:
         rows: How many the evals dataset has.
         labels: Their ``benchmark_label``.
-        checked: What was noticed on the way, without the rows.
-        joined: What the original brought, without the rows; None for a task without a join.
+        checked: The findings of the checks, without the rows.
+        joined: The result of the join, without the rows; None for a task without a join.
         matched: How many rows the join matched.
         table: The docs.
-        unclustered: The short name of a warning where they do not show what they share as the template says.
-        content: The parquet file of the docs, which a thread is writing; None where nobody asked for it.
+        unclustered: The short name of a warning if the template's cluster rule does not fit the docs.
+        content: The parquet file of the docs, which a thread is writing; None if not requested.
     """
 
     rows: int
@@ -79,20 +79,20 @@ def read_docs(
     first: int | None = None,
     written: bool = False,
 ) -> TaskDocs:
-    """Fetch, read, check and join the rows of a task, and make its docs of them.
+    """Fetch, read, check and join the rows of a task, and make docs of them.
 
     Args:
         root: The template folder.
         template: The task.
         dataset: The evals dataset that it reads.
-        originals: Where its ground truth comes from.
-        allow_unmatched: Leave out rows that have no original.
+        originals: The original datasets, for joins.
+        allow_unmatched: Leave out rows without an original.
         first: Only so many rows; None for all.
-        written: Begin to write their file.
+        written: Start writing their file.
 
     Raises:
-        SourceError: Rows or originals cannot be had.
-        DataError: A row holds something that would make a wrong number, or does not match its original.
+        SourceError: Rows or originals are not available.
+        DataError: A row would make a wrong number, or does not match its original.
         TemplateError: The template's ``process_docs`` fails, or its docs lack a column.
     """
     read = functools.partial(read_task_rows, template, dataset, originals, allow_unmatched=allow_unmatched, first=first)
@@ -100,7 +100,7 @@ def read_docs(
     task_rows = read()
     matched = len(task_rows.rows)
     table = make_docs(root, template, task_rows.rows, place, again=lambda: read().rows)
-    # A file takes as long to write as the docs to check: where nothing of them decides a column, it is begun before.
+    # Writing takes as long as checking. If no column depends on the checks, start writing first.
     early = template.spec.cluster is None and "cluster" not in table.column_names
     table, unclustered = add_clusters(table, template) if early else (table, None)
     content = begin_parquet(table) if early and written else None
@@ -114,10 +114,10 @@ def read_docs(
 
 
 def add_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
-    """Docs with a column ``cluster``: the template's own, else by its rule, else null; and the rule's warning.
+    """Add the column ``cluster``: the template's own, else by its rule, else null. Also return the rule's warning.
 
     Raises:
-        TemplateError: The template's own column holds something else than text and nulls.
+        TemplateError: The template's own column holds other values than text and null.
     """
     import pyarrow as pa
 
@@ -140,18 +140,18 @@ def add_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | N
 def make_docs(
     root: Path, template: Template, rows: Sequence[Row], place: RowPlace, *, again: Callable[[], Sequence[Row]]
 ) -> pa.Table:
-    """Rows through the template's own ``process_docs``, and what comes out checked against the contract of a doc.
+    """Make docs with the template's ``process_docs``, and check that they have the columns of a doc.
 
     Args:
         root: The template folder.
         template: The task.
-        rows: They are emptied as docs are made of them.
+        rows: Emptied as docs are made of them.
         place: Which rows they are, for messages.
-        again: Reads them anew, for the rare case in which they are needed once more.
+        again: Reads the rows again, for the rare case that they are needed twice.
 
     Raises:
         TemplateError: The function fails, or its docs lack a column.
-        DataError: It refuses a row, or the rows make no table.
+        DataError: The function refuses a row, or the docs do not fit a table.
     """
     module_file, name = template.process_docs or (template.file, "")
     where = f"{root / module_file}: {name}" if name else str(root / module_file)
@@ -183,7 +183,7 @@ def make_docs(
 
 
 def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], place: RowPlace) -> pa.Table:
-    """What the template makes of all rows, as lm-eval would call it."""
+    """Make docs of all rows at once, as lm-eval calls the template."""
     import datasets
 
     bars = not datasets.are_progress_bars_disabled()
@@ -200,16 +200,16 @@ def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], pla
             f"returns {type(dataset).__name__}, and lm-eval needs a datasets.Dataset",
             hint="Return datasets.Dataset.from_list([…]), as mmlu_pro/utils.py does",
         )
-    # The features that the datasets library notes in the schema would tie the file to one of its versions.
+    # The schema's metadata of the datasets library would tie the file to a version of that library.
     return _table(dataset).replace_schema_metadata(None)
 
 
 def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table | None:
-    """The same table, made of some rows at a time, each of which is emptied once its doc is made.
+    """Make the same table in batches. Each row is emptied once its doc is made.
 
-    So texts stand once, in the rows or in the table, and in no form between them.
+    Each text is then in memory only once.
 
-    None where arrow does not take rows or docs as they are; all at once they are made to fit, or refused in words.
+    Return None if arrow cannot take rows or docs as they are; `_at_once` then converts them or says what is wrong.
     """
     import pyarrow as pa
 
@@ -230,7 +230,7 @@ def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table
 
 @contextmanager
 def _whole(root: Path, template: Template) -> Iterator[Path]:
-    """A folder with every file of a template: the template folder, or a copy where shipped files complete it."""
+    """A folder with every file of a template: the template folder itself, or a copy completed with shipped files."""
     if all((root / file).exists() for file in template.files):
         yield root
         return
@@ -243,10 +243,10 @@ def _whole(root: Path, template: Template) -> Iterator[Path]:
 
 
 def _dataset(rows: Sequence[Row], place: RowPlace) -> Any:
-    """Rows as the template's function takes them, with every column that any of them has.
+    """The rows as a dataset for the template's function, with the columns of all rows.
 
     Raises:
-        DataError: Arrow has no type for the values of a column: named with the first row that does not fit.
+        DataError: Arrow has no type for a column; the error names the first row that does not fit.
     """
     from datasets import Dataset
 
@@ -254,7 +254,7 @@ def _dataset(rows: Sequence[Row], place: RowPlace) -> Any:
     values = {column: [row.get(column) for row in rows] for column in columns}
     try:
         return Dataset.from_dict(values)
-    except Exception as error:  # arrow and datasets raise many kinds, some of them neither of the two's own
+    except Exception as error:  # arrow and datasets raise many kinds of errors
         for column in columns:
             try:
                 Dataset.from_dict({column: values[column]})
@@ -270,7 +270,7 @@ def _dataset(rows: Sequence[Row], place: RowPlace) -> Any:
 
 
 def _first_that_does_not_fit(values: Sequence[Any]) -> int:
-    """The first value with which those before it make no column; found by halving."""
+    """Find the first value that does not fit the values before it, by bisection."""
     from datasets import Dataset
 
     def refused(count: int) -> bool:

@@ -57,11 +57,11 @@ class Context:
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
-        """The model's, where it is on this machine."""
+        """The model's tokenizer; None if it is not on this machine."""
         return find_tokenizer(self.config.tokenizer_of())
 
     def metrics(self, dataset: EvalsDataset) -> list[Row]:
-        """The numbers that an evals dataset reports of itself."""
+        """The scores that an evals dataset contains."""
         if id(dataset) not in self._metrics:
             self._metrics[id(dataset)] = read_metrics(dataset)
         return self._metrics[id(dataset)]
@@ -69,13 +69,13 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class PreparedTask:
-    """One task, ready to be put into a pack.
+    """A task, ready for a pack.
 
     Attributes:
         name: Its name.
-        entry: What the manifest says of it.
-        template_files: The template's files as they are, by path; other tasks may bring the same ones.
-        files: What was made for this task: its YAML, its docs and what reads them.
+        entry: Its entry in the manifest.
+        template_files: Unchanged files of the template by path; tasks may share them.
+        files: Files made for this task: its YAML, its docs and the module that reads them.
         scores_ifeval: Whether its docs name instructions of IFEval, some of which need nltk's Punkt model.
     """
 
@@ -229,7 +229,7 @@ def _files(
     docs_file: str | None,
     content: bytes,
 ) -> dict[str, bytes]:
-    """The task's YAML, which reads the docs that lie in the pack, or the rows that stay on the hub."""
+    """The task's YAML, which reads docs in the pack or rows on the hub."""
     folder, text = template.file.parent, read_text(templates.root / template.file)
     beside = docs.joined.files if docs.joined else {}
     with locating(templates.root / template.file):
@@ -256,7 +256,7 @@ def _files(
 
 
 def measure_length(template: Template, docs: pa.Table, context: Context) -> LengthEntry:
-    """Measure the longest prompt, and refuse what does not fit the context."""
+    """Measure the longest prompt. One that does not fit the context is an error."""
     model, limit = context.config.tokenizer_of(), context.config.max_model_len
     answer = template.max_gen_toks
     length = measure_longest_prompt(Prompts.of_table(docs), limit - answer, lambda: context.tokenizer)

@@ -1,4 +1,4 @@
-"""The rows of one task: fetched, read, checked, and joined with their original."""
+"""Fetches, reads and checks the rows of one task, and joins them with their original."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class TaskRows:
     """The rows of a task, and what was noticed while reading them.
 
     Attributes:
-        rows: As the template takes them. Nobody else holds their texts, so that docs can take their place.
+        rows: Input of the template. No other object holds them, so that docs can replace them in memory.
         count: How many the evals dataset has.
         labels: Their ``benchmark_label``.
         checked: What the checks found, without the rows.
-        joined: What the original brought, without the rows; None for a task without a join.
+        joined: The result of the join, without the rows; None for a task without a join.
     """
 
     rows: list[Row]
@@ -46,13 +46,13 @@ def read_task_rows(
     Args:
         template: The task.
         dataset: The evals dataset that it reads.
-        originals: Where its ground truth comes from.
-        allow_unmatched: Leave out rows that have no original.
+        originals: The original datasets, for joins.
+        allow_unmatched: Leave out rows without an original.
         first: Only so many rows; None for all.
 
     Raises:
-        SourceError: Rows or originals cannot be had.
-        DataError: A row holds something that would make a wrong number, or does not match its original.
+        SourceError: Rows or originals are not available.
+        DataError: A row would make a wrong number, or does not match its original.
     """
     subset, name = template.spec.subset, template.spec.join
     place = RowPlace(dataset.dataset_id, subset)

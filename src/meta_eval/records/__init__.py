@@ -1,3 +1,4 @@
-"""A recorded run of lm-eval as an evals dataset: found (`runs`), read and checked (`rows`), given the code of its tasks
-(`code`), made into tasks of a pack (`task`), of which lm-eval is asked once more what they ask (`asked`), and written
-(`prepare`)."""
+"""Makes packs of recorded runs. In order: a format finds and opens the run (`format_registry`), tasks and run are
+selected (`run_selection`), samples are read and checked (`recorded_docs`), the task's code is copied (`task_code`), the
+pack's tasks are made (`pack_task`), and lm-eval's requests are compared with the recorded ones (`request_parity`).
+`preparation` is the entry point."""

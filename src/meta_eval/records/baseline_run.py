@@ -1,7 +1,7 @@
 """``baseline:``: adds the answers of another recorded run to a pack, doc by doc.
 
-A pack of whatever evals dataset is then gated against them: verify grades them with the pack's own graders, report
-pairs a new run with these. They lie in ``baseline/<task>.parquet`` of the pack, so that it can still be moved.
+The pack of any evals dataset is then gated against these answers. verify grades them with the pack's graders, and
+report pairs a new run with them. They are in ``baseline/<task>.parquet`` of the pack, so the pack stays relocatable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from meta_eval.records.format import ALL, Reading, Record
 from meta_eval.records.format_registry import find_format, find_place, list_formats
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
 
-# What a baseline's answers are called in a pack's folder.
+# Folder of the baseline's answers in a pack.
 FOLDER = "baseline"
 
 _GENERATED = "generate_until"
@@ -43,10 +43,10 @@ class _Doc:
 
 
 def open_baseline(config: Config, config_place: str) -> Record | None:
-    """The record that the configuration names; None where it names none.
+    """Open the record that ``baseline:`` names; None without that key.
 
     Raises:
-        ConfigError: It is no record, holds several runs, or the docs of the pack stay on the hub.
+        ConfigError: It is not a record, holds several runs, or the pack's docs stay on the hub.
     """
     if config.baseline is None:
         return None
@@ -69,15 +69,15 @@ def open_baseline(config: Config, config_place: str) -> Record | None:
 
 
 def add_baseline(pack: Pack, record: Record) -> Pack:
-    """The pack with the answers of a recorded run.
+    """Add the answers of a recorded run to a pack.
 
     Args:
-        pack: As it was made.
+        pack: The pack without a baseline.
         record: The baseline.
 
     Raises:
-        ConfigError: It has no task of the pack, or no doc of one.
-        DataError: A sample of it is not what its hash says.
+        ConfigError: The record has no task of the pack, or none of the docs of a task.
+        DataError: A sample does not match its hash.
     """
     manifest = pack.manifest
     common = [name for name in manifest.tasks if name in record.tasks]
@@ -157,8 +157,8 @@ def _docs(content: bytes) -> list[_Doc]:
 
 
 def _pairs(docs: Sequence[_Doc], rows: RecordedDocs) -> dict[int, RecordedDoc]:
-    """By number of the pack's doc the row that answers it: with its prompt, else of its question and target, else of
-    its question; of several the first goes with the first."""
+    """Map the index of a pack's doc to the recorded row. Match by prompt, else by question and target, else by
+    question; duplicates match in order."""
     keys: list[tuple[Callable[[_Doc], Hashable], Callable[[RecordedDoc], Hashable]]] = [
         (lambda doc: (doc.question_hash, doc.prompt), lambda row: (row.question_hash, row.prompt)),
         (lambda doc: (doc.question_hash, doc.gold), lambda row: (row.question_hash, _gold(row))),
@@ -185,7 +185,7 @@ def _gold(row: RecordedDoc) -> str:
 def _line(number: int, doc: _Doc, row: RecordedDoc, *, regraded: bool) -> Mapping[str, Any]:
     same = (doc.prompt, doc.prompts) == (row.prompt, row.prompts)
     same = same and (not row.continuations or doc.continuations == row.continuations)
-    # As many answers as the doc has requests, or today's graders cannot take them.
+    # Today's graders need as many answers as the doc has requests.
     whole = regraded and len(row.continuations) == (len(doc.continuations) if row.continuations else 0)
     return {
         "doc": number,

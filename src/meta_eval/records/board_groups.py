@@ -1,4 +1,5 @@
-"""Which boards a recorded run gives numbers of: then its pack has the board as a group, and the report says them."""
+"""Finds the leaderboards that a recorded run covers. Each becomes a group of the pack, and the report shows its
+score."""
 
 from __future__ import annotations
 
@@ -11,12 +12,13 @@ from meta_eval.records.task_code import has_task, list_group_members
 def find_board_groups(
     tasks: Mapping[str, str | None], known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Find the boards with a part that the tasks cover completely, and the groups that these parts name.
+    """Find the leaderboards with at least one part that the tasks cover completely, and the groups that these parts
+    name.
 
-    A part of a board needs tasks with its number of shots.
+    A part covers only tasks with its number of shots.
 
     Args:
-        tasks: Those that go into the pack, each with the shots of its record; None where nobody says them.
+        tasks: The tasks of the pack, each with the shots of its record; None if unknown.
         known: The record's own groups; others are looked up in the installed lm-eval.
     """
     groups: dict[str, tuple[str, ...]] = {}
@@ -24,7 +26,7 @@ def find_board_groups(
         whole: dict[str, None] = {}
         for part in board.parts:
             there = {name for name, shots in tasks.items() if board.recorded or shots == str(part.shots)}
-            # The tasks of a board's own records are named one by one, and lm-eval knows none of them.
+            # Tasks of a leaderboard's own records are named individually; lm-eval does not know them.
             members = {name: (name,) if board.recorded else _members(name, there, known, part) for name in part.tasks}
             needed = [task for of_name in members.values() for task in of_name]
             if needed and there.issuperset(needed):
@@ -38,7 +40,7 @@ def find_board_groups(
 def _members(
     name: str, tasks: set[str], known: Mapping[str, tuple[str, ...]], part: boards.BoardColumn
 ) -> tuple[str, ...]:
-    """The tasks of a name on a board: its listed choices, or else the tasks of the group."""
+    """The tasks of a leaderboard's name: its listed choices, or else the tasks of the group."""
     if name in tasks:
         return (name,)
     if isinstance(part.choices, Mapping):
@@ -46,5 +48,5 @@ def _members(
     # Looking a name up takes seconds, and members of lm-eval's groups begin as the group does: mmlu, leaderboard_gpqa.
     if not any(task.startswith(name.partition("_")[0]) for task in tasks) or has_task(name):
         return (name,)
-    # lm-eval knows all members; of a group that is the record's own only the record does.
+    # lm-eval knows all members of its groups; only the record knows the members of its own.
     return list_group_members(name) or known.get(name, (name,))

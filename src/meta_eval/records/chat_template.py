@@ -17,8 +17,8 @@ class Chat:
 
     Attributes:
         render: Messages to text; ``add_generation_prompt`` as lm-eval passes it.
-        bos: The text of the tokenizer's BOS; None where it has none.
-        multiturn: Whether examples are turns of their own.
+        bos: The text of the tokenizer's BOS; None without a BOS.
+        multiturn: Whether each example is a separate turn.
     """
 
     render: Callable[..., str]
@@ -26,14 +26,14 @@ class Chat:
     multiturn: bool
 
     def bare(self, prompt: str) -> str:
-        """Without the BOS in front, which every engine adds."""
+        """Remove the leading BOS, which every engine adds."""
         while self.bos and prompt.startswith(self.bos):
             prompt = prompt[len(self.bos) :]
         return prompt
 
 
 def read_chat_template(config: Config) -> Chat | None:
-    """The template of a configuration; None where none is asked for.
+    """Read the chat template of a configuration; None if it requests none.
 
     Raises:
         ConfigError: The tokenizer cannot be loaded, or it has no chat template.
@@ -69,7 +69,7 @@ def _tokenizer(place: str) -> Any:
 
 
 def _rendered(tokenizer: Any, messages: Sequence[Any], opened: bool) -> str:
-    """Render messages as lm-eval does. A template that refuses a system turn gets the others only."""
+    """Render messages as lm-eval does. If a template refuses system turns, they are left out."""
     from jinja2.exceptions import TemplateError
 
     settings = {"tokenize": False, "add_generation_prompt": opened, "continue_final_message": not opened}

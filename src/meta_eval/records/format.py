@@ -1,7 +1,7 @@
 """The socket for recorded runs: a format finds a run in a place and opens it; a record reads its tasks.
 
-`evals_dataset` and `baseline` of the configuration use the same formats. A package adds one of its own by an entry
-point of the group ``meta_eval.record_formats``; ``examples/csv_record.py`` is a small one.
+`evals_dataset` and `baseline` of the configuration use the same formats. A package adds a format by an entry point of
+the group ``meta_eval.record_formats``. ``examples/csv_record.py`` is a small example.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ ALL = "recorded"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a recorded run may lie.
+    """A place that may hold a recorded run.
 
     Attributes:
         name: As the user wrote it.
-        path: The folder or file on this machine; None of a dataset on the hub.
-        repository: The dataset on the hub; None of a folder or file.
+        path: The folder or file on this machine; None for a dataset on the hub.
+        repository: The dataset on the hub; None for a folder or file.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Place:
 
     @cached_property
     def files(self) -> tuple[str, ...]:
-        """The files below a folder or in a dataset, by their paths inside it, sorted; none of a file."""
+        """The files below a folder or in a dataset, by their paths inside it, sorted; empty for a file."""
         if self.repository is not None:
             return tuple(sorted(self.repository.names))
         if self.path is None or not self.path.is_dir():
@@ -49,10 +49,10 @@ class Place:
         return tuple(sorted(path.relative_to(self.path).as_posix() for path in self.path.rglob("*") if path.is_file()))
 
     def fetch(self, file: str) -> Path:
-        """One of the files on this machine.
+        """Fetch a file to this machine.
 
         Raises:
-            SourceError: It cannot be had from the hub.
+            SourceError: The hub does not give it.
         """
         if self.repository is not None:
             return self.repository.fetch_file(file).path
@@ -64,10 +64,10 @@ class Reading:
     """How the tasks of a record are read.
 
     Attributes:
-        template_dir: The user's own tasks, which go before lm-eval's.
+        template_dir: The user's own tasks, which take precedence over lm-eval's.
         allow_code: Whether a task may run programs that the model wrote.
         tokenizer: The tokenizer of the model that is evaluated; None where it is not on this machine.
-        output_type: That of the task in a pack whose baseline is read; None where a pack is made of the record.
+        output_type: The task's output type, when reading the baseline of a pack; None when making a pack of the record.
     """
 
     template_dir: Path
@@ -82,7 +82,7 @@ class RecordedScore:
 
     Attributes:
         value: From 0 to 1, or in the metric's own unit.
-        averaging: How the docs were averaged: ``micro``, ``macro``, …; None where nobody says it.
+        averaging: How the docs were averaged: ``micro``, ``macro``, …; None if unknown.
         is_mean: Whether it is the plain mean over docs, so that each doc has a verdict.
     """
 
@@ -99,15 +99,15 @@ class RecordedTask:
     """One task of a record.
 
     Attributes:
-        rows: Its docs, with what was asked and answered.
-        output_type: lm-eval's name of how it was asked.
+        rows: Its docs, with requests and answers.
+        output_type: lm-eval's ``output_type`` of the task.
         revision: The commit, or ``sha256:`` over the files that were read.
-        entry: Where it comes from.
+        entry: Its origin, for the manifest.
         benchmark: The task's name as the record writes it.
         scores: The record's own scores, by ``metric,filter``.
-        specs: Every ``metric,filter`` of the record, those without a score too.
-        warnings: What is odd, one sentence each.
-        about: What the format keeps for its own `Record.grader`.
+        specs: Every ``metric,filter`` of the record, including those without a score.
+        warnings: Warnings, each a sentence.
+        about: Data that the format keeps for its own `Record.grader`.
     """
 
     rows: RecordedDocs
@@ -123,7 +123,7 @@ class RecordedTask:
 
 @dataclass(frozen=True, slots=True)
 class Grader:
-    """What grades the answers to a task as the record graded them.
+    """The grader of a task, which grades answers as the record did.
 
     Attributes:
         code: The task's YAML with the modules that it names.
@@ -156,32 +156,32 @@ class Record(ABC):
         """Read a task.
 
         Raises:
-            DataError: A doc cannot be asked again, or is not what its hash says.
+            DataError: A doc cannot be asked again, or does not match its hash.
             ResultsError, SourceError: A file cannot be read.
         """
 
     @abstractmethod
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:
-        """What grades a task that was read.
+        """Find the grader of a task that was read.
 
         Raises:
-            ConfigError: It would run programs that the model wrote, and may not.
-            SourceError: Nobody here has its code.
+            ConfigError: It would run programs that the model wrote, which is not allowed.
+            SourceError: Its code is not installed here.
         """
 
 
 class RecordFormat(ABC):
-    """A way in which recorded runs are kept.
+    """A format of recorded runs.
 
     Attributes:
-        name: What it is called in messages.
+        name: Its name in messages.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     def detect(self, place: Place) -> bool:
-        """Whether a place holds runs of this format. It looks and raises nothing; damage is told by `open_run`."""
+        """Whether a place holds runs of this format. It raises nothing; `open_run` reports damage."""
 
     @abstractmethod
     def open_run(self, place: Place, run: str | None, wanted: Sequence[str]) -> Record:
@@ -189,10 +189,10 @@ class RecordFormat(ABC):
 
         Args:
             place: One that `detect` takes.
-            run: The time of the run, or its beginning; None where there is but one.
-            wanted: The tasks and groups that are asked for.
+            run: The time of the run, or the start of that text; None if there is only one run.
+            wanted: The requested tasks and groups.
 
         Raises:
-            ConfigError: There are several runs of a task and nobody says which, or there is none of this time.
+            ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
             SourceError: A file is missing, gated, cut off or corrupt.
         """

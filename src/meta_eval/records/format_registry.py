@@ -1,4 +1,4 @@
-"""The record formats, and the decision which format a place holds."""
+"""Lists the record formats, and finds the format of a place."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from meta_eval.records.run_selection import find_snapshot
 
 ENTRY_POINTS = "meta_eval.record_formats"
 
-# Details go first: beside them lie results that look like lm-eval's.
+# Details come first: their folders also hold results that look like lm-eval's.
 _SHIPPED: tuple[type[RecordFormat], ...] = (DetailsFormat, LmEvalFormat)
 
-# How the boards and lighteval name the datasets that hold details of runs.
+# How leaderboards and lighteval name their datasets of details.
 _DATASET = re.compile(r"[^/\s]+/(?:details_[^/\s]+|[^/\s]+-details(?:-private)?)")
 
 
@@ -31,14 +31,14 @@ def list_formats() -> Iterator[RecordFormat]:
 
 
 def find_format(place: Place) -> RecordFormat | None:
-    """The first format that reads a place; None where none does."""
+    """The first format that reads a place; None if there is none."""
     return next((record_format for record_format in list_formats() if record_format.detect(place)), None)
 
 
 def find_place(name: str, *, revision: str | None, key: str) -> Place:
-    """Find the place that a name of the configuration means: a local folder or file, or else a dataset of the hub.
+    """Find the place that the configuration names: a local folder or file, or else a dataset of the hub.
 
-    Only ids that the boards and lighteval give to details of runs are looked up on the hub.
+    Only ids that look like details of a leaderboard or of lighteval are looked up on the hub.
 
     Args:
         name: A path or an id.

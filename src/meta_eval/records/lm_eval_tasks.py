@@ -18,22 +18,22 @@ from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, split_unc
 from meta_eval.records.run_selection import leave_tasks_out
 from meta_eval.records.task_code import TaskCode, has_task, list_group_members
 
-# The evals dataset of this name is whatever tasks the installed lm-eval has.
+# The evals dataset of this name: the tasks of the installed lm-eval.
 LM_EVAL = "lm-eval"
 
-# With which lm-eval draws examples where nobody says otherwise (`simple_evaluate`, fewshot_random_seed).
+# lm-eval's default seed for drawing examples (`simple_evaluate`, fewshot_random_seed).
 _SEED = 1234
 
 
 def find_lm_eval_tasks(
     names: Sequence[str], template_dir: Path
 ) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
-    """The tasks that names mean, each with its shots where the user or a board says them, and the groups among them.
+    """Find the tasks of names, with shots if the user or a leaderboard gives them, and the groups among the names.
 
     A name after a minus is left out.
 
     Args:
-        names: Tasks, groups and boards (``catalog/boards.yaml``); ``arc_challenge@25`` with shots of its own.
+        names: Tasks, groups and leaderboards (``catalog/boards.yaml``); ``arc_challenge@25`` sets the shots.
         template_dir: The user's own tasks.
 
     Raises:
@@ -79,7 +79,7 @@ def _of_board(
     tasks: dict[str, int | None],
     groups: dict[str, tuple[str, ...]],
 ) -> None:
-    """Add the tasks of a board with its shots, its groups of tasks, and the board as a group of all of them."""
+    """Add the tasks of a leaderboard with its shots, its groups, and the leaderboard as a group of all tasks."""
     members: dict[str, None] = {}
     for part in board.parts:
         for name in part.tasks:
@@ -110,15 +110,15 @@ def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = Non
 
     Args:
         code: The task.
-        shots: Examples in front of each question; None for the task's own number.
+        shots: Number of examples before each question; None for the task's own.
         chat: The chat template that renders its prompts; None for none.
 
     Returns:
-        The rows, without answers, and the shots that they have.
+        The rows, without answers, and their number of shots.
 
     Raises:
-        SourceError: Its dataset cannot be had.
-        DataError: It asks what no pack holds.
+        SourceError: Its dataset is not available.
+        DataError: A pack cannot hold its requests.
     """
     from meta_eval.verification.evaluator import Evaluator, silence_libraries
 
@@ -161,7 +161,7 @@ def _how(chat: Chat | None) -> dict[str, Any]:
 
 
 def _right(task: Any, doc: Any, target: Any) -> int | None:
-    """The number of the one right choice, as lm-eval finds it; None where there is none, or several."""
+    """The index of the right choice, as lm-eval finds it; None unless exactly one is right."""
     if str(task.OUTPUT_TYPE) != "multiple_choice" or task.multiple_input:
         return None
     choices = list(task.doc_to_choice(doc))
@@ -218,5 +218,5 @@ def _row(
 
 
 def hash_requests(rows: RecordedDocs) -> str:
-    """``sha256:`` over all that a task asks: which data the hub gave is seen in what came of them."""
+    """``sha256:`` over all requests of a task. It identifies the data that the hub gave."""
     return "sha256:" + hash_pieces(f"{row.question_hash} {row.prompt_hash} {row.gold}\n" for row in rows.rows)

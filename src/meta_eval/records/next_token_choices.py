@@ -1,7 +1,7 @@
-"""Scores lm-eval's own choice tasks by the next token, where that gives the same verdicts.
+"""Scores lm-eval's own choice tasks by the next token, if that gives the same verdicts.
 
-It does where every choice is one token behind the prompt, and the metrics ask only which choice is the likeliest: acc,
-and acc_norm and acc_bytes where a doc's choices are equally long, as letters are.
+It does if every choice is a single token after the prompt and the metrics need only the likeliest choice. These metrics
+are acc, and for choices of equal length, such as letters, acc_norm and acc_bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from meta_eval.records.recorded_docs import RecordedDocs
 from meta_eval.records.task_code import TaskCode
 from meta_eval.templates import task_yaml
 
-# The number of the right choice, which scores a token.
+# The index of the right choice.
 RIGHT = "choice_gold"
 
 _BY_LENGTH = {"acc_norm": len, "acc_bytes": lambda text: len(text.encode("utf-8", "surrogatepass"))}
@@ -32,10 +32,9 @@ def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCod
     """Score a task by the next token if configured and possible. Otherwise the reason is logged and recorded.
 
     Args:
-        task: As it is scored by likelihoods.
+        task: The task, scored by likelihoods.
         rows: Its docs.
-        code: What grades it.
-        context: What the tasks of the pack share.
+        code: Its grader. context: What the tasks of the pack share.
     """
     config, entry = context.config, task.entry
     if config.choice_scoring != "next_token" or entry.output_type != "multiple_choice":
@@ -72,7 +71,7 @@ def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCod
 
 def _check(code: TaskCode, rows: RecordedDocs) -> None:
     """Raises:
-    NotOneTokenError: Its metrics ask more than which choice is the likeliest.
+    NotOneTokenError: Its metrics need more than the likeliest choice.
     """
     if code.settings.get("process_results") is not None:
         raise NotOneTokenError("it has its own scorer, which needs likelihoods")

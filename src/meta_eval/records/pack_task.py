@@ -1,8 +1,7 @@
-"""One task of a record, made into a task of a pack: its own code, with the recorded docs and prompts in the place of
-its dataset.
+"""Makes a task of a pack of a recorded task: its own code, with recorded docs and prompts instead of its dataset.
 
-The YAML that prepare writes includes the task's own and replaces what made docs and prompts. Filters, targets, choices,
-``process_results`` and metrics stay the task's.
+The YAML that prepare writes includes the task's own YAML and replaces the keys for docs and prompts. Filters, targets,
+choices, ``process_results`` and metrics stay unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _HEAD = """\
 # task's own ({origin}), as it stands in the file that is included.
 """
 
-# Aggregations of lm-eval, and metrics that have them without further word, over all docs at once.
+# lm-eval's aggregations over all docs at once, and metrics that use them by default.
 _OF_ALL_DOCS = frozenset(("bleu", "chrf", "ter", "f1", "mcc", "matthews_corrcoef"))
 
 
@@ -60,21 +59,19 @@ def make_task(
     """Make a task.
 
     Args:
-        code: What grades it.
-        rows: Its docs.
-        record: Where they come from.
+        code: Its grader. rows: Its docs. record: Their origin.
         context: What the tasks of the pack share.
         dataset_id: The record, as the user wrote it.
-        revision: Of its files.
+        revision: The revision of its files.
         verdict: The ``metric,filter`` that says whether one answer is right.
-        filters: The names of its filters.
+        filters: The names of the task's filters.
         published: The record's own scores.
-        delimiter: Between prompt and choice, where it is not the task's own.
+        delimiter: Between prompt and choice, if different from the task's own.
 
     Raises:
         ConfigError: A prompt does not fit the context.
-        DataError: A doc holds what no pack can hold.
-        TemplateError: The task's YAML asks for what no record can replace.
+        DataError: A pack cannot hold a doc.
+        TemplateError: The task's YAML needs something that a record cannot replace.
     """
     with locating(f"{dataset_id}, {code.name}"):
         check_rows(rows)
@@ -110,7 +107,7 @@ def make_task(
         dataset_id=dataset_id,
         dataset_revision=revision,
         dataset_config=code.name,
-        subset=f"{code.name} (recorded)",  # what is known of Meta's subset of that name is not known of this one
+        subset=f"{code.name} (recorded)",  # facts about Meta's subset of that name do not apply here
         output_type=template.output_type,
         rows=table.num_rows,
         docs=table.num_rows,
@@ -182,17 +179,16 @@ def write_task_yaml(
     each: bool = False,
     loader: str = LOADER_MODULE,
 ) -> str:
-    """The YAML that lm-eval takes for the task: it includes the task's own.
+    """Write the YAML of the pack's task, which includes the task's own YAML.
 
     Args:
-        code: What grades it.
-        docs_file: The parquet file, relative to the YAML.
+        code: Its grader. docs_file: The parquet file, relative to the YAML.
         sha256: Its digest.
-        generation: The recorded generation settings; None where none were.
+        generation: The recorded generation settings; None if there are none.
         verdict: ``metric,filter``.
-        published: Each ``metric,filter`` that the record has a score of.
+        published: Each ``metric,filter`` with a score in the record.
         delimiter: See `make_task`.
-        each: Whether each choice has a prompt of its own.
+        each: Whether each choice has its own prompt.
         loader: The module that reads the docs.
     """
     metadata = code.settings.get("metadata")
@@ -213,7 +209,7 @@ def write_task_yaml(
         "description": "",
         "gen_prefix": None,
     }
-    if each:  # doc_to_text is then the number of the right one, and doc_to_target what is scored behind each
+    if each:  # doc_to_text is then the index of the right choice, doc_to_target the text scored after each
         tree["doc_to_choice"] = "recorded_prompts"
     elif code.settings.get("output_type") != ROLLING:
         tree["doc_to_text"] = "recorded_prompt"
@@ -233,7 +229,7 @@ def write_task_yaml(
 
 
 def _check_metrics(code: TaskCode) -> None:
-    """Refuse metrics that divide by the length of a choice: a pack has the whole prompt in its place.
+    """Refuse metrics that divide by the length of a choice. In a pack the whole prompt takes the place of the choice.
 
     Raises:
         TemplateError: There is one.
@@ -258,7 +254,7 @@ def _hashes(row: RecordedDoc) -> list[str]:
 
 
 def _longest(table: pa.Table) -> pa.Table:
-    """The table with the longest of a doc's prompts, where it has several."""
+    """Keep only the longest prompt of each doc."""
     import pyarrow as pa
 
     if "recorded_prompts" not in table.column_names:
@@ -268,18 +264,18 @@ def _longest(table: pa.Table) -> pa.Table:
 
 
 def _template(code: TaskCode, generation: Mapping[str, Any] | None) -> Template:
-    """The task as the rest of prepare knows tasks."""
+    """The task as a `Template`, for the rest of prepare."""
     settings = dict(code.settings)
     if generation is not None:
         settings["generation_kwargs"] = {"max_gen_toks": MAX_GEN_TOKS, **generation}
-    # Neither subset nor family: a record's tasks are its own.
+    # A record's tasks have no subset of Meta's and no family.
     spec = TaskSpec(subset=code.name, variants=("instruct", "pretrain"), families=("any",))
     file = PurePosixPath(code.file)
     return Template(code.name, file, spec, settings, frozenset(), code.origins, ())
 
 
 def _kept_likelihood(template: Template, context: Context) -> str | None:
-    """Why the choices are not asked for by their next token where that was asked for."""
+    """Why requested next-token scoring is not possible; None if it was not requested."""
     if context.config.choice_scoring != "next_token" or template.output_type != "multiple_choice":
         return None
     return "its choices are compared by likelihood, as they were recorded"
@@ -293,7 +289,7 @@ def list_filters(code: TaskCode) -> tuple[str, ...]:
 def choose_first_metric(code: TaskCode) -> str:
     """Choose the ``metric,filter`` of a task without recorded answers: its first metric under its first filter.
 
-    Where that is computed of all docs at once, and says of no doc whether it is right, it is the first mean over docs.
+    If that metric is computed over all docs at once, and so has no verdict per doc, take the first mean over docs.
     """
     template = _template(code, None)
     listed = template.settings.get("metric_list")

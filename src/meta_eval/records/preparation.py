@@ -1,4 +1,4 @@
-"""prepare, of whatever evals dataset: of Meta's (`meta_eval.pack.meta_pack`), or of a recorded run of lm-eval."""
+"""Prepares a pack of any evals dataset: Meta's (`meta_eval.pack.meta_pack`), a recorded run, or lm-eval's own tasks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def prepare_config(config: Config, config_place: str) -> Prepared:
 
     Args:
         config: What to evaluate.
-        config_place: Where it was written, for messages.
+        config_place: The name of the configuration in messages.
 
     Raises:
         UserError: Anything that the user can fix; work_dir is then as it was.
@@ -76,7 +76,7 @@ def _say_margin(work_dir: Path, config: Config) -> None:
     """Warn if the new pack decides otherwise than the old one: report applies its rules to earlier results too."""
     try:
         before = read_manifest(work_dir).run
-    except UserError:  # there is none, or it is of an older version
+    except UserError:  # no manifest, or of an older version
         return
     changes = {
         "margin": (describe_margin(before.margin).removesuffix(" points"), describe_margin(config.margin)),
@@ -91,7 +91,7 @@ def _say_margin(work_dir: Path, config: Config) -> None:
 
 
 def _assemble(config: Config, config_place: str) -> Pack:
-    """The pack of whatever the evals dataset is."""
+    """Build the pack of any evals dataset."""
     name = config.evals_dataset
     place = record_format = None
     if name not in (LM_EVAL, SAMPLE):
@@ -135,7 +135,7 @@ def _prepare_record(config: Config, config_place: str, place: Place, record_form
 
 
 def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
-    """A task of a recorded run, with what grades it.
+    """Make a task of a recorded run, with its grader.
 
     Raises:
         UserError: It cannot be asked or graded again.
@@ -213,14 +213,14 @@ def _pack_of(
     make: Callable[[str, Context], CandidateTask],
     record_groups: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Pack:
-    """Make the tasks, have lm-eval say that they ask what they should, and leave out those that cannot be made.
+    """Make the tasks, check that lm-eval builds the recorded requests, and leave out tasks that cannot be made.
 
     Args:
         config: What prepare was asked for.
         names: The tasks.
-        groups: The groups that were asked for.
+        groups: The requested groups.
         make: Makes one task.
-        record_groups: The groups of a record, whose tasks may be those of a board.
+        record_groups: The groups of a record; their tasks may belong to a leaderboard.
 
     Raises:
         UserError: No task can be made.

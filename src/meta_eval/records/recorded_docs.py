@@ -1,7 +1,7 @@
 """Reads and checks the samples of a task: requests, answers and recorded metrics.
 
-The reader of samples is `meta_eval.results`; here stands what makes a record of them. What would make a wrong number
-stops with the doc; what is only odd is counted, and the manifest keeps it.
+`meta_eval.results` parses samples; this module makes a record of them. Anything that would make a wrong number is an
+error that names the doc. Anything merely odd is counted in the manifest.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class RecordedDoc:
 
     Attributes:
         doc: The task's own doc, after its ``process_docs``.
-        prompt: What the model was given, without BOS.
-        continuations: The texts whose likelihood was asked for; empty where a text was generated.
-        question_hash: lm-eval's hash of the doc, or the one that the doc brings.
+        prompt: The model's input, without BOS.
+        continuations: The texts with requested likelihoods; empty if a text was generated.
+        question_hash: lm-eval's hash of the doc, or the hash in the doc.
         prompt_hash: SHA-256 of the prompt.
         gold: The target, as text.
-        prompts: Where each choice was asked with a prompt of its own, all of them; empty where all share one.
-        unconditional: Whether each continuation was asked a second time, behind an empty prompt (acc_mutual_info).
-        right: Of a choice with one right answer its number, where lm-eval was asked for it; else None.
-        responses: By request, each of its answers: texts, or pairs of log-likelihood and whether it is greedy; of
-            rolling likelihoods numbers. None where nothing was recorded.
-        metrics: What each metric gave, by ``metric,filter``, as lm-eval wrote it; None where nothing was.
+        prompts: All prompts, if each choice has its own; empty if they share a prompt.
+        unconditional: Whether each continuation was also requested after an empty prompt (acc_mutual_info).
+        right: The index of the only right choice, if lm-eval provided it; else None.
+        responses: The answers of each request: texts, pairs of log-likelihood and is-greedy, or numbers (rolling
+            likelihoods). None if nothing was recorded.
+        metrics: The values by ``metric,filter``, as lm-eval wrote them; None if nothing was recorded.
     """
 
     doc: dict[str, Any]
@@ -63,8 +63,8 @@ class RecordedDocs:
 
     Attributes:
         rows: In the order of their doc ids.
-        generation: The generation settings that all docs were asked with; None where no text was generated.
-        bos: The BOS that was taken from the prompts; None where they brought none.
+        generation: The generation settings of all docs; None if no text was generated.
+        bos: The BOS that was removed from the prompts; None if they had none.
         warnings: How often each oddity was seen.
     """
 
@@ -114,12 +114,12 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
     """Read the rows of a task.
 
     Args:
-        run: What was read of it.
+        run: The task's output files.
         results: Its results file.
-        output_type: That of the task's code.
+        output_type: The output type of the task's code.
 
     Raises:
-        DataError: A doc that cannot be asked again as it was, or that is not what its hash says.
+        DataError: A doc cannot be asked again as recorded, or does not match its hash.
         ResultsError: A sample cannot be read.
     """
     bos = find_bos(results)
@@ -148,7 +148,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
 def split_unconditional(requests: Sequence[Sequence[Any]]) -> tuple[Sequence[Sequence[Any]], bool]:
     """Split off the requests that repeat each choice after an empty prompt, and say whether there are any.
 
-    lm-eval asks so for ``acc_mutual_info``: first every choice behind the prompt, then every choice alone.
+    lm-eval builds these for ``acc_mutual_info``: first every choice after the prompt, then every choice alone.
     """
     half, odd = divmod(len(requests), 2)
     conditional, alone = requests[:half], requests[half:]
@@ -268,7 +268,7 @@ class _SampleReading:
         return tuple(request[1] for request in requests)
 
     def _responses(self, saved: Any, requests: int) -> list[list[Any]]:
-        """``resps`` as a model gave them: lm-eval writes every part of it as text."""
+        """Convert ``resps`` back to the model's values. lm-eval writes every part as text."""
         if not isinstance(saved, list) or len(saved) != requests:
             raise DataError(f"has {len(saved)} answers to {requests} requests")
         try:
@@ -287,5 +287,5 @@ class _SampleReading:
 
 
 def format_doc(doc: Mapping[str, Any]) -> str:
-    """Format a doc as JSON text that is read back unchanged: no column gets another type."""
+    """Format a doc as JSON text, which preserves all types."""
     return format_json(doc)

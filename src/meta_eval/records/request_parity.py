@@ -25,11 +25,11 @@ class CandidateTask:
     """A task of a record.
 
     Attributes:
-        task: As it goes into the pack.
-        rows: What it was made of.
+        task: The pack's task.
+        rows: The docs it was made of.
         where: The record and the task, for messages.
-        rebuild: Makes it with another delimiter between prompt and choice.
-        postprocess: What becomes of the task when it asks as it should.
+        rebuild: Makes the task again with another delimiter between prompt and choice.
+        postprocess: Changes the task after its requests were checked.
     """
 
     task: PreparedTask
@@ -40,19 +40,18 @@ class CandidateTask:
 
 
 def check_requests(tasks: Sequence[CandidateTask], scratch: Path, left_out: LeftOut) -> list[CandidateTask]:
-    """Have lm-eval build the requests of every doc, and compare each with the recorded one.
+    """Have lm-eval build the requests of every doc, and compare each with the recorded request.
 
     Args:
         tasks: All of the pack.
         scratch: An empty folder, for what lm-eval reads.
-        left_out: Takes the tasks of which a prompt or a continuation is another one, or which cannot make their
-            requests of the docs.
+        left_out: Receives tasks with a different prompt or continuation, and tasks that cannot build their requests.
 
     Returns:
-        The tasks that ask what was asked; some with another delimiter (chat templates leave it out).
+        The tasks with the recorded requests; some have another delimiter, because chat templates omit it.
 
     Raises:
-        DataError: None does.
+        DataError: No task has the recorded requests.
     """
     from meta_eval.verification.evaluator import Evaluator
 
@@ -126,7 +125,7 @@ def _differs(row: RecordedDoc, number: int, instances: Sequence[Any], made: Cand
     wanted = _wanted(row)
     if len(asked) == len(wanted):
         ours, theirs = next((request, other) for request, other in zip(asked, wanted, strict=True) if request != other)
-        if len(ours) < len(theirs):  # a doc whose text is none
+        if len(ours) < len(theirs):  # a doc without text
             what = f"asks without a text, and {theirs[len(ours)]!r:.80} was recorded"
         elif ours[0] != theirs[0]:
             what = f"asks {ours[0]!r:.80}, and {theirs[0]!r:.80} was recorded"

@@ -28,7 +28,7 @@ class TaskIndex(Protocol):
 
 
 def select_tasks(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """The tasks that names mean, and the groups among them; a name after a minus is left out.
+    """Find the tasks of names, and the groups among the names. A minus leaves a name out.
 
     Raises:
         ConfigError: The record has no such task or group.
@@ -96,13 +96,13 @@ def choose_runs(
     """Choose the run of each task. Several candidates are an error: the newest is never guessed.
 
     Args:
-        runs: Of each task its runs.
-        run: The time of the one that is meant, or its beginning.
-        wanted: See `open_record`.
+        runs: The runs of each task.
+        run: The time of the selected run, or the start of that text.
+        wanted: The requested tasks and groups.
         name: The record, for messages.
 
     Raises:
-        ConfigError: There are several runs of a task and nobody says which, or there is none of this time.
+        ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
     """
     asked = {task: runs[task] for task in wanted} if wanted and set(wanted) <= set(runs) else runs
     chosen = {task: _chosen(task, those, run, name) for task, those in asked.items()}
@@ -133,5 +133,5 @@ def _is_of(task_files: TaskOutput, run: str) -> bool:
 
 
 def normalise_time(time: str) -> str:
-    """A time as lm-eval writes it into names; files and splits of the hub have colons or underscores in it."""
+    """Write a time as lm-eval does in file names. Files and splits of the hub have colons or underscores in it."""
     return time.replace(":", "-").replace("_", "-")

@@ -1,9 +1,9 @@
-"""The code of a task: its YAML and functions, out of the user's template folder or the installed lm-eval.
+"""Finds the code of a task: its YAML and functions, in the user's template folder or the installed lm-eval.
 
-Both are trusted as the installed packages are. What a results file says of functions is text, and never run.
+Both are trusted like installed packages. Function names in a results file are text and never run.
 
-In the pack the files keep their places beside each other. A YAML that lm-eval would take for a task of its own gets a
-name that it passes over, and the task's own YAML name is left to the one that prepare writes.
+In the pack the files keep their relative paths. Copied YAML files are renamed, so that lm-eval does not register them
+as tasks. The YAML that prepare writes has the original name.
 """
 
 from __future__ import annotations
@@ -37,20 +37,19 @@ _INCLUDE = re.compile(r"""(?m)^(["']?include["']?[ \t]*:[ \t]*)(["']?)([^"'#\s][
 
 @dataclass(frozen=True, slots=True)
 class TaskCode:
-    """What grades a task.
+    """The code that grades a task.
 
     Attributes:
         name: The task.
-        root: The folder that its files lie in.
+        root: The folder of its files.
         file: Its YAML, relative to the root.
         settings: The whole configuration, includes merged in, ``!function`` as `FunctionRef`.
-        origins: For each key the folder that its functions count from.
+        origins: For each key, the folder that its ``!function`` paths are relative to.
         chain: The YAML and its includes.
-        needed: All files, the chain among them.
+        needed: All files, including the chain.
         origin: Where it comes from, in words: ``lm-eval 0.4.13``, or ``template_dir``.
-        folder: Where its files go in a pack.
-        written: The YAML that prepare writes, where it is not to have the name of ``file``: of code that grades several
-            tasks.
+        folder: The folder of its files in a pack.
+        written: The YAML that prepare writes, if its name differs from ``file`` because the code grades several tasks.
     """
 
     name: str
@@ -66,13 +65,13 @@ class TaskCode:
 
     @property
     def version(self) -> str | None:
-        """The version that its metadata names."""
+        """The version in its metadata."""
         metadata = self.settings.get("metadata")
         version = metadata.get("version") if isinstance(metadata, Mapping) else None
         return None if version is None else str(version)
 
     def files(self) -> dict[str, bytes]:
-        """The files as they go into a pack, by path; all but the one that reads the docs."""
+        """The files for the pack by path, without the module that reads the docs."""
         chain = set(self.chain)
         contents = {}
         for file in self.needed:
@@ -85,7 +84,7 @@ class TaskCode:
 
 
 def copied_yaml_name(file: PurePosixPath) -> PurePosixPath:
-    """The name of a copied YAML, which lm-eval does not take for a task."""
+    """The new name of a copied YAML, which lm-eval does not register as a task."""
     return file.with_name(file.name + COPIED_SUFFIX) if file.suffix == ".yaml" else file
 
 
@@ -94,10 +93,10 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
 
     Args:
         name: The task.
-        template_dir: The user's template folder, which goes first; one that is not there is passed over.
+        template_dir: The user's template folder, which comes first; ignored if it does not exist.
 
     Raises:
-        SourceError: Nobody has a task of this name, several files say that they are it, or it is a class.
+        SourceError: No task has this name, several files define it, or it is a class.
         TemplateError: Its YAML cannot be read.
     """
     places: list[tuple[Path, str, PurePosixPath]] = []
@@ -130,7 +129,7 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
                     hint="Leave it out of tasks",
                 )
             needed = list_needed_files(reading, chain)
-            if prefix.name:  # what our own templates share is nothing of lm-eval's
+            if prefix.name:  # only in lm-eval's folder: leave out files of other tasks
                 named = {origins[key] / ref.module_file for key in origins for ref in find_functions(settings[key])}
                 others = _of_other_tasks(root, {file.parent for file in (*chain, *named)})
                 needed = tuple(
@@ -148,7 +147,7 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
 
 
 def find_allowed_code(name: str, template_dir: Path, *, allow_code: bool) -> TaskCode:
-    """The code of a task that may be run here.
+    """Find the code of a task, if it may run here.
 
     Raises:
         ConfigError: It runs programs that the model writes, and ``allow_code`` is false.
@@ -165,14 +164,14 @@ def find_allowed_code(name: str, template_dir: Path, *, allow_code: bool) -> Tas
 
 
 def _of_other_tasks(root: Path, own: Set[PurePosixPath]) -> frozenset[PurePosixPath]:
-    """The folders below a task's own ones that hold tasks too: ``ifeval/multilingual``, with packages of its own."""
+    """Folders below a task's folders that hold other tasks, such as ``ifeval/multilingual``."""
     return frozenset(
         folder for folder, above in _folders(root).items() if folder not in own and not own.isdisjoint(above)
     )
 
 
 def read_group(name: str) -> str | None:
-    """The YAML of a group of the installed lm-eval; None where it has none of this name."""
+    """The YAML of a group of the installed lm-eval; None if there is no such group."""
     installed = _installed()
     if installed is None:
         return None
@@ -188,10 +187,10 @@ def has_task(name: str, template_dir: Path | None = None) -> bool:
 
 
 def list_group_members(name: str) -> tuple[str, ...]:
-    """The tasks of a group or tag of the installed lm-eval, those of groups in it included; none of an unknown name.
+    """The tasks of a group or tag of the installed lm-eval, including nested groups; empty for an unknown name.
 
     Raises:
-        SourceError: A member is none that can be named: a task with settings of its own.
+        SourceError: A member has its own settings, so it has no name.
     """
     installed = _installed()
     if installed is None:
@@ -212,7 +211,7 @@ def list_group_members(name: str) -> tuple[str, ...]:
 
 def _tagged(root: Path, tag: str) -> tuple[str, ...]:
     """The tasks that carry a tag, in the order of their files."""
-    # Where it stands in a file that others include, these lie in its folder or below.
+    # If the tag is in a file that others include, these are in its folder or below.
     tagged = {file.parent for file, text in _texts(root) if tag.encode() in text}
     folders = {folder for folder, above in _folders(root).items() if folder in tagged or not tagged.isdisjoint(above)}
     tasks: dict[str, None] = {}
@@ -229,7 +228,7 @@ def _tagged(root: Path, tag: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _installed() -> tuple[Path, str] | None:
-    """The folder of lm-eval's tasks and its version; without importing it, which takes seconds."""
+    """The folder of lm-eval's tasks, and its version. lm-eval is not imported, which would take seconds."""
     spec = find_spec("lm_eval")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -241,7 +240,7 @@ def _installed() -> tuple[Path, str] | None:
 
 
 def _of_name(root: Path, key: str, name: str) -> Iterator[PurePosixPath]:
-    """The YAML files below a folder that name themselves so, with no regard to those that cannot be read."""
+    """The YAML files below a folder with this name; unreadable files are ignored."""
     pattern = re.compile(_NAMED % (key.encode(), re.escape(name).encode()))
     wanted = name.encode()
     for file, lines in _naming(root):
@@ -251,14 +250,14 @@ def _of_name(root: Path, key: str, name: str) -> Iterator[PurePosixPath]:
 
 @lru_cache(maxsize=4)
 def _naming(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
-    """Of every YAML below a folder that can be a task or a group, the lines that name it so."""
+    """The naming lines of every YAML below a folder that can be a task or a group."""
     candidates = ((file, b"\n".join(_ANY_NAME.findall(text))) for file, text in _texts(root) if file.suffix == ".yaml")
     return [(file, lines) for file, lines in candidates if lines]
 
 
 @lru_cache(maxsize=4)
 def _folders(root: Path) -> Mapping[PurePosixPath, Set[PurePosixPath]]:
-    """The folders below one that hold YAML files that can be tasks, each with those above it."""
+    """The folders below a folder with YAML files that can be tasks, and all folders above them."""
     return {
         folder: frozenset(folder.parents)
         for folder in {file.parent for file, _ in _texts(root) if file.suffix == ".yaml"}
@@ -267,7 +266,7 @@ def _folders(root: Path) -> Mapping[PurePosixPath, Set[PurePosixPath]]:
 
 @lru_cache(maxsize=4)
 def _texts(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
-    """Every YAML below a folder, read once; those that are there to be included are called ``_some_yaml``."""
+    """Every YAML below a folder, read once, including shared files such as ``_some_yaml``."""
     texts = []
     for folder, _, names in os.walk(root):
         place = Path(folder)
@@ -282,10 +281,10 @@ def _texts(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
 
 
 def _with_new_names(content: bytes, path: Path) -> bytes:
-    """A YAML whose include names the copy.
+    """Rename the includes of a YAML to the copies.
 
     Raises:
-        TemplateError: It stands there in another way than in one line.
+        TemplateError: The include is not on a single line.
     """
     text = content.decode("utf-8")
     new, count = _INCLUDE.subn(lambda match: f"{match[1]}{match[2]}{_new_name(match[3])}{match[2]}", text)

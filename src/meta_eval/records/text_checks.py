@@ -1,4 +1,4 @@
-"""What no pack can hold, refused with its doc before a task is made of it."""
+"""Refuses texts and settings that a pack cannot hold, before a task is made of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_rows(rows: RecordedDocs) -> None:
         rows: The docs.
 
     Raises:
-        DataError: A text that UTF-8 cannot write, or a setting that no engine can take.
+        DataError: UTF-8 cannot encode a text, or no engine accepts a setting.
     """
     if rows.generation is not None:
         _check_generation(rows.generation)
@@ -49,7 +49,7 @@ def _check_generation(settings: Mapping[str, Any]) -> None:
 
 
 def _is_text(value: object) -> bool:
-    """Whether UTF-8 can write it."""
+    """Whether it is text that UTF-8 can encode."""
     try:
         return isinstance(value, str) and bool(value.encode() or True)
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""A record of plain answers: prompts, what the model wrote, the right answers, and who was right.
+"""A record of plain texts: prompts, the model's answers, the right answers, and verdicts.
 
-For formats that keep no more than that. Each answer is graded by exact match, without the white space around it.
+For formats that keep only these. Answers are graded by exact match, without surrounding white space.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class TextAnswer:
     """One answer.
 
     Attributes:
-        prompt: What the model was given, without BOS.
-        answer: What it wrote.
+        prompt: The model's input, without BOS.
+        answer: The model's output.
         gold: The right answer.
-        is_right: The recorded verdict; None where there is none.
-        subtask: The part of the task that it belongs to; None where the task has no parts.
+        is_right: The recorded verdict; None if not recorded.
+        subtask: Its subtask; None if the task has none.
     """
 
     prompt: str
@@ -44,10 +44,10 @@ class TextRecord(Record):
 
     Args:
         name: The place, as the user wrote it.
-        answers: By task its answers.
-        model: Whose they are; None where nobody says it.
-        generation: lm-eval's generation settings of every request, such as ``until`` and ``max_gen_toks``; without the
-            latter an answer may have `meta_eval.thresholds.MAX_GEN_TOKS` tokens.
+        answers: The answers of each task.
+        model: The model that answered; None if unknown.
+        generation: lm-eval's generation settings of every request, such as ``until`` and ``max_gen_toks``; without
+            ``max_gen_toks`` the limit is `meta_eval.thresholds.MAX_GEN_TOKS`.
     """
 
     def __init__(

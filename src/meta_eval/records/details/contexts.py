@@ -1,7 +1,7 @@
-"""A prompt for each choice, told by the recorded token ids: of Winogrande the harness scored one ending behind each.
+"""Recovers the prompt of each choice from recorded token ids. Winogrande has a prompt per choice and a shared ending.
 
-Details keep one of the prompts as text, and the ids of all requests. The model's tokenizer makes text of them, which
-must give the same ids again.
+Details keep only the first prompt as text, and the ids of all requests. The model's tokenizer decodes them, and the
+text must encode to the same ids.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def strip_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
-    """Ids without what the tokenizer puts in front of a text, however often it is there."""
+    """Remove the tokens that the tokenizer puts in front of a text, as often as they occur."""
     plain = tokenizer.encode("a", add_special_tokens=False).ids
     added = tokenizer.encode("a").ids[: -len(plain) or None]
     while added and ids[: len(added)] == added:
@@ -23,7 +23,7 @@ def strip_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
 
 
 def are_token_ids(some: Any) -> bool:
-    """Whether some of a file can be token ids."""
+    """Whether a value can be token ids."""
     return isinstance(some, (list, tuple)) and all(type(token_id) is int and 0 <= token_id < 2**32 for token_id in some)
 
 
@@ -33,8 +33,8 @@ def recover_contexts(
     """Recover the prompt of each request and the common ending as text; None if the token ids do not show them.
 
     Args:
-        prompt: The one prompt that is kept as text, which must be one of them.
-        requests: The ids of each request; the last one of the ending may be left out, for it is no input.
+        prompt: The prompt that is kept as text; it must be among the recovered prompts.
+        requests: The ids of each request. The last id of the ending may be missing, because it is not an input.
         ending: The ids of the ending.
         tokenizer: The model's.
     """
@@ -55,6 +55,6 @@ def _split(ids: list[int], ending: list[int], left_out: int, tokenizer: Tokenize
     text = tokenizer.decode(whole, skip_special_tokens=False)
     if not text.startswith(context) or tokenizer.encode(text, add_special_tokens=False).ids != whole:
         return None
-    # The harness, as lm-eval today, counts white space at the end of a prompt to what stands behind it.
+    # The harness, like lm-eval today, moves trailing white space of a prompt to the continuation.
     bare = context.rstrip()
     return bare, text[len(bare) :]

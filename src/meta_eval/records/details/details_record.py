@@ -52,7 +52,7 @@ class Details:
     Attributes:
         name: The task as a pack names it, and as the hub names its configuration: ``harness_arc_challenge_25``.
         source_name: As the file names it: ``harness|arc:challenge|25``.
-        shots: Examples in front of each question, as the file says it.
+        shots: Number of examples before each question, as the file names it.
         time: Of the run.
         file: The name of the file inside the record.
     """
@@ -132,7 +132,7 @@ class DetailsRecord(Record):
                 yield read(row, check.tokenizer)
 
     def _revision(self, details: Details) -> str:
-        """The commit, or of a file here ``sha256:`` over its name and content."""
+        """The commit; for a local file ``sha256:`` over its name and content."""
         if self._place.repository is not None:
             return self._place.repository.revision
         line = f"{details.file}\t{hash_file(self._place.fetch(details.file))}\n"
@@ -154,11 +154,11 @@ def read_details_rows(
 
     Args:
         path: The file.
-        columns: Which of its columns are wanted.
+        columns: Chooses the columns to read.
         where: Its name, for messages.
 
     Raises:
-        SourceError: It is no parquet file.
+        SourceError: It is not a parquet file.
     """
     import pyarrow as pa
 
@@ -189,7 +189,7 @@ def _found(names: Sequence[str]) -> Iterator[Details]:
 
 
 def _groups(known: Any) -> dict[str, tuple[str, ...]]:
-    """The subjects of one benchmark: ``hendrycksTest-anatomy`` and ``mmlu:anatomy`` are of one each."""
+    """Group the subjects of a benchmark, such as ``hendrycksTest-anatomy`` and ``mmlu:anatomy``."""
     members_of: dict[str, dict[str, None]] = {}
     for details in known:
         group = re.sub(r"[-:][^|]+", "", details.source_name)
@@ -203,7 +203,7 @@ def _groups(known: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _model(name: str, names: Sequence[str], times: set[str], fetch: Callable[[str], Path]) -> str | None:
-    """The model of the details: from the results of the run, or else the name of the dataset or folder."""
+    """The model of the details: from the run's results, or else from the name of the dataset or folder."""
     for file in names:
         match = _RESULTS.fullmatch(PurePosixPath(file).name)
         if match is None or normalise_time(match["time"]) not in times:

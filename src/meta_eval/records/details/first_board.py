@@ -1,8 +1,10 @@
-"""One row of a details file, whoever wrote it: what was asked and answered, and what it was given.
+"""Parses a row of a details file from any known writer: request, answer and metrics.
 
-Three writers are known. The first board's own, in two shapes of 2023 (metrics as columns, and prompts sometimes as
-hashes alone) and 2024 (``metrics`` in one column, with token ids), which lighteval wrote before 0.10 too; and lighteval
-since then, with the columns ``doc``, ``model_response`` and ``metric``.
+There are three layouts:
+
+- The first leaderboard in 2023: metrics are columns, and some prompts are only hashes.
+- The first leaderboard in 2024, and lighteval before 0.10: one column ``metrics``, and token ids.
+- lighteval since 0.10: the columns ``doc``, ``model_response`` and ``metric``.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from meta_eval.records.details.contexts import are_token_ids, recover_contexts
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# What a row of lighteval's today is told by.
+# The columns that identify a row of today's lighteval.
 NESTED = frozenset(("doc", "model_response", "metric"))
 
 _COLUMNS = (
@@ -34,21 +36,21 @@ class DetailsRow:
     """One doc of a details file.
 
     Attributes:
-        query: The question, as it is named there.
+        query: The row's own text for the question.
         prompt: What the model was given, as text.
-        choices: The choices, as they stand there; none where a text was generated.
-        golds: The places of the right choices, or the right texts.
-        likelihoods: Of each choice the log-likelihood of its text; None where a text was generated.
-        text: What was generated; None of choices.
-        metrics: What each metric gave.
+        choices: The choices as recorded; empty if a text was generated.
+        golds: The indices of the right choices, or the right texts.
+        likelihoods: The log-likelihood of each choice; None if a text was generated.
+        text: The generated text; None for choices.
+        metrics: The value of each metric.
         generation: The generation settings, where the writer keeps them.
-        tokens: Of each request the ids that the model was given, without padding; None where nobody kept them.
+        tokens: The input ids of each request, without padding; None if not recorded.
         truncated: Whether the prompt was cut to the model's context.
-        own_continuations: Whether the ids say that each choice is a continuation of the one prompt.
-        by_lighteval: Whether today's lighteval asked and graded it, by rules of its own.
-        rebuilt: Whether the prompt was put together here, and nobody could say whether it was so.
-        prompts: Where each choice had a prompt of its own, all of them; none where all share one.
-        ending: What stood behind each of these.
+        own_continuations: Whether the ids show that all choices continue the same prompt.
+        by_lighteval: Whether today's lighteval, which has its own rules, asked and graded it.
+        rebuilt: Whether the prompt was rebuilt here and could not be checked.
+        prompts: All prompts, if each choice had its own; empty if they share a prompt.
+        ending: The text after each of these prompts.
     """
 
     query: str
@@ -69,7 +71,7 @@ class DetailsRow:
 
     @property
     def delimiter(self) -> str:
-        """Between prompt and choice: a space is the choice's, the prompt's, or the harness puts one there."""
+        """Delimiter between prompt and choice: empty if either side already has the space, else a space."""
         spaced = (
             self.by_lighteval or self.prompt[-1:].isspace() or all(choice.startswith(" ") for choice in self.choices)
         )
@@ -77,12 +79,12 @@ class DetailsRow:
 
     @property
     def continuations(self) -> tuple[str, ...]:
-        """What stood behind the prompt, of each choice."""
+        """The text after the prompt for each choice."""
         return tuple(self.delimiter + choice for choice in self.choices)
 
     @property
     def requests(self) -> list[str]:
-        """All that the model was given, of each request."""
+        """The whole input of each request."""
         if self.prompts:
             return [prompt + self.ending for prompt in self.prompts]
         return [self.prompt + continuation for continuation in self.continuations] or [self.prompt]
@@ -93,7 +95,7 @@ def choose_columns(names: Sequence[str], *, tokens: bool) -> list[str]:
 
     Args:
         names: All columns.
-        tokens: Whether the token ids are wanted too, which are most of a file.
+        tokens: Whether to read the token ids, which are most of a file.
     """
     if set(names) >= NESTED:
         return sorted(NESTED)
@@ -101,7 +103,7 @@ def choose_columns(names: Sequence[str], *, tokens: bool) -> list[str]:
 
 
 def read_board_row(row: Mapping[str, Any], tokenizer: Tokenizer | None = None) -> DetailsRow:
-    """A row of the first board's, or of lighteval before 0.10.
+    """Parse a row of the first leaderboard, or of lighteval before 0.10.
 
     Args:
         row: Its columns.
@@ -159,7 +161,8 @@ def _prompt(row: Mapping[str, Any]) -> str:
 
 
 def _is_one_ending(continuations: Any, choices: list[Any]) -> bool:
-    """Of Winogrande the harness scored one ending behind each choice: then all continuations have the same ids."""
+    """Whether all continuations have the same ids. In Winogrande the harness scored the same ending after each
+    choice."""
     if not isinstance(continuations, list) or len(continuations) != len(choices) or len(set(map(str, choices))) < 2:
         return False
     return all(continuation == continuations[0] for continuation in continuations)
@@ -169,7 +172,7 @@ def _contexts(row: Mapping[str, Any], prompt: str, tokenizer: Tokenizer | None) 
     """The prompt of each choice, and their common ending.
 
     Raises:
-        DataError: Nobody can tell them.
+        DataError: They cannot be recovered.
     """
     requests, ending = _tokens(row), row["cont_tokens"][0]
     if tokenizer is not None and requests is not None and are_token_ids(ending):
@@ -203,7 +206,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _tokens(row: Mapping[str, Any]) -> tuple[tuple[int, ...], ...] | None:
-    """The ids of each request: the writer pads behind them, and says by how much."""
+    """The ids of each request, without the padding at the end."""
     given, padded = row.get("input_tokens"), row.get("padded")
     if not isinstance(given, list) or not given:
         return None

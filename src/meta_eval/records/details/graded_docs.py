@@ -1,8 +1,8 @@
-"""Details of a run as the rows of a task, and what grades them again.
+"""Makes the rows of a task of details, and chooses their grader.
 
-What grades is told by what was recorded, and checked against the recorded verdicts. Each kind is a YAML in
-``assets/details``, plain lm-eval, that a pack brings along. Of choices the recorded likelihoods must give the recorded
-verdicts by its rules; where one does not, nobody knows what was measured.
+The recorded metrics decide the grader. Each kind of grader is a plain lm-eval YAML in ``assets/details``, which is
+copied into the pack. For choices, the recorded likelihoods must give the recorded verdicts. A verdict that differs is
+an error, because the measurement is then unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from meta_eval.thresholds import SAME_RECORDED_METRIC
 
 Kind = Literal["choices", "contexts", "truthfulqa_mc", "gsm8k", "lighteval_choices", "exact_match"]
 
-# What each grades again.
+# The metrics that each grader computes.
 METRICS_OF_GRADER: Mapping[Kind, tuple[str, ...]] = {
     "choices": ("acc", "acc_norm"),
     "contexts": ("acc",),
@@ -40,7 +40,7 @@ METRICS_OF_GRADER: Mapping[Kind, tuple[str, ...]] = {
 _FOLDER = "details"
 
 
-# The metric of single verdicts of a task that no board shows, the likeliest to be meant first.
+# The metric of verdicts for tasks that no leaderboard shows, in order of preference.
 _VERDICTS = ("mc2,none", "acc_norm,none", "acc,none")
 
 
@@ -57,7 +57,8 @@ def make_grader_code(kind: Kind, name: str) -> TaskCode:
 
 
 def choose_verdict_metric(metrics: Iterable[str], name: str) -> str:
-    """Choose the ``metric,filter`` of verdicts: the metric that a board shows for the task, or else the usual one."""
+    """Choose the ``metric,filter`` of verdicts: the metric that a leaderboard shows for the task, or else the usual
+    metric."""
     there = [f"{metric},none" for metric in metrics]
     parts = [part for board in boards.list_boards().values() for part in board.parts if name in part.tasks]
     shown = [spec for part in parts for spec in part.metrics]
@@ -65,20 +66,20 @@ def choose_verdict_metric(metrics: Iterable[str], name: str) -> str:
 
 
 def find_grader(sample: DetailsRow, source_name: str) -> Kind:
-    """What grades a doc again.
+    """Find the grader of a doc.
 
     Args:
         sample: The doc.
         source_name: The task as its file is named.
 
     Raises:
-        DataError: Nothing here does.
+        DataError: There is no such grader.
     """
     kind: Kind | None = None
     if sample.likelihoods is None:
         if sample.by_lighteval:
             kind = "exact_match"
-        elif "gsm8k" in source_name.lower():  # of the first board's texts, whose metrics are called alike
+        elif "gsm8k" in source_name.lower():  # texts of the first leaderboard; their metrics have the same name
             kind = "gsm8k"
     elif sample.by_lighteval:
         kind = "lighteval_choices"
@@ -106,7 +107,7 @@ def make_choice_doc(sample: DetailsRow, kind: Kind) -> tuple[str, dict[str, Any]
     """The delimiter between prompt and choice, and the doc of a choice.
 
     Raises:
-        DataError: It does not say which choice is right, or has none that could be asked.
+        DataError: The right choice is unknown, or there is no choice to ask for.
     """
     if len(sample.choices) < 2 or len(sample.choices) != len(sample.likelihoods or ()) or "" in sample.choices:
         raise DataError(f"has {len(sample.choices)} choices and {len(sample.likelihoods or ())} likelihoods")
@@ -122,7 +123,7 @@ def make_choice_doc(sample: DetailsRow, kind: Kind) -> tuple[str, dict[str, Any]
     spaced = [choice.startswith(" ") for choice in sample.choices]
     if any(spaced) and not all(spaced):
         raise DataError("has choices with and without a space in front")
-    # The harness counts no leading space; where the prompt ends with one, it is the choice's.
+    # The harness does not count a leading space; a space at the end of the prompt belongs to the choice.
     delimiter = sample.delimiter or (" " if all(spaced) else "")
     doc = {"query": sample.query, "choices": [choice.removeprefix(" ") for choice in sample.choices]}
     if "" in doc["choices"]:
@@ -135,17 +136,17 @@ def make_choice_doc(sample: DetailsRow, kind: Kind) -> tuple[str, dict[str, Any]
 
 
 def _two_lists(golds: list[int]) -> dict[str, int]:
-    """Of mc1 the first choice is right and no other; of mc2, which stands behind it, the first ones are."""
+    """``mc1``: only the first choice is right. ``mc2``, listed after it: the first k choices are right."""
     if len(golds) < 2 or golds[0] != 0 or golds[1:] != list(range(golds[1], golds[1] + len(golds) - 1)):
         raise DataError("its right choices are not where TruthfulQA's two lists have them")
     return {"mc1": golds[1], "true": len(golds) - 1}
 
 
 def check_recorded_verdicts(sample: DetailsRow, doc: dict[str, Any], kind: Kind) -> None:
-    """The recorded likelihoods give the recorded verdicts.
+    """Check that the recorded likelihoods give the recorded verdicts.
 
     Raises:
-        DataError: One does not.
+        DataError: A verdict differs.
     """
     costs = [(cost, False) for cost in sample.likelihoods or ()]
     if kind == "truthfulqa_mc":
@@ -161,7 +162,7 @@ def check_recorded_verdicts(sample: DetailsRow, doc: dict[str, Any], kind: Kind)
             )
 
 
-# Stop texts and limit of GSM8K in lm-evaluation-harness b281b09. Of the stops those were in use that no answer holds.
+# Stop texts and limit of GSM8K in lm-evaluation-harness b281b09. A stop was in use if no recorded answer contains it.
 _STOPS = (":", "Question:", "Question")
 _MAX_GEN_TOKS = 256
 
@@ -171,11 +172,11 @@ class GradedDocs:
     """The rows of a task.
 
     Attributes:
-        kind: What grades them.
-        docs: As any record's.
-        delimiter: Between prompt and choice; None where texts were generated.
-        metrics: Those that were recorded and are graded again.
-        not_regraded: Those that were recorded and that nothing here grades again.
+        kind: The kind of their grader.
+        docs: The docs, as in any record.
+        delimiter: Between prompt and choice; None if texts were generated.
+        metrics: Recorded metrics that are graded again.
+        not_regraded: Recorded metrics without a grader here.
     """
 
     kind: Kind
@@ -193,10 +194,10 @@ def read_details(
     Args:
         samples: Its docs, in their order.
         source_name: The task as its file is named.
-        check: Called with each, before it is let go.
+        check: Called with the index and row of each doc, before it is released.
 
     Raises:
-        DataError: They cannot be asked or graded again, or a verdict is not what the recorded likelihoods give.
+        DataError: They cannot be asked or graded again, or a verdict does not follow from the recorded likelihoods.
     """
     reading = _DetailsReading(source_name)
     for number, sample in enumerate(samples):
@@ -258,7 +259,7 @@ class _DetailsReading:
             raise DataError("has another space between prompt and choice than the docs before it")
         self.delimiter = delimiter
         check_recorded_verdicts(sample, doc, kind)
-        # Nobody recorded whether a choice is what the model would write.
+        # Not recorded: whether a choice is the model's greedy output.
         answers = [[[cost, False]] for cost in sample.likelihoods or ()]
         gold = sample.ending if sample.prompts else doc["choices"][doc.get("gold", 0)]
         behind = [sample.ending] * len(sample.prompts) or [delimiter + choice for choice in doc["choices"]]

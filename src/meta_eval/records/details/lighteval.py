@@ -1,8 +1,8 @@
-"""A row of details as lighteval writes it since 0.10: the columns ``doc``, ``model_response`` and ``metric``.
+"""Parses details of lighteval since 0.10, with the columns ``doc``, ``model_response`` and ``metric``.
 
-lighteval keeps prompts as text where vLLM was asked, and else only their token ids. With the model's tokenizer at hand
-the text is what these ids say, checked by making the ids of it again; without it the prompt is put together as
-lighteval's ``PromptManager`` does where no chat template is used.
+lighteval keeps prompts as text only with vLLM, otherwise as token ids. The model's tokenizer decodes the ids, and the
+text must encode to the same ids. Without a tokenizer the prompt is rebuilt like lighteval's ``PromptManager`` without a
+chat template.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from meta_eval.records.details.first_board import DetailsRow
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# lighteval's names of metrics, and ours of those that a pack grades again.
+# lighteval's names of metrics, and our names of those that a pack grades again.
 _NORMALISED = re.compile(r"acc:logprob_normalization=LogProbCharNorm\(name='norm', ignore_first_space=(True|False)\)")
 
 
 def read_lighteval_row(row: Mapping[str, Any], tokenizer: Tokenizer | None) -> DetailsRow:
-    """A row of lighteval's.
+    """Parse a row of lighteval.
 
     Args:
         row: ``doc``, ``model_response`` and ``metric``.
         tokenizer: The model's; None where it is not on this machine.
 
     Raises:
-        DataError: It does not say what was asked or answered, or nobody can ask so again.
+        DataError: The request or the answer is missing, or the request cannot be repeated.
     """
     doc, response, metric = (row.get(name) for name in ("doc", "model_response", "metric"))
     if not isinstance(doc, dict) or not isinstance(response, dict) or not isinstance(metric, dict):
@@ -98,7 +98,7 @@ def _generation(doc: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _prompt(doc: Mapping[str, Any], response: Mapping[str, Any], tokenizer: Tokenizer | None) -> tuple[str, bool]:
-    """The prompt as text, and whether it is only what lighteval would make without a chat template."""
+    """The prompt as text, and whether it was rebuilt without a chat template."""
     given, ids = response.get("input"), response.get("input_tokens")
     if isinstance(given, str) and given:
         return given, False
@@ -126,7 +126,7 @@ def _prompt(doc: Mapping[str, Any], response: Mapping[str, Any], tokenizer: Toke
 
 
 def _plain(doc: Mapping[str, Any]) -> str:
-    """As lighteval 0.13 joins it: instruction, examples with their first gold, question."""
+    """Join a prompt as lighteval 0.13 does: instruction, examples with their first gold, question."""
     parts = [doc["instruction"]] if isinstance(doc.get("instruction"), str) else []
     for shot in doc.get("fewshot_samples") or ():
         gold = shot["gold_index"]

@@ -1,7 +1,7 @@
-"""Compares recorded token ids with those that the model's tokenizer makes of the recorded text.
+"""Compares recorded token ids with the ids that the model's tokenizer gives for the recorded text.
 
-They say whether it is the tokenizer that the record was made with, and whether a BOS stood in front then: the harness
-of 2023 put none there, and every engine does today.
+The ids show whether the record was made with this tokenizer, and whether a BOS preceded its prompts. The harness of
+2023 added no BOS; today every engine does.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from meta_eval.records.details.first_board import DetailsRow
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Docs of which every request is compared; of later ones, which have the same prompt in all of theirs, the first.
+# All requests of the first docs are compared; of later docs only the first, as their requests share a prompt.
 _WHOLE = 256
 
 
 @dataclass(slots=True)
 class TokenCheck:
-    """What the ids of a task say.
+    """The result of comparing the ids of a task.
 
     Attributes:
         tokenizer: The model's; None where it is not on this machine.
         docs: How many docs were compared.
-        other: How many of them have other ids.
+        other: How many of them have different ids.
         without_bos: How many were asked without the BOS that this tokenizer puts in front.
-        twice: How many were asked with more than one.
-        first: The first doc with other ids, and what differs.
+        twice: How many were asked with more than one BOS.
+        first: The first doc with different ids, and the difference.
     """
 
     tokenizer: Tokenizer | None
@@ -62,7 +62,7 @@ class TokenCheck:
                 front += 1
             fronts[front] += 1
             theirs = list(recorded[front:])
-            # The last id is no input of a likelihood, and some writers leave it out.
+            # The last id is not an input of a likelihood; some writers omit it.
             if differs is None and theirs not in (ours, ours[:-1]):
                 differs = _difference(ours, theirs)
         self.docs += 1
@@ -81,7 +81,7 @@ class TokenCheck:
 
     @property
     def warnings(self) -> dict[str, int]:
-        """What is odd, by its name in a manifest."""
+        """Warnings, by their names in a manifest."""
         counts = {
             "asked_without_bos": self.without_bos, "asked_with_two_bos": self.twice, "other_token_ids": self.other,
             "same_token_ids": self.docs - self.other,

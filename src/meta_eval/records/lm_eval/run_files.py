@@ -1,7 +1,7 @@
-"""Finds the files of a run that lm-eval recorded, on this machine or in a dataset of the hub.
+"""Finds the files of a run of lm-eval, on this machine or in a dataset of the hub.
 
-The details of the Open LLM Leaderboard 2 are such datasets (``open-llm-leaderboard/<org>__<model>-details``): of their
-files only those of the run that is meant are fetched.
+Details of the Open LLM Leaderboard 2 are such datasets (``open-llm-leaderboard/<org>__<model>-details``). Only the
+files of the selected run are fetched.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class RecordFiles:
     Attributes:
         name: The place, as the user wrote it.
         revision: The commit, or ``sha256:`` over the names and digests of the files.
-        outputs: Of each task the one run that is meant.
-        groups: The tasks of each group that it ran; `ALL` holds every task.
+        outputs: The selected run of each task.
+        groups: The tasks of each group of the run; `ALL` holds every task.
     """
 
     name: str
@@ -44,7 +44,7 @@ class RecordFiles:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Those with samples."""
+        """The tasks with samples."""
         return tuple(self.outputs.tasks)
 
     def results(self, task: str) -> ResultsFile | None:
@@ -53,7 +53,7 @@ class RecordFiles:
         return None if path is None else self.outputs.results[path]
 
     def provenance(self, task: str) -> Provenance:
-        """Where a task's samples come from."""
+        """The provenance of a task's samples."""
         run = self.outputs.tasks[task][0]
         return read_provenance(self.results(task), (run.samples or Path()).parent.name, task)
 
@@ -61,7 +61,7 @@ class RecordFiles:
 def holds_record(path: Path) -> bool:
     """Whether a folder or file holds samples that lm-eval wrote, or its results.
 
-    By what the files hold: a file that is only named like samples is none, and a folder may have any name.
+    The content decides, not the name of a file or folder.
     """
     if not path.exists() or (path.is_file() and path.suffix not in (".json", ".jsonl")):
         return False
@@ -89,12 +89,12 @@ def find_local_run(name: str, path: Path, run: str | None, wanted: Sequence[str]
     Args:
         name: The folder or file, as the user wrote it.
         path: Where it is.
-        run: The time of the run that is meant, as it stands in the names of its files; None where there is but one.
-        wanted: The tasks that are asked for; with a name that is none, or without any, all of them are.
+        run: The time of the selected run, as in the names of its files; None if there is only one run.
+        wanted: The requested tasks. If empty, or if a name is not a task, all tasks are read.
 
     Raises:
-        ConfigError: There are several runs of a task and nobody says which, or there is none of this time.
-        SourceError: It holds no samples.
+        ConfigError: A task has several runs and ``run`` names none of them, or no run has this time. SourceError: It
+            holds no samples.
         ResultsError: A results file is damaged, or the runs are of several models.
     """
     files = index_outputs([path])
@@ -110,16 +110,16 @@ def find_local_run(name: str, path: Path, run: str | None, wanted: Sequence[str]
 
 
 def find_hub_run(repository: Repository, run: str | None, wanted: Sequence[str]) -> RecordFiles:
-    """The files of a recorded run on the hub, fetched as far as they are needed.
+    """Find a recorded run on the hub, and fetch the files that are needed.
 
     Args:
         repository: The dataset.
-        run: The time of the run that is meant; None where there is but one.
-        wanted: The tasks and groups that are asked for.
+        run: The time of the selected run; None if there is only one run.
+        wanted: The requested tasks and groups.
 
     Raises:
-        ConfigError: There is no such task or group; there are several runs of a task and nobody says which, or there
-            is none of this time.
+        ConfigError: There is no such task or group, a task has several runs and ``run`` names none of them, or no run
+            has this time.
         SourceError: A file is missing, gated, cut off or corrupt.
         ResultsError: A results file is damaged, or the runs are of several models.
     """
@@ -144,17 +144,17 @@ def _checked(
     path: Path,
     revision: str | None = None,
 ) -> RecordFiles:
-    """The files that were found.
+    """Check the files of a run.
 
     Args:
         name: As the user wrote it.
-        chosen: Of each task the one run that is meant.
+        chosen: The selected run of each task.
         results: The results files, read.
-        path: The folder or file that it is.
+        path: The folder or file.
         revision: The commit of a dataset on the hub; None for a digest of the files.
 
     Raises:
-        SourceError: A name is none of a task.
+        SourceError: A name is not that of a task.
         ResultsError: The runs are of several models.
     """
     for task in chosen:
@@ -171,7 +171,7 @@ def _provenance(files: OutputIndex, run: TaskOutput, task: str) -> Provenance:
 
 
 def _revision(path: Path, files: OutputIndex) -> str:
-    """The SHA-256 of names and contents of the files that are read, without the path of their folder."""
+    """The SHA-256 of names and contents of the files that are read; the path of their folder does not count."""
     root = (path if path.is_dir() else path.parent).resolve()
     paths = {run.samples for runs in files.tasks.values() for run in runs} | set(files.results)
     lines = []
@@ -182,7 +182,7 @@ def _revision(path: Path, files: OutputIndex) -> str:
 
 
 def _groups_of(files: OutputIndex) -> dict[str, tuple[str, ...]]:
-    """The groups that the run had, with the tasks of them that left samples; of a name that is a task's none."""
+    """The groups of the run, each with its tasks that have samples. Names that are also task names are skipped."""
     groups: dict[str, tuple[str, ...]] = {}
     for results in files.results.values():
         children = as_mapping(results.tree.get("group_subtasks"))
@@ -194,7 +194,7 @@ def _groups_of(files: OutputIndex) -> dict[str, tuple[str, ...]]:
 
 
 def holds_samples(repository: Repository) -> bool:
-    """Whether a dataset holds what lm-eval writes with ``--log_samples``."""
+    """Whether a dataset holds samples of ``lm_eval --log_samples``."""
     return any(_task(name) for name in repository.names)
 
 

@@ -25,7 +25,7 @@ _AVERAGING = {"mean": "micro", "macro": "macro", "mean of four": "mean of four"}
 
 
 class LmEvalFormat(RecordFormat):
-    """What ``lm_eval --log_samples`` wrote, and results with samples in them as `simple_evaluate` returns them."""
+    """Output of ``lm_eval --log_samples``, or results with samples as `simple_evaluate` returns them."""
 
     name = "lm-eval"
 
@@ -104,7 +104,7 @@ class LmEvalRecord(Record):
 
 
 def _output_type(run: TaskRun, of_pack: str) -> str:
-    """How a baseline was asked, by its first sample: a choice may have been asked for by the next token."""
+    """The output type of a baseline, by its first sample: choices may have been scored by the next token."""
     assert run.samples_file is not None  # noqa: S101 (a record has samples)
     with open_samples(run.samples_file) as whole:
         requests = read_arguments(whole(next(iter(run.docs[0].answers.values()))))
@@ -115,7 +115,7 @@ def _output_type(run: TaskRun, of_pack: str) -> str:
 
 
 def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, RecordedScore]:
-    """The scores of the record itself that are means over docs or averages over labels."""
+    """The record's own scores, if they are means over docs or averages over labels."""
     entries = {}
     for spec in logged:
         score = compute_scores(run.docs, spec)
@@ -126,7 +126,7 @@ def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, RecordedScore]:
 
 
 def _verdict(code: TaskCode, recorded: RecordedTask) -> str:
-    """The ``metric,filter`` of verdicts: the template's, or else the first that is a share for every doc."""
+    """The ``metric,filter`` of verdicts: the template's, or else the first with a share for every doc."""
     wanted = as_mapping(as_mapping(code.settings.get("metadata")).get("meta_eval")).get("verdict")
     if isinstance(wanted, str) and wanted in recorded.specs:
         return wanted
