@@ -13,7 +13,7 @@ def test_help_lists_a_dozen_verbs_in_four_groups_each_whole_in_eighty_columns() 
     panels = re.split(r"\n\n(\S.*):\n", cli("--help").stdout.partition("Options:\n")[2])[1:]
     lines = dict(zip(panels[::2], (panel.splitlines() for panel in panels[1::2]), strict=True))
     assert {panel: [line.split()[0] for line in verbs] for panel, verbs in lines.items()} == {
-        "Make and prove": ["init", "prepare", "verify", "doctor"],
+        "Make and verify": ["init", "prepare", "verify", "doctor"],
         "Run": ["run", "slurm", "export", "grade"],
         "Judge": ["report", "compare", "fidelity"],
         "Extend": ["tasks"],

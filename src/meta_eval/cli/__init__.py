@@ -1,8 +1,7 @@
-"""The command line: arguments, exit codes, and what is printed where. How things are done stands elsewhere.
+"""The command line: arguments, exit codes and output.
 
-stdout is for machines: the command to paste, or one JSON object. Words for people go to stderr. Exit codes: 0 done,
-1 verify found verdicts that are not the recorded ones, 2 something that the user can fix, 70 a bug of meta-eval, 130
-interrupted.
+stdout is for machines: the command to paste, or a JSON object. Words for people go to stderr. Exit codes: 0 done, 1 a
+check failed, 2 an error that the user can fix, 3 undecided, 70 a bug of meta-eval, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from meta_eval.version import __version__
 
 _INTERRUPTED = 130
 
-# What typer raises of a wrong command line; it keeps the class to itself.
+# typer's class for errors of usage. typer does not export it.
 _USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
-_MAKE, _RUN, _JUDGE, _EXTEND = "Make and prove", "Run", "Judge", "Extend"
+_MAKE, _RUN, _JUDGE, _EXTEND = "Make and verify", "Run", "Judge", "Extend"
 
 
 class _Verbs(TyperGroup):
-    """Its help lists the verbs below the headings of their ``rich_help_panel``, as plain text of 80 columns."""
+    """List the verbs under the headings of their ``rich_help_panel``, as plain text in 80 columns."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (it is called with it)
         panels: dict[str, list[tuple[str, str]]] = {}
@@ -50,8 +49,7 @@ class _Verbs(TyperGroup):
 app = typer.Typer(
     name="meta-eval",
     cls=_Verbs,
-    help="Make lm-eval task packs of recorded evaluations, prove them, run them, and judge a run: did the model get "
-    "worse?",
+    help="Find out whether a model got worse: make a pack of lm-eval tasks, verify it, run it, judge the run.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -61,23 +59,23 @@ app = typer.Typer(
 
 
 def _add(panel: str, verb: Callable[..., None], short_help: str) -> None:
-    """Add a verb that is named as its function is; its line must be whole in 80 columns."""
+    """Add a verb under the name of its function. The short help must fit into 80 columns."""
     app.command(verb.__name__, short_help=short_help, rich_help_panel=panel)(verb)
 
 
-_add(_MAKE, init.init, "Write eval_config.yaml and meta_template/ to edit, or an example.")
-_add(_MAKE, prepare.prepare, "Make a task pack, and print the lm_eval command that runs it.")
-_add(_MAKE, verify.verify, "Prove a pack: replay recorded answers, compare every verdict.")
-_add(_MAKE, doctor.doctor, "Check a pack and this machine; with --engine, the engine too.")
-_add(_RUN, run.run, "Ask the model and judge it; the same command goes on.")
-_add(_RUN, slurm.slurm, "Write the jobs of a run for a Slurm cluster.")
-_add(_RUN, export.export, "Write what a pack asks, or the pack itself, for other tools.")
-_add(_RUN, grade.grade, "Score answers from anywhere as lm_eval would.")
-_add(_JUDGE, report.report, "Judge a run beside recorded answers and published numbers.")
-_add(_JUDGE, report.compare, "Compare two runs doc by doc, such as a model and a quantised one.")
-_add(_JUDGE, fidelity.fidelity, "Is it the same model? Recorded answers, token by token.")
+_add(_MAKE, init.init, "Write a configuration and task templates to edit, or an example.")
+_add(_MAKE, prepare.prepare, "Make a pack of tasks, and print the lm_eval command that runs it.")
+_add(_MAKE, verify.verify, "Grade the recorded answers again and compare every verdict.")
+_add(_MAKE, doctor.doctor, "Check a pack and this machine, or an engine with --engine.")
+_add(_RUN, run.run, "Run the model and judge it. Rerun the same command to resume.")
+_add(_RUN, slurm.slurm, "Write job scripts that run a pack on a Slurm cluster.")
+_add(_RUN, export.export, "Write the requests of a pack, or the pack, for other tools.")
+_add(_RUN, grade.grade, "Grade answers that another tool made, as lm_eval would.")
+_add(_JUDGE, report.report, "Judge a run against recorded answers and published scores.")
+_add(_JUDGE, report.compare, "Compare two runs doc by doc, such as a model and its FP8 copy.")
+_add(_JUDGE, fidelity.fidelity, "Check whether two models are the same, token by token.")
 app.add_typer(
-    tasks.app, name="tasks", short_help="List the tasks, show one, or begin a new one.", rich_help_panel=_EXTEND
+    tasks.app, name="tasks", short_help="List the tasks, show a task, or start a new one.", rich_help_panel=_EXTEND
 )
 for old, command in renamed.COMMANDS.items():
     app.command(old, hidden=True)(command)
@@ -99,20 +97,20 @@ def _root(
 
 
 def main() -> None:
-    """The entry point of the ``meta-eval`` script, through `meta_eval.__main__`."""
+    """Run the ``meta-eval`` script. `meta_eval.__main__` calls it."""
     sys.exit(_run())
 
 
 @cache
 def _command() -> Any:
-    """Build the command line once for a process that calls it many times."""
+    """Build the command line once per process."""
     return typer.main.get_command(app)
 
 
 def _run() -> int:  # noqa: PLR0911 (one for each way to end)
-    """The exit code, whatever happens: 0, 1, 2, 3, 130, and 70 for what is a fault of meta-eval itself."""
+    """Run a command and return its exit code. No exception leaves this function."""
     try:
-        Path.cwd()  # many a path counts from it
+        Path.cwd()  # relative paths need it
     except OSError as error:
         return _end(str(refused(error)))
     try:
@@ -124,7 +122,7 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
         return _interrupted()
     except OSError as error:
         return _end(str(refused(error)))
-    except SystemExit as error:  # typer's own, for a pipe that was closed, and that of a template or of its libraries
+    except SystemExit as error:  # raised by typer for a closed pipe, or by a template or its libraries
         if isinstance(error.__context__, OSError):
             return _end(str(refused(error.__context__)))
         return _end(f"a template or the code of a pack ended the program with exit code {error.code}")

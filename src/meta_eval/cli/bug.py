@@ -1,7 +1,7 @@
-"""Reports of unexpected errors: a bug of meta-eval, with what is needed to fix it.
+"""Reports of unexpected errors, which are bugs of meta-eval.
 
-The report holds where it happened (files, lines, functions) and the versions of what took part. Messages of exceptions
-and values of variables are left out, since rows of gated datasets, answers and tokens stand in them.
+The report holds the places of the error (files, lines, functions) and the versions of libraries. It leaves out messages
+of exceptions and values of variables, because they may quote gated rows, answers or tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_FRAMES = 60
 
 
 def tell_bug(error: Exception) -> int:
-    """Tell the user that this is a bug of meta-eval, and which file to attach to a report.
+    """Tell the user that this is a bug of meta-eval, and write a report to attach.
 
     Returns:
         The exit code.
@@ -46,7 +46,7 @@ def tell_bug(error: Exception) -> int:
 
 
 def describe_bug(error: BaseException) -> str:
-    """Versions, and each exception of the chain with the places that it came through."""
+    """List versions, and the traceback of each exception in the chain."""
     lines = [f"meta-eval {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"]
     lines += [f"{name} {version}" for name in _LIBRARIES if (version := _version(name))]
     lines.append(f"command: meta-eval {' '.join(word for word in sys.argv[1:2] if word.isidentifier() or '-' in word)}")
@@ -69,5 +69,5 @@ def _version(name: str) -> str | None:
 
 
 def _place(filename: str) -> str:
-    """The end of a file's path; its beginning would name the user and the project."""
+    """The last three parts of a file's path. The rest could name the user."""
     return "/".join(filename.replace("\\", "/").split("/")[-3:])

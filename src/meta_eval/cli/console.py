@@ -1,7 +1,7 @@
-"""The console that people read: stderr, so that stdout stays a machine's.
+"""The console for people. It writes to stderr, because stdout is for machines.
 
-Everything that the command line says goes through here, so that no name in it is taken for markup, no control character
-reaches the terminal, and a stream that cannot be written ends in a message.
+All words of the command line pass through here. Names are never read as markup, and no control character reaches the
+terminal. A stream that cannot be written ends the command with a message.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from meta_eval.messages.errors import UserError
 from meta_eval.messages.escaping import one_line, visible
 from meta_eval.messages.logs import displaying, log
 
-# Columns of a terminal that a table can be laid out for; COLUMNS says anything.
+# Limits for the width of a table. COLUMNS may hold any number.
 _NARROWEST, _WIDEST = 20, 500
 
 
 class StreamError(UserError):
-    """stdout cannot be written: the disk is full, or its reader went away."""
+    """stdout cannot be written: the disk is full, or the reader is gone."""
 
 
 class _Stream:
-    """A standard stream as it is now, which takes any text and whose faults are messages.
+    """The current standard stream. It accepts any text and turns errors into messages.
 
-    What cannot be said on stderr is not said: its reader is gone, and the exit code still tells.
+    Errors of stderr are ignored: nobody can read a message, but the exit code remains.
     """
 
     def __init__(self, *, stderr: bool, bound: Any = None) -> None:
@@ -48,7 +48,7 @@ class _Stream:
         if self._file is not None:
             try:
                 self._file.write(text)
-            except UnicodeEncodeError:  # a terminal of few characters
+            except UnicodeEncodeError:  # the terminal's encoding lacks a character
                 encoding = self._file.encoding
                 self._file.write(text.encode(encoding, "backslashreplace").decode(encoding))
             except (OSError, ValueError) as error:
@@ -64,7 +64,7 @@ class _Stream:
 
     def _fail(self, error: OSError | ValueError) -> None:
         with contextlib.suppress(OSError):
-            # Python flushes what is left when it ends, and would fail again.
+            # Python flushes again at exit, which would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._file.fileno())
         if not self._stderr:
             reason = error.strerror if isinstance(error, OSError) else error
@@ -75,14 +75,14 @@ class _Stream:
 
 
 class _Status(Status):
-    """A line of what is being done; rich would read markup in it."""
+    """The line that shows the current step. rich would read markup in it."""
 
     def update(self, status: RenderableType | None = None, **settings: Any) -> None:
         super().update(Text(one_line(status)) if isinstance(status, str) else status, **settings)
 
 
 class SafeConsole(Console):
-    """rich's console, for which texts are texts: no markup, no emoji codes, no control characters."""
+    """A rich console without markup, emoji codes or control characters."""
 
     def __init__(self, stream: _Stream) -> None:
         super().__init__(file=cast(IO[str], stream), markup=False, emoji=False, highlight=False)
@@ -103,7 +103,7 @@ class SafeConsole(Console):
         return super().render_str(visible(text), **settings)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What brings texts of its own (`Text`, a progress bar) passes here too."""
+        """Make the texts of other objects (`Text`, a progress bar) safe too."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
@@ -116,12 +116,12 @@ _out = _Stream(stderr=False)
 
 
 def bound_err() -> SafeConsole:
-    """`err` on today's stderr, for where something else will stand in its place for a while."""
+    """A console bound to the current stderr, for use while another stream replaces it."""
     return SafeConsole(_Stream(stderr=True, bound=sys.stderr))
 
 
 def print_result(text: str) -> None:
-    """Print for machines, on stdout.
+    """Print a result for machines on stdout.
 
     Raises:
         StreamError: stdout cannot be written.
@@ -131,15 +131,15 @@ def print_result(text: str) -> None:
 
 
 def warn(message: str, console: Console = err) -> None:
-    """Say something that the user must know."""
+    """Show a warning."""
     console.print(f"note: {one_line(message)}", style="yellow", soft_wrap=True)
 
 
 class _Notes(logging.Handler):
-    """Shows what the library logs. What templates log while they grade is verify's: they have loggers of their own.
+    """Show the warnings that the library logs. Templates log to their own loggers, which `verify` reads.
 
     Attributes:
-        console: Where to; a progress bar takes its own for as long as it is shown, so that notes stand above it.
+        console: Where to print. A progress bar sets its own console, and the notes appear above the bar.
     """
 
     console: Console = err
@@ -154,7 +154,7 @@ notes = _Notes(logging.WARNING)
 
 @contextlib.contextmanager
 def show_progress(first: str) -> Iterator[None]:
-    """Show a line with the current step while the block runs, and in it the progress of the block."""
+    """Show the current step in a line while the block runs."""
     with err.status(first) as status:
 
         def progress(what: str, done: int = 0, total: int = 0, /) -> None:  # noqa: ARG001 (it counts nothing)
@@ -165,6 +165,6 @@ def show_progress(first: str) -> Iterator[None]:
 
 
 def result_console() -> Console:
-    """The console for result tables: the terminal if stdout is one, else stderr."""
+    """The console for tables of results: stdout if it is a terminal, else stderr."""
     out = SafeConsole(_out)
     return out if out.is_terminal else err

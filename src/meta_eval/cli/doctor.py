@@ -1,4 +1,4 @@
-"""``meta-eval doctor``: is the pack whole, can this machine run it, and does the engine do what it is asked?"""
+"""``meta-eval doctor``: check a pack, this machine and the engine."""
 
 from __future__ import annotations
 
@@ -30,32 +30,28 @@ spread_engine = options.spread_options(
         typer.Option(
             "--backend",
             metavar="NAME",
-            help="Ask this engine, as the key backend of the configuration. Default: that of PACK, else vllm, or "
-            "server with --base-url.",
+            help="The engine to check, as in the key `backend`. Default: the pack's; without a pack vllm, or server "
+            "with --base-url.",
             show_default=False,
         ),
     ),
     base_url=options.Flag(
         list[str],
         typer.Option(
-            "--base-url", metavar="URL", help="Of a server that serves the shipped model; see --show-command."
+            "--base-url", metavar="URL", help="Address of a server that serves the shipped model. See --show-command."
         ),
         shown=list,
     ),
     model=options.Flag(
         str | None,
-        typer.Option(
-            "--model", metavar="NAME", help="The name by which that server knows the model; default: its folder."
-        ),
+        typer.Option("--model", metavar="NAME", help="The server's name for the model. Default: the model's folder."),
     ),
-    model_args=options.Flag(
-        str, typer.Option("--model-args", metavar="A=B,…", help="Further arguments of the engine.")
-    ),
+    model_args=options.Flag(str, typer.Option("--model-args", metavar="A=B,…", help="More arguments for the engine.")),
 )
-SHOW_COMMAND = typer.Option(False, "--show-command", help="Print the line that serves the shipped model, and end.")
+SHOW_COMMAND = typer.Option(False, "--show-command", help="Print the command that serves the shipped model, and exit.")
 
 _STYLES = {"passed": "green", "failed": "bold red", "not checked": "yellow"}
-# How the JSON of an engine's checks says a status.
+# The status of an engine check in JSON.
 _PASSED = {"passed": True, "failed": False, "not checked": None}
 
 
@@ -64,20 +60,22 @@ def doctor(
     pack: Path | None = options.PACK,
     config: Path = options.CONFIG_OF_PACK,
     engine: bool = typer.Option(
-        False, "--engine", help="Ask the engine what a tiny shipped model must answer; of PACK too where it is named."
+        False, "--engine", help="Check the engine with a tiny shipped model. Checks PACK too if you name it."
     ),
     *,
     chosen: EngineOptions,
     show_command: bool = SHOW_COMMAND,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Check a pack and this machine before generation, in seconds and without a GPU.
+    """Check a pack and this machine before you use a GPU. It takes seconds.
 
-    With --engine, --backend or --base-url, ask the engine instead, or also where PACK is named: a tiny model whose
-    answers are known tells whether BOS, stop texts, end token, limits, special tokens, long prompts, greedy decoding
-    and likelihoods are right. Needs no hub and no GPU.
+    With --engine, --backend or --base-url, check the engine. A tiny shipped model with known answers shows whether BOS,
+    stop strings, the end token, token limits, special tokens, long prompts, greedy decoding and log-likelihoods work.
+    This needs neither a GPU nor the hub. Name PACK to check both.
 
-    Exit codes: 0 nothing failed, 1 the engine answered wrongly, 2 something that you can fix.
+    Exit codes: 0 no check failed, 1 the engine gave wrong answers, 2 an error that you can fix.
+
+    Example: meta-eval doctor work_dir
     """
     if show_command:
         show_serve_command()
@@ -100,14 +98,14 @@ def doctor(
 
 
 def finish(diagnosis: dict[str, Any], as_json: bool, *, failed: int) -> NoReturn:
-    """Print the diagnosis as JSON where asked, and end with 0 or, where it did not pass, with ``failed``."""
+    """Print the diagnosis as JSON if requested. Exit with 0 if it passed, else with ``failed``."""
     if as_json:
         print_result(json.dumps(diagnosis))
     raise typer.Exit(0 if diagnosis["passed"] else failed)
 
 
 def diagnose_pack(folder: Path) -> dict[str, Any]:
-    """Check a pack and this machine, one line a check on stderr, and return the JSON object of it."""
+    """Check a pack and this machine. Print a line per check on stderr, and return the JSON object."""
     from meta_eval.doctor.pack_checks import check_pack
 
     with err.status("checking"):
@@ -121,7 +119,7 @@ def diagnose_pack(folder: Path) -> dict[str, Any]:
 
 
 def _show_checks(checks: Iterable[Check]) -> list[Check]:
-    """Print each check as it is made."""
+    """Print each check as soon as it is done."""
     shown = []
     for check in checks:
         shown.append(check)
@@ -131,17 +129,17 @@ def _show_checks(checks: Iterable[Check]) -> list[Check]:
 
 
 def show_serve_command() -> None:
-    """Print the line that serves the shipped model."""
+    """Print the command that serves the shipped model."""
     from meta_eval.doctor.known_answers import serve_command
 
     print_result(shlex.join(serve_command()))
 
 
 def diagnose_engine(chosen: EngineOptions) -> dict[str, Any]:
-    """Ask an engine what the shipped model must answer, one line a check on stderr, and return the JSON object of it.
+    """Check an engine with the shipped model. Print a line per check on stderr, and return the JSON object.
 
     Raises:
-        ConfigError: There is no such backend, or it takes no such setting.
+        ConfigError: The backend is unknown, or does not accept a setting.
     """
     asked = _ask_engine(chosen)
     passed = sum(check.status == "passed" for check in _show_checks(asked.checks))
@@ -171,7 +169,7 @@ def _ask_engine(chosen: EngineOptions) -> EngineChecks:
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(str(first["msg"]), where=f"--{str(first['loc'][0]).replace('_', '-')}") from None
-    logs = Path(tempfile.mkdtemp(prefix="meta-eval-doctor-"))  # stays where something failed: messages name it
+    logs = Path(tempfile.mkdtemp(prefix="meta-eval-doctor-"))  # kept if a check failed, because messages name it
     with (
         show_progress(f"starting {settings.backend}; its log: {logs}"),
         client_of(settings)(settings, model=chosen.model or settings.model_name, logs=logs, end=(END,)) as client,

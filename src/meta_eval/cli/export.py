@@ -1,4 +1,4 @@
-"""``meta-eval export``: write what a pack asks as a file."""
+"""``meta-eval export``: write the requests of a pack, or the pack in another form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Form(StrEnum):
     recipe = "recipe"
 
 
-# Where each form goes, and the options that it takes besides --output and --json.
+# The output of each form, and the options that it accepts besides --output and --json.
 _OUTPUTS = {
     Form.requests: "requests.jsonl",
     Form.lighteval: "lighteval_tasks",
@@ -39,13 +39,15 @@ _TAKEN = {
 }
 
 
-DRY_RUN = typer.Option(False, "--dry-run", help="With --to recipe: write the repository's files and upload nothing.")
+DRY_RUN = typer.Option(
+    False, "--dry-run", help="With --to recipe: write the files of the repository, but upload nothing."
+)
 
 
 @options.spread_options(
     force=options.Flag(
         bool,
-        typer.Option("--force", help="Write what `fidelity` asks instead: the recorded answers, token by token."),
+        typer.Option("--force", help="Write the requests of `fidelity`: log-probabilities of the recorded answers."),
     )
 )
 def export(
@@ -56,27 +58,31 @@ def export(
     to: Form = typer.Option(
         Form.requests,
         "--to",
-        help="Requests as JSON Lines, the pack as custom tasks of lighteval, results of a run, or the recipe of the "
-        "pack: all that others need to make it anew, and none of its rows.",
+        help="requests: JSON Lines. lighteval: the pack as custom tasks of lighteval. every-eval-ever: the results of "
+        "a run. recipe: what others need to make the same pack, without its rows.",
     ),
     output: Path | None = typer.Option(
         None,
         "--output",
         "-o",
         metavar="PATH",
-        help="Where to write; default: requests.jsonl, or the folder lighteval_tasks, every_eval_ever or published.",
+        help="Where to write. Default: requests.jsonl, or the folder lighteval_tasks, every_eval_ever or published.",
         show_default=False,
     ),
     results: Path | None = typer.Option(
-        None, "--results", metavar="PATH", help="With --to every-eval-ever: what lm_eval wrote of a run of the pack."
+        None, "--results", metavar="PATH", help="With --to every-eval-ever: the results folder of a run of the pack."
     ),
     dry_run: bool = DRY_RUN,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Write what a pack asks, request by request, for an engine that lm-eval does not know (format:
-    docs/reference/files.md); `meta-eval grade` scores the answers. Or write the pack for another harness, or its
-    recipe: whoever has access to the rows makes the same pack with `meta-eval prepare --from FOLDER`
-    (docs/guides/share.md)."""
+    """Write the requests of a pack for an engine that lm-eval does not support.
+
+    Send them with your own program, and score the answers with `meta-eval grade`. docs/reference/files.md describes the
+    format. With --to, write the pack or a run for another tool, or a recipe of the pack. Others make the same pack from
+    the recipe with `meta-eval prepare --from FOLDER` (docs/guides/share.md). They need access to the same rows.
+
+    Example: meta-eval export work_dir -o requests.jsonl
+    """
     folder = options.pack_folder(pack, config)
     asked = {"--tasks": chosen.tasks, "--force": chosen.force, "--edited": chosen.edited}
     _refuse(to, {**asked, "--results": results, "--dry-run": dry_run})
@@ -92,7 +98,7 @@ def export(
 
 
 def _refuse(to: Form, given: Mapping[str, object]) -> None:
-    """Refuse an option that the form does not take, and results that are missing."""
+    """Refuse options that do not belong to the form, and a missing --results."""
     for option, value in given.items():
         if value and option not in _TAKEN[to]:
             forms = " or ".join(f"--to {form.value}" for form, taken in _TAKEN.items() if option in taken)
@@ -139,7 +145,7 @@ def _results(folder: Path, results: Path, output: Path, as_json: bool) -> None:
 
 
 def export_recipe(pack: Path, output: Path, *, dry_run: bool, as_json: bool) -> None:
-    """Write a dataset repository of what makes a pack (datasets, settings, templates, hashes), and show it."""
+    """Write a dataset repository with the recipe of a pack (datasets, settings, templates, hashes)."""
     from meta_eval.pack.publishing import publish_pack
 
     if not dry_run:

@@ -1,4 +1,4 @@
-"""``meta-eval fidelity``: how likely does a copy of the model find the recorded answers?"""
+"""``meta-eval fidelity``: compare two models by the log-probabilities of the recorded answers."""
 
 from __future__ import annotations
 
@@ -28,42 +28,48 @@ if TYPE_CHECKING:
     pack=options.Flag(
         Path | None,
         typer.Argument(
-            metavar="[PACK]", help="The pack, asked as its manifest says; default: that of the configuration."
+            metavar="[PACK]", help="The pack. Its manifest names the model. Default: the configuration's work_dir."
         ),
     ),
     docs=options.Flag(
         int | None,
-        typer.Option("--docs", min=1, metavar="N", help="So many docs, spread over the tasks; default: all."),
+        typer.Option("--docs", min=1, metavar="N", help="Number of docs, spread over the tasks. Default: all."),
     ),
     top_k=options.Flag(
-        int, typer.Option("--top-k", min=0, max=1000, metavar="K", help="Keep the K likeliest tokens of each place.")
+        int,
+        typer.Option("--top-k", min=0, max=1000, metavar="K", help="Record the K likeliest tokens at each position."),
     ),
     probe=options.Flag(
         bool,
-        typer.Option("--probe/--no-probe", help="Ask a few docs again, to tell causes apart: 136 prefills at most."),
+        typer.Option(
+            "--probe/--no-probe", help="Ask a few docs again to find the cause of a difference. At most 136 prefills."
+        ),
     ),
     ask=options.Flag(
         bool,
-        typer.Option("--no-ask", help="Ask nothing: take what is answered."),
+        typer.Option("--no-ask", help="Send no requests. Use the answers that are there."),
         read=operator.not_,
         shown=operator.not_,
     ),
     answers=options.Flag(
         list[Path],
-        typer.Option("--answers", metavar="FILE", help="Answers to what `export --force` wrote, instead of asking."),
+        typer.Option(
+            "--answers", metavar="FILE", help="Read answers to the requests of `export --force`, and send none."
+        ),
         shown=list,
     ),
     output=options.Flag(
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FOLDER", help="Where `fidelity/` goes; default: the pack's output_path."
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Where to make the folder fidelity/. Default: the pack's output_path.",
         ),
     ),
     against=options.Flag(
         Path | None,
-        typer.Option(
-            "--against", metavar="BASELINE", help="The table of another copy, or its folder: are both the same?"
-        ),
+        typer.Option("--against", metavar="BASELINE", help="The fidelity table of the other model, or its folder."),
     ),
 )
 def fidelity(
@@ -74,27 +80,33 @@ def fidelity(
         None,
         "--margin",
         metavar="NATS",
-        help=f"The largest distance a token that is allowed; default: {FIDELITY_MARGIN:g}.",
+        help=f"Largest distance per token that counts as the same model. Default: {FIDELITY_MARGIN:g}.",
     ),
     gate: Path | None = typer.Option(
-        None, "--gate", metavar="FILE", help="Exit by the outcome, under `fidelity:` of a gate.yaml."
+        None, "--gate", metavar="FILE", help="Set the exit code by the rules under `fidelity:` in a gate.yaml."
     ),
-    html: Path | None = typer.Option(None, "--html", metavar="FILE", help="Write a page, with answers token by token."),
+    html: Path | None = typer.Option(
+        None, "--html", metavar="FILE", help="Write an HTML page that shows answers token by token."
+    ),
     markdown: Path | None = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card."),
     view: list[str] = options.VIEWS,
     stock: Path | None = typer.Option(
         None,
         "--write-stock",
         metavar="DIR",
-        help="Ask nothing: write lm_eval tasks of the answers.",
+        help="Send no requests. Write the recorded answers as tasks for stock lm_eval.",
     ),
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Is it the same model? Ask how likely it finds each token of the recorded answers, in one prefill a doc.
-    Whatever ends it, every answer is kept, and the same command goes on.
+    """Check whether two models are the same, by the log-probability of each token of the recorded answers.
 
-    Exit codes: 0 done, 1 requests failed for good, 2 something that you can fix, 130 interrupted; with --gate 0 same, 1
-    different, 3 undecided.
+    Each doc is a prefill; nothing is generated. Compare the result with another model's: --against BASELINE. If the
+    command stops, it keeps every answer. Rerun it to resume.
+
+    Exit codes: 0 done, 1 requests failed permanently, 2 an error that you can fix, 130 interrupted. With --gate: 0
+    same, 1 different, 3 undecided.
+
+    Example: meta-eval fidelity work_dir --against other/fidelity
     """
     from meta_eval import api
     from meta_eval.reports.shipped_views import TextView
@@ -149,10 +161,10 @@ def fidelity(
 
 
 def _rules(margin: float | None, gate: Path | None, against: Path | None) -> Gate | None:
-    """What a gate's file says, read before anything is asked.
+    """Read the rules of the gate before any request is sent.
 
     Raises:
-        ConfigError: An option says nothing here, or something that cannot be.
+        ConfigError: An option has no effect here, or has an impossible value.
     """
     from meta_eval.judging.gate import read_gate
 
@@ -169,7 +181,7 @@ def _rules(margin: float | None, gate: Path | None, against: Path | None) -> Gat
 
 
 def _baseline(against: Path) -> Path:
-    """The baseline's table, opened once, so that nothing is asked for the sake of one that cannot be read."""
+    """Find the baseline's table, and open it once. An unreadable table stops the command before any request is sent."""
     from meta_eval.reports.fidelity_build import find_table
     from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
 
@@ -181,7 +193,7 @@ def _baseline(against: Path) -> Path:
 
 
 def _texts_of(choices: Path | None) -> Path:
-    """Where the table of texts would lie of which only choices are there."""
+    """The path that the table of texts would have beside this table of choices."""
     from meta_eval.token_fidelity.token_table import texts_path
 
     assert choices is not None  # noqa: S101 (tables without any answer are refused)

@@ -1,4 +1,4 @@
-"""``meta-eval grade``: score answers that were made outside of lm-eval."""
+"""``meta-eval grade``: grade answers that were made outside of lm-eval."""
 
 from __future__ import annotations
 
@@ -24,32 +24,38 @@ def _prefer(text: str | None) -> str | None:
 @options.spread_options(
     output=options.Flag(
         Path | None,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Where to write; default: the pack's output_path."),
+        typer.Option("--output", "-o", metavar="FOLDER", help="Where to write. Default: the pack's output_path."),
     ),
     partial=options.Flag(
         bool,
-        typer.Option(
-            "--partial", help="Grade what is answered where answers are missing; report calls the run unfinished."
-        ),
+        typer.Option("--partial", help="Grade although answers are missing. `report` calls the run unfinished."),
     ),
     prefer=options.Flag(
         str | None,
-        typer.Option("--prefer", metavar="last", help="Of answers to one request that are not alike take the last."),
+        typer.Option("--prefer", metavar="last", help="Take the last of several different answers to a request."),
         read=_prefer,
     ),
 )
 def grade(
-    answers: list[Path] = typer.Argument(..., metavar="ANSWERS…", help="Files of answers, read as one."),
+    answers: list[Path] = typer.Argument(..., metavar="ANSWERS…", help="Files of answers, joined in this order."),
     pack: Path | None = typer.Option(
-        None, "--pack", metavar="PACK", help="The pack that was asked; default: the configuration's work_dir."
+        None,
+        "--pack",
+        metavar="PACK",
+        help="The pack that the answers belong to. Default: the configuration's work_dir.",
     ),
     config: Path = options.CONFIG_OF_PACK,
     *,
     chosen: GradingOptions,
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
-    """Score answers with lm-eval's evaluator and the pack's own filters and metrics, and write the results and samples
-    that lm_eval writes. A missing, doubled, foreign or failed answer is named and is never a score."""
+    """Grade answers that another tool made, with lm-eval and the filters and metrics of the pack.
+
+    It writes a results folder as lm_eval does. Missing, repeated, foreign and failed answers are named, and get no
+    score.
+
+    Example: meta-eval grade answers.jsonl --pack work_dir
+    """
     from meta_eval.answers.grading import grade_answers as run
 
     folder = options.pack_folder(pack, config)

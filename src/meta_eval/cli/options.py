@@ -1,4 +1,4 @@
-"""The arguments that several commands share, each described once, and the options objects of verbs as arguments."""
+"""Arguments that several commands share, and the fields of options objects as arguments."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def _config(note: str = "") -> Path:
 
 
 CONFIG = _config()
-CONFIG_OF_PACK = _config("; read only where no PACK is named")
-PACK = typer.Argument(None, metavar="[PACK]", help="The pack; default: the configuration's work_dir.")
-OVERRIDES = typer.Option([], "--set", metavar="KEY=VALUE", help="Override a key, as of prepare.")
+CONFIG_OF_PACK = _config(". Not read if you name a PACK")
+PACK = typer.Argument(None, metavar="[PACK]", help="The pack. Default: the configuration's work_dir.")
+OVERRIDES = typer.Option([], "--set", metavar="KEY=VALUE", help="Override a key of the configuration. Repeatable.")
 VIEWS = typer.Option(
-    [], "--view", metavar="NAME=FILE", help="Write another view: text, json, or one that a package adds."
+    [], "--view", metavar="NAME=FILE", help="Write another view: text, json, or a view that a package adds."
 )
 AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout.")
-SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1.")
+SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout. Scores are from 0 to 1.")
 
 
 def pack_folder(pack: Path | None, config: Path) -> Path:
-    """The pack that was named, else the work_dir of the configuration, else the default work_dir."""
+    """The pack that was named, else the configuration's work_dir, else the default work_dir."""
     if pack is not None:
         return pack
     from meta_eval.config import Config, is_missing_default, load_config
@@ -52,19 +52,19 @@ def pack_folder(pack: Path | None, config: Path) -> Path:
 
 
 def split_names(tasks: Sequence[str]) -> list[str]:
-    """The names that `TASKS` gives, each between two commas or in an option of its own."""
+    """Split comma-separated names. The option may be repeated."""
     return [name.strip() for item in tasks for name in item.split(",") if name.strip()]
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """How the command line says a field of an options object.
+    """How a field of an options object appears on the command line.
 
     Attributes:
-        kind: The type that Typer reads.
-        option: What Typer is told besides; the default is the field's.
-        read: Makes the field's value of the one that Typer read.
-        shown: Makes Typer's default of the field's.
+        kind: The type that Typer parses.
+        option: The Typer option. Its default is the field's.
+        read: Turns the parsed value into the field's value.
+        shown: Turns the field's default into Typer's default.
     """
 
     kind: Any
@@ -74,10 +74,10 @@ class Flag:
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """``I/N`` as numbers.
+    """Parse ``I/N``.
 
     Raises:
-        ConfigError: It is no part of a run.
+        ConfigError: It is not ``I/N`` with 0 ≤ I < N.
     """
     number, slash, of = text.partition("/")
     if not (slash and number.isdecimal() and of.isdecimal() and int(number) < int(of) <= 1_000_000):
@@ -85,49 +85,54 @@ def parse_shard(text: str) -> tuple[int, int]:
     return int(number), int(of)
 
 
-# The fields that several verbs have.
+# Fields that several verbs have.
 FLAGS = {
     "overrides": Flag(
-        list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key, as of prepare."), shown=list
+        list[str],
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the configuration. Repeatable."),
+        shown=list,
     ),
     "tasks": Flag(
         list[str],
         typer.Option(
-            "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas; -NAME leaves one out."
+            "--tasks", metavar="NAMES", help="Tasks and groups of the pack, comma-separated. -NAME excludes NAME."
         ),
         read=split_names,
         shown=list,
     ),
     "shard": Flag(
         str,
-        typer.Option("--shard", metavar="I/N", help="Ask each N-th request from the I-th on (0 to N-1)."),
+        typer.Option("--shard", metavar="I/N", help="Send only every N-th request, starting at I (0 to N-1)."),
         read=parse_shard,
         shown=lambda shard: f"{shard[0]}/{shard[1]}",
     ),
     "allow_code": Flag(
-        bool, typer.Option("--allow-code", help="Also grade tasks whose scoring runs model-written code.")
+        bool, typer.Option("--allow-code", help="Also grade tasks whose scoring runs code that the model wrote.")
     ),
     "edited": Flag(
         bool,
-        typer.Option(
-            "--edited", help="Run a pack that was edited since prepare wrote it; everything that follows says so."
-        ),
+        typer.Option("--edited", help="Accept a pack that was edited after prepare. Results and reports say so."),
     ),
     "canary": Flag(
         bool,
         typer.Option(
             "--canary/--no-canary",
-            help="Compare the first 32 answers with the recorded, stop if they are far off.",
+            help="Compare the first 32 answers with the recorded answers. Stop if they are far off.",
         ),
     ),
 }
 
 
+# The order in which a user needs them.
+_FIRST = ("pack", "config", "overrides", "tasks", "to", "against", "margin", "max_drop", "cap", "gate")
+_LAST = ("view", "allow_code", "edited", "as_json")
+
+
 def spread_options(**flags: Flag) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make each field of a dataclass among the parameters of a verb an option of its own; Typer knows no objects.
+    """Turn each field of a verb's options object into an option. Typer does not support such objects.
 
     Args:
-        flags: By field how it is said, where that is not one of `FLAGS`.
+        flags: Option per field, for fields that are not in `FLAGS` or differ from it.
     """
     said = FLAGS | flags
     return lambda verb: _spread(verb, said)
@@ -151,9 +156,17 @@ def _spread(verb: Callable[..., None], flags: Mapping[str, Flag]) -> Callable[..
             given[name] = kind(**{name: flags[name].read(given.pop(name)) for name in names})
         verb(**given)
 
+    parameters.sort(key=_position)
     run.__dict__["__signature__"] = Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _position(parameter: Parameter) -> int:
+    """Where ``--help`` lists an option: before (negative) or after those that only one verb has."""
+    if parameter.name in _FIRST:
+        return _FIRST.index(parameter.name) - len(_FIRST)
+    return _LAST.index(parameter.name) + 1 if parameter.name in _LAST else 0
 
 
 def _parameter(field: Field[Any], flag: Flag) -> Parameter:

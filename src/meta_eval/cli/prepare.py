@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Override a key, VALUE in YAML; may be repeated: --set tasks=meta_ifeval.",
+            help="Override a key of the configuration, such as --set tasks=meta_ifeval. VALUE is YAML. Repeatable.",
         ),
         shown=list,
     ),
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         typer.Option(
             "--from",
             metavar="FOLDER",
-            help="Make the pack anew whose recipe `export` wrote into this folder, and check that it is the same. The "
-            "configuration says the model, its engine and folders only.",
+            help="Make the same pack from a recipe that `export --to recipe` wrote, and check that it is the same. The "
+            "configuration then sets only the model, its engine and folders.",
         ),
     ),
     template_dir=options.Flag(
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         typer.Option(
             "--template-dir",
             metavar="DIR",
-            help="The task templates; default: those of the configuration, and with --from the shipped ones.",
+            help="The task templates. Default: the configuration's; with --from the shipped ones.",
         ),
     ),
 )
@@ -53,7 +53,10 @@ def prepare(
     chosen: PrepareOptions,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout instead of the command."),
 ) -> None:
-    """Make a task pack for lm-eval from the configuration, and print the lm_eval command that runs it."""
+    """Make a pack of lm-eval tasks from the configuration, and print the lm_eval command that runs it.
+
+    Example: meta-eval prepare --set tasks=meta_ifeval
+    """
     from meta_eval import api
 
     with show_progress("starting"):
@@ -97,7 +100,7 @@ def prepare(
 
 
 def print_left_out(manifest: Manifest) -> None:
-    """Show the tasks that could not be prepared, each with its reason."""
+    """Print the tasks that could not be prepared, with the reasons."""
     if not manifest.left_out:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -128,6 +131,6 @@ def _table(manifest: Manifest) -> Table:
 
 
 def _number(number: PublishedEntry) -> str:
-    """``48.3 macro``; a number that was measured with other settings is marked, since it is not comparable."""
+    """Format a published score, such as ``48.3 macro``. Scores from other settings are marked as not comparable."""
     words = [f"{number.value:g}", number.averaging or "", "" if number.same_settings else f"({number.shots}-shot)"]
     return " ".join(filter(None, words))

@@ -1,4 +1,4 @@
-"""The verbs by the names that they had: hidden, they do what they did, and say the new name on stderr."""
+"""Former names of verbs. They are hidden, still work, and print the new name on stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``meta-eval report`` and ``meta-eval compare``: does a run hold, beside recorded answers or another run?"""
+"""``meta-eval report`` and ``meta-eval compare``: judge a run against a record or another run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from meta_eval.reports.model import Report, Sample
     from meta_eval.reports.view import View
 
-_HTML = typer.Option(None, "--html", metavar="FILE", help="Write one self-contained page with every sample.")
+_HTML = typer.Option(None, "--html", metavar="FILE", help="Write a self-contained HTML page with every sample.")
 _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
-_MAX_DROP = typer.Option(None, "--max-drop", metavar="POINTS", help="A margin, and exit by the decision.")
+_MAX_DROP = typer.Option(
+    None, "--max-drop", metavar="POINTS", help="Like --margin, and set the exit code by the decision."
+)
 
 
 def _clusters(given: list[str]) -> Mapping[str, str]:
@@ -37,7 +39,7 @@ _FLAGS = {
         typer.Option(
             "--margin",
             metavar="POINTS",
-            help=f"The largest drop that is allowed; else the pack's, which is {100 * MARGIN:g} by default.",
+            help=f"The largest drop that you accept. Default: the pack's margin, {100 * MARGIN:g} unless set.",
         ),
     ),
     "cap": options.Flag(
@@ -45,16 +47,20 @@ _FLAGS = {
         typer.Option(
             "--cap",
             metavar="POINTS",
-            help=f"What no task may lose at the worse end of its interval; {100 * CAP:g} by default.",
+            help=f"The largest drop that SHIP may leave open in a task or subtask. Default: {100 * CAP:g}.",
         ),
     ),
     "gate": options.Flag(
         Path | None,
-        typer.Option("--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml."),
+        typer.Option("--gate", metavar="FILE", help="Decide by the rules of a gate.yaml, and set the exit code."),
     ),
     "tasks": options.Flag(
         list[str],
-        typer.Option("--tasks", metavar="NAMES", help="Only these tasks, groups or patterns; -NAME: not this."),
+        typer.Option(
+            "--tasks",
+            metavar="NAMES",
+            help="Only these tasks, groups or patterns, comma-separated. -NAME excludes NAME.",
+        ),
         read=options.split_names,
         shown=list,
     ),
@@ -63,19 +69,17 @@ _FLAGS = {
         typer.Option(
             "--cluster",
             metavar="TASK=FIELD",
-            help="Docs of TASK with the same FIELD are not independent; TASK may be a pattern such as 'mmlu_*'.",
+            help="Treat docs of TASK with the same FIELD as a cluster. TASK may be a pattern such as 'mmlu_*'.",
         ),
         read=_clusters,
         shown=lambda _: [],
     ),
     "repeats": options.Flag(
         bool,
-        typer.Option(
-            "--repeats", help="Average all runs of a task that are of one model and pack, not only the newest."
-        ),
+        typer.Option("--repeats", help="Average all runs of the same model and pack. Default: take the newest."),
     ),
     "skip_damaged": options.Flag(
-        bool, typer.Option("--skip-damaged", help="Leave damaged files, lines and docs out, and say so.")
+        bool, typer.Option("--skip-damaged", help="Leave out damaged files, lines and docs, and say so.")
     ),
 }
 
@@ -85,10 +89,10 @@ def _pack(text: str) -> options.Flag:
 
 
 def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOptions:
-    """The options with the gate that the exit code follows.
+    """Turn ``--max-drop`` into a gate, and check the margin and the cap.
 
     Raises:
-        ConfigError: A margin was named twice, or is none.
+        ConfigError: Two options set the margin, or a value is not allowed.
     """
     from meta_eval.judging.gate import Gate
 
@@ -104,23 +108,27 @@ def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOpt
     return chosen if max_drop is None else chosen.updated(gate=Gate().with_margin(max_drop, where="--max-drop"))
 
 
-@options.spread_options(**_FLAGS, pack=_pack("The pack that was run: it says what a run is compared with."))
+@options.spread_options(**_FLAGS, pack=_pack("The pack that was run. It names the baseline."))
 def report(
-    results: list[Path] = typer.Argument(..., metavar="RESULTS…", help="Folders or files that lm_eval wrote."),
+    results: list[Path] = typer.Argument(..., metavar="RESULTS…", help="Results folders, or files in them."),
     *,
     chosen: JudgingOptions,
     max_drop: float | None = _MAX_DROP,
     html: Path | None = _HTML,
     markdown: Path | None = _MARKDOWN,
     eval_results: Path | None = typer.Option(
-        None, "--eval-results", metavar="FILE", help="Write the hub's .eval_results/*.yaml."
+        None, "--eval-results", metavar="FILE", help="Write scores for a model page of the hub (.eval_results/*.yaml)."
     ),
     view: list[str] = options.VIEWS,
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
-    """Does it hold? SHIP, DON'T SHIP or UNDECIDED: the drop from the recorded answers, with intervals, beside a margin.
+    """Judge a run against the record of its pack: SHIP, DON'T SHIP or UNDECIDED.
 
-    Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED; 2 something that you can fix.
+    The report shows the drop of each task with its interval.
+
+    Exit codes: 0 done, 2 an error that you can fix. With --gate or --max-drop: 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED.
+
+    Example: meta-eval report eval_results --pack work_dir --html report.html
     """
     from meta_eval import api
     from meta_eval.reports.view_registry import choose_views
@@ -135,10 +143,10 @@ def report(
     _finish(judged, as_json=as_json)
 
 
-@options.spread_options(**_FLAGS, pack=_pack("The pack of both."))
+@options.spread_options(**_FLAGS, pack=_pack("The pack of both runs."))
 def compare(
-    a: Path = typer.Argument(..., metavar="A", help="The baseline: what lm_eval wrote of it."),
-    b: Path = typer.Argument(..., metavar="B", help="The run that is compared with it."),
+    a: Path = typer.Argument(..., metavar="A", help="Results folder of the baseline."),
+    b: Path = typer.Argument(..., metavar="B", help="Results folder of the run that is judged."),
     *,
     chosen: JudgingOptions,
     max_drop: float | None = _MAX_DROP,
@@ -147,9 +155,13 @@ def compare(
     view: list[str] = options.VIEWS,
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
-    """Compare two runs doc by doc: what B loses of A with intervals, flips with both answers, recovery in percent.
+    """Compare run B with baseline A doc by doc: SHIP, DON'T SHIP or UNDECIDED.
 
-    Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED; 2 something that you can fix.
+    The report shows the drop of each task with its interval, and every flip with both answers.
+
+    Exit codes: 0 done, 2 an error that you can fix. With --gate or --max-drop: 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED.
+
+    Example: meta-eval compare results_bf16 results_fp8 --margin 1
     """
     from meta_eval import api
     from meta_eval.reports.view_registry import choose_views
@@ -165,7 +177,7 @@ def compare(
 
 
 def _read_from(results: Iterable[Path], chosen: JudgingOptions) -> list[Path | None]:
-    """What a report reads, so that none of it is written over."""
+    """Files and folders that the report reads. No output may replace them."""
     from meta_eval.results.baseline import verify_folder
 
     pack, gate = chosen.folder, chosen.gate if isinstance(chosen.gate, Path) else None
@@ -173,10 +185,10 @@ def _read_from(results: Iterable[Path], chosen: JudgingOptions) -> list[Path | N
 
 
 def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path | None) -> None:
-    """Write the files that were asked for, each whole or not at all.
+    """Write the requested views. Each file is written whole or not at all.
 
     Raises:
-        OutputError: One cannot be written.
+        OutputError: A file cannot be written.
     """
     from meta_eval.reports.samples import read_samples
     from meta_eval.reports.view import document_of, write_view
@@ -194,14 +206,14 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
 
 
 def _finish(judged: Report, *, as_json: bool) -> None:
-    """Show the report to people, print it for machines, and end with its exit code."""
+    """Print the report for people, and as JSON if requested. Exit with its code."""
     from meta_eval.reports.shipped_views import JsonView, TextView
     from meta_eval.reports.view import document_of
 
     document = document_of(judged)
     console = err if as_json else result_console()
     TextView().show(document, console)
-    if console is not err and not err.is_terminal:  # a log that is kept apart from the table has the decision too
+    if console is not err and not err.is_terminal:  # a log that does not hold the table gets the decision too
         err.print(judged.summary, markup=False, highlight=False, soft_wrap=True)
     if as_json:
         print_result(JsonView().render(document).rstrip("\n"))

@@ -1,4 +1,4 @@
-"""``meta-eval run``: from a configuration to a verdict."""
+"""``meta-eval run``: from a configuration to a decision."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     from meta_eval.running.pipeline import RunResult
     from meta_eval.stats.sequential import State
 
-# Seconds between two lines in a log that is no terminal.
+# Seconds between two lines of progress in a log file.
 _EVERY = 30.0
 
 
 @options.spread_options(
-    grade_only=options.Flag(bool, typer.Option("--grade-only", help="Ask nothing: grade what is answered.")),
+    grade_only=options.Flag(
+        bool, typer.Option("--grade-only", help="Send no requests. Grade the answers that are there.")
+    ),
     stop_when_decided=options.Flag(
         bool,
         typer.Option(
             "--stop-when-decided",
-            help="Ask docs in a random order and stop once SHIP or DON'T SHIP is shown at the margin; no whole run's "
-            "result.",
+            help="Ask docs in random order, and stop as soon as SHIP or DON'T SHIP is certain. The results cover only "
+            "some docs, and say so.",
         ),
     ),
 )
@@ -43,20 +45,23 @@ def run(
     overrides: list[str] = options.OVERRIDES,
     *,
     chosen: RunOptions,
-    report: bool = typer.Option(True, "--report/--no-report", help="Judge the run when it is graded."),
+    report: bool = typer.Option(True, "--report/--no-report", help="Judge the run after grading."),
     html: Path | None = typer.Option(
-        None, "--html", metavar="FILE", help="Write the report as a page, too; of several models one beside the other."
+        None, "--html", metavar="FILE", help="Write the report as an HTML page. Several models stand side by side."
     ),
     gate: Path | None = typer.Option(
-        None, "--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml."
+        None, "--gate", metavar="FILE", help="Decide by the rules of a gate.yaml, and set the exit code."
     ),
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
-    """Ask the model of the configuration what its pack asks, grade the answers, and judge the run. Prepares the pack if
-    it is needed. Whatever ends it, every answer is kept, and the same command goes on.
+    """Run the configured model, grade its answers, and judge the run.
 
-    Exit codes: 0 done, 1 requests failed for good, are not answered, or cannot be graded, 2 something that you can
-    fix, 130 interrupted; with --gate 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED.
+    If needed, it prepares the pack first. If it stops, it keeps every answer. Rerun the same command to resume.
+
+    Exit codes: 0 done, 1 requests failed permanently or answers are missing or cannot be graded, 2 an error that you
+    can fix, 130 interrupted. With --gate: 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED.
+
+    Example: meta-eval run --set model_name=org/model --set tasks=mmlu
     """
     from meta_eval.boundary.outputs import check_outputs
     from meta_eval.config import open_config
@@ -66,7 +71,7 @@ def run(
     wanted = report and chosen.shard[1] == 1
     _check_report(wanted, html, gate)
     if gate is not None:
-        read_gate(gate)  # hours before it is needed
+        read_gate(gate)  # fail now, not after hours
     work_dir = Path(settings.work_dir)
     check_outputs((html,), [config, work_dir, gate])
     if chosen.grade_only and chosen.shard[1] > 1:
@@ -116,7 +121,7 @@ def _code(ran: RunResult, judged: Report | None) -> int:
 
 
 def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, html: Path | None, as_json: bool) -> None:
-    """What several models came to, side by side; and for machines all of it, of one model as ever."""
+    """Print the comparison of several models, and the JSON result. A single model keeps its own JSON form."""
     reports = {model: judged for model, (_, judged) in done.items() if judged is not None}
     if len(reports) > 1 or (reports and html is not None):
         from meta_eval.reports.shipped_views import HtmlView, TextView
@@ -141,7 +146,7 @@ def _check_report(wanted: bool, html: Path | None, gate: Path | None) -> None:
 
 
 def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> Report | None:
-    """The report of what was graded."""
+    """Make the report of a graded run."""
     from meta_eval import api
     from meta_eval.cli.report import write_views
     from meta_eval.reports.view_registry import choose_views
@@ -155,7 +160,7 @@ def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> 
 
 
 class Log(Steps):
-    """On a terminal a bar; in a file a line every half minute, so that a log of hours can be read."""
+    """Show a progress bar on a terminal. In a log file, write a line every half minute."""
 
     def __init__(self, doing: str) -> None:
         super().__init__(doing)
@@ -171,7 +176,7 @@ class Log(Steps):
             self.line(f"{done:,} of {total:,}, {name}")
 
     def line(self, text: str) -> None:
-        """One line, above the bar."""
+        """Print a line above the bar."""
         self._console.print(text, soft_wrap=True)
 
 
@@ -185,7 +190,7 @@ def _decided(state: State) -> str:
 
 
 def _score(pack: Path, task: str, scores: dict[str, float]) -> str:
-    """A task's line: its score in the published metric beside the published number; else its first scores."""
+    """Format a task's score beside the published score, or its first scores if none is published."""
     from meta_eval.pack.manifest import read_manifest
 
     entry = read_manifest(pack).tasks[task]
@@ -210,7 +215,7 @@ def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool)
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)
     if ran.stopped is not None:
         err.print(_decided(ran.stopped), soft_wrap=True)
-    if ran.canary is not None and err.is_terminal:  # a file has it already, in its place
+    if ran.canary is not None and err.is_terminal:  # a log file already has it further up
         err.print(f"canary: {ran.canary}", soft_wrap=True)
     if ran.left_out:
         warn(f"tasks left out (see above): {', '.join(ran.left_out)}")

@@ -1,4 +1,4 @@
-"""``meta-eval slurm``: a run as jobs of a cluster."""
+"""``meta-eval slurm``: write the job scripts of a run on a cluster."""
 
 from __future__ import annotations
 
@@ -19,41 +19,52 @@ def _lines(name: str, text: str) -> options.Flag:
 
 @options.spread_options(
     shards=options.Flag(
-        int, typer.Option("--shards", metavar="N", help="Jobs that share the requests, each with a copy.")
+        int, typer.Option("--shards", metavar="N", help="Number of jobs that share the requests. Each loads the model.")
     ),
     nodes=options.Flag(
         int,
         typer.Option(
-            "--nodes", metavar="N", help="Nodes of each; more than one serve a model together, with backend server."
+            "--nodes",
+            metavar="N",
+            help="Nodes per job. Several nodes serve a model together; this needs backend server.",
         ),
     ),
     gpus=options.Flag(
         str | None,
         typer.Option(
-            "--gpus-per-task", metavar="N", help="GPUs of each node: 8, h100:8, 0; default: what the model takes."
+            "--gpus-per-task", metavar="N", help="GPUs per node: 8, h100:8 or 0. Default: as many as the model needs."
         ),
     ),
-    partition=options.Flag(str | None, typer.Option("--partition", metavar="NAME", help="Where the jobs run.")),
-    time=options.Flag(
-        str | None, typer.Option("--time", metavar="LIMIT", help="Of each job; a shard then goes on anew.")
+    partition=options.Flag(
+        str | None, typer.Option("--partition", metavar="NAME", help="Slurm partition of the jobs.")
     ),
-    lines=_lines("--sbatch", "An option of sbatch, such as --sbatch=--account=my_group; may be repeated."),
-    answer_lines=_lines("--sbatch-answer", "Of the answering jobs only."),
-    grade_lines=_lines("--sbatch-grade", "Of the grading job only."),
+    time=options.Flag(
+        str | None,
+        typer.Option(
+            "--time", metavar="LIMIT", help="Time limit per job. A job that reaches it is queued again and resumes."
+        ),
+    ),
+    lines=_lines("--sbatch", "An option for sbatch, such as --sbatch=--account=my_group. Repeatable."),
+    answer_lines=_lines("--sbatch-answer", "An option for the answering jobs only. Repeatable."),
+    grade_lines=_lines("--sbatch-grade", "An option for the grading job only. Repeatable."),
 )
 def slurm(
     config: Path = options.CONFIG,
     *,
     jobs: Jobs,
-    output: Path = typer.Option(Path("slurm"), "--output", "-o", metavar="FOLDER", help="Where the scripts go."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout."),
+    output: Path = typer.Option(Path("slurm"), "--output", "-o", metavar="FOLDER", help="Where to write the scripts."),
+    as_json: bool = options.AS_JSON,
 ) -> None:
-    """Write the jobs of a run for Slurm: an array of shards that answer, and behind it one that grades and reports.
-    Prepares the pack if it is needed; prints the command that submits them. docs/guides/scale.md shows the rest."""
+    """Write Slurm scripts for a run: an array of jobs that answer, then a job that grades and reports.
+
+    If needed, it prepares the pack first. It prints the command that submits the jobs. See docs/guides/scale.md.
+
+    Example: meta-eval slurm --shards 4 --time 4:00:00
+    """
     from meta_eval.config import load_config
     from meta_eval.running.slurm_jobs import SCRIPTS, write_jobs
 
-    if jobs.nodes > 1:  # in the pack, and in what the jobs are given
+    if jobs.nodes > 1:  # the pack and the jobs both need it
         jobs = jobs.updated(overrides=[*jobs.overrides, "backend=server", "serve=false"])
     settings = load_config(config, jobs.overrides)
     with show_progress("starting"):

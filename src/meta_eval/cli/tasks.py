@@ -1,4 +1,4 @@
-"""``meta-eval tasks``: what there is to evaluate, what one task looks like, and a template to start another from."""
+"""``meta-eval tasks``: list the tasks, show a task, or write a template for a new task."""
 
 from __future__ import annotations
 
@@ -24,23 +24,30 @@ if TYPE_CHECKING:
     from meta_eval.templates.listing import TaskLine
 
 app = typer.Typer(
-    help="List the tasks (also without `list`), show one, or begin a new one.",
+    help="List the tasks (the default), show a task, or start a new one.\n\nExample: meta-eval tasks show mmlu",
     invoke_without_command=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_WIDE = 160  # terminal columns from which everything fits
+_WIDE = 160  # terminal columns that hold every column
 _AS_JSON = typer.Option(False, "--json", help="Print one JSON array on stdout.")
 _listing = options.spread_options(
     evals_dataset=options.Flag(
         str | None,
         typer.Option(
-            "--evals-dataset", metavar="X", help="Only what this evals dataset offers: a hub id, a folder, or `sample`."
+            "--evals-dataset",
+            metavar="X",
+            help="Only tasks that this evals dataset has: a hub id, a folder, or sample.",
         ),
     ),
     template_dir=options.Flag(
-        Path, typer.Option("--template-dir", metavar="DIR", help="The templates; the shipped ones if missing.")
+        Path,
+        typer.Option(
+            "--template-dir",
+            metavar="DIR",
+            help="Folder of templates. Default: the shipped templates if this one is missing.",
+        ),
     ),
 )
 
@@ -48,15 +55,18 @@ _listing = options.spread_options(
 @app.callback()
 @_listing
 def tasks(context: typer.Context, *, chosen: ListOptions, as_json: bool = _AS_JSON) -> None:
-    """List task, subset, groups, shots, tokens, metric, join, published number and format status."""
+    """List the tasks with subset, groups, shots, tokens, metric, join, published score and format status."""
     if context.invoked_subcommand is None:
         _list(chosen, as_json=as_json)
 
 
-@app.command("list", short_help="List the tasks, with where they come from and how they are graded.")
+@app.command("list", short_help="List the tasks, their source and their grading.")
 @_listing
 def list_all(*, chosen: ListOptions, as_json: bool = _AS_JSON) -> None:
-    """List task, subset, groups, shots, tokens, metric, join, published number and format status."""
+    """List the tasks with subset, groups, shots, tokens, metric, join, published score and format status.
+
+    Example: meta-eval tasks list --evals-dataset sample
+    """
     _list(chosen, as_json=as_json)
 
 
@@ -74,10 +84,11 @@ def _list(chosen: ListOptions, *, as_json: bool) -> None:
 
 @app.command("show", short_help="Print the template of a task and its first doc.")
 @_listing
-def show(
-    name: str = typer.Argument(..., help="A task, as `meta-eval tasks` lists it."), *, chosen: ListOptions
-) -> None:
-    """Print the template of a task and its first doc: the prompt with its special tokens, the gold, the settings."""
+def show(name: str = typer.Argument(..., help="A task from the list."), *, chosen: ListOptions) -> None:
+    """Print the template of a task and its first doc: the prompt with its special tokens, the gold and the settings.
+
+    Example: meta-eval tasks show mmlu
+    """
     from meta_eval.pack.meta_pack import make_first_doc
     from meta_eval.templates.task_selection import select_tasks
 
@@ -97,16 +108,21 @@ def show(
     out.print(Text.assemble(("answered by: ", "bold"), str(settings)), soft_wrap=True)
 
 
-@app.command("new", short_help="Write a template folder to start from, and say what to edit.")
+@app.command("new", short_help="Write a template to start from, and say what to edit.")
 @options.spread_options(
-    subset=options.Flag(str, typer.Option("--subset", metavar="S", help="The details subset that it reads.")),
-    like=options.Flag(str, typer.Option("--like", metavar="TASK", help="The task, or folder of tasks, to start from.")),
-    template_dir=options.Flag(Path, typer.Option("--template-dir", metavar="DIR", help="Where templates stand.")),
+    subset=options.Flag(
+        str, typer.Option("--subset", metavar="S", help="The subset of the evals dataset that the task reads.")
+    ),
+    like=options.Flag(str, typer.Option("--like", metavar="TASK", help="The task, or folder of tasks, to copy.")),
+    template_dir=options.Flag(Path, typer.Option("--template-dir", metavar="DIR", help="Folder of templates.")),
 )
 def new(
-    name: str = typer.Argument(..., help="The new task's name; its folder is named so too."), *, chosen: NewTaskOptions
+    name: str = typer.Argument(..., help="Name of the new task and of its folder."), *, chosen: NewTaskOptions
 ) -> None:
-    """Write a template folder that works as it is, and say what to edit."""
+    """Write a template folder that works at once, and say what to edit.
+
+    Example: meta-eval tasks new my_task --subset my_subset
+    """
     from meta_eval.templates.new_task import write_template
 
     written = write_template(name, chosen)
@@ -119,7 +135,7 @@ def new(
 
 
 def _open(chosen: ListOptions, *, with_rows: bool = False) -> tuple[TemplateFolder, Sequence[EvalsDataset] | None]:
-    """The templates and the evals dataset; a published one is taken from the catalog unless its rows are needed."""
+    """Open the templates and the evals dataset. Without rows, a published dataset comes from the catalog."""
     from meta_eval import assets
     from meta_eval.source.lookup import find_listed_dataset, open_evals_dataset
     from meta_eval.templates import read_templates
@@ -136,7 +152,7 @@ def _open(chosen: ListOptions, *, with_rows: bool = False) -> tuple[TemplateFold
 
 
 def _visible(prompt: str) -> Text:
-    """Highlight special tokens and change nothing else."""
+    """Highlight special tokens."""
     from meta_eval.catalog.families import list_families
 
     text = Text(prompt)
@@ -145,7 +161,7 @@ def _visible(prompt: str) -> Text:
 
 
 def _table(lines: Sequence[TaskLine], *, with_numbers: bool, wide: bool) -> Table:
-    """``wide`` shows every column but the groups; at 80 columns more is left to ``--json``."""
+    """Lay out the list. ``wide`` shows all columns except groups; ``--json`` has everything."""
     columns: dict[str, Callable[[TaskLine], str]] = {
         "task": lambda line: line.task,
         "subset": lambda line: line.subset,
@@ -175,12 +191,12 @@ def _table(lines: Sequence[TaskLine], *, with_numbers: bool, wide: bool) -> Tabl
 
 
 def _families(line: TaskLine) -> str:
-    """``3.1/2/3`` for 3.1, 3.2 and 3.3."""
+    """Shorten families: ``3.1/2/3`` means 3.1, 3.2 and 3.3."""
     return "/".join(family if number == 0 else family.rpartition(".")[2] for number, family in enumerate(line.families))
 
 
 def _numbers(line: TaskLine) -> str:
-    """The published numbers of one model; one that was measured with other settings in parentheses."""
+    """Format the published scores of a model. Scores from other settings are in parentheses."""
     numbers = [
         f"{value:g}{f' {averaging}' if averaging else ''}" if same else f"({value:g})"
         for _, value, averaging, same in line.published

@@ -1,4 +1,4 @@
-"""``meta-eval verify``: replay recorded answers through a pack and compare every verdict with the recorded one."""
+"""``meta-eval verify``: grade the recorded answers with a pack, and compare every verdict."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         typer.Option(
             "--min-agreement",
             metavar="SHARE",
-            help="Share of docs, 0 to 1, on which our verdict must be the recorded one; default: what each task says.",
+            help="Share of verdicts that must be the same, 0 to 1. Default: each task's own value.",
         ),
     ),
     regrade=options.Flag(
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         typer.Option(
             "--regrade",
             metavar="FOLDER",
-            help="Grade the answers of a finished lm_eval run again (its samples files), instead of the recorded ones.",
+            help="Grade the answers of a finished lm_eval run again, instead of the recorded answers.",
         ),
     ),
 )
@@ -48,9 +48,13 @@ def verify(
     chosen: VerifyOptions,
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
-    """Prove a pack without a model: recorded answers in, lm-eval's verdicts out, compared doc by doc.
+    """Grade the recorded answers with the pack, and compare every verdict with the recorded verdict.
 
-    Exit codes: 0 every task that was checked agrees, 1 one does not or is not finished, 2 something that you can fix.
+    This needs no model. It also writes the baseline that later reports use.
+
+    Exit codes: 0 all checked tasks agree, 1 a task does not agree or is unfinished, 2 an error that you can fix.
+
+    Example: meta-eval verify work_dir
     """
     folder = options.pack_folder(pack, config)
     from meta_eval.verification import verify as run
@@ -64,11 +68,11 @@ def verify(
 
 
 class Steps:
-    """Progress on the terminal: one bar, of the task that is at work; on a file one line a task."""
+    """Show progress: a bar for the current task on a terminal, a line per task in a file."""
 
     def __init__(self, doing: str) -> None:
         self._doing = doing
-        # A console of its own, bound to today's stderr: the evaluator's own words are kept off sys.stderr meanwhile.
+        # Bound to the current stderr, because the evaluator's output is kept off sys.stderr meanwhile.
         self._console = bound_err()
         self._bar: Any = None
         self._task: Any = None
@@ -131,7 +135,7 @@ def _show(proof: Proof) -> None:
 
 
 def _counts(proof: Proof) -> str:
-    """``3 of 3 tasks passed``; of what did not pass ``1 of 3 tasks failed, 1 below``."""
+    """Format the counts: ``3 of 3 tasks passed``, or ``1 of 3 tasks failed, 1 below``."""
     counts = Counter[str](result.status for result in proof.tasks.values())
     statuses = ["failed", "below", "unfinished", "not checked"]
     shown = [(counts[status], status) for status in (["passed"] if proof.passed else []) + statuses if counts[status]]
@@ -141,7 +145,7 @@ def _counts(proof: Proof) -> str:
 
 
 def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
-    # A table of 80 columns: the numbers take 52, names fold in what is left.
+    # The numbers take 52 of 80 columns. Names wrap in the rest.
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("task", overflow="fold", ratio=1)
     whose = _whose(proof)
@@ -186,13 +190,13 @@ def _percent(share: float | None, digits: int = 1) -> str:
 
 
 def _short(subtask: str, others: dict[str, Tally]) -> str:
-    """``mmlu_pro_chat.physics`` is ``physics`` where all of them begin so."""
+    """Shorten ``mmlu_pro_chat.physics`` to ``physics`` if all subtasks have the same prefix."""
     prefix = subtask.rpartition(".")[0]
     return subtask[len(prefix) + 1 :] if prefix and all(o.rpartition(".")[0] == prefix for o in others) else subtask
 
 
 def _whose(proof: Proof) -> str:
-    """The heading of recorded verdicts."""
+    """The heading for recorded verdicts."""
     return "rec." if any(result.entry.record is not None for result in proof.tasks.values()) else "Meta"
 
 
@@ -269,7 +273,7 @@ def _task_object(result: TaskProof) -> dict[str, Any]:
 
 
 def _tally_object(tally: Tally, verdicts: bool) -> dict[str, Any]:
-    """``verdicts``: whether its means are scores; those of readings are none and are left out."""
+    """A tally as JSON. ``verdicts`` tells whether its means are scores; other means are left out."""
     return {
         "docs": tally.docs,
         "compared": tally.compared,
