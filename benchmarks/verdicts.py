@@ -198,7 +198,7 @@ def turned(evidence: TaskDrop) -> TaskDrop:
 
 
 def _turned_drop(drop: stats.Drop) -> stats.Drop:
-    return replace(drop, before=drop.after, after=drop.before, lost=drop.won, won=drop.lost)
+    return replace(drop, baseline=drop.candidate, candidate=drop.baseline, lost=drop.won, won=drop.lost)
 
 
 def many_tasks(runs: int) -> None:
@@ -377,7 +377,7 @@ def settling(runs: int) -> None:
 
             ours, theirs = asked(2), asked(1)
             drop, noise = stats.paired_drop(theirs[0], ours[0]), stats.run_noise(ours)
-            first = decide_outcome([TaskDrop("t", drop, baseline_runs=1 if again else None, noise=noise)], allowed)
+            first = decide_outcome([TaskDrop("t", drop, baseline_repeats=1 if again else None, noise=noise)], allowed)
             if first.outcome == "SHIP":
                 return Counter({"at once": 1})
             # What is asked for supposes the drop that was seen; the truth is none.

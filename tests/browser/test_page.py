@@ -73,7 +73,7 @@ def many_tasks(count: int) -> Report:
     """A report of many tasks, each of which raises two alarms, and every fifth of which has lost much."""
     names = [f"task_{number}" for number in range(count)]
     drops = {name: lost_and_won(80 if number % 5 == 0 else 21, 20, 1000, 0.5) for number, name in enumerate(names)}
-    decision, tasks = made(tuple(Task(name, name, 1000, 1000, against="a baseline") for name in names), drops)
+    decision, tasks = made(tuple(Task(name, name, 1000, 1000, baseline_label="a baseline") for name in names), drops)
     raised = tuple(Alarmed(name, None, 3, 1000) for name in names)
     alarms = (
         Alarm("empty answers", "They are empty.", "empty", raised),
@@ -258,13 +258,13 @@ def test_filters_narrow_one_another(page: Page) -> None:
     page.select_option("#first", "right")
     shown(page, sum(one.answers[0].verdict == 1 for one in of_task))
     page.select_option("#second", "none")
-    shown(page, sum(one.answers[0].verdict == 1 and one.meta is None for one in of_task))
+    shown(page, sum(one.answers[0].verdict == 1 and one.recorded_verdict is None for one in of_task))
     page.click("button[type=reset]")
     shown(page, COUNT)
 
 
 def test_flips_are_found_both_ways(page: Page) -> None:
-    pairs = [(one.answers[0].verdict, one.meta) for one in make_samples(COUNT, 800)]
+    pairs = [(one.answers[0].verdict, one.recorded_verdict) for one in make_samples(COUNT, 800)]
     ours, theirs = pairs.count((1.0, 0.0)), pairs.count((0.0, 1.0))
     page.click("text=only ours right >> nth=-1")
     shown(page, ours)
@@ -284,7 +284,11 @@ def test_a_number_of_flips_leads_to_its_samples(page: Page) -> None:
     link = page.locator("#flips [data-task-row=meta_math_hard] a").first
     assert link.get_attribute("href") == "#task=meta_math_hard&only=first+only"
     link.click()
-    pairs = [(one.answers[0].verdict, one.meta) for one in make_samples(COUNT, 800) if one.task == "meta_math_hard"]
+    pairs = [
+        (one.answers[0].verdict, one.recorded_verdict)
+        for one in make_samples(COUNT, 800)
+        if one.task == "meta_math_hard"
+    ]
     shown(page, pairs.count((1.0, 0.0)))
 
 
@@ -404,7 +408,9 @@ def test_a_comparison_shows_any_two_of_three_answers(show: Show) -> None:
 
 def test_tokens_and_limit_are_said_where_they_are_known(show: Show) -> None:
     one = sample("a b c", "a b")
-    page = show(make_report(), [replace(one, answers=(replace(one.answers[0], tokens=3, limit=1024),), meta_tokens=2)])
+    page = show(
+        make_report(), [replace(one, answers=(replace(one.answers[0], tokens=3, limit=1024),), recorded_tokens=2)]
+    )
     page.locator(ROWS).first.click()
     page.wait_for_selector("#pane h4")
     assert "5 characters · 3 of 1,024 tokens" in page.locator("#pane h4").nth(0).inner_text()
@@ -514,7 +520,7 @@ def test_lengths_are_drawn_and_a_bar_filters(show: Show) -> None:
 
 def test_lengths_in_tokens_and_task_by_task(show: Show) -> None:
     found = [sample("a b", "c", doc=doc, task=f"task_{doc % 2}") for doc in range(6)]
-    samples = [replace(one, answers=(replace(one.answers[0], tokens=2 + one.doc),), meta_tokens=1) for one in found]
+    samples = [replace(one, answers=(replace(one.answers[0], tokens=2 + one.doc),), recorded_tokens=1) for one in found]
     page = show(make_report(), sorted(samples, key=lambda one: (one.task, one.doc)))
     page.click("#show-lengths")
     page.click("#lengths button:has-text('tokens')")

@@ -85,25 +85,25 @@ def make_report(*, gated: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8")
     answers = "Meta's recorded answers, graded by the pack"
     tasks = (
         Task(
-            "meta_mmlu_pro_instruct", "mmlu_pro", 12032, 12032, against=answers,
+            "meta_mmlu_pro_instruct", "mmlu_pro", 12032, 12032, baseline_label=answers,
             scores=(
                 score(0.479, 0.009, 12032, published(0.483, averaging="macro"), averaging="macro"),
                 score(0.466, 0.0089, 12032, published(0.470, averaging="micro")),
             ),
-            flips=Flips("ours", "Meta's", 12032, 534, 587),
+            flips=Flips("Meta's", "ours", 12032, 587, 534),
             subtasks=tuple(subtasks),
         ),
         Task(
-            "meta_math_hard", "math_hard", 1324, 1324, against=answers,
+            "meta_math_hard", "math_hard", 1324, 1324, baseline_label=answers,
             scores=(score(0.214, 0.022, 1324, published(0.254, shots="0")),),
-            flips=Flips("ours", "Meta's", 1324, 41, 94),
+            flips=Flips("Meta's", "ours", 1324, 94, 41),
             gaps=("Meta graded with sympy and then a judge model, which cannot be repeated exactly.",),
         ),
         Task(
-            "meta_ifeval", "ifeval__strict", 541, 541, against="the published number alone", runs=2,
+            "meta_ifeval", "ifeval__strict", 541, 541, baseline_label="the published number alone", runs=2,
             instead="verify has not been run on this task: run `meta-eval verify`",
             scores=(score(0.861, 0.027, 541, published(0.804, averaging="mean of four"), "mean of four"),),
-            flips=Flips("ours", "Meta's", 541, 50, 21),
+            flips=Flips("Meta's", "ours", 541, 21, 50),
         ),
         Task(
             "meta_math", "math", 5000, 5000, reason="it was measured with 0 shots",
@@ -139,11 +139,11 @@ def make_report(*, gated: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8")
 def make_comparison() -> Report:
     tasks = (
         Task(
-            "meta_mmlu_pro_instruct", "mmlu_pro", 12032, 12032, against="run A",
+            "meta_mmlu_pro_instruct", "mmlu_pro", 12032, 12032, baseline_label="run A",
             flips=Flips("A", "B", 12032, 384, 348),
             subtasks=(Subtask("s.law", 900, 0.31, 0.33, False), Subtask("s.physics", 900, 0.52, 0.49, True)),
         ),
-        Task("meta_math_hard", "math_hard", 1324, 1324, against="run A", flips=Flips("A", "B", 1324, 94, 41)),
+        Task("meta_math_hard", "math_hard", 1324, 1324, baseline_label="run A", flips=Flips("A", "B", 1324, 94, 41)),
     )  # fmt: skip
     drops = {
         "meta_mmlu_pro_instruct": lost_and_won(384, 348, 12032), "meta_math_hard": lost_and_won(94, 41, 1324, 0.25),

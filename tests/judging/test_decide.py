@@ -278,28 +278,28 @@ def test_without_a_measurement_repeats_are_promised_at_best() -> None:
 def test_a_baseline_that_can_be_run_again_settles_more() -> None:
     base = evidence(15, 15, 448)
     recorded = settled(base, margin=0.02)
-    both = settled(replace(base, baseline_runs=1), margin=0.02)
+    both = settled(replace(base, baseline_repeats=1), margin=0.02)
     assert recorded.runs == ()
     assert dict(both.runs)["meta_some"] == 3  # 2.8 * 1.22 / sqrt(3) = 1.98
     assert both.least == 0
 
 
 def test_an_engine_that_was_seen_to_be_quiet_leaves_nothing_to_repeats() -> None:
-    settling = settled(replace(evidence(15, 15, 448), noise=0.0, baseline_runs=1), margin=0.02)
+    settling = settled(replace(evidence(15, 15, 448), noise=0.0, baseline_repeats=1), margin=0.02)
     assert settling.measured
     assert settling.runs == ()
     assert settling.least == pytest.approx(settling.margin)
 
 
 def test_no_number_of_runs_shows_what_the_estimate_contradicts() -> None:
-    settling = settled(replace(evidence(140, 100, 2000), baseline_runs=1))
+    settling = settled(replace(evidence(140, 100, 2000), baseline_repeats=1))
     assert settling.runs == ()
     assert settling.least >= 0.02
 
 
 def test_repeats_go_where_they_take_most_variance_away_for_each_doc() -> None:
-    noisy = replace(evidence(150, 150, 1500, "noisy"), baseline_runs=1)
-    quiet = replace(evidence(15, 15, 1500, "quiet"), baseline_runs=1)
+    noisy = replace(evidence(150, 150, 1500, "noisy"), baseline_repeats=1)
+    quiet = replace(evidence(15, 15, 1500, "quiet"), baseline_repeats=1)
     settling = settled(noisy, quiet, margin=0.009)
     runs = dict(settling.runs)
     assert runs["noisy"] > runs.get("quiet", 1)
@@ -310,7 +310,7 @@ def test_runs_that_were_made_count() -> None:
     chance = np.where(rng.random(448) < 0.1, 0.5, 0.0)
     runs = [(rng.random(448) < chance).astype(float).tolist() for _ in range(5)]
     drop = stats.paired_drop(runs[0], stats.average_runs(runs[1:]))
-    settling = settled(TaskDrop("t", drop, runs=4, noise=stats.run_noise(runs[1:])), margin=0.015)
+    settling = settled(TaskDrop("t", drop, repeats=4, noise=stats.run_noise(runs[1:])), margin=0.015)
     assert all(count > 4 for _, count in settling.runs)
 
 

@@ -88,8 +88,8 @@ def test_a_drop_from_a_baseline(tmp_path: Path) -> None:
 def test_a_comparison_may_be_decided_by_the_published_number(tmp_path: Path) -> None:
     gate = Gate(margin=5.0, against="published")
     judgement = against_baseline(tmp_path, gate, right(900), right(650), entry(N, published(65.0)))
-    assert (judgement.decision.outcome, judgement.tasks[0].against) == ("SHIP", NUMBER)
-    assert judgement.tasks[0].flips is not None and judgement.tasks[0].flips.first_only == 250
+    assert (judgement.decision.outcome, judgement.tasks[0].baseline_label) == ("SHIP", NUMBER)
+    assert judgement.tasks[0].flips is not None and judgement.tasks[0].flips.baseline_only == 250
 
 
 @pytest.mark.parametrize("against", ["published", "recorded", "baseline"])

@@ -21,7 +21,7 @@ from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judge import ANSWERS, NUMBER, VERDICTS, judge_run
 from meta_eval.judging.judgement import Judgement, Score, Task
-from meta_eval.judging.sides import build_sides
+from meta_eval.judging.task_comparison import build_task_comparison
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.reports.samples import read_samples
@@ -102,7 +102,7 @@ def test_metas_graded_answers_come_before_verdicts_and_those_before_the_number(t
     first = judged(tmp_path / "a", right(650, 1000), task=task, recorded=recorded, before=right(660, 1000))
     second = judged(tmp_path / "b", right(650, 1000), task=task, recorded=recorded)
     third = judged(tmp_path / "c", right(650, 1000), task=task)
-    assert [task.against for task in (first, second, third)] == [ANSWERS, VERDICTS, NUMBER]
+    assert [task.baseline_label for task in (first, second, third)] == [ANSWERS, VERDICTS, NUMBER]
     assert drop_of(first) == stats.paired_drop(right(660, 1000), right(650, 1000))
     assert drop_of(second) == stats.paired_drop(right(665, 1000), right(650, 1000))
     assert drop_of(third) == stats.unpaired_drop(0.67, right(650, 1000))
@@ -112,30 +112,33 @@ def test_why_there_are_no_graded_answers_is_said(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(650, 1000))])
     missing = Baseline({}, {"meta_some": "verify has not been run on this pack: run `meta-eval verify`"})
     (task,) = judge_run(run, manifest(meta_some=entry(1000, published(65.0))), missing).tasks
-    assert (task.against, task.instead) == (NUMBER, missing.missing["meta_some"])
+    assert (task.baseline_label, task.instead) == (NUMBER, missing.missing["meta_some"])
 
 
 def test_a_judge_models_verdicts_are_no_baseline(tmp_path: Path) -> None:
     task = entry(1000, published(67.0), graded_by="judge")
     result = judged(tmp_path, right(650, 1000), task=task, recorded=[True] * 670 + [False] * 330)
-    assert result.against == NUMBER
-    assert result.flips is not None and result.flips.second_only == 20
+    assert result.baseline_label == NUMBER
+    assert result.flips is not None and result.flips.baseline_only == 20
 
 
 def test_a_yes_or_no_that_is_no_verdict_is_compared_with_nothing(tmp_path: Path) -> None:
     verdicts, recorded = right(60, 100), [True] * 67 + [False] * 33
     task = entry(100, published(67.0), reading="other,strict-match")
     result = judged(tmp_path / "a", verdicts, recorded=recorded, subtasks=["s", "t"] * 50, task=task)
-    assert (result.flips, result.against, result.subtasks[0].other) == (None, NUMBER, None)
+    assert (result.flips, result.baseline_label, result.subtasks[0].baseline) == (None, NUMBER, None)
     parts = ["s"] * 67 + ["t"] * 33
     plain = judged(tmp_path / "b", verdicts, recorded=recorded, subtasks=parts, task=entry(100, published(67.0)))
-    assert (plain.against, [subtask.other for subtask in plain.subtasks]) == (VERDICTS, [1.0, 0.0])
+    assert (plain.baseline_label, [subtask.baseline for subtask in plain.subtasks]) == (VERDICTS, [1.0, 0.0])
 
 
 def test_recorded_verdicts_stand_without_the_text_of_the_run(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [1.0, 0.0], recorded=[True, False])])
-    sides = build_sides("meta_some", run.all_runs("meta_some"), entry(2), None)
-    assert sides.verdicts is not None and [bool(doc.tail) for doc in sides.verdicts.docs] == [False, False]
+    compared = build_task_comparison("meta_some", run.all_runs("meta_some"), entry(2), None)
+    assert compared.recorded_verdicts is not None and [bool(doc.tail) for doc in compared.recorded_verdicts.docs] == [
+        False,
+        False,
+    ]
     assert [doc.tail for doc in sides.ours.docs] == ["The answer is A.", "The answer is B."]
 
 
@@ -150,7 +153,7 @@ def test_verdicts_that_differ_only_by_rounding_drop_nothing(tmp_path: Path) -> N
     )
     run = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=docs)})
     (result,) = judge_run(run, manifest(meta_some=task)).tasks
-    assert (result.against, drop_of(result).lost, drop_of(result).won, drop_of(result).p_value()) == (
+    assert (result.baseline_label, drop_of(result).lost, drop_of(result).won, drop_of(result).p_value()) == (
         VERDICTS,
         0,
         0,
@@ -162,9 +165,9 @@ def test_recorded_verdicts_in_another_metric_are_those_of_its_name(tmp_path: Pat
     metrics = {"recorded_metrics": json.dumps({"em": 0.0, "f1": 0.5})}
     verdicts = [0.5, 0.5, 1.0, 0.0]
     task = judged(tmp_path / "a", verdicts, metric="f1", doc=metrics, task=entry(4, verdict="f1,strict-match"))
-    assert (drop_of(task).before, task.flips and task.flips.first_only) == (0.5, 1)
+    assert (drop_of(task).baseline, task.flips and task.flips.candidate_only) == (0.5, 1)
     named = entry(4, verdict="f1,strict-match", recorded_metric="em")
-    assert drop_of(judged(tmp_path / "b", verdicts, metric="f1", doc=metrics, task=named)).before == 0.0
+    assert drop_of(judged(tmp_path / "b", verdicts, metric="f1", doc=metrics, task=named)).baseline == 0.0
 
 
 def test_the_drop_is_in_the_published_metric_also_where_its_number_is_of_other_settings(tmp_path: Path) -> None:
@@ -185,9 +188,9 @@ def test_ifeval_pairs_through_the_mean_of_four(replayed: Run, pack: Path) -> Non
         task.name: task for task in judge_run(after, read_manifest(pack), Baseline({"meta_ifeval": run.docs}, {})).tasks
     }
     task = result["meta_ifeval"]
-    assert (task.metric, task.against) == ("mean_acc,none", ANSWERS)
+    assert (task.metric, task.baseline_label) == ("mean_acc,none", ANSWERS)
     drop, scored = drop_of(task), task.scores[0]
-    assert (drop.after, drop.value > 0) == (pytest.approx(scored.value), True)
+    assert (drop.candidate, drop.value > 0) == (pytest.approx(scored.value), True)
 
 
 def _all_lost(doc: Doc) -> Doc:
@@ -207,11 +210,11 @@ def test_docs_without_a_recorded_answer_are_left_out_of_the_drop(tmp_path: Path)
     run = read_run([write_run(tmp_path, right(60, 100))])
     docs = answered(run, right(65, 100)).docs["meta_some"]
     (task,) = judge_run(run, manifest(meta_some=entry(100)), Baseline({"meta_some": docs[:95]}, {})).tasks
-    assert (task.against, drop_of(task).docs) == (ANSWERS, 95)
+    assert (task.baseline_label, drop_of(task).docs) == (ANSWERS, 95)
     (few,) = judge_run(
         run, manifest(meta_some=entry(100, published(65.0))), Baseline({"meta_some": docs[:50]}, {})
     ).tasks
-    assert few.against == NUMBER
+    assert few.baseline_label == NUMBER
 
 
 @pytest.mark.parametrize(
@@ -235,7 +238,7 @@ def test_a_score_is_never_put_beside_a_number_that_it_is_not_comparable_with(
 ) -> None:
     judgement = whole(tmp_path, right(650, 1000), task=task, **options)
     (shown,) = judgement.tasks
-    assert (shown.outcome, shown.against, shown.scores[0].difference) == ("undecided", None, None)
+    assert (shown.outcome, shown.baseline_label, shown.scores[0].difference) == ("undecided", None, None)
     assert judgement.decision.outcome == "UNDECIDED"
     with pytest.raises(AssertionError, match=reason):
         raise AssertionError(f"{shown.reason} {shown.scores[0].reason}")
@@ -465,7 +468,7 @@ def test_flips_both_ways(tmp_path: Path) -> None:
     recorded = [True, True, True, False, False, None]
     flips = judged(tmp_path, [1, 0, 0, 1, 0, 1], recorded=recorded, task=entry(6)).flips
     assert flips is not None
-    assert (flips.compared, flips.first_only, flips.second_only, flips.agreed) == (5, 1, 2, 2)
+    assert (flips.compared, flips.candidate_only, flips.baseline_only, flips.agreed) == (5, 1, 2, 2)
 
 
 def test_no_recorded_verdict_is_no_comparison(tmp_path: Path) -> None:
@@ -476,7 +479,7 @@ def test_recorded_verdicts_of_a_replay_differ_where_the_sample_says(replayed: Ru
     result = {task.name: task for task in judge_run(replayed, read_manifest(pack)).tasks}
     bbh = result["meta_bbh"].flips
     assert bbh is not None
-    assert (bbh.compared, bbh.first_only, bbh.second_only) == (21, 1, 0)
+    assert (bbh.compared, bbh.candidate_only, bbh.baseline_only) == (21, 1, 0)
     assert result["meta_ifeval"].flips is None  # is_correct is no verdict there
     assert result["meta_ifeval"].scores[0].metric == "mean_acc,none"
 
@@ -491,7 +494,7 @@ def test_subtasks_have_scores_of_their_own(tmp_path: Path) -> None:
     subtasks = judged(
         tmp_path, [1, 0, 1], subtasks=["b", "b", "a"], recorded=[True, True, None], task=entry(3)
     ).subtasks
-    assert [(subtask.name, subtask.n, subtask.value, subtask.other) for subtask in subtasks] == [
+    assert [(subtask.name, subtask.n, subtask.value, subtask.baseline) for subtask in subtasks] == [
         ("a", 1, 1.0, None),
         ("b", 2, 0.5, 1.0),
     ]
@@ -647,9 +650,9 @@ def pairs_of(task: Task) -> list[tuple[int, int]]:
 def test_a_run_against_its_quantised_twin(tmp_path: Path) -> None:
     before, after = right(60, 100), [0.0] * 6 + right(54, 60) + [1.0] * 2 + [0.0] * 32
     judgement = compared(tmp_path, before, after)
-    assert (judgement.against, drop_of(judgement)) == ("run A", stats.paired_drop(before, after))
+    assert (judgement.baseline_label, drop_of(judgement)) == ("run A", stats.paired_drop(before, after))
     assert judgement.flips is not None
-    assert (judgement.flips.first, judgement.flips.first_only, judgement.flips.second_only) == ("A", 6, 2)
+    assert (judgement.flips.baseline, judgement.flips.baseline_only, judgement.flips.candidate_only) == ("A", 6, 2)
     assert drop_of(judgement).recovery == pytest.approx(56 / 60)
 
 
@@ -687,7 +690,7 @@ def test_p_values_are_corrected_for_the_number_of_tasks(tmp_path: Path) -> None:
 def test_subtasks_are_compared_and_corrected_among_themselves(tmp_path: Path) -> None:
     subtasks = ["a"] * 30 + ["b"] * 30
     a, b = compared(tmp_path, right(60, 60), right(50, 60), subtasks=subtasks).subtasks
-    assert (a.name, a.n, a.value, a.other, a.clear) == ("a", 30, 1.0, 1.0, False)
+    assert (a.name, a.n, a.value, a.baseline, a.clear) == ("a", 30, 1.0, 1.0, False)
     assert (b.name, b.value, b.other, b.clear) == ("b", pytest.approx(2 / 3), 1.0, True)
 
 
@@ -711,7 +714,7 @@ def test_a_comparison_without_a_pack_has_one_score_for_a_task(replayed: Run) -> 
     """IFEval has four metrics: the score in every table is the one of the drop."""
     (ifeval,) = (task for task in compare_runs(replayed, replayed).tasks if task.name == "meta_ifeval")
     assert [score.metric for score in ifeval.scores] == [ifeval.metric] == ["mean_acc,none"]
-    assert ifeval.scores[0].value == pytest.approx(drop_of(ifeval).after)
+    assert ifeval.scores[0].value == pytest.approx(drop_of(ifeval).candidate)
 
 
 def test_what_else_was_not_the_same_forbids_ship(tmp_path: Path) -> None:
@@ -874,7 +877,7 @@ def test_flips_are_the_whole_difference(
     before, after = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
     judgement = compared(tmp_path_factory.mktemp("pair"), before, after)
     assert judgement.flips is not None
-    change = judgement.flips.second_only - judgement.flips.first_only
+    change = judgement.flips.candidate_only - judgement.flips.baseline_only
     assert drop_of(judgement).value == pytest.approx(-change / len(pairs))
 
 
@@ -898,7 +901,7 @@ def test_less_of_what_should_be_less_is_a_gain(tmp_path: Path) -> None:
     assert better.decision.outcome == "SHIP"
     (task,) = better.tasks
     assert (task.outcome, task.lower_is_better) == ("within margin", True)
-    assert (drop_of(task).before, drop_of(task).after) == (pytest.approx(0.9), pytest.approx(0.8))
+    assert (drop_of(task).baseline, drop_of(task).candidate) == (pytest.approx(0.9), pytest.approx(0.8))
     assert (drop_of(task).value, drop_of(task).recovery) == (pytest.approx(-0.1), None)
     assert "lower is better in pct,strict-match" in str(explain_outcome(task))
     assert "it is below its baseline, by about 10.0 points" in str(explain_outcome(task))
@@ -911,7 +914,7 @@ def test_less_of_what_should_be_less_is_a_gain(tmp_path: Path) -> None:
 def test_flips_and_samples_count_what_is_better(tmp_path: Path) -> None:
     judgement = fewer(tmp_path, [1, 1, 1, 0], [0, 0, 1, 1])
     flips = judgement.tasks[0].flips
-    assert flips is not None and (flips.first_only, flips.second_only) == (1, 2)
+    assert flips is not None and (flips.baseline_only, flips.candidate_only) == (1, 2)
     verdicts = [tuple(answer.verdict for answer in sample.answers) for sample in read_samples(judgement.tasks)]
     assert verdicts == [(0, 1), (0, 1), (0, 0), (1, 0)]
 
@@ -965,7 +968,7 @@ def test_a_metric_that_is_no_share_is_shown_in_its_own_unit_and_not_averaged(tmp
     assert [task.task for task in judgement.decision.tasks] == ["meta_some"]
     tasks = {task.name: task for task in judgement.tasks}
     (average,) = tasks["meta_text"].averages
-    assert (average.metric, average.value, average.reference) == (f"{metric},strict-match", 0.25, 0.27)
+    assert (average.metric, average.value, average.baseline) == (f"{metric},strict-match", 0.25, 0.27)
     assert tasks["meta_text"].reason == "none of its metrics is a share"
     pack = manifest(meta_some=entry(1000), meta_text=entry(4, verdict=f"{metric},strict-match"))
     assert [veto for veto in compare_runs(*runs, pack).decision.vetoes if "meta_text" in veto.reason] == []
@@ -1121,7 +1124,7 @@ def test_a_group_has_a_figure_by_its_own_average(tmp_path: Path, by_docs: bool) 
     assert group.decision is not None
     assert group.decision.drop == stats.mean_drop(drops, [size / sum(sizes) for size in sizes])
     assert (group.members, group.docs, group.metric) == (tuple(SUBJECTS), 900, "exact_match,strict-match")
-    assert group.scores[0].value == pytest.approx(group.decision.drop.after)
+    assert group.scores[0].value == pytest.approx(group.decision.drop.candidate)
     assert [task.task for task in judgement.decision.tasks] == list(SUBJECTS)
     assert group.decision.weight == 0.0
 
@@ -1194,5 +1197,5 @@ def test_a_group_of_metrics_of_which_less_is_better(tmp_path: Path) -> None:
     group = compare_runs(*runs).tasks[0]
     assert group.decision is not None and (group.name, group.lower_is_better) == ("crows", True)
     drop = group.decision.drop
-    assert (drop.before, drop.after) == (pytest.approx(470 / 900), pytest.approx(430 / 900))
+    assert (drop.baseline, drop.candidate) == (pytest.approx(470 / 900), pytest.approx(430 / 900))
     assert drop.value == pytest.approx(-40 / 900)

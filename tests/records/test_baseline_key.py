@@ -64,13 +64,13 @@ def figures(task: Task) -> tuple[float, ...]:
 
 def test_the_same_model_under_another_pack_differs_in_nothing(run: Path, tmp_path: Path) -> None:
     found = gated(tmp_path, run, {}, gate=Gate(against="baseline"))
-    assert found.against == "the baseline's answers, graded by the pack"
+    assert found.baseline_label == "the baseline's answers, graded by the pack"
     assert figures(found) == (0.0, 0.0, 0.0)
     assert found.flips is not None
-    assert (found.flips.second, found.flips.compared, found.flips.agreed) == ("the baseline's", 40, 40)
+    assert (found.flips.baseline, found.flips.compared, found.flips.agreed) == ("the baseline's", 40, 40)
     proof = verify(tmp_path / "pack")  # nothing else is recorded, so that the baseline's answers are the proof
     assert found.decision is not None
-    assert (proof.passed, proof.tasks["gsm8k"].our_score) == (True, pytest.approx(found.decision.drop.before))
+    assert (proof.passed, proof.tasks["gsm8k"].our_score) == (True, pytest.approx(found.decision.drop.baseline))
 
 
 def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_manifest_keeps_which_record_and_the_pack_which_prompts_differ(run: 
     moved = Path(shutil.move(pack, tmp_path / "elsewhere"))
     record(moved, tmp_path / "new", ["gsm8k"])
     (found,) = report([tmp_path / "new"], pack=moved).tasks
-    assert found.against == "the baseline's verdicts"  # verify was not run yet
+    assert found.baseline_label == "the baseline's verdicts"  # verify was not run yet
 
 
 def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> Non
     verify(pack)
     record(pack, tmp_path / "fp8", ["meta_gpqa"])
     (found,) = report([tmp_path / "fp8"], pack=pack).tasks
-    assert found.against == "the baseline's answers, graded by the pack"
+    assert found.baseline_label == "the baseline's answers, graded by the pack"
     assert found.decision is not None
     assert (found.decision.drop.value, figures(found)) == (0.0, (0.0, 0.0, 0.0))
     with pytest.raises(UserError, match="it holds a baseline run that others do not have"):

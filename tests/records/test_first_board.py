@@ -108,12 +108,12 @@ def test_details_of_another_run_are_a_baseline(board: Path, tmp_path: Path) -> N
     assert verify(pack).passed
     record(pack, tmp_path / "run", [ARC])
     (found,) = report([tmp_path / "run"], pack=pack).tasks
-    assert found.against == "the baseline's answers, graded by the pack"
+    assert found.baseline_label == "the baseline's answers, graded by the pack"
     assert found.apart is not None and found.decision is not None
     assert (found.apart.grader.value, found.apart.other_prompts) == (0.0, 1)
     rows = tasks()["harness|arc:challenge|25"]
     edit(rows)
-    assert found.decision.drop.before == pytest.approx(sum(row["metrics"]["acc_norm"] for row in rows) / 9)
+    assert found.decision.drop.baseline == pytest.approx(sum(row["metrics"]["acc_norm"] for row in rows) / 9)
 
 
 def test_docs_and_prompts_that_repeat_are_all_kept(board: Path) -> None:

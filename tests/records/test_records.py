@@ -300,7 +300,9 @@ def test_a_run_of_lm_evals_own_tasks_is_judged_beside_the_pack_of_a_record_of_th
         "tiny_choices": None, "tiny_colours": 2, "tiny_free": 3, "tiny_sums": 4, "tiny_text": None,
     }  # fmt: skip
     assert by_name["tiny_choices"].members == ("tiny_sums", "tiny_colours")  # a group, judged as its tasks are
-    assert all(one.against == "the record's answers, graded by the pack" for one in by_name.values() if one.flips)
+    assert all(
+        one.baseline_label == "the record's answers, graded by the pack" for one in by_name.values() if one.flips
+    )
     assert any("not run with the pack" in note and "by their hashes" in note for note in judged.notes)
 
 

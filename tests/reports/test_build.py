@@ -83,8 +83,8 @@ def test_flips_and_subtasks_are_counted_against_meta(tmp_path: Path) -> None:
     report = reported(tmp_path, right(50, 100), recorded=recorded, subtasks=["a.x", "a.y"] * 50)
     (task,) = report.tasks
     assert task.flips is not None
-    assert (task.flips.compared, task.flips.first_only, task.flips.second_only) == (100, 0, 10)
-    assert [(one.name, one.n, one.value, one.other) for one in task.subtasks] == [
+    assert (task.flips.compared, task.flips.candidate_only, task.flips.baseline_only) == (100, 0, 10)
+    assert [(one.name, one.n, one.value, one.baseline) for one in task.subtasks] == [
         ("a.x", 50, 0.5, 0.6),
         ("a.y", 50, 0.5, 0.6),
     ]
@@ -96,7 +96,7 @@ def test_a_comparison_says_what_changed_and_what_is_in_one_run_only(tmp_path: Pa
     report = build_report_of_two(compare_runs(before, after), before, after)
     (task,) = report.tasks
     assert (report.decision.outcome, task.outcome) == ("DON'T SHIP", "worse")
-    assert task.flips is not None and (task.flips.first_only, task.flips.second_only) == (90, 0)
+    assert task.flips is not None and (task.flips.baseline_only, task.flips.candidate_only) == (90, 0)
     assert report.to_json()["tasks"][0]["drop"]["recovery"] == pytest.approx(560 / 650)
 
 
@@ -106,17 +106,17 @@ def test_a_comparison_says_what_changed_and_what_is_in_one_run_only(tmp_path: Pa
 def test_a_sample_holds_the_texts_of_its_line(tmp_path: Path) -> None:
     wrong = shown(tmp_path, [1.0, 0.0], recorded=[True, True], subtasks=["s", "s"])[1]
     assert (wrong.prompt, wrong.answers[0].text, wrong.gold) == ("Question 1?", "The answer is B.", "A")
-    assert (wrong.answers[0].verdict, wrong.answers[0].extracted, wrong.meta) == (0.0, "B", 1.0)
-    assert (wrong.meta_text, wrong.subtask, wrong.doc) == ("The answer is A.", "s", 1)
+    assert (wrong.answers[0].verdict, wrong.answers[0].extracted, wrong.recorded_verdict) == (0.0, "B", 1.0)
+    assert (wrong.recorded_text, wrong.subtask, wrong.doc) == ("The answer is A.", "s", 1)
 
 
 def test_samples_show_no_verdict_of_metas_where_there_is_none(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [1.0, 0.0], recorded=[True, True])
     run = read_run([folder])
     pack = manifest(meta_some=entry(2, reading="other,strict-match"))
-    assert [one.meta for one in read_samples(judge_run(run, pack).tasks)] == [None, None]
-    assert [one.meta for one in read_samples(compare_runs(run, run, pack).tasks)] == [None, None]
-    assert [one.meta for one in read_samples(compare_runs(run, run).tasks)] == [1.0, 1.0]
+    assert [one.recorded_verdict for one in read_samples(judge_run(run, pack).tasks)] == [None, None]
+    assert [one.recorded_verdict for one in read_samples(compare_runs(run, run, pack).tasks)] == [None, None]
+    assert [one.recorded_verdict for one in read_samples(compare_runs(run, run).tasks)] == [1.0, 1.0]
 
 
 def test_samples_of_a_shuffled_file_come_in_the_order_of_their_docs(tmp_path: Path) -> None:
@@ -150,16 +150,16 @@ def test_recorded_likelihoods_stand_beside_ours_and_have_no_length(tmp_path: Pat
     doc = {"recorded_output": None, "continuations": [" A", " B"], "recorded_negative_log_likelihoods": [0.5, 3.0]}
     run = read_run([write_run(tmp_path, [1.0], line=line, doc=doc, results=False)])
     (found,) = read_samples(judge_run(run, None).tasks, count_tokens=len)
-    assert found.meta_text == "-0.5   A\n-3.0   B"
-    assert (found.answers[0].likelihoods, found.answers[0].tokens, found.meta_tokens) == (True, None, None)
+    assert found.recorded_text == "-0.5   A\n-3.0   B"
+    assert (found.answers[0].likelihoods, found.answers[0].tokens, found.recorded_tokens) == (True, None, None)
 
 
 def test_tokens_of_both_answers_are_counted_where_they_can_be(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [0.0])])
     (counted,) = read_samples(judge_run(run, None).tasks, count_tokens=lambda text: len(text.split()))
-    assert (counted.answers[0].text, counted.answers[0].tokens, counted.meta_tokens) == ("The answer is B.", 4, 4)
+    assert (counted.answers[0].text, counted.answers[0].tokens, counted.recorded_tokens) == ("The answer is B.", 4, 4)
     (unknown,) = read_samples(judge_run(run, None).tasks)
-    assert (unknown.answers[0].tokens, unknown.meta_tokens) == (None, None)
+    assert (unknown.answers[0].tokens, unknown.recorded_tokens) == (None, None)
 
 
 def test_a_run_names_its_folder_as_seen_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_report_writes_every_file_and_ends_with_the_decisions_code(tmp_path: Pat
     assert done.returncode == 1, done.stderr
     tree = json.loads(done.stdout)
     assert (tree["decision"]["outcome"], tree["tasks"][0]["outcome"], tree["exit_code"]) == ("DON'T SHIP", "worse", 1)
-    assert (tree["decision"]["margin"], tree["tasks"][0]["against"]) == (0.02, "the published number alone")
+    assert (tree["decision"]["margin"], tree["tasks"][0]["baseline_label"]) == (0.02, "the published number alone")
     assert "DON'T SHIP: mean drop" in done.stderr
     assert "run `meta-eval verify`" in " ".join(done.stderr.split())
     assert (tmp_path / "r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -319,8 +319,12 @@ def test_compare_decides_against_the_baseline_run(tmp_path: Path) -> None:
     done = cli("compare", "a", "b", "--max-drop", "5", "--json", "--html", "c.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     tree = json.loads(done.stdout)
-    assert (tree["kind"], tree["decision"]["outcome"], tree["tasks"][0]["against"]) == ("compare", "SHIP", "run A")
-    assert tree["tasks"][0]["flips"]["first_only"] == 1
+    assert (tree["kind"], tree["decision"]["outcome"], tree["tasks"][0]["baseline_label"]) == (
+        "compare",
+        "SHIP",
+        "run A",
+    )
+    assert tree["tasks"][0]["flips"]["baseline_only"] == 1
     assert (tmp_path / "c.html").stat().st_size > 20_000
 
 
@@ -354,7 +358,7 @@ def test_a_group_has_a_row_in_every_view_and_may_stand_in_a_gates_file(tmp_path:
     tree = json.loads(done.stdout)
     assert (done.returncode, tree["decision"]["outcome"]) == (0, "SHIP")
     group = tree["tasks"][0]
-    assert (group["name"], group["members"], group["drop"]["before"]) == ("mmlu_pro", list(subjects), 0.5625)
+    assert (group["name"], group["members"], group["drop"]["baseline"]) == ("mmlu_pro", list(subjects), 0.5625)
     assert "mmlu_pro (2 tasks)" in " ".join(done.stderr.split())
     assert "`mmlu_pro`, 2 tasks" in (tmp_path / "c.md").read_text(encoding="utf-8")
     assert "<small>2 tasks</small>" in (tmp_path / "c.html").read_text(encoding="utf-8")

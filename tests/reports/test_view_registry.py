@@ -126,7 +126,7 @@ def test_the_same_views_show_several_models_side_by_side() -> None:
     report = make_report()
     document = document_of(Sweep({"org/a": report, "org/b": make_report(name="b")}))
     assert report.tasks[1].decision is not None
-    score = f"{100 * report.tasks[1].decision.drop.after:.1f}"
+    score = f"{100 * report.tasks[1].decision.drop.candidate:.1f}"
     for name in ("text", "markdown", "html"):
         content = view_registry.find_view(name, "sweep").render(document)
         text = content if isinstance(content, str) else "".join(map(str, content))

@@ -328,7 +328,7 @@ def test_the_verdicts_that_the_recipe_carries_are_metas(tmp_path: Path) -> None:
     assert [doc.recorded_is_correct for doc in run.tasks["meta_some"].docs] == [True, False, True, False]
     flips = judge_run(run, None).tasks[0].flips
     assert flips is not None
-    assert (flips.compared, flips.first_only, flips.second_only) == (4, 0, 1)
+    assert (flips.compared, flips.candidate_only, flips.baseline_only) == (4, 0, 1)
 
 
 def test_runs_that_differ_in_prompts_alone_have_their_docs_in_common(tmp_path: Path) -> None:

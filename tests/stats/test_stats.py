@@ -372,7 +372,7 @@ def test_the_sign_is_that_of_the_published_average() -> None:
     drop = stats.paired_drop(before, after, labels)
     assert drop.value == pytest.approx((0.1 - 0.5) / 2)
     assert drop.interval().upper < 0
-    assert drop.after == pytest.approx(stats.macro_mean(after, labels))
+    assert drop.candidate == pytest.approx(stats.macro_mean(after, labels))
 
 
 def test_ifevals_drop_is_that_of_the_mean_of_four() -> None:
@@ -380,7 +380,7 @@ def test_ifevals_drop_is_that_of_the_mean_of_four() -> None:
     after = [((True, False), (True, True)), ((False,), (True,)), ((True, False, True), (True, False, True))]
     first, second = stats.mean_of_four_shares(before), stats.mean_of_four_shares(after)
     drop = stats.paired_drop(first, second)
-    for score, docs in ((drop.before, before), (drop.after, after)):
+    for score, docs in ((drop.baseline, before), (drop.candidate, after)):
         assert score == pytest.approx(stats.mean(stats.mean_of_four_contributions(docs)))
     assert drop.flipped == 2
     # By hand, of 3 prompts and 6 instructions: strictly 1 and 1 are lost, loosely 1 and 1.

@@ -10,7 +10,7 @@ from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.decide import Veto
 from meta_eval.judging.gate import Rule
 from meta_eval.judging.judgement import Alarm, Alarmed
-from meta_eval.judging.sides import ScoredRun
+from meta_eval.judging.task_comparison import ScoredRun
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.doc_results import Doc
 from meta_eval.results.lm_eval_run import TaskRun
@@ -91,21 +91,21 @@ _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
 
 def find_alarms(
-    task: str, result: TaskRun, side: ScoredRun, run: int, spec: str, *,
-    baseline: ScoredRun | None, reference: float | None,
+    task: str, result: TaskRun, scored: ScoredRun, run: int, spec: str, *,
+    baseline: ScoredRun | None, expected: float | None,
 ) -> Iterator[Raised]:  # fmt: skip
     """What is wrong with one run of a task.
 
     Args:
         task: Its name.
         result: The run.
-        side: The side that it is a run of.
-        run: Which of the side's runs it is.
+        scored: All runs of the model.
+        run: Which of them it is.
         spec: The ``metric,filter`` of single verdicts.
         baseline: What it is compared with. What is as often true of its answers is no fault of this run.
-        reference: The baseline's score, or the published one; None where neither is known.
+        expected: The baseline's score, or the published one; None where neither is known.
     """
-    docs = side.runs[run]
+    docs = scored.runs[run]
     if not docs:
         return
 
@@ -115,7 +115,7 @@ def find_alarms(
 
     yield from raised("prompts", count_changed_prompts(docs), 0.0)
     yield from raised("empty", sum(doc.empty for doc in docs), ALARM_EMPTY)
-    yield from _too_low(task, side, run, spec, reference)
+    yield from _too_low(task, scored, run, spec, expected)
     lost = _count(docs, "unextracted", spec)
     yield from raised(
         "unextracted", lost, ALARM_UNEXTRACTED, _share(baseline, "unextracted", spec), ALARM_UNEXTRACTED_GRAVE
@@ -128,7 +128,7 @@ def find_alarms(
     yield from raised("ungraded", _count(docs, "ungraded", spec), ALARM_UNGRADED, _share(baseline, "ungraded", spec))
     own = _count(docs, "self_judged", spec)
     yield from raised("self judged", own, 0.0, _share(baseline, "self_judged", spec), ALARM_SELF_JUDGED)
-    yield from _format(task, result, side, run, spec)
+    yield from _format(task, result, scored, run, spec)
 
 
 def count_changed_prompts(docs: Sequence[Doc]) -> int:
@@ -186,32 +186,32 @@ def describe_alarm(alarmed: Alarmed) -> str:
     return f"{alarmed.task}{where}{f' ({more})' if more else ''}" if alarmed.task else more
 
 
-def _too_low(task: str, side: ScoredRun, run: int, spec: str, reference: float | None) -> Iterator[Raised]:
-    scores = side.scores_of_run(run, spec)
+def _too_low(task: str, scored: ScoredRun, run: int, spec: str, expected: float | None) -> Iterator[Raised]:
+    scores = scored.scores_of_run(run, spec)
     if scores is None or scores.lower_is_better:
         return
-    counts = [side.runs[run][position].choices for position in scores.positions]
+    counts = [scored.runs[run][position].choices for position in scores.positions]
     known = [count for count in counts if count]
     upper, score = scores.interval.upper, 100 * scores.value
     if len(known) == len(counts):
         chance = stats.mean([1 / count for count in known])
         if upper < chance:
             yield "chance", Alarmed(task, note=f"{score:.1f}, and guessing would give {100 * chance:.1f}")
-    elif upper < max(ALARM_FLOOR, ALARM_FLOOR_OF_BASELINE * (reference or 0.0)):
-        beside = "" if reference is None else f", and {100 * reference:.1f} was to be expected"
-        yield "floor", Alarmed(task, note=f"{score:.{1 if score >= 0.1 else 2}f}{beside}")
+    elif upper < max(ALARM_FLOOR, ALARM_FLOOR_OF_BASELINE * (expected or 0.0)):
+        expectation = "" if expected is None else f", and {100 * expected:.1f} was to be expected"
+        yield "floor", Alarmed(task, note=f"{score:.{1 if score >= 0.1 else 2}f}{expectation}")
 
 
-def _format(task: str, result: TaskRun, side: ScoredRun, run: int, spec: str) -> Iterator[Raised]:
+def _format(task: str, result: TaskRun, scored: ScoredRun, run: int, spec: str) -> Iterator[Raised]:
     """Another filter of the same metric finds much that the verdict's filter does not."""
     metric, _, strict = spec.partition(",")
-    ours = side.scores_of_run(run, spec)
-    others = {name: side.scores_of_run(run, f"{metric},{name}") for name in result.filters if name != strict}
-    sign = -1 if ours and ours.lower_is_better else 1
+    own = scored.scores_of_run(run, spec)
+    others = {name: scored.scores_of_run(run, f"{metric},{name}") for name in result.filters if name != strict}
+    sign = -1 if own and own.lower_is_better else 1
     best = max(((sign * other.value, name) for name, other in others.items() if other is not None), default=None)
-    if ours is None or best is None or best[0] - sign * ours.value <= ALARM_OTHER_FORMAT:
+    if own is None or best is None or best[0] - sign * own.value <= ALARM_OTHER_FORMAT:
         return
-    note = f"filter {best[1]} scores {100 * abs(best[0]):.1f}, and {strict} {100 * ours.value:.1f}"
+    note = f"filter {best[1]} scores {100 * abs(best[0]):.1f}, and {strict} {100 * own.value:.1f}"
     yield "format", Alarmed(task, note=note, veto=False)
 
 

@@ -31,7 +31,7 @@ def board_values(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEva
         runs: By task what was run.
     """
     docs = {name: entry.docs for name, entry in manifest.tasks.items()}
-    ours = {
+    measured = {
         name: {spec: aggregate.value for spec, aggregate in run.aggregates.items()}
         for name, run in runs.items()
         if name in docs and len(run.docs) == docs[name]
@@ -43,17 +43,17 @@ def board_values(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEva
     }
     averages: list[LmEvalAverage] = []
     for board in filter(None, map(boards.find_board, manifest.groups)):
-        numbers = {part.name: _value(part, manifest, ours, docs) for part in board.parts}
-        theirs = {part.name: _value(part, manifest, recorded, docs) for part in board.parts}
+        numbers = {part.name: _value(part, manifest, measured, docs) for part in board.parts}
+        recorded_numbers = {part.name: _value(part, manifest, recorded, docs) for part in board.parts}
         if board.mean:
-            numbers[MEAN], theirs[MEAN] = _mean(numbers), _mean(theirs)
+            numbers[MEAN], recorded_numbers[MEAN] = _mean(numbers), _mean(recorded_numbers)
         for name, value in numbers.items():
             averages += _said(board, name, value, "{}")
-            averages += _said(board, name, theirs[name], RECORDED)
+            averages += _said(board, name, recorded_numbers[name], RECORDED)
         for part in board.parts if recorded else ():
             if part.choices is not None:
                 bare = part.model_copy(update={"choices": None})
-                averages += _said(board, part.name, _value(bare, manifest, ours, docs), RAW)
+                averages += _said(board, part.name, _value(bare, manifest, measured, docs), RAW)
                 averages += _said(board, part.name, _value(bare, manifest, recorded, docs), RECORDED_RAW)
     return tuple(averages)
 

@@ -11,7 +11,7 @@ from meta_eval.judging.drop_breakdown import decompose_mean_drop
 from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreement
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Judgement, Task
-from meta_eval.judging.sides import ScoredRun
+from meta_eval.judging.task_comparison import RunPair
 from meta_eval.thresholds import CAP
 
 
@@ -31,7 +31,7 @@ class Draft:
     task: Task
     evidence: TaskDrop | None
     raised: tuple[Raised, ...]
-    pair: tuple[ScoredRun, ScoredRun] | None = None
+    pair: RunPair | None = None
     clusters: Clusters | None = None
     filters: tuple[FilterDrop, ...] = ()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from meta_eval import stats
-from meta_eval.judging.sides import ScoredRun, align_sides, number_key
+from meta_eval.judging.task_comparison import ScoredRun, number_key, pair_docs
 from meta_eval.results.doc_results import Doc
 from meta_eval.results.scores import Scores
 from meta_eval.thresholds import SAME_VALUE
@@ -17,36 +17,35 @@ Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
 
 
 def decompose_task_drop(
-    recorded: ScoredRun, answers: ScoredRun, ours: ScoredRun, spec: str, clusters: Clusters
+    recorded: ScoredRun, regraded: ScoredRun, candidate: ScoredRun, spec: str, clusters: Clusters
 ) -> stats.Decomposition | None:
     """Decompose a task's drop; None where no doc has all three values in this metric.
 
     Args:
         recorded: What was recorded.
-        answers: The recorded answers as the pack grades them.
-        ours: The run.
+        regraded: The recorded answers as the pack grades them.
+        candidate: The run in question.
         spec: ``metric,filter`` of the drop.
         clusters: What docs share with others, see `judge.cluster_names`.
     """
-    _, middle = align_sides(recorded, answers, number_key)
-    middle, after = align_sides(middle, ours, number_key)
-    before, middle = align_sides(recorded, middle, number_key)
-    all_scores = [side.scores(spec) for side in (before, middle, after)]
-    scores = [side_scores for side_scores in all_scores if side_scores is not None]
-    if len(scores) < 3 or len({(side_scores.kind, side_scores.positions) for side_scores in scores}) > 1:
+    _, regraded = pair_docs(recorded, regraded, number_key)
+    regraded, candidate = pair_docs(regraded, candidate, number_key)
+    recorded, regraded = pair_docs(recorded, regraded, number_key)
+    all_scores = [scored.scores(spec) for scored in (recorded, regraded, candidate)]
+    scores = [run_scores for run_scores in all_scores if run_scores is not None]
+    if len(scores) < 3 or len({(run_scores.kind, run_scores.positions) for run_scores in scores}) > 1:
         return None
-    first, second, third = scores
-    then = [b if abs(a - b) <= SAME_VALUE else a for a, b in zip(first.good_shares, second.good_shares, strict=True)]
-    docs = [after.docs[position] for position in third.positions]
-    return stats.decompose_drop(
-        then, second.good_shares, third.good_shares, _same_prompts(middle, after, third), third.labels, clusters(docs)
-    )
+    then, now, new = scores
+    then_shares = [b if abs(a - b) <= SAME_VALUE else a for a, b in zip(then.good_shares, now.good_shares, strict=True)]
+    docs = [candidate.docs[position] for position in new.positions]
+    same_prompts = _same_prompts(regraded, candidate, new)
+    return stats.decompose_drop(then_shares, now.good_shares, new.good_shares, same_prompts, new.labels, clusters(docs))
 
 
-def _same_prompts(before: ScoredRun, after: ScoredRun, scored: Scores) -> list[bool]:
+def _same_prompts(regraded: ScoredRun, candidate: ScoredRun, scored: Scores) -> list[bool]:
     """Whether all runs asked with exactly the recorded prompt, doc by doc."""
     return [
-        all(docs[place].prompt_unchanged is not False for side in (before, after) for docs in side.runs)
+        all(docs[place].prompt_unchanged is not False for scored in (regraded, candidate) for docs in scored.runs)
         for place in scored.positions
     ]
 

@@ -20,9 +20,9 @@ class TaskDrop:
         task: Its name.
         drop: From `stats.paired_drop`, or `stats.unpaired_drop` where the baseline's answers are not known.
         margin: The largest drop of this task that is allowed; None for the decision's own.
-        runs: How many runs of the model in question ``drop`` averages.
-        baseline_runs: How many runs of the baseline it averages; None where the baseline cannot be run again, as Meta's
-            recorded answers cannot.
+        repeats: How many runs of the candidate ``drop`` averages.
+        baseline_repeats: How many runs of the baseline it averages; None where the baseline cannot be run again, as
+            Meta's recorded answers cannot.
         noise: The variance of one run's score that the engine brings, from `stats.run_noise`; None where nobody ran
             anything twice.
         cap: The drop that the worse end of this task's interval must stay under; None for the decision's own.
@@ -32,8 +32,8 @@ class TaskDrop:
     task: str
     drop: Drop
     margin: float | None = None
-    runs: int = 1
-    baseline_runs: int | None = None
+    repeats: int = 1
+    baseline_repeats: int | None = None
     noise: float | None = None
     cap: float | None = None
     subtasks: Mapping[str, Drop] = field(default_factory=dict)
@@ -74,20 +74,22 @@ class _Part:
 
     def at(self, runs: int) -> float:
         """With so many runs in all, of the baseline too where it can be run again."""
-        ours = self.noise / max(runs, self.had)
-        theirs = self.noise / max(runs, self.baseline_had) if self.baseline_had is not None else 0.0
-        return self.docs + ours + theirs
+        candidate = self.noise / max(runs, self.had)
+        baseline = self.noise / max(runs, self.baseline_had) if self.baseline_had is not None else 0.0
+        return self.docs + candidate + baseline
 
 
 def _part(evidence: TaskDrop, weight: float) -> _Part:
     drop = evidence.drop
-    shares = 1 / evidence.runs + 1 / (evidence.baseline_runs or 1)
-    # Without a flip nothing is the engine's. Else at most all is: both sides' runs have its noise, and nothing else.
+    shares = 1 / evidence.repeats + 1 / (evidence.baseline_repeats or 1)
+    # Without a flip nothing is the engine's. Else at most all is: the runs of both have its noise, and nothing else.
     variance = drop.seen_variance
     most = variance / shares if drop.flipped else 0.0
     noise = most if evidence.noise is None else min(evidence.noise, most)
-    reducible = noise * (shares if evidence.baseline_runs is not None else 1 / evidence.runs)
-    return _Part(weight**2 * max(0.0, variance - reducible), weight**2 * noise, evidence.runs, evidence.baseline_runs)
+    reducible = noise * (shares if evidence.baseline_repeats is not None else 1 / evidence.repeats)
+    return _Part(
+        weight**2 * max(0.0, variance - reducible), weight**2 * noise, evidence.repeats, evidence.baseline_repeats
+    )
 
 
 def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop, margin: float) -> Settling | None:
@@ -97,7 +99,7 @@ def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop
     upper, supposed = drop.interval().upper, max(0.0, drop.value)
     reach = t_quantile(LEVEL, drop.freedom) + NormalDist().inv_cdf(POWER)
     parts = [_part(evidence, weight) for evidence, weight in zip(tasks, weights, strict=True)]
-    had = [min(evidence.runs, evidence.baseline_runs or evidence.runs) for evidence in tasks]
+    had = [min(evidence.repeats, evidence.baseline_repeats or evidence.repeats) for evidence in tasks]
     runs = list(had)
 
     def shown(runs: Sequence[int]) -> bool:
@@ -114,7 +116,7 @@ def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop
             runs[max(range(len(gains)), key=gains.__getitem__)] += 1
     return Settling(
         runs=tuple(
-            (evidence.task, count) for evidence, count, before in zip(tasks, runs, had, strict=True) if count > before
+            (evidence.task, count) for evidence, count, done in zip(tasks, runs, had, strict=True) if count > done
         ),
         margin=upper,
         least=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in parts))),

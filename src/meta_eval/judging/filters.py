@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from meta_eval import stats
 from meta_eval.judging.alarms import Raised
 from meta_eval.judging.judgement import Alarmed
-from meta_eval.judging.sides import ScoredRun, paired_scores
+from meta_eval.judging.task_comparison import RunPair, pair_scores
 from meta_eval.results.doc_results import Doc
 from meta_eval.thresholds import ALPHA, ZERO_POINTS
 
@@ -39,32 +39,35 @@ class FilterDrop:
         return apart and self.p < ALPHA
 
 
-def filter_drops(
-    before: ScoredRun, after: ScoredRun, spec: str, filters: Iterable[str], clusters: Clusters
-) -> Iterator[FilterDrop]:
+def filter_drops(pair: RunPair, spec: str, filters: Iterable[str], clusters: Clusters) -> Iterator[FilterDrop]:
     """The drops by all other filters, in the same metric and over the same docs.
 
     Args:
-        before, after: Two sides, aligned.
+        pair: The baseline and the candidate over the same docs.
         spec: The ``metric,filter`` of the verdict's drop.
         filters: Those of the task.
         clusters: What docs share with others.
     """
     metric, _, verdict = spec.partition(",")
-    own = paired_scores(before, after, spec)
+    own = pair_scores(pair, spec)
     for name in filters if own else ():
-        other = paired_scores(before, after, f"{metric},{name}") if name != verdict else None
-        if own is None or other is None or (own[0].positions, own[0].labels) != (other[0].positions, other[0].labels):
+        other = pair_scores(pair, f"{metric},{name}") if name != verdict else None
+        if (
+            own is None
+            or other is None
+            or (own.baseline.positions, own.baseline.labels) != (other.baseline.positions, other.baseline.labels)
+        ):
             continue
-        names = clusters([after.docs[place] for place in own[1].positions])
-        ours, theirs = (
-            [a - b for a, b in zip(pair[0].good_shares, pair[1].good_shares, strict=True)] for pair in (own, other)
+        names = clusters([pair.candidate.docs[place] for place in own.candidate.positions])
+        verdict_losses, losses = (
+            [a - b for a, b in zip(scores.baseline.good_shares, scores.candidate.good_shares, strict=True)]
+            for scores in (own, other)
         )
-        none = [0.0] * len(ours)
-        value, verdict_value = (stats.paired_drop(lost, none, own[0].labels, names).value for lost in (theirs, ours))
-        yield FilterDrop(
-            name, value, verdict, verdict_value, stats.paired_drop(ours, theirs, own[0].labels, names).p_value()
-        )
+        none, labels = [0.0] * len(losses), own.baseline.labels
+        value = stats.paired_drop(losses, none, labels, names).value
+        verdict_value = stats.paired_drop(verdict_losses, none, labels, names).value
+        p = stats.paired_drop(verdict_losses, losses, labels, names).p_value()
+        yield FilterDrop(name, value, verdict, verdict_value, p)
 
 
 def find_disagreement(task: str, drops: Iterable[FilterDrop], margin: float) -> list[Raised]:

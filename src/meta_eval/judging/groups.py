@@ -15,7 +15,7 @@ from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Score, Task
-from meta_eval.judging.sides import paired_scores
+from meta_eval.judging.task_comparison import pair_scores
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.choice import Choice
 from meta_eval.results.lm_eval_run import Run
@@ -52,11 +52,11 @@ def _draft(group: GroupTotal, parts: Sequence[Draft], run: Run, gate: Gate) -> D
         sizes = [drop.docs if weighs_docs else 1 for drop in known_drops]
         drop = stats.mean_drop(known_drops, [size / sum(sizes) for size in sizes])
         if all(drop.lower_is_better for drop in known_drops):
-            drop = replace(drop, before=1 - drop.before, after=1 - drop.after, lower_is_better=True)
+            drop = replace(drop, baseline=1 - drop.baseline, candidate=1 - drop.candidate, lower_is_better=True)
         how = f"{len(parts)} tasks, {'by docs' if weighs_docs else 'every task the same'}"
-        value, interval = (drop.after, None) if run.repeats else (aggregate.value, aggregate.interval)
+        value, interval = (drop.candidate, None) if run.repeats else (aggregate.value, aggregate.interval)
         task = Task(
-            group.name, None, docs, None, metric=spec, against=parts[0].task.against,
+            group.name, None, docs, None, metric=spec, baseline_label=parts[0].task.baseline_label,
             scores=(Score(spec, how, docs, value, interval, None),), members=group.tasks,
             lower_is_better=drop.lower_is_better, runs=min(part.task.runs for part in parts),
         )  # fmt: skip
@@ -66,20 +66,24 @@ def _draft(group: GroupTotal, parts: Sequence[Draft], run: Run, gate: Gate) -> D
 
 def _evidence(name: str, drop: Drop, parts: Sequence[Draft], gate: Gate) -> TaskDrop:
     parts_evidence = [part.evidence for part in parts if part.evidence is not None]
-    baseline_runs = [evidence.baseline_runs for evidence in parts_evidence if evidence.baseline_runs is not None]
+    baseline_repeats = [part.baseline_repeats for part in parts_evidence if part.baseline_repeats is not None]
     return TaskDrop(
-        name, drop, gate.rule_of(name).share, min((evidence.runs for evidence in parts_evidence), default=1),
-        min(baseline_runs) if len(baseline_runs) == len(parts) else None,
+        name, drop, gate.rule_of(name).share, min((evidence.repeats for evidence in parts_evidence), default=1),
+        min(baseline_repeats) if len(baseline_repeats) == len(parts) else None,
     )  # fmt: skip
 
 
 def _drop(draft: Draft, spec: str) -> Drop | None:
-    scores = paired_scores(*draft.pair, spec) if draft.pair else None
+    scores = pair_scores(draft.pair, spec) if draft.pair else None
     if draft.pair is None or scores is None:
         return None
-    names = draft.clusters([draft.pair[1].docs[place] for place in scores[1].positions]) if draft.clusters else None
-    drop = stats.paired_drop(scores[0].shares, scores[1].shares, scores[1].labels, names)
-    return drop.invert() if scores[1].lower_is_better else drop
+    names = (
+        draft.clusters([draft.pair.candidate.docs[place] for place in scores.candidate.positions])
+        if draft.clusters
+        else None
+    )
+    drop = stats.paired_drop(scores.baseline.shares, scores.candidate.shares, scores.candidate.labels, names)
+    return drop.invert() if scores.candidate.lower_is_better else drop
 
 
 def _weighs_docs(run: Run, tasks: Sequence[str], spec: str, value: float) -> bool | None:

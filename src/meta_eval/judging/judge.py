@@ -1,4 +1,4 @@
-"""Does it hold? Every task of a run beside a baseline, and one decision over all; scores from 0 to 1.
+"""Does it hold? Every task of a run compared with its baseline, and one decision over all; scores from 0 to 1.
 
 What a task's drop is a drop from, the first of these that there is:
 
@@ -34,17 +34,18 @@ from meta_eval.judging.numbers import (
     list_scores,
     score_without_cut,
 )
-from meta_eval.judging.sides import (
+from meta_eval.judging.subtask_drops import describe_subtasks, subtask_drops
+from meta_eval.judging.task_comparison import (
+    RunPair,
     ScoredRun,
-    Sides,
-    align_sides,
-    build_sides,
+    TaskComparison,
+    build_task_comparison,
+    find_shared_questions,
     number_key,
-    paired_scores,
-    shared_questions,
+    pair_docs,
+    pair_scores,
     verdict_spec,
 )
-from meta_eval.judging.subtask_drops import describe_subtasks, subtask_drops
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import Baseline
@@ -62,7 +63,7 @@ RUN_A = "run A"
 def judge_run(
     run: Run,
     manifest: Manifest | None,
-    baseline: Baseline | None = None,
+    stored: Baseline | None = None,
     rules: Gate | None = None,
     choice: Choice | None = None,
 ) -> Judgement:
@@ -73,7 +74,7 @@ def judge_run(
     Args:
         run: The run, or several of them.
         manifest: Its pack. Without one there are scores, and nothing that they are compared with.
-        baseline: Meta's recorded answers as the pack grades them.
+        stored: The recorded answers as the pack grades them, which verify stored.
         rules: What is asked.
         choice: Of which tasks; what is left out is no part of the decision, whatever the rules say.
 
@@ -92,105 +93,111 @@ def judge_run(
             "against: baseline needs a baseline run",
             hint="Give both to `meta-eval compare`, or name it as baseline in the configuration",
         )
-    shared = shared_questions([run.tasks[name].docs for name in ruled.tasks or asked if name in run.tasks])
-    sides = [build_sides(name, run.all_runs(name), entries.get(name), baseline) for name in names]
-    drafts = [draft_task(task_sides, ruled.rule_of(task_sides.name), shared) for task_sides in sides]
+    shared = find_shared_questions([run.tasks[name].docs for name in ruled.tasks or asked if name in run.tasks])
+    comparisons = [build_task_comparison(name, run.all_runs(name), entries.get(name), stored) for name in names]
+    drafts = [draft_task(compared, ruled.rule_of(compared.name), shared) for compared in comparisons]
     drafts += draft_groups(run, drafts, gate)
     decided_names = list_decided_names(gate, groups, drafts, asked)
     return conclude_judgement(drafts, gate, decided_names, [] if manifest else [("no pack", Alarmed(None))])
 
 
-def draft_task(sides: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
+def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> Draft:
     """Judge a task but for the decision over all.
 
     Args:
-        sides: Its sides.
+        compared: What it is judged by.
         rule: What is asked of it.
-        shared: See `sides.shared_questions`.
+        shared: See `task_comparison.find_shared_questions`.
     """
-    name, entry, spec, before = sides.name, sides.entry, sides.spec, sides.before
-    if not sides.runs:
+    name, entry, spec, baseline_runs = compared.name, compared.entry, compared.spec, compared.baseline_runs
+    if not compared.candidate_runs:
         task = Task(name, entry.subset if entry else None, 0, entry.docs if entry else None, reason="it was not run")
         return Draft(task, None, (("not run", Alarmed(name)),))
-    result = sides.runs[0]
-    if before and sides.pair and (rule.against or "baseline") == "baseline":
-        choice = _paired(sides.pair, _metrics(before[0], entry), RUN_A)
+    result = compared.candidate_runs[0]
+    if baseline_runs and compared.pair and (rule.against or "baseline") == "baseline":
+        chosen_or_reason = _choose_metric(compared.pair, _metrics(baseline_runs[0], entry), RUN_A)
     else:
-        choice = _reference(sides, rule)
-    reference, reason = (None, choice) if isinstance(choice, str) else (choice, None)
-    evidence = _evidence(sides, reference, rule, shared) if reference else None
-    owner = "" if before else entry.whose if entry else META
-    drop_spec = reference.spec if reference else spec
+        chosen_or_reason = _choose_baseline(compared, rule)
+    chosen = None if isinstance(chosen_or_reason, str) else chosen_or_reason
+    reason = chosen_or_reason if isinstance(chosen_or_reason, str) else None
+    evidence = _evidence(compared, chosen, rule, shared) if chosen else None
+    owner = "" if baseline_runs else entry.whose if entry else META
+    drop_spec = chosen.spec if chosen else spec
     task = Task(
         name=name,
         subset=entry.subset if entry else None,
         docs=len(result.docs) or result.provenance.docs_run or 0,
-        prepared=entry.docs if entry else before[0].provenance.docs_of_task if before else None,
-        runs=len(sides.runs),
-        metric=reference.spec if reference else None,
-        against=reference.words if reference else None,
+        prepared=entry.docs if entry else baseline_runs[0].provenance.docs_of_task if baseline_runs else None,
+        runs=len(compared.candidate_runs),
+        metric=chosen.spec if chosen else None,
+        baseline_label=chosen.label if chosen else None,
         reason=reason,
-        instead=sides.missing,
-        flips=_flips(sides.pair, spec, owner) if sides.pair and spec else None,
-        subtasks=describe_subtasks(sides.ours, spec, sides.pair) if spec else (),
+        instead=compared.missing_reason,
+        flips=_flips(compared.pair, spec, owner) if compared.pair and spec else None,
+        subtasks=describe_subtasks(compared.candidate, spec, compared.pair) if spec else (),
         # How far it is from the published number is said of what the evals dataset records, and of no other baseline.
         scores=list_scores(
             name,
             result,
-            sides.ours,
+            compared.candidate,
             entry,
-            None if entry and entry.baseline else sides.answers or sides.verdicts,
-            reference.spec if reference else None,
+            None if entry and entry.baseline else compared.regraded_answers or compared.recorded_verdicts,
+            chosen.spec if chosen else None,
         ),
         gaps=list_known_gaps(entry, result),
-        cut=_cut(sides, reference),
-        averages=list_other_averages(name, result, entry, before[0] if before else None),
-        source=sides.source,
-        apart=_apart(sides, reference, shared) if reference else None,
+        cut=_cut(compared, chosen),
+        averages=list_other_averages(name, result, entry, baseline_runs[0] if baseline_runs else None),
+        source=compared.source,
+        apart=_apart(compared, chosen, shared) if chosen else None,
         lower_is_better=(drop_spec or "").partition(",")[0] in result.lower_is_better,
     )
-    raised = find_run_problems(name, sides.runs, entry, rule)
-    known = sides.first.scores(spec) if sides.first and spec else None
+    raised = find_run_problems(name, compared.candidate_runs, entry, rule)
+    known = compared.baseline.scores(spec) if compared.baseline and spec else None
     published = next(
         (score.published.value for score in task.scores if score.published and score.difference is not None), None
     )
     expected = known.value if known else published
-    for number, run in enumerate(sides.runs if spec else ()):
-        beside = sides.first if before else sides.answers
-        raised += find_alarms(name, run, sides.ours, number, spec or "", baseline=beside, reference=expected)
-        raised += check_conditions(name, sides.ours.runs[number], (spec or "").partition(",")[2], rule.limits)
-    baseline = reference.before if reference else None
+    for number, run in enumerate(compared.candidate_runs if spec else ()):
+        baseline = compared.baseline if baseline_runs else compared.regraded_answers
+        raised += find_alarms(name, run, compared.candidate, number, spec or "", baseline=baseline, expected=expected)
+        raised += check_conditions(name, compared.candidate.runs[number], (spec or "").partition(",")[2], rule.limits)
+    baseline = chosen.baseline if chosen else None
     if reason:
-        raised += [("alone", Alarmed(name, note=reason))] if entry or before else []
-    elif baseline and not before and (other := count_changed_prompts(baseline.docs)) and entry and entry.baseline:
+        raised += [("alone", Alarmed(name, note=reason))] if entry or baseline_runs else []
+    elif (
+        baseline and not baseline_runs and (other := count_changed_prompts(baseline.docs)) and entry and entry.baseline
+    ):
         note = f"{other:,} of {len(baseline.docs):,} answers of the baseline had another prompt"
         raised.append(("unlike", Alarmed(name, note=note)))
-    if reference is None or baseline is None:
+    if chosen is None or chosen.pair is None:
         return Draft(task, evidence, tuple(raised))
-    if rule.min_docs and len(reference.after.docs) < rule.min_docs:
-        note = f"{len(reference.after.docs)} docs, and {rule.min_docs} are asked for"
+    if rule.min_docs and len(chosen.candidate.docs) < rule.min_docs:
+        note = f"{len(chosen.candidate.docs)} docs, and {rule.min_docs} are asked for"
         raised.append(("unfinished", Alarmed(name, note=note)))
 
     def clusters(docs: Sequence[Doc]) -> Sequence[Hashable] | None:
         return cluster_names(name, docs, shared)
 
-    others = filter_drops(baseline, reference.after, reference.spec, result.filters, clusters)
-    return Draft(task, evidence, tuple(raised), (baseline, reference.after), clusters, tuple(others))
+    others = filter_drops(chosen.pair, chosen.spec, result.filters, clusters)
+    return Draft(task, evidence, tuple(raised), chosen.pair, clusters, tuple(others))
 
 
-def _cut(sides: Sides, reference: _Reference | None) -> Cut | None:
+def _cut(compared: TaskComparison, chosen: _ChosenBaseline | None) -> Cut | None:
     """The scores with and without cut answers, in the metric of the drop where there is one."""
-    if reference is None:
-        return score_without_cut(sides.ours, sides.pair, sides.spec) if sides.spec else None
-    pair = (reference.before, reference.after) if reference.before else None
-    return score_without_cut(sides.ours, pair, reference.spec)
+    if chosen is None:
+        return score_without_cut(compared.candidate, compared.pair, compared.spec) if compared.spec else None
+    return score_without_cut(compared.candidate, chosen.pair, chosen.spec)
 
 
-def _apart(sides: Sides, reference: _Reference, shared: frozenset[str]) -> stats.Decomposition | None:
-    if sides.before or sides.recorded is None or sides.answers is None:
+def _apart(compared: TaskComparison, chosen: _ChosenBaseline, shared: frozenset[str]) -> stats.Decomposition | None:
+    if compared.baseline_runs or compared.recorded_run is None or compared.regraded_answers is None:
         return None
     return decompose_task_drop(
-        sides.recorded, sides.answers, sides.ours, reference.spec, lambda docs: cluster_names(sides.name, docs, shared)
+        compared.recorded_run,
+        compared.regraded_answers,
+        compared.candidate,
+        chosen.spec,
+        lambda docs: cluster_names(compared.name, docs, shared),
     )
 
 
@@ -198,47 +205,51 @@ def _apart(sides: Sides, reference: _Reference, shared: frozenset[str]) -> stats
 
 
 @dataclass(frozen=True, slots=True)
-class _Reference:
-    """In ``spec``, aligned sides; or with no side before the published number, and all of ours."""
+class _ChosenBaseline:
+    """In ``spec``, both over the same docs; or, of the published number alone, all of the candidate's docs."""
 
-    words: str
+    label: str
     spec: str
-    after: ScoredRun
-    before: ScoredRun | None = None
+    candidate: ScoredRun
+    baseline: ScoredRun | None = None
     published: float = 0.0
 
+    @property
+    def pair(self) -> RunPair | None:
+        return RunPair(self.baseline, self.candidate) if self.baseline else None
 
-def _reference(sides: Sides, rule: Rule) -> _Reference | str:
+
+def _choose_baseline(compared: TaskComparison, rule: Rule) -> _ChosenBaseline | str:
     """What the task is compared with, of what Meta gave; else why there is nothing."""
-    result, ours, entry = sides.runs[0], sides.ours, sides.entry
+    result, candidate, entry = compared.candidate_runs[0], compared.candidate, compared.entry
     if entry is None:
         return "no pack says what it is to be compared with"
     if not result.docs:
         return "there are no samples: run lm_eval with --log_samples"
     metrics = _metrics(result, entry)
     if rule.against != "published":
-        verdicts = sides.verdicts if entry.graded_by == "program" or entry.baseline is not None else None
-        for words, side in ((ANSWERS, sides.answers), (VERDICTS, verdicts)):
-            if side is not None:
-                pair = align_sides(side, ours, number_key)
-                reference = _paired(pair, metrics, words.replace(f"{META} recorded", entry.whose_recorded))
-                if not isinstance(reference, str) and len(pair[0].docs) >= MIN_RECORDED * len(ours.docs):
-                    return reference
+        verdicts = compared.recorded_verdicts if entry.graded_by == "program" or entry.baseline is not None else None
+        for label, baseline in ((ANSWERS, compared.regraded_answers), (VERDICTS, verdicts)):
+            if baseline is not None:
+                pair = pair_docs(baseline, candidate, number_key)
+                chosen = _choose_metric(pair, metrics, label.replace(f"{META} recorded", entry.whose_recorded))
+                if not isinstance(chosen, str) and len(pair.baseline.docs) >= MIN_RECORDED * len(candidate.docs):
+                    return chosen
         if rule.against == "recorded":
             return "there are no recorded answers or verdicts to compare it with"
     reasons = ["no number was published for this subset" if entry.record is None else "no score of it is a share"]
     for number in entry.published:
-        reason = explain_incomparable(result, ours, entry, number)
+        reason = explain_incomparable(result, candidate, entry, number)
         if reason is None:
-            return _Reference(NUMBER, number.our_metric, ours, published=number.value / 100)
+            return _ChosenBaseline(NUMBER, number.our_metric, candidate, published=number.value / 100)
         reasons.append(reason)
     return reasons[-1]
 
 
-def _paired(sides: tuple[ScoredRun, ScoredRun], metrics: Sequence[str], words: str) -> _Reference | str:
+def _choose_metric(pair: RunPair, metrics: Sequence[str], label: str) -> _ChosenBaseline | str:
     for spec in metrics:
-        if paired_scores(*sides, spec) is not None:
-            return _Reference(words, spec, sides[1], sides[0])
+        if pair_scores(pair, spec) is not None:
+            return _ChosenBaseline(label, spec, pair.candidate, pair.baseline)
     return "there is no metric that both have and that is a share"
 
 
@@ -250,27 +261,26 @@ def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
     return [*published, *([verdict] if verdict else ())]
 
 
-def _evidence(sides: Sides, reference: _Reference, rule: Rule, shared: frozenset[str]) -> TaskDrop:
-    ours = reference.after.scores(reference.spec)
-    assert ours is not None  # noqa: S101 (that is how it was chosen)
-    names = cluster_names(sides.name, [reference.after.docs[position] for position in ours.positions], shared)
-    theirs = reference.before.scores(reference.spec) if reference.before else None
+def _evidence(compared: TaskComparison, chosen: _ChosenBaseline, rule: Rule, shared: frozenset[str]) -> TaskDrop:
+    candidate = chosen.candidate.scores(chosen.spec)
+    assert candidate is not None  # noqa: S101 (that is how it was chosen)
+    names = cluster_names(compared.name, [chosen.candidate.docs[position] for position in candidate.positions], shared)
+    baseline = chosen.baseline.scores(chosen.spec) if chosen.baseline else None
     drop = (
-        stats.unpaired_drop(reference.published, ours.values, ours.labels, names)
-        if theirs is None
-        else stats.paired_drop(theirs.shares, ours.shares, ours.labels, names)
+        stats.unpaired_drop(chosen.published, candidate.values, candidate.labels, names)
+        if baseline is None
+        else stats.paired_drop(baseline.shares, candidate.shares, candidate.labels, names)
     )
-    drop = drop.invert() if ours.lower_is_better else drop
+    drop = drop.invert() if candidate.lower_is_better else drop
     noise = None
-    for side in filter(None, (reference.before, reference.after)):
-        scores_by_run = side.scores_by_run(reference.spec)
+    for scored in filter(None, (chosen.baseline, chosen.candidate)):
+        scores_by_run = scored.scores_by_run(chosen.spec)
         if len(scores_by_run) > 1:
-            noise = stats.run_noise([run_scores.shares for run_scores in scores_by_run], ours.labels)
-    baseline_runs = len(sides.before) if reference.words == RUN_A else None
-    pair = (reference.before, reference.after) if reference.before else None
-    subtasks = subtask_drops(reference.after, reference.spec, pair)
-    runs = len(reference.after.runs)
-    return TaskDrop(sides.name, drop, rule.share, runs, baseline_runs, noise, rule.cap_share, subtasks)
+            noise = stats.run_noise([run_scores.shares for run_scores in scores_by_run], candidate.labels)
+    baseline_repeats = len(compared.baseline_runs) if chosen.label == RUN_A else None
+    subtasks = subtask_drops(chosen.candidate, chosen.spec, chosen.pair)
+    repeats = len(chosen.candidate.runs)
+    return TaskDrop(compared.name, drop, rule.share, repeats, baseline_repeats, noise, rule.cap_share, subtasks)
 
 
 def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:
@@ -296,12 +306,11 @@ def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> lis
 # Doc by doc
 
 
-def _flips(sides: tuple[ScoredRun, ScoredRun], spec: str, whose: str) -> Flips | None:
-    """``whose`` recorded verdicts; the empty text where two runs are compared."""
-    first, second = sides[::-1] if whose else sides
-    before, after = first.scores_of_run(0, spec), second.scores_of_run(0, spec)
-    if before is None or after is None or before.positions != after.positions:
+def _flips(pair: RunPair, spec: str, owner: str) -> Flips | None:
+    """The flips to ``owner``'s recorded verdicts; the empty text where two runs are compared."""
+    baseline, candidate = (scored.scores_of_run(0, spec) for scored in pair)
+    if baseline is None or candidate is None or baseline.positions != candidate.positions:
         return None
-    changes = [b - a for a, b in zip(before.verdicts, after.verdicts, strict=True)]
+    changes = [b - a for a, b in zip(baseline.verdicts, candidate.verdicts, strict=True)]
     down, up = sum(change < -SAME_VERDICT for change in changes), sum(change > SAME_VERDICT for change in changes)
-    return Flips(*(("ours", whose) if whose else ("A", "B")), len(changes), down, up)
+    return Flips(*((owner, "ours") if owner else ("A", "B")), len(changes), down, up)

@@ -13,7 +13,7 @@ from meta_eval.results.doc_results import Doc
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.stats import Decomposition, Interval
 
-# Whose recorded answers and verdicts a run stands beside, where its pack says nothing else.
+# Whose recorded answers and verdicts a run is compared with, where its pack says nothing else.
 META = "Meta's"
 
 # How the source of a number begins that is the score of a recorded run.
@@ -157,24 +157,25 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """Two verdicts on the same docs: ours beside Meta's or a record's, or A's beside B's; of several runs the newest.
+    """Docs on which the verdicts of baseline and candidate differ; of several runs the newest.
 
     Attributes:
-        first, second: Whose they are.
+        baseline: Whose verdicts the baseline's are: ``A``, ``Meta's``, or ``the record's``.
+        candidate: Whose the candidate's are: ``B``, or ``ours``.
         compared: Docs with both.
-        first_only: Docs to which only the first gives the point (of other scores: to which it gives the higher one).
-        second_only: The other way round.
+        baseline_only: Docs to which only the baseline gives the point (of other scores: the higher one).
+        candidate_only: The other way round.
     """
 
-    first: str
-    second: str
+    baseline: str
+    candidate: str
     compared: int
-    first_only: int
-    second_only: int
+    baseline_only: int
+    candidate_only: int
 
     @property
     def agreed(self) -> int:
-        return self.compared - self.first_only - self.second_only
+        return self.compared - self.baseline_only - self.candidate_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +186,14 @@ class Subtask:
         name: Its name.
         n: Its docs.
         value: The score.
-        other: On the same docs the score of the other, Meta's or A's; None where there is none.
+        baseline: The baseline's score on the same docs; None where there is none.
         clear: Whether the difference is larger than chance would make that of any subtask (Holm over the subtasks).
     """
 
     name: str
     n: int
     value: float
-    other: float | None
+    baseline: float | None
     clear: bool
 
 
@@ -206,8 +207,8 @@ class LmEvalAverage:
         value: The average; of a share from 0 to 1.
         interval: Its interval at `LEVEL`, by lm-eval's standard error; None where it gave none.
         share: Whether it is a share.
-        reference: What stands beside it: run A's, or what was recorded; None where nothing does.
-        whose: Whose that is: ``A``, or ``recorded``.
+        baseline: What it is compared with: run A's, or what was recorded; None where there is nothing.
+        baseline_label: Whose that is: ``A``, or ``recorded``.
         lower_is_better: Whether less is known to be better.
     """
 
@@ -216,8 +217,8 @@ class LmEvalAverage:
     value: float
     interval: Interval | None
     share: bool
-    reference: float | None = None
-    whose: str = ""
+    baseline: float | None = None
+    baseline_label: str = ""
     lower_is_better: bool = False
 
 
@@ -225,15 +226,15 @@ class LmEvalAverage:
 class SampleSource:
     """Where the samples of a task are: one run, or A and B, and for each sample its doc in each of them.
 
-    ``meta`` is Meta's verdict on each, None where there is none; ``verdict`` the ``metric,filter`` of every verdict;
-    ``texts`` whether the recorded answers of the samples are those that ``meta`` judges; ``other_prompts`` the numbers
-    of the docs to which the recorded answer is one to another prompt than the pack's.
+    ``recorded`` is the recorded verdict on each, None where there is none; ``verdict`` the ``metric,filter`` of every
+    verdict; ``texts`` whether the recorded answers of the samples are those that ``recorded`` judges; ``other_prompts``
+    the numbers of the docs to which the recorded answer is one to another prompt than the pack's.
     """
 
     verdict: str
     runs: tuple[TaskRun, ...]
     docs: tuple[tuple[Doc, ...], ...]
-    meta: tuple[float | None, ...]
+    recorded: tuple[float | None, ...]
     texts: bool = True
     other_prompts: frozenset[int] = frozenset()
 
@@ -251,13 +252,13 @@ class Task:
         metric: The ``metric,filter`` of the drop; None where there is none.
         lower_is_better: Whether a lower score is the better one.
         members: Of a group its tasks; empty of a task.
-        against: What the drop is a drop from, in words; None where there is none.
+        baseline_label: What the drop is a drop from, in words; None where there is none.
         reason: Why nothing is compared, a clause; None where something is.
         instead: Why it is not compared with Meta's recorded answers as the pack grades them, a clause; None where it
             is, or where two runs are compared.
         decision: The drop and what is shown; None where nothing is compared, or the gate does not ask for it.
         scores: Each metric that answers a published number, in the order of the pack.
-        flips: Doc by doc beside Meta's verdicts, or B beside A.
+        flips: Doc by doc, from the baseline to the candidate.
         cut: Answers that were cut at their limit; None where none was, or nobody knows.
         gaps: Known reasons why a number may differ, a sentence each.
         subtasks: By name; empty where there is only one.
@@ -273,7 +274,7 @@ class Task:
     prepared: int | None
     runs: int = 1
     metric: str | None = None
-    against: str | None = None
+    baseline_label: str | None = None
     reason: str | None = None
     instead: str | None = None
     decision: TaskDecision | None = None

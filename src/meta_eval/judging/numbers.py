@@ -9,7 +9,7 @@ from meta_eval import catalog
 from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.alarms import explain_unfinished, find_other_settings
 from meta_eval.judging.judgement import BaselineDistance, Cut, LmEvalAverage, Published, Score
-from meta_eval.judging.sides import ScoredRun, list_shares, paired_scores, verdict_spec
+from meta_eval.judging.task_comparison import RunPair, ScoredRun, list_shares, pair_scores, verdict_spec
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.metrics import NO_SHARE
@@ -18,22 +18,24 @@ from meta_eval.thresholds import MIN_BASELINE_DOCS, ROUNDING
 
 
 def list_scores(
-    name: str, result: TaskRun, ours: ScoredRun, entry: TaskEntry | None,
-    meta: ScoredRun | None, spec: str | None = None,
+    name: str, result: TaskRun, candidate: ScoredRun, entry: TaskEntry | None,
+    baseline: ScoredRun | None, spec: str | None = None,
 ) -> tuple[Score, ...]:  # fmt: skip
-    """The scores of a task beside its published numbers; without a pack the one in the metric of its drop.
+    """The scores of a task with its published numbers; without a pack the one in the metric of its drop.
 
     Args:
         name: The task.
         result: What was read of it.
-        ours: Its docs.
+        candidate: The scores of its docs.
         entry: What the pack says of it; None without a pack.
-        meta: The recorded answers; None where there are none.
+        baseline: The recorded answers; None where there are none.
         spec: The ``metric,filter`` of the drop; None where there is none.
     """
     published = [number for number in entry.published if is_share(number)] if entry else []
     if published:
-        of_entry = tuple(_score(name, result, ours, entry, number, number.our_metric, meta) for number in published)
+        of_entry = tuple(
+            _score(name, result, candidate, entry, number, number.our_metric, baseline) for number in published
+        )
         # A record has a score in each of its metrics, of which several are averaged alike.
         return (
             tuple(replace(score, averaging=score.metric) for score in of_entry) if entry and entry.record else of_entry
@@ -41,52 +43,52 @@ def list_scores(
     wanted = list_shares(result) if entry is None and _is_plain(result) else []
     own = spec if entry is None and spec else verdict_spec(result, entry)
     chosen = wanted or [own or ""]
-    scores = tuple(_score(name, result, ours, entry, None, metric, None) for metric in chosen)
+    scores = tuple(_score(name, result, candidate, entry, None, metric, None) for metric in chosen)
     # Of a task of no pack nothing says which metric matters, so each is named.
     return tuple(replace(score, averaging=score.metric) for score in scores) if len(scores) > 1 else scores
 
 
-def score_without_cut(ours: ScoredRun, sides: tuple[ScoredRun, ScoredRun] | None, spec: str) -> Cut | None:
+def score_without_cut(candidate: ScoredRun, pair: RunPair | None, spec: str) -> Cut | None:
     """The scores with and without the answers that were cut at their limit; None where none was.
 
     Args:
-        ours: The run.
-        sides: The baseline and the run, aligned; None where there is no baseline.
+        candidate: The run in question.
+        pair: The baseline and the candidate over the same docs; None where there is no baseline.
         spec: The ``metric,filter`` of the scores.
     """
-    scores, kept = ours.scores(spec), _whole(ours)
-    docs = len(ours.docs) - len(kept)
+    scores, kept = candidate.scores(spec), _whole(candidate)
+    docs = len(candidate.docs) - len(kept)
     if scores is None or not docs:
         return None
-    without = ours.select_docs(kept).scores(spec) if kept else None
-    beside = None
-    if sides and (places := _whole(sides[1])):
-        beside = paired_scores(sides[0].select_docs(places), sides[1].select_docs(places), spec)
-    same = beside is not None and without is not None and len(beside[0].values) == len(without.values)
+    without = candidate.select_docs(kept).scores(spec) if kept else None
+    uncut = None
+    if pair and (places := _whole(pair.candidate)):
+        uncut = pair_scores(RunPair(pair.baseline.select_docs(places), pair.candidate.select_docs(places)), spec)
+    same = uncut is not None and without is not None and len(uncut.baseline.values) == len(without.values)
     return Cut(
         metric=spec, docs=docs, of=len(scores.values), score=scores.value,
-        without=without.value if without else None, baseline=beside[0].value if beside and same else None,
+        without=without.value if without else None, baseline=uncut.baseline.value if uncut and same else None,
     )  # fmt: skip
 
 
-def _whole(side: ScoredRun) -> list[int]:
-    """The places of the docs that no run of a side was cut at."""
-    return [place for place in range(len(side.docs)) if not any(docs[place].limit_hit for docs in side.runs)]
+def _whole(scored: ScoredRun) -> list[int]:
+    """The places of the docs that no run was cut at."""
+    return [place for place in range(len(scored.docs)) if not any(docs[place].limit_hit for docs in scored.runs)]
 
 
 def _score(
     name: str,
     result: TaskRun,
-    ours: ScoredRun,
+    candidate: ScoredRun,
     entry: TaskEntry | None,
     number: PublishedEntry | None,
     spec: str,
-    meta: ScoredRun | None,
+    baseline: ScoredRun | None,
 ) -> Score:
-    scores = ours.scores(spec) if spec else None
+    scores = candidate.scores(spec) if spec else None
     value, interval = (scores.value, scores.interval) if scores else (None, None)
     n = len(scores.values) if scores else len(result.docs) if not spec else 0
-    reason = explain_incomparable(result, ours, entry, number)
+    reason = explain_incomparable(result, candidate, entry, number)
     aggregate = result.aggregates.get(spec) if not scores else None
     if aggregate and aggregate.share:
         value, interval = aggregate.value, aggregate.interval
@@ -108,13 +110,13 @@ def _score(
         published=published,
         difference=value - published.value if comparable and published and value is not None else None,
         reason=reason,
-        distance=_distance(name, entry, number, meta) if entry and number and meta else None,
+        distance=_distance(name, entry, number, baseline) if entry and number and baseline else None,
     )
 
 
-def _distance(name: str, entry: TaskEntry, number: PublishedEntry, meta: ScoredRun) -> BaselineDistance | None:
-    scores = meta.scores(number.our_metric)
-    if entry.dataset_id == SAMPLE or scores is None or len(meta.docs) < MIN_BASELINE_DOCS * entry.docs:
+def _distance(name: str, entry: TaskEntry, number: PublishedEntry, baseline: ScoredRun) -> BaselineDistance | None:
+    scores = baseline.scores(number.our_metric)
+    if entry.dataset_id == SAMPLE or scores is None or len(baseline.docs) < MIN_BASELINE_DOCS * entry.docs:
         return None
     reason = next((gap.text.rstrip(".") for gap in _known_gaps(entry, None) if gap.recorded), None)
     if not number.same_settings:
@@ -142,7 +144,7 @@ def baseline_distance(
 
 
 def explain_incomparable(
-    result: TaskRun, ours: ScoredRun, entry: TaskEntry | None, number: PublishedEntry | None
+    result: TaskRun, candidate: ScoredRun, entry: TaskEntry | None, number: PublishedEntry | None
 ) -> str | None:
     """The first reason why a score cannot be compared with a published number; None when it can."""
     if not result.docs:
@@ -152,7 +154,7 @@ def explain_incomparable(
     reason = None
     if not number.same_settings:
         reason = f"the published number was measured in another way{_note(number)}"
-    elif ours.scores(number.our_metric) is None:
+    elif candidate.scores(number.our_metric) is None:
         reason = f"the run has no score in {number.our_metric}"
     elif entry.dataset_id == SAMPLE:
         reason = "these are the rows of the embedded sample, not of the benchmark"
@@ -172,31 +174,27 @@ def list_averages(name: str, aggregates: Mapping[str, Aggregate]) -> tuple[LmEva
 
 
 def list_other_averages(
-    name: str, result: TaskRun, entry: TaskEntry | None, before: TaskRun | None = None
+    name: str, result: TaskRun, entry: TaskEntry | None, baseline: TaskRun | None = None
 ) -> tuple[LmEvalAverage, ...]:
     """lm-eval's averages that are not fractions (perplexity, BLEU), with those of run A or the recorded run."""
-    if before:
-        whose, others = "A", {spec: aggregate.value for spec, aggregate in before.aggregates.items()}
+    if baseline:
+        owner, baseline_values = "A", {spec: aggregate.value for spec, aggregate in baseline.aggregates.items()}
     else:
-        whose = "recorded"
-        others = {number.our_metric: number.value / 100 for number in entry.published} if entry and entry.record else {}
+        owner = "recorded"
+        baseline_values = (
+            {number.our_metric: number.value / 100 for number in entry.published} if entry and entry.record else {}
+        )
     averages = []
     for spec, aggregate in result.aggregates.items():
-        other = others.get(spec)
-        if not aggregate.share or (other is not None and not 0 <= other <= 1):
+        value = baseline_values.get(spec)
+        if not aggregate.share or (value is not None and not 0 <= value <= 1):
             lower = spec.partition(",")[0] in result.lower_is_better
             averages.append(
                 LmEvalAverage(
-                    name,
-                    spec,
-                    aggregate.value,
-                    aggregate.interval,
-                    False,
-                    other,
-                    whose if other is not None else "",
-                    lower,
+                    name, spec, aggregate.value, aggregate.interval, share=False, baseline=value,
+                    baseline_label=owner if value is not None else "", lower_is_better=lower,
                 )
-            )
+            )  # fmt: skip
     return tuple(averages)
 
 

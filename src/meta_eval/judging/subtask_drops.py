@@ -1,4 +1,4 @@
-"""Subtasks of a task: the score of each, and the drop doc by doc where both sides are known."""
+"""Subtasks of a task: the score of each, and the drop doc by doc where a baseline is known."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from dataclasses import dataclass
 
 from meta_eval import stats
 from meta_eval.judging.judgement import Subtask
-from meta_eval.judging.sides import ScoredRun, paired_scores
+from meta_eval.judging.task_comparison import RunPair, ScoredRun, pair_scores
 from meta_eval.stats import Drop
 from meta_eval.thresholds import ALPHA
 
 
 @dataclass(frozen=True, slots=True)
 class _Docs:
-    """The docs of one subtask: our values, the other side's where there are any, and what docs share."""
+    """The docs of one subtask: the candidate's values, the baseline's where there are any, and what docs share."""
 
     values: list[float]
-    known: list[float | None]
+    baseline_values: list[float | None]
     clusters: list[Hashable]
 
 
-def subtask_drops(ours: ScoredRun, spec: str, sides: tuple[ScoredRun, ScoredRun] | None) -> dict[str, Drop]:
+def subtask_drops(candidate: ScoredRun, spec: str, pair: RunPair | None) -> dict[str, Drop]:
     """The drop of each subtask all of whose docs are paired; empty where a task has not two subtasks.
 
     Args:
-        ours: The run.
+        candidate: The run.
         spec: ``metric,filter`` of single verdicts.
-        sides: The baseline and the run over the same docs; None where there is no baseline.
+        pair: The baseline and the candidate over the same docs; None where there is no baseline.
     """
-    scores = ours.scores(spec)
+    scores = candidate.scores(spec)
     drops = {}
-    for name, docs in _grouped(ours, spec, sides).items():
-        before = [value for value in docs.known if value is not None]
-        if scores and len(before) == len(docs.values):
+    for name, docs in _grouped(candidate, spec, pair).items():
+        baseline = [value for value in docs.baseline_values if value is not None]
+        if scores and len(baseline) == len(docs.values):
             clusters = docs.clusters if scores.clusters else None
-            drop = stats.paired_drop(before, docs.values, clusters=clusters)
+            drop = stats.paired_drop(baseline, docs.values, clusters=clusters)
             drops[name] = drop.invert() if scores.lower_is_better else drop
     return drops
 
 
-def describe_subtasks(ours: ScoredRun, spec: str, sides: tuple[ScoredRun, ScoredRun] | None) -> tuple[Subtask, ...]:
-    """The subtasks of a task by name, each with its score and the other side's; arguments as of `subtask_drops`."""
-    drops = subtask_drops(ours, spec, sides)
+def describe_subtasks(candidate: ScoredRun, spec: str, pair: RunPair | None) -> tuple[Subtask, ...]:
+    """The subtasks of a task by name, each with its score and the baseline's; arguments as of `subtask_drops`."""
+    drops = subtask_drops(candidate, spec, pair)
     corrected = stats.correct_by_holm([drop.p_value() for drop in drops.values()])
     clear = {name: p < ALPHA for name, p in zip(drops, corrected, strict=True)}
     return tuple(
@@ -50,29 +50,30 @@ def describe_subtasks(ours: ScoredRun, spec: str, sides: tuple[ScoredRun, Scored
             name,
             len(docs.values),
             stats.mean(docs.values),
-            drops[name].before if name in drops else None,
+            drops[name].baseline if name in drops else None,
             clear.get(name, False),
         )
-        for name, docs in sorted(_grouped(ours, spec, sides).items())
+        for name, docs in sorted(_grouped(candidate, spec, pair).items())
     )
 
 
-def _grouped(ours: ScoredRun, spec: str, sides: tuple[ScoredRun, ScoredRun] | None) -> dict[str, _Docs]:
-    scores = ours.scores(spec)
+def _grouped(candidate: ScoredRun, spec: str, pair: RunPair | None) -> dict[str, _Docs]:
+    scores = candidate.scores(spec)
     if scores is None:
         return {}
-    theirs: dict[Hashable, float] = {}
-    pair = paired_scores(*sides, spec) if sides else None
-    if sides and pair:
-        docs = sides[1].docs
-        theirs = {docs[at].doc_id: value for at, value in zip(pair[0].positions, pair[0].raw, strict=True)}
+    baseline: dict[Hashable, float] = {}
+    paired = pair_scores(pair, spec) if pair else None
+    if pair and paired:
+        docs = pair.candidate.docs
+        values = zip(paired.baseline.positions, paired.baseline.raw, strict=True)
+        baseline = {docs[at].doc_id: value for at, value in values}
     groups: dict[str, _Docs] = {}
     names = scores.clusters or scores.positions
     for position, value, cluster in zip(scores.positions, scores.raw, names, strict=True):
-        doc = ours.docs[position]
+        doc = candidate.docs[position]
         if doc.subtask is not None:
             group = groups.setdefault(doc.subtask, _Docs([], [], []))
             group.values.append(value)
-            group.known.append(theirs.get(doc.doc_id))
+            group.baseline_values.append(baseline.get(doc.doc_id))
             group.clusters.append(cluster)
     return groups if len(groups) > 1 else {}

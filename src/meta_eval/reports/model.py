@@ -89,7 +89,7 @@ class Report:
     @property
     def whose(self) -> str:
         """Whose recorded answers and verdicts the run stands beside: ``Meta's``, or ``the record's``."""
-        names = (task.flips.second for task in self.tasks if task.flips) if self.kind == "report" else iter(())
+        names = (task.flips.baseline for task in self.tasks if task.flips) if self.kind == "report" else iter(())
         return next(names, META)
 
     @property
@@ -170,7 +170,7 @@ def _decision(decision: Decision) -> dict[str, Any]:
 
 def _task(task: Task) -> dict[str, Any]:
     tree = {name: getattr(task, name) for name in ("name", "subset", "outcome", "docs", "prepared", "runs")}
-    tree |= {name: getattr(task, name) for name in ("metric", "against", "reason", "instead")}
+    tree |= {name: getattr(task, name) for name in ("metric", "baseline_label", "reason", "instead")}
     tree["drop"] = _task_drop(task.decision) if task.decision else None
     tree["scores"] = [_plain(score) for score in task.scores]
     tree["flips"] = {**_plain(task.flips), "agreed": task.flips.agreed} if task.flips else None
@@ -200,7 +200,7 @@ def _task_drop(decision: TaskDecision) -> dict[str, Any]:
 
 
 def _drop(drop: Drop, interval: Interval) -> dict[str, Any]:
-    return {"value": drop.value, "interval": _plain(interval), "before": drop.before, "after": drop.after}
+    return {"value": drop.value, "interval": _plain(interval), "baseline": drop.baseline, "candidate": drop.candidate}
 
 
 def _settling(settling: Settling | None) -> dict[str, Any] | None:
@@ -240,9 +240,9 @@ class Sample:
 
     Attributes:
         answers: One, or A's and B's.
-        meta: The verdict on Meta's recorded answer, 0 to 1; None where there is none.
-        meta_text: Meta's recorded answer, of a choice the recorded likelihoods; None where there is none.
-        meta_tokens: Its length in tokens; None where nobody can count them.
+        recorded_verdict: The verdict on Meta's recorded answer, 0 to 1; None where there is none.
+        recorded_text: Meta's recorded answer, of a choice the recorded likelihoods; None where there is none.
+        recorded_tokens: Its length in tokens; None where nobody can count them.
     """
 
     task: str
@@ -253,7 +253,7 @@ class Sample:
     prompt: str
     gold: str
     answers: tuple[ShownAnswer, ...]
-    meta: float | None = None
-    meta_text: str | None = None
-    meta_tokens: int | None = None
+    recorded_verdict: float | None = None
+    recorded_text: str | None = None
+    recorded_tokens: int | None = None
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)

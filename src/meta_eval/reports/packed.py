@@ -114,7 +114,7 @@ def _verdicts(sample: Sample) -> tuple[float, float | None]:
     """Of a run ours and Meta's, of two that are compared A's and B's."""
     if len(sample.answers) > 1:
         return sample.answers[0].verdict, sample.answers[1].verdict
-    return sample.answers[0].verdict, sample.meta
+    return sample.answers[0].verdict, sample.recorded_verdict
 
 
 def _lengths(sample: Sample) -> Iterator[tuple[int | None, int | None]]:
@@ -122,8 +122,8 @@ def _lengths(sample: Sample) -> Iterator[tuple[int | None, int | None]]:
     for answer in sample.answers:
         yield (None if answer.likelihoods else len(answer.text)), answer.tokens
     if len(sample.answers) == 1:
-        recorded = None if sample.answers[0].likelihoods else sample.meta_text
-        yield (None if recorded is None else len(recorded)), sample.meta_tokens
+        recorded = None if sample.answers[0].likelihoods else sample.recorded_text
+        yield (None if recorded is None else len(recorded)), sample.recorded_tokens
 
 
 def _texts(sample: Sample) -> dict[str, Any]:
@@ -131,10 +131,10 @@ def _texts(sample: Sample) -> dict[str, Any]:
         "prompt": sample.prompt,
         "gold": sample.gold,
         "hash": sample.question_hash,
-        "meta": sample.meta,
+        "recorded_verdict": sample.recorded_verdict,
         "question": sample.question,
-        "recorded": sample.meta_text,
-        "recorded_tokens": sample.meta_tokens,
+        "recorded_text": sample.recorded_text,
+        "recorded_tokens": sample.recorded_tokens,
         "metrics": {name: json.dumps(value, default=str) for name, value in sample.metrics.items()},
         "answers": [{name: getattr(answer, name) for name in _OF_ANSWER} for answer in sample.answers],
     }

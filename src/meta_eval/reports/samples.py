@@ -54,7 +54,7 @@ def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) 
                     docs[0],
                     wholes[0],
                     answers,
-                    source.meta[position],
+                    source.recorded[position],
                     count_tokens if len(docs) == 1 else None,
                     texts=source.texts,
                 )
@@ -80,9 +80,11 @@ def _sample(
         prompt=_prompt(whole),
         gold=doc.gold,
         answers=answers,
-        meta=recorded,
-        meta_text=recorded_text,
-        meta_tokens=None if recorded_text is None or answers[0].likelihoods else _tokens(recorded_text, count_tokens),
+        recorded_verdict=recorded,
+        recorded_text=recorded_text,
+        recorded_tokens=None
+        if recorded_text is None or answers[0].likelihoods
+        else _tokens(recorded_text, count_tokens),
         metrics={
             f"{metric},{name}": [value.log_likelihood, value.weight] if isinstance(value, Weighted) else value
             for name, answer in doc.answers.items()

@@ -51,7 +51,7 @@ def subtask_table(task: Task, report: Report) -> Table[Subtask]:
     columns: tuple[Column[Subtask], ...] = (
         Column("docs", "docs", lambda subtask: subtask.n, text.format_count),
         Column("score", ours, lambda subtask: subtask.value, text.format_percent),
-        Column("other", theirs, lambda subtask: subtask.other, text.format_percent),
+        Column("baseline", theirs, lambda subtask: subtask.baseline, text.format_percent),
         Column("difference", "difference", _difference, text.format_points),
     )
     rows = tuple(Row(subtask.name, subtask) for subtask in task.subtasks)
@@ -61,7 +61,7 @@ def subtask_table(task: Task, report: Report) -> Table[Subtask]:
 
 
 def _difference(subtask: Subtask) -> float | None:
-    return None if subtask.other is None else subtask.value - subtask.other
+    return None if subtask.baseline is None else subtask.value - subtask.baseline
 
 
 def _tiles(task: Task) -> tuple[Tile, ...]:

@@ -73,7 +73,7 @@ def _score_of(model: str) -> Callable[[_TaskOfModels], float | str | None]:
         if task is None:
             return row.decisions.get(model)
         if task.decision:
-            return task.decision.drop.after
+            return task.decision.drop.candidate
         return task.scores[0].value if task.scores else None
 
     return score
@@ -85,7 +85,7 @@ def _write(value: float | str) -> str:
 
 def _baseline(row: _TaskOfModels) -> float | None:
     """The baseline's score; None where the runs answered other docs, and so stand beside another part of it."""
-    scores = {task.decision.drop.before for task in row.tasks.values() if task.decision}
+    scores = {task.decision.drop.baseline for task in row.tasks.values() if task.decision}
     return scores.pop() if len(scores) == 1 else None
 
 

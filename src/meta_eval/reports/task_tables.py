@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from meta_eval.reports import text
@@ -38,17 +39,17 @@ def drop_table(report: Report) -> Table[DropRow]:
     columns: tuple[Column[DropRow], ...] = (
         Column("docs", "docs", lambda row: row.docs, text.format_count, headings={"terminal": ""}),
         Column(
-            "before", first, _of_task(lambda decision: decision.drop.before), text.format_percent,
+            "baseline", first, _of_task(lambda decision: decision.drop.baseline), text.format_percent,
             headings={"html": "", "terminal": "" if margins else "A" if comparing else "base"},
         ),
         Column(
-            "after", second, _of_task(lambda decision: decision.drop.after), text.format_percent,
+            "candidate", second, _of_task(lambda decision: decision.drop.candidate), text.format_percent,
             headings={"html": "", "terminal": "B" if comparing else "ours"},
         ),
         Column(
             "drop", "drop", lambda row: row.drop.value if row.drop else None, text.format_drop,
             "points, positive for worse",
-            detail=_before_and_after, detailed=("html",), strong=True,
+            detail=_baseline_and_candidate, detailed=("html",), strong=True,
         ),
         Column(
             "interval", f"{LEVEL_TEXT} interval", lambda row: row.interval, text.format_drop_interval,
@@ -138,9 +139,9 @@ def _has_margins(decision: Decision) -> bool:
     return any(task.margin != decision.margin for task in (*decision.tasks, *decision.groups))
 
 
-def _before_and_after(row: DropRow) -> str | None:
+def _baseline_and_candidate(row: DropRow) -> str | None:
     return (
-        f"{text.format_percent(row.decision.drop.before)} → {text.format_percent(row.decision.drop.after)}"
+        f"{text.format_percent(row.decision.drop.baseline)} → {text.format_percent(row.decision.drop.candidate)}"
         if row.decision
         else None
     )
@@ -218,21 +219,20 @@ def _published(score: Score) -> float | None:
 
 def flip_table(report: Report) -> Table[Flips]:
     """Two verdicts on each doc; the headings name whose they are."""
-    (first, second), comparing = report.sides, report.kind == "compare"
+    comparing = report.kind == "compare"
+    keys = ("baseline_only", "candidate_only") if comparing else ("candidate_only", "baseline_only")
     columns: tuple[Column[Flips], ...] = (
         Column("docs", "docs", lambda flips: flips.compared, text.format_count),
         Column(
             "agree", "agree", lambda flips: flips.agreed / flips.compared,
             lambda share: f"{text.format_percent(share)} %",
         ),
-        Column(
-            "first_only", f"only {first.label} right", lambda flips: flips.first_only, text.format_count, first.title,
-            headings={"terminal": f"only\n{first.label}"}, samples="first only",
-        ),
-        Column(
-            "second_only", f"only {second.label} right", lambda flips: flips.second_only, text.format_count,
-            second.title,
-            headings={"terminal": f"only\n{second.label}"}, samples="second only",
+        *(
+            Column(
+                key, f"only {side.label} right", attrgetter(key), text.format_count, side.title,
+                headings={"terminal": f"only\n{side.label}"}, samples=flag,
+            )
+            for key, side, flag in zip(keys, report.sides, ("first only", "second only"), strict=True)
         ),
     )  # fmt: skip
     rows = [

@@ -90,8 +90,8 @@ def _average(average: LmEvalAverage) -> str:
     if average.share:
         return format_percent(average.value) + (f" ({format_interval(average.interval)})" if average.interval else "")
     bounds = f" ({average.interval.lower:.4g} to {average.interval.upper:.4g})" if average.interval else ""
-    beside = "" if average.reference is None else f", {average.whose} {average.reference:.4g}"
-    return f"{average.value:.4g}{bounds}{beside}{', lower is better' if average.lower_is_better else ''}"
+    baseline = "" if average.baseline is None else f", {average.baseline_label} {average.baseline:.4g}"
+    return f"{average.value:.4g}{bounds}{baseline}{', lower is better' if average.lower_is_better else ''}"
 
 
 # The decision
@@ -137,8 +137,10 @@ def group_by_reference(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     """What tasks are compared with, and why not with what is better, each with the tasks of which it is so."""
     names: dict[str, list[str]] = {}
     for task in tasks:
-        if task.against:
-            names.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
+        if task.baseline_label:
+            names.setdefault(f"{task.baseline_label}{f'; {task.instead}' if task.instead else ''}", []).append(
+                task.name
+            )
     return list(names.items())
 
 

@@ -17,7 +17,7 @@ from meta_eval.answers.grading import Grading
 from meta_eval.answers.requests import Request
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judge import cluster_names
-from meta_eval.judging.sides import ScoredRun, shared_questions
+from meta_eval.judging.task_comparison import ScoredRun, find_shared_questions
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
 from meta_eval.pack.manifest import Manifest, TaskEntry
@@ -78,7 +78,7 @@ class Stopping:
                     hint="Leave the task out with --tasks, or run all of its docs",
                 )
             self._tasks[name] = _Task(scores.spec, docs, scores, {})
-        shared = shared_questions([task.docs for task in self._tasks.values()])
+        shared = find_shared_questions([task.docs for task in self._tasks.values()])
         self._plan = plan_rounds(
             [
                 replace(task_docs(name, task.docs, task.recorded, shared), margin=rules.rule_of(name).share)
@@ -164,7 +164,7 @@ def task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozense
         name: Its name.
         docs: Its docs, as the baseline answered them.
         recorded: Their scores, in the metric of the drop.
-        shared: See `sides.shared_questions`.
+        shared: See `sides.find_shared_questions`.
     """
     scored = [docs[position] for position in recorded.positions]
     right = ScoredRun([[_all_right(doc) for doc in docs]]).scores(recorded.spec)

@@ -37,11 +37,11 @@ from meta_eval.thresholds import ALPHA, LEVEL, POWER, ROUNDING
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """How much lower a score is than a baseline's over the same docs.
+    """How much lower a candidate's score is than its baseline's over the same docs.
 
     Attributes:
-        before: The baseline's score.
-        after: The score in question.
+        baseline: The score of the baseline.
+        candidate: The score of the candidate.
         lost, won: What is lost on some docs, and won on others; ``lost - won`` is the drop.
         variance: Of the drop.
         freedom: Degrees of freedom of the variance; 0 where a single cluster tells nothing of it.
@@ -54,8 +54,8 @@ class Drop:
         lower_is_better: Whether the lower score is the better one, so that a rise is the drop.
     """
 
-    before: float
-    after: float
+    baseline: float
+    candidate: float
     lost: float
     won: float
     variance: float
@@ -135,11 +135,11 @@ class Drop:
     @property
     def recovery(self) -> float | None:
         """The score in question as a share of the baseline's; None where that is 0, or lower is better."""
-        return self.after / self.before if self.before > 0 and not self.lower_is_better else None
+        return self.candidate / self.baseline if self.baseline > 0 and not self.lower_is_better else None
 
     def recovery_interval(self, level: float = LEVEL) -> Interval | None:
         """The interval of `recovery`, relative to the measured baseline score. It holds 1 where `interval` holds 0."""
-        return None if self.recovery is None else self.interval(level).scale(-1 / self.before, 1)
+        return None if self.recovery is None else self.interval(level).scale(-1 / self.baseline, 1)
 
     def _reach(self, t: float) -> tuple[float, float]:
         """How far the interval reaches below and above the drop."""
@@ -152,16 +152,16 @@ class Drop:
 
 
 def paired_drop(
-    before: Sequence[float],
-    after: Sequence[float],
+    baseline: Sequence[float],
+    candidate: Sequence[float],
     labels: Sequence[Hashable] | None = None,
     clusters: Sequence[Hashable] | None = None,
 ) -> Drop:
-    """The drop from a baseline to a run, value by value of the same doc.
+    """The drop from a baseline to a candidate, value by value of the same doc.
 
     Args:
-        before: What each doc contributes to the baseline's score; of several runs of the baseline `average_runs`.
-        after: The same of the run in question.
+        baseline: What each doc contributes to the baseline's score; of several runs of it `average_runs`.
+        candidate: The same of the candidate.
         labels: The subtask of each doc, where the metric is an average over subtasks.
         clusters: What each doc shares with others; None for docs on their own. Names mean the same in every task:
             `mean_drop` takes docs of two tasks for related where their clusters have one name.
@@ -174,10 +174,10 @@ def paired_drop(
     """
     import numpy as np
 
-    first, second = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} and {len(second)} docs")
-    drops = first - second
+    if len(baseline) != len(candidate):
+        raise ValueError(f"{len(baseline)} and {len(candidate)} docs")
+    baseline_values, values = np.asarray(baseline, dtype=float), np.asarray(candidate, dtype=float)
+    drops = baseline_values - values
     drops[np.abs(drops) <= ROUNDING] = 0.0
     average = average_docs(drops, labels, clusters)
     lost = math.fsum(average.weights * np.maximum(drops, 0.0))
@@ -188,8 +188,8 @@ def paired_drop(
         else len({key for key, drop in zip(clusters or (), drops, strict=True) if drop})
     )
     return Drop(
-        before=math.fsum(average.weights * first),
-        after=math.fsum(average.weights * second),
+        baseline=math.fsum(average.weights * baseline_values),
+        candidate=math.fsum(average.weights * values),
         lost=lost,
         won=lost - average.value,
         variance=average.variance if average.freedom else 0.0,
@@ -205,38 +205,38 @@ def paired_drop(
 
 def unpaired_drop(
     published: float,
-    after: Sequence[float],
+    candidate: Sequence[float],
     labels: Sequence[Hashable] | None = None,
     clusters: Sequence[Hashable] | None = None,
 ) -> Drop:
     """The drop from a published score, 0 to 1, whose verdicts are unknown, to a run over the same docs.
 
     Both scores have the sampling noise of these docs. How alike both models answer them is not known, so they are
-    taken for as unlike as two models that have nothing in common: a share ``published (1 - after)`` of docs lost and
-    ``after (1 - published)`` won, whose variance is the sum of both scores' own. Answers of one model are alike, so
-    this errs towards too wide, and shows nothing that is not there.
+    taken for as unlike as two models that have nothing in common: a share ``published (1 - candidate)`` of docs lost
+    and ``candidate (1 - published)`` won, whose variance is the sum of both scores' own. Answers of one model are
+    alike, so this errs towards too wide, and shows nothing that is not there.
 
     Raises:
         ValueError: No doc, or the published score is not from 0 to 1.
     """
     if not 0 <= published <= 1:
         raise ValueError(f"{published} is no share")
-    average = average_docs(after, labels, clusters)
+    average = average_docs(candidate, labels, clusters)
     score = min(1.0, max(0.0, average.value))
     own, other = score * (1 - score), published * (1 - published)
     noise = average.variance if average.freedom else 0.0
     both = noise * (1 + other / own) if noise > 0 and own > 0 else average.grain * (own + other)
     lost, won = published * (1 - score), score * (1 - published)
     return Drop(
-        before=published,
-        after=average.value,
+        baseline=published,
+        candidate=average.value,
         lost=lost,
         won=won,
         variance=both,
         freedom=average.freedom,
         grain=average.grain,
         flipped=average.clusters if lost + won > 0 else 0,
-        docs=len(after),
+        docs=len(candidate),
         clusters=average.clusters,
         paired=False,
     )
@@ -275,8 +275,8 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
         math.fsum(term * term / drop.freedom for term, drop in zip(terms, drops, strict=True) if term) if known else 0.0
     )
     return Drop(
-        before=math.fsum(w * _good(drop, drop.before) for w, drop in zip(shares, drops, strict=True)),
-        after=math.fsum(w * _good(drop, drop.after) for w, drop in zip(shares, drops, strict=True)),
+        baseline=math.fsum(w * _good(drop, drop.baseline) for w, drop in zip(shares, drops, strict=True)),
+        candidate=math.fsum(w * _good(drop, drop.candidate) for w, drop in zip(shares, drops, strict=True)),
         lost=math.fsum(w * drop.lost for w, drop in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
         won=math.fsum(w * drop.won for w, drop in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
         variance=max(total / 2, total + shared) if flips else 0.0,

@@ -10,7 +10,7 @@ function record(sample, text) {
     },
   ]));
   const found = { task: taskOf(sample), subtask: subtaskOf(sample) || null, doc: index.doc[sample], question_hash: text.hash, question: text.question, gold: text.gold };
-  return { ...found, recorded_verdict: text.meta, answers, prompt: text.prompt };
+  return { ...found, recorded_verdict: text.recorded_verdict, answers, prompt: text.prompt };
 }
 
 // A spreadsheet takes what begins like a formula for one: an apostrophe makes it text. Numbers stay numbers.
@@ -28,7 +28,7 @@ function csvHead() {
 
 function csvRow(sample, text) {
   const sides = text.answers.flatMap((one, at) => [one.verdict, one.extracted, one.flags.join(" + "), index[`${SIDES[at]}_characters`][sample], one.tokens, one.text]);
-  return [taskOf(sample), subtaskOf(sample), index.doc[sample], text.hash, text.question, text.gold, ...sides, text.meta, text.recorded].map(field).join(",");
+  return [taskOf(sample), subtaskOf(sample), index.doc[sample], text.hash, text.question, text.gold, ...sides, text.recorded_verdict, text.recorded_text].map(field).join(",");
 }
 
 async function exported(kind) {

@@ -74,7 +74,7 @@ async function deep(candidates, wanted, mine) {
   const found = [];
   for await (const [sample, text, at] of whole(candidates)) {
     if (mine !== asked) return found;
-    const parts = [text.prompt, text.recorded ?? "", ...text.answers.map((answer) => answer.text), haystack(sample)];
+    const parts = [text.prompt, text.recorded_text ?? "", ...text.answers.map((answer) => answer.text), haystack(sample)];
     if (parts.some((part) => part.toLowerCase().includes(wanted))) found.push(sample);
     if (at % 100 === 0) $("status").textContent = `searching: ${number.format(at)} of ${plural(candidates.length, "sample")}`;
   }

@@ -79,9 +79,9 @@ function answersOf(sample, text) {
   const given = text.answers.map((answer, at) => ({
     ...answer, side: SIDES[at], label: labels[SIDES[at]], whose: whose[SIDES[at]],
   }));
-  if (text.recorded !== null) {
+  if (text.recorded_text !== null) {
     const tokens = text.recorded_tokens;
-    given.push({ side: "recorded", label: recorded, whose: `${recorded}, recorded`, text: text.recorded, verdict: text.meta, tokens, flags: [], limit: null });
+    given.push({ side: "recorded", label: recorded, whose: `${recorded}, recorded`, text: text.recorded_text, verdict: text.recorded_verdict, tokens, flags: [], limit: null });
   }
   return given;
 }
@@ -170,7 +170,7 @@ async function fillPane(sample) {
     if (answer.flags.length) dd.append(` · ${answer.flags.join(" · ")}`);
     fact(facts, whose[SIDES[at]], dd);
   });
-  fact(facts, `${recorded}, recorded`, make("dd", {}, verdict(text.meta, flipped && !comparing)));
+  fact(facts, `${recorded}, recorded`, make("dd", {}, verdict(text.recorded_verdict, flipped && !comparing)));
   fact(facts, "gold", shown(text.gold, "-"));
   text.answers.forEach((answer, at) => {
     const nothing = answer.flags.includes("unextracted") ? "nothing was found" : "the whole answer is graded";

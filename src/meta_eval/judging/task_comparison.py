@@ -1,0 +1,312 @@
+"""What a task's drop is taken of: the candidate, its baseline, and which doc of one is which doc of the other.
+
+The candidate is the model in question. Its baseline is another run, or what Meta or a recorded run recorded: recorded
+answers and verdicts are docs like any other. Several runs of a model have the same docs in the same order; their scores
+are averaged doc by doc.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from meta_eval import stats
+from meta_eval.judging.judgement import SampleSource
+from meta_eval.pack.manifest import TaskEntry
+from meta_eval.results.baseline import Baseline
+from meta_eval.results.doc_results import Doc, FilterResult
+from meta_eval.results.lm_eval_run import TaskRun
+from meta_eval.results.metrics import LOWER_IS_BETTER, Value
+from meta_eval.results.recorded_verdicts import read_recorded_verdicts, restore_recorded_docs
+from meta_eval.results.scores import Scores, compute_scores, list_metric_keys
+from meta_eval.thresholds import SAME_VERDICT
+
+Key = Callable[[Doc], Hashable]
+
+
+class ScoredRun:
+    """The answers of one model to the docs of a task, with every score of them computed once.
+
+    Attributes:
+        runs: The docs of each run, the newest run first; the same docs in the same order.
+        lower_is_better: The metrics of which less is better.
+    """
+
+    def __init__(self, runs: Sequence[Sequence[Doc]], lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> None:
+        self.runs, self.lower_is_better = tuple(runs), lower_is_better
+        self._known: dict[tuple[int, str], Scores | None] = {}
+        self._averaged: dict[str, Scores | None] = {}
+
+    @property
+    def docs(self) -> Sequence[Doc]:
+        """Those of the newest run."""
+        return self.runs[0] if self.runs else ()
+
+    def scores_of_run(self, run: int, spec: str) -> Scores | None:
+        """The scores of one run; see `compute_scores`."""
+        if (run, spec) not in self._known:
+            self._known[run, spec] = compute_scores(self.runs[run], spec, self.lower_is_better)
+        return self._known[run, spec]
+
+    def scores_by_run(self, spec: str) -> list[Scores]:
+        """The scores of every run; none unless every run has them of the same docs."""
+        all_runs = [scores for run in range(len(self.runs)) if (scores := self.scores_of_run(run, spec)) is not None]
+        docs = {(scores.positions, scores.labels) for scores in all_runs}
+        return all_runs if len(all_runs) == len(self.runs) and len(docs) == 1 else []
+
+    def scores(self, spec: str) -> Scores | None:
+        """The mean of all runs, doc by doc."""
+        if spec not in self._averaged:
+            scores_by_run = self.scores_by_run(spec)
+            self._averaged[spec] = _averaged(scores_by_run) if scores_by_run else None
+        return self._averaged[spec]
+
+    def select_docs(self, places: Sequence[int]) -> ScoredRun:
+        """The same of these docs alone, in this order."""
+        if list(places) == list(range(len(self.docs))):
+            return self
+        return ScoredRun([[docs[place] for place in places] for docs in self.runs], self.lower_is_better)
+
+
+class RunPair(NamedTuple):
+    """A baseline and a candidate over the same docs, in one order."""
+
+    baseline: ScoredRun
+    candidate: ScoredRun
+
+
+class ScorePair(NamedTuple):
+    """The scores of both in one metric."""
+
+    baseline: Scores
+    candidate: Scores
+
+
+@dataclass(slots=True)
+class TaskComparison:
+    """All that a task is judged by.
+
+    Attributes:
+        name: The task.
+        entry: What the pack says of it.
+        candidate_runs: Runs of the candidate, the newest first; none where the task was not run.
+        baseline_runs: Runs of the baseline, where two runs are compared.
+        spec: The ``metric,filter`` of single verdicts; None where there is none.
+        candidate: The scores of ``candidate_runs``.
+        regraded_answers: The recorded answers, as the pack grades them.
+        recorded_verdicts: The recorded verdicts, in the metric of single verdicts.
+        recorded_run: The scores that a recorded run was given then, in every metric.
+        missing_reason: Why there are no recorded answers, a clause.
+        baseline: What the candidate is compared with doc by doc: the baseline's runs, else what was recorded.
+        pair: ``baseline`` and ``candidate``, of the docs that both have.
+        source: Where the samples are.
+    """
+
+    name: str
+    entry: TaskEntry | None
+    candidate_runs: tuple[TaskRun, ...]
+    baseline_runs: tuple[TaskRun, ...]
+    spec: str | None
+    candidate: ScoredRun
+    regraded_answers: ScoredRun | None = None
+    recorded_verdicts: ScoredRun | None = None
+    recorded_run: ScoredRun | None = None
+    missing_reason: str | None = None
+    baseline: ScoredRun | None = None
+    pair: RunPair | None = None
+    source: SampleSource | None = None
+
+
+def build_task_comparison(
+    name: str,
+    runs: Sequence[TaskRun],
+    entry: TaskEntry | None,
+    stored: Baseline | None,
+    baseline_runs: Sequence[TaskRun] = (),
+) -> TaskComparison:
+    """Find what a task is compared with, and pair the docs.
+
+    Args:
+        name: The task.
+        runs: Of the candidate, the newest first.
+        entry: What the pack says of the task.
+        stored: What verify stored of the pack.
+        baseline_runs: Of the baseline, where two runs are compared.
+    """
+    result = runs[0] if runs else None
+    spec = verdict_spec(result, entry)
+    lower = result.lower_is_better if result else LOWER_IS_BETTER
+    candidate = ScoredRun([run.docs for run in runs], lower)
+    compared = TaskComparison(name, entry, tuple(runs), tuple(baseline_runs), spec, candidate)
+    if result is None:
+        return compared
+    if stored and stored.docs.get(name):
+        compared.regraded_answers = ScoredRun([stored.docs[name]], lower)
+    named = stored.recorded.get(name) if stored else None
+    if named:
+        compared.recorded_run = compared.recorded_verdicts = ScoredRun([named], lower)
+    elif spec:
+        compared.recorded_verdicts = read_verdict_run(result.docs, spec, entry, reading_of(result, entry))
+    if not named and entry is not None and entry.record is not None and (known := restore_recorded_docs(result.docs)):
+        compared.recorded_run = ScoredRun([known], lower)
+    compared.missing_reason = stored.missing.get(name) if stored and not baseline_runs else None
+    compared.baseline = compared.regraded_answers or compared.recorded_verdicts
+    if baseline_runs:
+        compared.baseline = ScoredRun([run.docs for run in baseline_runs], lower)
+    if compared.baseline:
+        content_key = _make_content_key(compared.baseline, candidate)
+        keys = (prompt_key, question_key, content_key) if baseline_runs else (number_key,)
+        compared.pair = pair_docs(compared.baseline, candidate, *keys)
+    compared.source = _find_samples(compared, spec) if spec else None
+    return compared
+
+
+def _averaged(scores_by_run: Sequence[Scores]) -> Scores:
+    if len(scores_by_run) == 1:
+        return scores_by_run[0]
+    values, raw, shares = (
+        tuple(stats.average_runs([getattr(run_scores, name) for run_scores in scores_by_run]))
+        for name in ("values", "raw", "shares")
+    )
+    return replace(scores_by_run[0], values=values, raw=raw, shares=shares)
+
+
+def pair_docs(baseline: ScoredRun, candidate: ScoredRun, *keys: Key) -> RunPair:
+    """The docs that both have, in one order: docs with the same key, by the first key that finds one.
+
+    Of several docs with one key the first goes with the first, and so on.
+    """
+    matches: dict[int, int] = {}
+    left = list(range(len(candidate.docs)))
+    for key in keys:
+        waiting: dict[Hashable, list[int]] = {}
+        for place in reversed(left):
+            waiting.setdefault(key(candidate.docs[place]), []).append(place)
+        for place, doc in enumerate(baseline.docs):
+            if place not in matches and (same := waiting.get(key(doc))):
+                matches[place] = same.pop()
+        left = [place for places in waiting.values() for place in reversed(places)]
+    pairs = sorted(matches.items())
+    places, candidate_places = [place for place, _ in pairs], [place for _, place in pairs]
+    return RunPair(baseline.select_docs(places), candidate.select_docs(candidate_places))
+
+
+def pair_scores(pair: RunPair, spec: str) -> ScorePair | None:
+    """The scores of both in one metric; None unless both have them, of the same docs."""
+    baseline, candidate = pair.baseline.scores(spec), pair.candidate.scores(spec)
+    if baseline is None or candidate is None:
+        return None
+    same = baseline.kind == candidate.kind and baseline.positions == candidate.positions
+    return ScorePair(baseline, candidate) if same else None
+
+
+def read_verdict_run(docs: Sequence[Doc], spec: str, entry: TaskEntry | None, reading: str | None) -> ScoredRun | None:
+    """Meta's recorded verdicts, in the metric of single verdicts and its macro average.
+
+    Of the docs that have one. They are published with few decimals: where the candidate's is the same but for that, it
+    is taken. None where there is none, or where they are no shares.
+    """
+    metric, _, name = spec.partition(",")
+    verdicts, _ = read_recorded_verdicts(docs, (entry.recorded_metric if entry else None) or metric, reading)
+    recorded_docs = []
+    for doc, recorded in zip(docs, verdicts, strict=True):
+        if recorded is None or name not in doc.answers:
+            continue
+        if not 0 <= recorded <= 1:
+            return None
+        metrics = doc.answers[name].metrics
+        given = {key: _match_shape(metrics[key], recorded) for key in (metric, f"{metric}_macro") if key in metrics}
+        recorded_docs.append(doc.with_recorded({name: FilterResult(None, given, 0, 0)}))
+    return ScoredRun([recorded_docs]) if recorded_docs else None
+
+
+def _match_shape(candidate: Value, recorded: float) -> Value:
+    """The recorded verdict in the shape of the candidate's."""
+    if isinstance(candidate, tuple) and len(candidate) == 2 and isinstance(candidate[1], float):
+        return (candidate[0], _match_shape(candidate[1], recorded))  # type: ignore[return-value]
+    return candidate if isinstance(candidate, float) and abs(candidate - recorded) <= SAME_VERDICT else recorded
+
+
+def find_shared_questions(tasks: Sequence[Sequence[Doc]]) -> frozenset[str]:
+    """The question hashes that docs of several tasks have."""
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for docs in tasks:
+        here = {doc.question_hash for doc in docs}
+        twice |= here & seen
+        seen |= here
+    return frozenset(twice)
+
+
+def number_key(doc: Doc) -> Hashable:
+    return doc.doc_id, doc.question_hash
+
+
+def question_key(doc: Doc) -> Hashable:
+    return doc.question_hash, doc.gold
+
+
+def prompt_key(doc: Doc) -> Hashable:
+    return doc.question_hash, doc.gold, doc.prompt_hashes
+
+
+def _make_content_key(baseline: ScoredRun, candidate: ScoredRun) -> Key:
+    """What the model was given and the right answer, where one doc of each alone has them: a dataset that got
+    another column has other docs by lm-eval's hashes, and asks the same."""
+    counts = [Counter((doc.sent_hash, doc.gold) for doc in run.docs) for run in (baseline, candidate)]
+
+    def key(doc: Doc) -> Hashable:
+        content = doc.sent_hash, doc.gold
+        return content if doc.sent_hash and all(count[content] == 1 for count in counts) else object()
+
+    return key
+
+
+def verdict_spec(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
+    """The ``metric,filter`` that tells whether an answer is right: the pack's, the run's, else its first fraction.
+
+    None where there is none, as of a task of perplexities alone.
+    """
+    if entry is not None:
+        return entry.verdict
+    if result is None or not result.docs:
+        return None
+    return result.verdict or next(iter(list_shares(result)), None)
+
+
+def reading_of(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
+    """The ``metric,filter`` that Meta's ``is_correct`` is the like of where it is no verdict; None where it is one."""
+    return entry.reading if entry is not None else result.reading if result is not None else None
+
+
+def list_shares(result: TaskRun) -> list[str]:
+    """Every ``metric,filter`` of a run that is a share: of its docs, else of lm-eval's averages."""
+    shares = [spec for spec in list_metric_keys(result.docs) if compute_scores(result.docs, spec) is not None]
+    return shares + [spec for spec, aggregate in result.aggregates.items() if aggregate.share and spec not in shares]
+
+
+def _find_samples(compared: TaskComparison, spec: str) -> SampleSource:
+    recorded = compared.regraded_answers or compared.recorded_verdicts
+    known = recorded.scores_of_run(0, spec) if recorded else None
+    verdicts: dict[Hashable, float] = {}
+    if recorded and known:
+        given = zip(known.positions, known.verdicts, strict=True)
+        verdicts = {number_key(recorded.docs[at]): value for at, value in given}
+    if compared.baseline_runs and compared.pair:
+        docs = tuple(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True))
+        runs = compared.baseline_runs[0], compared.candidate_runs[0]
+        return SampleSource(spec, runs, docs, tuple(verdicts.get(number_key(doc)) for _, doc in docs))
+    own_docs = compared.candidate.docs
+    recorded_verdicts = tuple(map(verdicts.get, map(number_key, own_docs)))
+    others = frozenset(doc.doc_id for doc in (recorded.docs if recorded else ()) if doc.prompt_unchanged is False)
+    named = compared.entry is not None and compared.entry.baseline is not None
+    return SampleSource(
+        spec,
+        compared.candidate_runs[:1],
+        tuple((doc,) for doc in own_docs),
+        recorded_verdicts,
+        not named,
+        others if named else frozenset(),
+    )
