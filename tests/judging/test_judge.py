@@ -134,12 +134,10 @@ def test_a_yes_or_no_that_is_no_verdict_is_compared_with_nothing(tmp_path: Path)
 
 def test_recorded_verdicts_stand_without_the_text_of_the_run(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [1.0, 0.0], recorded=[True, False])])
-    compared = build_task_comparison("meta_some", run.all_runs("meta_some"), entry(2), None)
-    assert compared.recorded_verdicts is not None and [bool(doc.tail) for doc in compared.recorded_verdicts.docs] == [
-        False,
-        False,
-    ]
-    assert [doc.tail for doc in sides.ours.docs] == ["The answer is A.", "The answer is B."]
+    task = build_task_comparison("meta_some", run.all_runs("meta_some"), entry(2), None)
+    assert task.recorded_verdicts is not None
+    assert [bool(doc.tail) for doc in task.recorded_verdicts.docs] == [False, False]
+    assert [doc.tail for doc in task.candidate.docs] == ["The answer is A.", "The answer is B."]
 
 
 def test_verdicts_that_differ_only_by_rounding_drop_nothing(tmp_path: Path) -> None:
@@ -691,7 +689,7 @@ def test_subtasks_are_compared_and_corrected_among_themselves(tmp_path: Path) ->
     subtasks = ["a"] * 30 + ["b"] * 30
     a, b = compared(tmp_path, right(60, 60), right(50, 60), subtasks=subtasks).subtasks
     assert (a.name, a.n, a.value, a.baseline, a.clear) == ("a", 30, 1.0, 1.0, False)
-    assert (b.name, b.value, b.other, b.clear) == ("b", pytest.approx(2 / 3), 1.0, True)
+    assert (b.name, b.value, b.baseline, b.clear) == ("b", pytest.approx(2 / 3), 1.0, True)
 
 
 def test_the_published_metric_of_the_pack_is_compared(tmp_path: Path) -> None:
