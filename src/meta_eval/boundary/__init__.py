@@ -1,1 +1,1 @@
-"""The edge of meta-eval: foreign files, names and YAML, the code of packs, and files for others."""
+"""Safe access to things from outside: files, names, YAML, and the code of templates and packs."""

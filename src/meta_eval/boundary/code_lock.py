@@ -1,8 +1,7 @@
-"""Turns at code that is not ours, and what is different in Python for the thread whose turn it is.
+"""A lock for foreign code, and per-thread streams while it runs.
 
-lm-eval and the code of templates and packs keep state of the whole process: registries, caches, log levels. So one
-thread at a time runs them, whoever calls meta-eval from several. The other threads of the program never notice: streams
-that are replaced meanwhile stay for them what they were.
+lm-eval and the code of templates and packs change state of the whole process: registries, caches, log levels. Only one
+thread at a time runs them. Other threads keep their own standard streams meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
 
 def _renew_lock() -> None:
-    """In a process that was forked while a thread that it does not have held the lock."""
+    """Replace the lock in a forked process, where its owner may not exist."""
     global _lock  # noqa: PLW0603 (a process has one)
     _lock = threading.RLock()
 
@@ -31,7 +30,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 @contextmanager
 def take_turn() -> Iterator[None]:
-    """Wait for this thread's turn, and hold it until the block ends. Blocks may be nested."""
+    """Hold the lock for this block. Blocks may be nested."""
     with _lock:
         token = _inside.set(True)
         try:
@@ -41,12 +40,12 @@ def take_turn() -> Iterator[None]:
 
 
 def has_turn() -> bool:
-    """Whether this thread is in a block of `take_turn`."""
+    """Whether this thread holds the lock."""
     return _inside.get()
 
 
 def call_outside(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of the program, such as one that shows progress, with the streams and logs of the program."""
+    """Call a function of the program, such as a progress display, with the program's own streams and logs."""
     token = _inside.set(False)
     try:
         return call(*arguments)
@@ -55,7 +54,7 @@ def call_outside(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def divide_by_thread(inside: Callable[..., Any], others: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is ``inside`` for the thread whose turn it is, and ``others`` for the rest."""
+    """Return a function that calls ``inside`` in the thread that holds the lock, and ``others`` elsewhere."""
 
     def call(*arguments: Any, **named: Any) -> Any:
         return (inside if _inside.get() else others)(*arguments, **named)
@@ -65,10 +64,10 @@ def divide_by_thread(inside: Callable[..., Any], others: Callable[..., Any]) -> 
 
 @contextmanager
 def redirect_streams(**streams: Any) -> Iterator[None]:
-    """Replace standard streams for this thread, in a block of `take_turn`.
+    """Replace standard streams for this thread, inside a `take_turn` block.
 
     Args:
-        streams: By name (``stdout``, ``stderr``); None for nowhere.
+        streams: By name (``stdout``, ``stderr``). None discards the output.
     """
     with ExitStack() as stack:
         for name, stream in streams.items():
@@ -77,7 +76,7 @@ def redirect_streams(**streams: Any) -> Iterator[None]:
 
 
 class _Void(io.TextIOBase):
-    """Keeps nothing, unlike a StringIO."""
+    """A text stream that discards what is written."""
 
     def write(self, text: str) -> int:
         return len(text)
@@ -87,9 +86,9 @@ _NOWHERE = _Void()
 
 
 class _Divided:
-    """A stream of `sys` that is another for the thread whose turn it is, and that of before for the rest.
+    """A stream of `sys` that differs for the thread that holds the lock.
 
-    It is never let go: another thread's ``print`` uses the stream that it finds without holding it.
+    It is never closed: ``print`` in another thread may still use it.
     """
 
     def __init__(self, name: str) -> None:
@@ -114,7 +113,7 @@ class _Divided:
             yield
         finally:
             self._given.reset(token)
-            if getattr(sys, self._name) is self:  # and not what another thread redirects to meanwhile
+            if getattr(sys, self._name) is self:  # unless another thread redirected it meanwhile
                 setattr(sys, self._name, before)
 
 

@@ -1,4 +1,4 @@
-"""SHA-256 of texts, bytes, JSON and files, as hex: every digest that is written or compared is made here."""
+"""SHA-256 of texts, bytes, JSON and files, in hex. Every digest that is written or compared is made here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meta_eval.boundary.inputs import open_data
 
 
 def hash_text(text: str) -> str:
-    """The SHA-256 of a text as UTF-8. Half of a surrogate pair, which JSON allows, is hashed as its three bytes."""
+    """The SHA-256 of a text in UTF-8. A lone surrogate, which JSON allows, is hashed as its three bytes."""
     return hash_bytes(text.encode("utf-8", "surrogatepass"))
 
 
@@ -22,7 +22,7 @@ def hash_bytes(content: bytes) -> str:
 
 
 def hash_json(value: Any) -> str:
-    """The SHA-256 of a value as JSON with sorted keys, in ASCII.
+    """The SHA-256 of a value as ASCII JSON with sorted keys.
 
     Raises:
         TypeError: JSON cannot hold the value.
@@ -31,7 +31,7 @@ def hash_json(value: Any) -> str:
 
 
 def hash_pieces(pieces: Iterable[str]) -> str:
-    """The SHA-256 of several texts in a row, without joining them in memory."""
+    """The SHA-256 of consecutive texts, without joining them in memory."""
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece.encode("utf-8", "surrogatepass"))
@@ -42,7 +42,7 @@ def hash_file(path: Path) -> str:
     """The SHA-256 of a regular file of at most `meta_eval.boundary.inputs.MAX_DATA` bytes.
 
     Raises:
-        OSError: It cannot be read, is no regular file, or is larger.
+        OSError: The file cannot be read, is not a regular file, or is too large.
     """
     with open_data(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

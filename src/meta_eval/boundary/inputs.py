@@ -1,6 +1,6 @@
-"""All foreign files are read here. None of them can hang a command or fill its memory.
+"""Reads all foreign files. None of them can hang a command or fill its memory.
 
-Regular files only, each with a limit: no named pipe, no device, no file that claims to be larger than its kind can be.
+Only regular files are read, up to a limit for each kind. Named pipes and devices are refused.
 ``tests/test_layout.py`` lists the few modules that may open files in another way.
 """
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-# Levels of nesting of any tree that is read here: what walks one is recursive, and Python's stack is not deep.
+# Nesting limit for every tree that is read here. Code that walks a tree is recursive, and Python's stack is small.
 MAX_DEPTH = 100
 
 _MIB = 2**20
 
-# Code, YAML, settings, a manifest: what is read whole.
+# Files that are read whole: code, YAML, settings, manifests.
 MAX_FILE = 64 * _MIB
 
-# Tables of rows, samples, answers: what is hashed or read in pieces.
+# Files that are hashed or read in pieces: rows, samples, answers.
 MAX_DATA = 16 * 2**30
 
 
-# What Git LFS leaves in the place of a file: how it begins, and the bytes that it has at most (git-lfs/spec).
+# A Git LFS pointer: its first bytes and its maximum size (git-lfs/spec).
 _POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/", 1024
 POINTER = "a Git LFS pointer and not the file itself: run `git lfs pull` there"
 
 
 class TooDeepError(ValueError):
-    """A tree has more levels than `MAX_DEPTH`."""
+    """A tree has more than `MAX_DEPTH` levels."""
 
     def __init__(self) -> None:
         super().__init__(f"is nested more than {MAX_DEPTH} deep")
@@ -50,14 +50,14 @@ class InputError(UserError):
 
 
 class PointerError(OSError):
-    """A file is what Git LFS left in its place."""
+    """The file is a Git LFS pointer."""
 
 
 def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
-    """Open a file to read; never waits, as a named pipe or a device would make it.
+    """Open a regular file for reading. Never blocks, even on a named pipe.
 
     Raises:
-        OSError: It cannot be opened, is no regular file, or is a pointer of Git LFS.
+        OSError: The file cannot be opened, is not a regular file, or is a Git LFS pointer.
     """
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     told = os.fstat(number)
@@ -72,10 +72,10 @@ def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
 
 
 def is_pointer(path: Path) -> bool:
-    """Whether a file is a pointer of Git LFS.
+    """Whether a file is a Git LFS pointer.
 
     Raises:
-        OSError: It cannot be opened, or is no regular file.
+        OSError: The file cannot be opened, or is not a regular file.
     """
     try:
         open_regular(path).close()
@@ -85,10 +85,10 @@ def is_pointer(path: Path) -> bool:
 
 
 def read_regular(path: Path, *, limit: int = MAX_FILE) -> bytes:
-    """The content of a regular file of at most ``limit`` bytes, whatever its size claims to be.
+    """Read a regular file of at most ``limit`` bytes, whatever size it reports.
 
     Raises:
-        OSError: It cannot be read, is no regular file (or one of the system's that has nothing to give), or is larger.
+        OSError: The file cannot be read, is not a regular file (or is an empty system file), or is too large.
     """
     with open_regular(path) as file:
         content = file.read(limit + 1)
@@ -100,10 +100,10 @@ def read_regular(path: Path, *, limit: int = MAX_FILE) -> bytes:
 
 
 def read_text(path: Path, *, limit: int = MAX_FILE, hint: str | None = None) -> str:
-    """The text of a regular file, its lines ended by ``\\n``.
+    r"""Read a text file with ``\n`` line ends.
 
     Raises:
-        InputError: It cannot be read, is larger than ``limit`` bytes, or is not UTF-8.
+        InputError: The file cannot be read, is larger than ``limit`` bytes, or is not UTF-8.
     """
     try:
         return read_regular(path, limit=limit).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
@@ -115,7 +115,7 @@ def open_data(path: Path) -> BufferedReader:
     """Open a regular file of at most `MAX_DATA` bytes.
 
     Raises:
-        OSError: It cannot be opened, is no regular file, or is larger.
+        OSError: The file cannot be opened, is not a regular file, or is too large.
     """
     file = open_regular(path, buffering=2**17)
     if os.fstat(file.fileno()).st_size > MAX_DATA:
@@ -126,26 +126,26 @@ def open_data(path: Path) -> BufferedReader:
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a parquet file, as a file of its own: no column is read out of the names of its folders.
+    """Open a parquet file. Names of parent folders never become columns.
 
     Raises:
-        OSError: It cannot be opened, is no regular file, or is larger than `MAX_DATA`.
-        pyarrow.ArrowException: It is no parquet file.
+        OSError: The file cannot be opened, is not a regular file, or is larger than `MAX_DATA`.
+        pyarrow.ArrowException: The file is not parquet.
     """
     import pyarrow.parquet as pq
 
-    open_data(path).close()  # pyarrow opens what it is given, and waits for a pipe
+    open_data(path).close()  # pyarrow would block on a pipe
     with pq.ParquetFile(path) as parquet:
         yield parquet
 
 
 def read_table(path: Path, *, columns: Sequence[str] | None = None) -> pa.Table:
-    """A parquet file whole, or some of its columns.
+    """Read a parquet file, or some of its columns.
 
     Raises:
-        OSError: It cannot be opened, is no regular file, or is larger than `MAX_DATA`.
-        pyarrow.ArrowException: It is no parquet file.
-        ValueError: It lacks a column.
+        OSError: The file cannot be opened, is not a regular file, or is larger than `MAX_DATA`.
+        pyarrow.ArrowException: The file is not parquet.
+        ValueError: A column is missing.
     """
     with open_parquet(path) as parquet:
         missing = [name for name in columns or () if name not in parquet.schema_arrow.names]
@@ -155,11 +155,11 @@ def read_table(path: Path, *, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The tree of a JSON text, checked by `check_tree`.
+    """Parse JSON, and check the tree with `check_tree`.
 
     Raises:
-        TooDeepError: It has more levels than `MAX_DEPTH`.
-        ValueError: It is no JSON, or no UTF-8.
+        TooDeepError: The tree has more than `MAX_DEPTH` levels.
+        ValueError: The text is not JSON, or not UTF-8.
     """
     try:
         return check_tree(json.loads(text))
@@ -168,10 +168,10 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def check_tree(tree: Any) -> Any:
-    """Make a tree safe to walk and to write. Half of a surrogate pair, which UTF-8 cannot encode, becomes U+FFFD.
+    """Make a tree safe to walk and write. Lone surrogates, which UTF-8 cannot encode, become U+FFFD.
 
     Raises:
-        TooDeepError: It has more levels than `MAX_DEPTH`.
+        TooDeepError: The tree has more than `MAX_DEPTH` levels.
     """
     if is_deep(tree):
         raise TooDeepError
@@ -189,7 +189,7 @@ def _with_whole_pairs(tree: Any) -> Any:
 
 
 def describe_error(error: Exception) -> str:
-    """The text of a system or library error in one line, without the path, which the message names anyway."""
+    """The error in one line, without the path. Messages name the path anyway."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -197,10 +197,10 @@ def describe_error(error: Exception) -> str:
 
 
 def expand_home(path: str, *, where: str | None = None) -> Path:
-    """A path with ``~`` and ``~user`` as folders.
+    """Expand ``~`` and ``~user`` in a path.
 
     Raises:
-        InputError: There is no such user.
+        InputError: The user does not exist.
     """
     try:
         return Path(path).expanduser()
@@ -212,7 +212,7 @@ def expand_home(path: str, *, where: str | None = None) -> Path:
 
 
 def is_deep(tree: Any) -> bool:
-    """Whether a tree of dicts and lists has more levels than `MAX_DEPTH`."""
+    """Whether a tree of dicts and lists has more than `MAX_DEPTH` levels."""
     level = [tree]
     for _ in range(MAX_DEPTH):
         inner = (

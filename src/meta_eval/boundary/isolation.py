@@ -1,19 +1,18 @@
-"""Code of templates and packs at work: what it prints, ends or interrupts is held in.
+"""Runs code of templates and packs without letting it print, exit or interrupt for us.
 
-It is code that the user chose, and no enemy; but its mistakes must not pass for ours. stdout is for machines: a text of
-a dataset that is printed there would be executed by ``sh -c "$(meta-eval prepare)"``. An exit code of 0 means that all
-is proven.
+The user chose this code, so it is not hostile. But its mistakes must not look like ours. stdout is for machines: ``sh
+-c "$(meta-eval prepare)"`` would execute printed text. Exit code 0 means that all is verified.
 
-A thread, a program or an exit hook that such code starts outlives its call. So a process of the command line keeps its
-stdout for itself (`keep_stdout`) and, once such code has run, gives nothing back until it ends, which `process_guard`
-sees to. The process of a program that calls the API is not ours: there only the thread that runs such code has another
-``sys.stdout`` and another ``os._exit``, and file descriptors stay what they are.
+Threads, programs and exit hooks of such code outlive the call. So the command line keeps its stdout for itself
+(`keep_stdout`) and never gives it back. `process_guard` ends what is left. A program that calls the API owns its
+process. There only the thread that runs such code gets another ``sys.stdout`` and another ``os._exit``. File
+descriptors stay unchanged.
 
-A child process would hold such code in without these guards, and is slower. Isolation costs 0.05 ms a call. A started
-child costs 0.9 s of CPU until it has imported datasets, and 1.1 s until lm_eval's tasks, beside the 1.5 s that prepare
-takes for all of the embedded sample. A forked child costs 0.15 s for 12,000 docs that take 0.02 s, verify would copy
-57 MB of samples from it for as many (0.2 s), and a program with threads cannot be forked. What `staging` guards, two
-commands that write into one folder, a child process does not.
+A child process would need none of these guards, but it is slower. Isolation costs 0.05 ms per call. A new process costs
+0.9 s of CPU to import datasets and 1.1 s to import lm_eval's tasks. `prepare` takes 1.5 s for the whole embedded
+sample. A forked process costs 0.15 s for 12,000 docs, which take 0.02 s here. `verify` would copy 57 MB of samples from
+it (0.2 s), and a program with threads cannot fork. A child process also does not prevent two commands from writing into
+the same folder; `staging` does.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ _process = 0
 
 
 def keep_stdout() -> None:
-    """At the start of a process that is ours: make stdout one that code of templates never gets hold of."""
+    """Keep stdout away from the code of templates. Call it at the start of a process that is ours."""
     global _kept  # noqa: PLW0603 (a process has one stdout)
     for number in (0, 1, 2):
         try:
             os.fstat(number)
-        except OSError:  # closed: the next file that is opened, a pack's own, would be what others write to
+        except OSError:  # closed: the next opened file would get this descriptor, and others would write into it
             os.open(os.devnull, os.O_RDWR)
     encoding, errors = getattr(sys.stdout, "encoding", "utf-8"), getattr(sys.stdout, "errors", None)
     _kept = os.fdopen(os.dup(1), "w", encoding=encoding, errors=errors)
@@ -56,14 +55,14 @@ def keep_stdout() -> None:
 
 
 def _lose_stdout() -> None:
-    """A process that is forked neither writes there nor keeps who reads it waiting."""
+    """Detach a forked process from stdout, so that it neither writes there nor keeps a reader waiting."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, _kept.fileno(), inheritable=False)  # type: ignore[union-attr]
     os.close(nowhere)
 
 
 def own_stdout() -> Any:
-    """The stream for what meta-eval itself says on stdout; None where a program has none."""
+    """The stream for meta-eval's own output on stdout, or None if the program has none."""
     return _kept or sys.stdout
 
 
@@ -71,16 +70,15 @@ def own_stdout() -> Any:
 def isolate_code(folder: Path) -> Iterator[None]:
     """Run code of a folder, one thread at a time.
 
-    What it prints goes to stderr; in a process of the command line also what C code and programs print that it starts.
-    SystemExit, KeyboardInterrupt and ``os._exit`` that the code itself brings about are its errors; Ctrl-C and SIGTERM
-    are the user's, also where the code swallows them. A process that the code forks ends with the block. All other
-    exceptions pass.
+    Its output goes to stderr. In a process of the command line this includes C code and child programs. SystemExit,
+    KeyboardInterrupt and ``os._exit`` in that code become errors. Ctrl-C and SIGTERM still interrupt us, even if the
+    code catches them. A process that the code forks ends with the block. All other exceptions pass.
 
     Args:
-        folder: Where the code lies, to name the place in it.
+        folder: Where the code is, for the error message.
 
     Raises:
-        TemplateError: The code ends or interrupts the program.
+        TemplateError: The code exits or interrupts the program.
     """
     with (
         take_turn(),
@@ -120,7 +118,7 @@ def _ended(error: BaseException, folder: Path) -> TemplateError:
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether somebody pressed Ctrl-C, or SIGTERM interrupted the block; only the main thread can tell."""
+    """Yield a function that tells whether Ctrl-C or SIGTERM interrupted the block. Works only in the main thread."""
     pressed, ending_before = threading.Event(), is_interrupted()
     before: Any = None
     if threading.current_thread() is threading.main_thread():
@@ -141,7 +139,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _no_exit() -> Iterator[None]:
-    """``os._exit`` is SystemExit; that of a child which the code forked stays what it is."""
+    """Turn ``os._exit`` into SystemExit, except in a child that the code forked."""
     global _process
     _process, before = os.getpid(), os._exit
     os._exit = _refuse_exit
@@ -167,7 +165,7 @@ def _no_stdout() -> Iterator[None]:
 
 
 def _give_up_stdout() -> None:
-    """From here on what anybody but us writes to stdout is on stderr."""
+    """From now on, send to stderr what others write to stdout."""
     _flush()
     try:
         os.dup2(2, 1)
@@ -180,7 +178,7 @@ def _give_up_stdout() -> None:
 
 @contextmanager
 def _no_bytecode() -> Iterator[None]:
-    """A folder stays as its user left it."""
+    """Write no bytecode into the user's folder."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
@@ -189,7 +187,7 @@ def _no_bytecode() -> Iterator[None]:
 
 
 def _flush() -> None:
-    """What is written so far goes where it was meant to go, that of C code included."""
+    """Flush all buffers, including those of C code."""
     for stream in (sys.stdout, sys.__stdout__):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()  # type: ignore[union-attr]

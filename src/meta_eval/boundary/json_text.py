@@ -1,4 +1,4 @@
-"""JSON as other programs write and read it: NaN, Infinity and halves of surrogate pairs included."""
+"""JSON as other programs write and read it, including NaN, Infinity and lone surrogates."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from meta_eval.boundary.inputs import TooDeepError
 
 
 def format_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
-    """Format a value as JSON in one line. Non-ASCII text stays readable unless it holds half of a surrogate pair.
+    """Format a value as a line of JSON. Non-ASCII text stays readable unless it holds a lone surrogate.
 
     Args:
-        value: Of what JSON can hold.
-        default: What is written of anything else, as of `json.dumps`.
+        value: Any JSON value.
+        default: Converts other values, as in `json.dumps`.
 
     Raises:
         TypeError: JSON cannot hold the value.
@@ -22,17 +22,17 @@ def format_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
     text = json.dumps(value, ensure_ascii=False, default=default)
     try:
         text.encode()
-    except UnicodeEncodeError:  # UTF-8 cannot write the half
+    except UnicodeEncodeError:  # a lone surrogate
         return json.dumps(value, default=default)
     return text
 
 
 def parse_loose_json(content: bytes | str) -> Any:
-    """The tree of a JSON text that Python or a server wrote, fast; its depth is not checked.
+    """Parse JSON that Python or a server wrote. Fast; does not check the depth.
 
     Raises:
-        TooDeepError: It has more levels than Python's reader takes.
-        ValueError: It is no JSON, or no UTF-8.
+        TooDeepError: The tree is too deep for Python's parser.
+        ValueError: The text is not JSON, or not UTF-8.
     """
     import orjson
 
@@ -40,6 +40,6 @@ def parse_loose_json(content: bytes | str) -> Any:
         return orjson.loads(content)
     except orjson.JSONDecodeError:
         try:
-            return json.loads(content)  # takes NaN, Infinity and halves of surrogate pairs, which are no JSON
+            return json.loads(content)  # accepts NaN, Infinity and lone surrogates
         except RecursionError:
             raise TooDeepError from None

@@ -7,10 +7,10 @@ import ctypes
 
 
 def release_memory() -> None:
-    """Return the freed memory that glibc still holds to the system. Nothing happens with other C libraries.
+    """Return memory that glibc holds but nobody uses to the system. Other C libraries do nothing.
 
-    Texts of some KB lie on glibc's heap, which shrinks only from its end: without this, the memory of rows that were
-    let go stays beside that of what was made of them.
+    Texts of a few KB are on glibc's heap, which shrinks only from its end. Without this, freed rows would still take
+    memory while new ones are built.
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

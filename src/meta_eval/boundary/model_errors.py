@@ -1,4 +1,4 @@
-"""Models that programs build. A refused value is a UserError, as it is when a file contains it."""
+"""Base class for models that programs build. An invalid value is a UserError, as in a file."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from meta_eval.messages.errors import UserError
 
 
 class Public(BaseModel):
-    """A model of the API. pydantic's ValidationError, which quotes every value, never leaves it."""
+    """A model of the API. Its errors never quote all values, as pydantic's ValidationError does."""
 
     @classmethod
     def refusal(cls, error: ValidationError) -> UserError:
-        """What is raised in its place."""
+        """The error to raise instead."""
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         said = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
         return UserError(f"{key}: {said}" if key else said, where=cls.__name__)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy, checked as any other: pydantic's own takes keys that there are not, and values of any kind."""
+        """Copy with validation. pydantic's own copy accepts unknown keys and any value."""
         return type(self).model_validate({**dict(self), **update}) if update else super().model_copy(deep=deep)
 
     @classmethod
@@ -31,7 +31,7 @@ class Public(BaseModel):
 
 
 class _Validator:
-    """pydantic's own, which plug-ins of pydantic wrap in the same way."""
+    """Wrap pydantic's validator, as plug-ins of pydantic do."""
 
     def __init__(self, model: type[Public]) -> None:
         self._model, self._inner = model, model.__pydantic_validator__

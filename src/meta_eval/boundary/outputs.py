@@ -1,4 +1,4 @@
-"""Output files: whole or not at all, and never in the place of something else than a file of text."""
+"""Writes output files: whole or not at all, and never over anything but a text file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meta_eval.messages.errors import UserError
 
 
 class OutputError(UserError):
-    """A file cannot be written, or must not be."""
+    """A file cannot be written, or must not be replaced."""
 
 
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
@@ -22,13 +22,14 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
 
     Args:
         outputs: Files to be written.
-        inputs: Files that are read, and folders: of these the JSON and JSON lines at any depth, which is all that
-            lm_eval, prepare and verify leave there to be read.
+        inputs: Files that are read, and folders. In a folder only JSON and JSON lines count, at any depth: lm_eval,
+            prepare
+            and verify leave nothing else to read there.
 
     Raises:
-        OutputError: One of them must not be written.
+        OutputError: An output must not be written.
     """
-    # Unlike Path.resolve, realpath takes links that lead to themselves; whoever opens them says so.
+    # Unlike Path.resolve, realpath accepts links in a loop. Opening them reports the error.
     read = {Path(os.path.realpath(path)) for path in inputs if path is not None}
     seen: set[Path] = set()
     for path in outputs:
@@ -49,7 +50,7 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
 def _check_kind(path: Path) -> None:
     try:
         mode = path.lstat().st_mode
-    except OSError:  # not there, or to be found out when it is written
+    except OSError:  # missing, or writing will report it
         return
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         what = "a link" if stat.S_ISLNK(mode) else "a device, pipe or socket"
@@ -60,10 +61,10 @@ def _check_kind(path: Path) -> None:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[IO[str]]:
-    """A text file (UTF-8) that takes the place of ``path`` when the block ends well, and leaves no trace otherwise.
+    """A UTF-8 text file that replaces ``path`` when the block succeeds. Otherwise nothing remains.
 
     Raises:
-        OutputError: The disk refuses, or something else than a file is there.
+        OutputError: The file cannot be written, or ``path`` is not a regular file.
     """
     _check_kind(path)
     name = ""
@@ -79,7 +80,7 @@ def replace_file(path: Path) -> Iterator[IO[str]]:
             os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # a temporary file is private; a report is as open as any other file
+        Path(name).chmod(0o666 & ~umask)  # temporary files are private; a report has normal permissions
         Path(name).replace(path)
     except OSError as error:
         _remove(name)

@@ -1,12 +1,12 @@
-"""One rule for every folder that is written: only files of ours that nobody changed are replaced or removed.
+"""The rule for output folders: replace or remove only our own, unchanged files.
 
-A list in the folder, in the form of sha256sum, says which files a command wrote there and what was in them. A file that
-still has its SHA-256 is ours. What a user added or edited stays where it is. Where a new file would take its place, the
-command stops before it changes anything.
+A list in the folder (in the format of sha256sum) names the files that a command wrote. A file with its listed SHA-256
+is ours. Files that a user added or edited stay. If a new file would replace such a file, the command stops before it
+changes anything.
 
-New files are staged in the folder, under names that nobody takes for a task or a module. Once all are on the disk they
-are ready. Then the old ones go, and the new ones come: nobody ever finds files of both. A command that is killed in
-between is finished by the next that opens the folder.
+New files are first staged inside the folder, under names that are neither tasks nor modules. When all are on disk, the
+old files are removed and the new ones moved into place. Nobody sees a mixture. If a command is killed in between, the
+next command that opens the folder finishes the work.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _KIND = re.compile(r"[a-z_]{1,40}")
 
 
 def list_name(kind: str) -> str:
-    """The name of the file in which a kind of command lists what it wrote into a folder."""
+    """The name of the list of files that a kind of command wrote."""
     return f".meta-eval.{kind}.sha256"
 
 
 def check_folder(
     folder: Path, kind: str, *, names: Iterable[str] = (), where: str | None = None, shared: bool = False
 ) -> None:
-    """Refuse, before any work, a folder in which files of others would be replaced or would not belong.
+    """Refuse, before any work, a folder with foreign files that would be replaced or do not belong there.
 
     Args:
-        folder: The folder; it need not be there.
-        kind: Of the command that will write.
-        names: Files that it will write in any case.
-        where: What messages call the folder; None for its path.
-        shared: Whether it may hold files of others, beside which ours come.
+        folder: The folder. It may be missing.
+        kind: The kind of command that will write.
+        names: Files that it will always write.
+        where: The folder's name in messages. None means its path.
+        shared: Whether foreign files may be in the folder too.
 
     Raises:
-        OutputError: It is no folder, cannot be read, or holds such files.
+        OutputError: It is not a folder, cannot be read, or holds such files.
     """
     where = where or str(folder)
     if not os.path.lexists(folder):
@@ -75,17 +75,17 @@ def check_folder(
 def replace_folder(
     folder: Path, kind: str, *, where: str | None = None, shared: bool = False, inputs: Iterable[Path] = ()
 ) -> Iterator[NewFiles]:
-    """Files that take the place of ours in a folder when the block ends well, and leave no trace otherwise.
+    """Collect files that replace ours in a folder when the block succeeds. Otherwise nothing changes.
 
     Args:
-        folder: The folder; made if need be.
-        kind: Of the command: each replaces its own files.
-        where: What messages call the folder; None for its path.
-        shared: Whether it may hold files of others, beside which ours come.
-        inputs: Folders that are read, which must neither hold it nor lie in it.
+        folder: The folder. Created if missing.
+        kind: The kind of command. Each kind replaces only its own files.
+        where: The folder's name in messages. None means its path.
+        shared: Whether foreign files may be in the folder too.
+        inputs: Folders that are read. They must not contain the folder or be inside it.
 
     Raises:
-        OutputError: A file of others is in the way, another command does not end, or the disk refuses.
+        OutputError: A foreign file is in the way, another command holds the folder too long, or writing fails.
     """
     target, where = Path(os.path.realpath(folder)), where or str(folder)
     for source in (Path(os.path.realpath(source)) for source in inputs):
@@ -114,24 +114,24 @@ def replace_folder(
         ) from None
     finally:
         if not there:
-            with suppress(OSError):  # it is not empty: all went well
+            with suppress(OSError):  # not empty: the block succeeded
                 target.rmdir()
 
 
 def finish_folder(folder: Path) -> None:
-    """Finish writing a folder if a command was killed while it put complete files into place.
+    """Finish the write of a command that was killed while it moved complete files into place.
 
     Raises:
-        OutputError: Another command is at it and does not end, or what lies there is not ours.
+        OutputError: Another command holds the folder too long, or its staged files are not ours.
     """
     target = Path(os.path.realpath(folder))
     if (target / STAGING / READY).is_file():
-        with suppress(OSError), hold_staging(target, str(folder)) as place:  # OSError: nobody may write here
+        with suppress(OSError), hold_staging(target, str(folder)) as place:  # OSError: the folder is read-only
             _finish(target, place)
 
 
 def _finish(target: Path, place: Path) -> None:
-    """Put complete staged files into place, however many are there already. Otherwise discard them."""
+    """Move complete staged files into place, even if some are there already. Discard incomplete ones."""
     ready = place / READY
     if not ready.is_file():
         for path in place.iterdir():
@@ -165,7 +165,7 @@ def _give_way(new: NewFiles, target: Path, ours: Mapping[str, str]) -> None:
 
 
 def _remove_old(target: Path, ours: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Remove old files. A file that a user has changed since is kept."""
+    """Remove old files, except files that a user changed."""
     edited = []
     for name, sha256 in ours.items():
         if new.get(name) == sha256:
@@ -178,9 +178,9 @@ def _remove_old(target: Path, ours: Mapping[str, str], new: Mapping[str, str]) -
 
 
 def _put_new(target: Path, place: Path, new: Mapping[str, str]) -> list[str]:
-    """Put staged files into place. A file that somebody else has just written there stays.
+    """Move staged files into place, but never over a file that someone has just written.
 
-    A module takes the place of its equal too: it may load one that changed, and only a new file is loaded again.
+    An equal module is replaced too: it may import a changed module, and Python reloads only new files.
     """
     edited = []
     for number, (name, sha256) in enumerate(new.items()):
@@ -210,10 +210,10 @@ def _write_list(place: Path, kind: str, sums: Mapping[str, str]) -> None:
 
 
 def _read_list(path: Path) -> dict[str, str]:
-    """The SHA-256 of each listed file, by path; empty if there is no list.
+    """Read the SHA-256 of each listed file, by path. Empty if there is no list.
 
     Raises:
-        OutputError: It is no such list.
+        OutputError: The list is invalid.
     """
     if not os.path.lexists(path):
         return {}
@@ -236,12 +236,12 @@ def _parsed(text: str, path: Path) -> dict[str, str]:
 
 
 def _may_be_ours(name: str) -> bool:
-    """Whether a list may name it: a list in a clone is a stranger's, and must not reach into ``.git``."""
+    """Whether a list may name this file. A cloned list is foreign and must not reach into ``.git``."""
     return stays_inside(name) and not any(part.startswith(".") for part in PurePosixPath(name).parts[:-1])
 
 
 def _has(path: Path, sha256: str) -> bool:
-    """Whether a regular file, to which no link leads, has a content."""
+    """Whether a path is a regular file, not a link, with this content."""
     try:
         plain = stat.S_ISREG(path.lstat().st_mode) and Path(os.path.realpath(path.parent)) == path.parent
         return plain and hash_file(path) == sha256
@@ -250,7 +250,7 @@ def _has(path: Path, sha256: str) -> bool:
 
 
 def _is_free(target: Path, name: str, *contents: str) -> bool:
-    """Whether a file may be written: it is missing or has a known content, and no link leads to it."""
+    """Whether a file may be written: it is missing or has a known content, and is not a link."""
     path = target / name
     above = [folder for folder in path.parents if target in folder.parents and os.path.lexists(folder)]
     if any(folder.is_symlink() or not folder.is_dir() for folder in above):
@@ -260,7 +260,7 @@ def _is_free(target: Path, name: str, *contents: str) -> bool:
 
 def _refuse(names: list[str]) -> None:
     """Raises:
-    OutputError: There are some.
+    OutputError: The list of names is not empty.
     """
     if names:
         raise OutputError(
@@ -277,7 +277,7 @@ def _refuse_clash(names: Iterable[str]) -> None:
 
 
 def _remove(path: Path) -> None:
-    """A file of ours, and what Python compiled of it."""
+    """Remove a file of ours and its bytecode."""
     path.unlink()
     if path.suffix == ".py":
         compiled = re.compile(rf"{re.escape(path.stem)}\.[^./]+(\.opt-\w+)?\.pyc")
@@ -290,8 +290,8 @@ def _remove(path: Path) -> None:
 
 
 def _remove_empty(files: Iterable[Path], target: Path) -> None:
-    """The folders of files of ours in which nothing is left."""
+    """Remove folders of our files that are now empty."""
     folders = {folder for path in files for folder in path.parents if target in folder.parents}
-    for folder in sorted(folders, reverse=True):  # the inner ones first
-        with suppress(OSError):  # something is in it
+    for folder in sorted(folders, reverse=True):  # inner folders first
+        with suppress(OSError):  # not empty
             folder.rmdir()

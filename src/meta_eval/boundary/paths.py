@@ -1,4 +1,4 @@
-"""Follows paths through their links."""
+"""Compares paths with all links resolved."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _MOST_LINKS = 40
 
 
 def lies_in(path: Path, folder: Path) -> bool:
-    """Whether a path is a folder or lies in it, or a link on the way to it does.
+    """Whether a path, or a link on its way, is a folder or lies in it.
 
-    Folders are compared as the file system knows them, so that letter case, mounts and links hide nothing. The path
-    need not exist.
+    Compares folders by identity in the file system. Letter case, mounts and links hide nothing. The path may be
+    missing.
     """
     return any(_is_same(above, folder) for place in _places(path) for above in (place, *place.parents))
 
 
 def _places(path: Path) -> Iterator[Path]:
-    """The links that a path leads through, and its end; in each all but the last part is resolved."""
+    """The links on a path, then its end. In each, all parts but the last are resolved."""
     here, rest, links = Path(path.anchor or os.getcwd()), list(path.parts[bool(path.anchor) :]), 0  # noqa: PTH109
     while rest:
         part = rest.pop(0)
@@ -35,5 +35,5 @@ def _places(path: Path) -> Iterator[Path]:
 def _is_same(path: Path, other: Path) -> bool:
     try:
         return path.samefile(other)
-    except (OSError, ValueError):  # ValueError: a NUL
+    except (OSError, ValueError):  # ValueError: a NUL character
         return False

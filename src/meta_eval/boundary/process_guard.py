@@ -1,8 +1,7 @@
-"""How a process of the command line ends, whatever code of a template or a pack left at work in it.
+"""Ends a process of the command line, even if code of a template or pack is still running.
 
-Python waits for threads, exit hooks and, for some, programs without a limit. Here they have some seconds, then they are
-named and ended: who starts ``prepare`` in a job waits for no mistake of a template. A program that calls the API ends
-as it likes.
+Python waits without limit for threads, exit hooks and some child programs. Here they get a few seconds, and are then
+named and stopped. A faulty template cannot hang a batch job. Programs that call the API are not affected.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from typing import NoReturn
 
 from meta_eval.messages.escaping import one_line
 
-# Seconds that what is known to be a template's has, and what may as well be an engine's, which takes its time.
+# Grace period in seconds: for a template's code, and for anything that may be an engine.
 GRACE = 5.0
 GRACE_OF_OTHERS = 60.0
 
-_leave = os._exit  # that of today: code of templates finds another
+_leave = os._exit  # saved early, because code of templates may replace it
 _folders: set[str] = set()
 _threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 _code = 0
@@ -35,13 +34,13 @@ _began: float | None = None
 
 
 def register_last_exit() -> None:
-    """At the start of a process that is ours: be the last of its exit hooks."""
+    """Register the last exit hook. Call it at the start of a process that is ours."""
     atexit.register(_last)
 
 
 @contextmanager
 def track_threads(folder: Path) -> Iterator[None]:
-    """Remember whose the threads are that begin meanwhile; a process that is forked meanwhile ends here."""
+    """Remember the folder of threads that start in this block. Processes that are forked in it end here."""
     process, before = os.getpid(), set(threading.enumerate())
     _folders.add(str(folder.resolve()))
     try:
@@ -53,7 +52,7 @@ def track_threads(folder: Path) -> Iterator[None]:
 
 
 def begin_exit(code: object) -> None:
-    """From here on the process only ends; with ``code``, unless something keeps it from that."""
+    """Start to end the process with ``code``. From now on, leftover work has a deadline."""
     global _code, _began
     if not _folders:
         return
@@ -64,7 +63,7 @@ def begin_exit(code: object) -> None:
 
 
 def _watch() -> None:
-    """Ends what does not end."""
+    """Stop what does not end."""
     began = _began or 0.0
     while True:
         time.sleep(0.1)
@@ -82,7 +81,7 @@ def _watch() -> None:
 
 
 def _at_work() -> tuple[str, str] | None:
-    """Where the code of a folder is at work, and as what."""
+    """The folder of code that still runs, and what runs."""
     frames = sys._current_frames()
     for thread in threading.enumerate():
         main = thread is threading.main_thread()
@@ -96,14 +95,14 @@ def _at_work() -> tuple[str, str] | None:
                 return f"{code.co_filename}, line {frame.f_lineno}, in {code.co_name}: ", what
             frame = frame.f_back
         if thread in _threads:
-            # One that has gone was a copy, made where shipped files complete a folder.
+            # A folder that is gone was a temporary copy.
             folders = ", ".join(sorted(folder for folder in _folders if Path(folder).exists()))
             return f"{folders or 'a template'}: ", what
     return None
 
 
 def _last() -> None:
-    """After all threads and other hooks: what modules do when they are taken apart is not waited for."""
+    """Run after all threads and other hooks. Do not wait for the teardown of modules."""
     if _began is None:
         return
     while _programs() and time.monotonic() - _began < GRACE:
@@ -119,9 +118,9 @@ def _last() -> None:
 
 
 def _programs() -> dict[int, str]:
-    """Processes that this one started and that are at work; by id, with their command. Linux tells, others do not.
+    """Running child processes: id and command. Works only on Linux.
 
-    Helpers of multiprocessing are none: they end with this process.
+    Helpers of multiprocessing do not count, because they end with this process.
     """
     commands: dict[int, str] = {}
     for file in Path("/proc/self/task").glob("*/children"):
@@ -130,7 +129,7 @@ def _programs() -> dict[int, str]:
                 with suppress(OSError):
                     command = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                     if command.strip() and "resource_tracker" not in command and "forkserver" not in command:
-                        commands[number] = command.strip()  # empty: it has ended and was not waited for
+                        commands[number] = command.strip()  # empty: it ended, but nobody waited for it
     return commands
 
 
@@ -148,6 +147,6 @@ def _interrupted(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG
 
 
 def _tell(text: str) -> None:
-    """Past every lock that somebody may hold."""
+    """Write to stderr without taking any lock."""
     with suppress(OSError):
         os.write(2, (one_line(text) + "\n").encode())

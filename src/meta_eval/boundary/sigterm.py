@@ -1,4 +1,4 @@
-"""SIGTERM as an interruption like Ctrl-C, in the process that asks for it and in none that it forks."""
+"""Handles SIGTERM like Ctrl-C, but only in this process, not in its forks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _masks = threading.local()
 
 @contextmanager
 def interrupt_on_sigterm() -> Iterator[None]:
-    """Raise KeyboardInterrupt where SIGTERM, with which a cluster ends a job, comes: engines are stopped in order.
+    """Raise KeyboardInterrupt on SIGTERM, with which clusters end jobs. Engines then stop in order.
 
-    Only the main thread can: in another nothing changes.
+    Works only in the main thread. Other threads change nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -30,31 +30,31 @@ def interrupt_on_sigterm() -> Iterator[None]:
 
 
 def is_interrupted() -> bool:
-    """Whether SIGTERM came in a block of `interrupt_on_sigterm` that is not left yet."""
+    """Whether SIGTERM arrived in the current block of `interrupt_on_sigterm`."""
     return signal.getsignal(signal.SIGTERM) is _pass_over
 
 
 def _interrupt(*_: object) -> None:
-    signal.signal(signal.SIGTERM, _pass_over)  # a second one would break off the end
+    signal.signal(signal.SIGTERM, _pass_over)  # a second SIGTERM would interrupt the cleanup
     raise KeyboardInterrupt
 
 
 def _pass_over(*_: object) -> None:
-    """Not SIG_IGN, which programs that are started would inherit."""
+    """Ignore the signal. SIG_IGN would be inherited by child programs."""
 
 
 @functools.cache
 def _reset_in_children() -> None:
     """Let SIGTERM end a forked process at once.
 
-    Python calls a handler between two of its own instructions. A worker of ``multiprocessing.Pool`` that is about to
-    wait for a lock when SIGTERM comes does not reach the next one, and ``Pool.terminate`` waits for its end for ever.
+    Python runs handlers only between its own instructions. A worker of ``multiprocessing.Pool`` that waits for a lock
+    never gets there, and ``Pool.terminate`` would wait for it forever.
     """
     os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_reset)
 
 
 def _hold() -> None:
-    """None comes between the fork and `_reset`."""
+    """Block the signal between the fork and `_reset`."""
     _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
 

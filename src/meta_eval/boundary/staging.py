@@ -1,8 +1,8 @@
-"""New files of a folder while they are made: a folder in it that one process at a time holds.
+"""The staging directory: new files of a folder, held by one process at a time.
 
-It holds a lock file, which is flock(2)ed, files under numbers, and the list of what is ready. It goes when the work is
-done. Where a process was killed it stays until the next one takes it over. A folder of that name that is not ours is
-refused, never emptied.
+It contains a lock file (flock(2)), numbered files, and the list of complete files. It is removed at the end. If a
+process is killed, it stays until the next process takes over. A foreign folder of the same name is refused, never
+emptied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from meta_eval.messages.errors import locating
 from meta_eval.messages.logs import log
 
 STAGING = ".meta-eval.new"
-LIST, READY = "list", "ready"  # while it is written, and when all that it names is on the disk
+LIST, READY = "list", "ready"  # the list while it is written, and after all its files are on disk
 _LOCK = "lock"
 _TEXT = b"meta-eval writes files here. It removes this folder when it is done, or the next command does.\n"
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
@@ -32,7 +32,7 @@ _SECONDS, _PAUSE = 600.0, 0.05
 
 
 class NewFiles:
-    """Files that are being made for a folder."""
+    """Files that are being written for a folder."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -40,9 +40,9 @@ class NewFiles:
         self.optional: set[str] = set()
 
     def write(self, name: str, content: bytes, *, optional: bool = False) -> None:
-        """A file whole; ``name`` is its path in the folder, with ``/``.
+        """Write a whole file. ``name`` is its path in the folder, with ``/``.
 
-        An optional one gives way to what somebody put there or edited.
+        If ``optional``, a file that a user added or edited is kept instead.
         """
         self.optional |= {name} if optional else set()
         with self._staged(name).open("xb") as file:
@@ -50,12 +50,12 @@ class NewFiles:
 
     @contextmanager
     def create(self, name: str) -> Iterator[IO[str]]:
-        """A file of text (UTF-8), piece by piece."""
+        """Open a UTF-8 text file for writing."""
         with self._staged(name).open("x", encoding="utf-8", newline="\n") as file:
             yield file
 
     def drop(self, name: str) -> None:
-        """Forget a file; the last one takes its number."""
+        """Remove a file. The last file takes over its number."""
         number, last = self.names.index(name), len(self.names) - 1
         (self._place / str(number)).unlink()
         if number < last:
@@ -64,8 +64,8 @@ class NewFiles:
         del self.names[last]
 
     def sums(self) -> dict[str, str]:
-        """The SHA-256 of each, hex; all are on the disk then."""
-        for number in range(len(self.names)):  # the first takes most of the others along
+        """Sync all files to disk, and return the SHA-256 (hex) of each."""
+        for number in range(len(self.names)):  # syncing the first file mostly syncs the others too
             sync_to_disk(self._place / str(number))
         return {name: hash_file(self._place / str(number)) for number, name in enumerate(self.names)}
 
@@ -79,21 +79,21 @@ class NewFiles:
 
 
 def is_staged(name: str) -> bool:
-    """Whether a file of the folder is one that nobody needs until it is ready."""
+    """Whether a name is a staged file or the unfinished list of them."""
     return name == LIST or name.isdecimal()
 
 
 def sync_to_disk(path: Path) -> None:
-    """Bring a file or folder onto the disk, so that no new name stands for an empty file after a crash.
+    """Sync a file or folder to disk. Without this, a crash could leave a new name with an empty file.
 
     Raises:
-        OSError: The disk refuses.
+        OSError: Syncing fails.
     """
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(number)
     except OSError as error:
-        if error.errno not in _UNSUPPORTED:  # a folder, on some file systems
+        if error.errno not in _UNSUPPORTED:  # some file systems cannot sync a folder
             raise
     finally:
         os.close(number)
@@ -101,11 +101,11 @@ def sync_to_disk(path: Path) -> None:
 
 @contextmanager
 def hold_staging(target: Path, where: str) -> Iterator[Path]:
-    """The folder for new files, which one process at a time holds.
+    """Hold the staging directory of a folder. One process at a time holds it.
 
     Raises:
-        OutputError: Another process does not let go of it, it is not ours, or there are no locks here.
-        OSError: The disk refuses.
+        OutputError: Another process holds it too long, it is not ours, or the file system has no locks.
+        OSError: The file system refuses.
     """
     place = target / STAGING
     with locating(where):
@@ -114,7 +114,7 @@ def hold_staging(target: Path, where: str) -> Iterator[Path]:
         try:
             yield place
         finally:
-            _leave(place)  # while it is held: who waits for this file finds it gone, and makes another
+            _leave(place)  # remove while held: waiting processes notice and make a new directory
     finally:
         os.close(lock)
 
@@ -127,7 +127,7 @@ def _acquire(place: Path) -> int:
         try:
             _check_ours(place)
             lock = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        except FileNotFoundError:  # its holder has just finished
+        except FileNotFoundError:  # the holder has just finished
             continue
         if _is_locked(lock, place):
             with suppress(FileNotFoundError):
@@ -165,8 +165,8 @@ def _is_locked(lock: int, place: Path) -> bool:
 
 
 def _leave(place: Path) -> None:
-    """Remove what is staged, unless it is ready and somebody is to finish it."""
-    with suppress(OSError):  # another has begun to use it, or something could not be removed
+    """Remove the staged files, unless they are complete and must be finished."""
+    with suppress(OSError):  # another process uses it already, or a file could not be removed
         if not (place / READY).exists():
             for path in place.iterdir():
                 if is_staged(path.name):
@@ -176,10 +176,10 @@ def _leave(place: Path) -> None:
 
 
 def _check_ours(place: Path) -> None:
-    """Whether all in it has a name that we give, beside a lock file of ours.
+    """Check that the directory has our lock file and only names that we give.
 
     Raises:
-        OutputError: It is somebody's folder.
+        OutputError: It is a foreign folder.
     """
     names = {path.name for path in place.iterdir()} if place.is_dir() and not place.is_symlink() else {""}
     if all(name in (_LOCK, READY) or is_staged(name) for name in names):
@@ -192,9 +192,9 @@ def _check_ours(place: Path) -> None:
                     return
             finally:
                 os.close(lock)
-        if not (place / _LOCK).exists():  # its holder has just finished
+        if not (place / _LOCK).exists():  # the holder has just finished
             return
-    place.lstat()  # its holder has just finished
+    place.lstat()  # the holder has just finished
     raise OutputError(
         "holds files that meta-eval did not make, where it needs to write",
         where=str(place),

@@ -1,8 +1,8 @@
-"""Reads YAML of configurations, templates, gates and cards as plain trees of bounded size.
+"""Reads YAML of configurations, templates, gates and cards as plain trees of limited size.
 
-Values are those that PyYAML makes of them, as lm-eval and Meta's recipe read YAML. What readers of YAML disagree about,
-or what makes something else than text, numbers, booleans, lists and mappings of text, is refused: one message with file
-and line. The parser hands on events one by one, and nothing here calls itself, so that depth and size cost nothing.
+Values are those of PyYAML, as in lm-eval and Meta's recipe. Ambiguous YAML and types other than text, numbers,
+booleans, lists and mappings of text are refused, with file and line. The parser works event by event without recursion,
+so deep or large input cannot exhaust the stack.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from meta_eval.boundary.inputs import read_text
 from meta_eval.messages.errors import UserError
 from meta_eval.messages.escaping import quoted
 
-# The largest template is 6 KB, the card of an evals dataset some 100 KB.
+# The largest template has 6 KB, the card of an evals dataset about 100 KB.
 MAX_BYTES = 2**20
 MAX_DEPTH = 32
 MAX_ALIASES = 100
-MAX_NODES = 100_000  # with every alias written out
+MAX_NODES = 100_000  # aliases expanded
 
 _Place = tuple[str | int, ...]
 Constructors = Mapping[str, Callable[[str], Any]]
@@ -31,7 +31,7 @@ Constructors = Mapping[str, Callable[[str], Any]]
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
-_MOST_DIGITS = 18  # whole numbers of 64 bits
+_MOST_DIGITS = 18  # 64-bit integers
 _WRONG_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
@@ -40,16 +40,16 @@ class YamlError(UserError):
 
 
 class NotYamlError(YamlError):
-    """It breaks the grammar of YAML."""
+    """The text breaks the grammar of YAML."""
 
 
 @dataclass(frozen=True, slots=True)
 class Yaml:
-    """A document.
+    """A parsed document.
 
     Attributes:
-        tree: Of dict, list, str, int, float, bool and None, and what constructors of tags made.
-        lines: The line of every key and item, by its path; counts from 1.
+        tree: Of dict, list, str, int, float, bool and None, and of what constructors of tags return.
+        lines: The line of each key and item, by path. Counts from 1.
     """
 
     tree: Any
@@ -61,11 +61,11 @@ def read_yaml(path: Path, *, error: type[UserError], hint: str | None = None) ->
 
     Args:
         path: The file.
-        error: What is raised.
-        hint: What to do where the file cannot be read.
+        error: The class of error to raise.
+        hint: Advice if the file cannot be read.
 
     Raises:
-        UserError: It cannot be read, is not YAML, or says what is not read here; of the kind ``error``.
+        UserError: The file cannot be read, is not YAML, or uses an unsupported feature. Its class is ``error``.
     """
     try:
         return parse_yaml(read_text(path, limit=MAX_BYTES, hint=hint), where=str(path))
@@ -81,15 +81,14 @@ def parse_yaml(
     lines_in_where: bool = True,
     as_text: bool = False,
 ) -> Yaml:
-    """Read YAML.
+    """Parse YAML.
 
     Args:
-        text: One document.
-        where: What it is, for messages.
-        constructors: What is made of the text behind a tag such as ``!function``; all others are refused.
+        text: A single document.
+        where: Its name in messages.
+        constructors: Functions for tags such as ``!function``. Other tags are refused.
         lines_in_where: Whether messages name the line.
-        as_text: Take numbers and dates for text, pass over tags, and of a key that stands twice take the last, as
-            the hub reads cards.
+        as_text: Read cards as the hub does: numbers and dates are text, tags are ignored, the last duplicate key wins.
 
     Raises:
         YamlError: See `read_yaml`.
@@ -109,7 +108,7 @@ def parse_yaml(
     except yaml.YAMLError as error:
         said = " ".join(str(getattr(error, "reason", error)).split())
         raise NotYamlError(f"is not YAML: {said}", where=builder.place(None)) from None
-    except (ValueError, OverflowError) as error:  # of libyaml's wrapper: an escape that is no character
+    except (ValueError, OverflowError) as error:  # libyaml's wrapper raises these for invalid escapes
         raise NotYamlError(f"is not YAML: {' '.join(str(error).split())}", where=builder.place(None)) from None
     return Yaml(builder.root, builder.lines)
 
@@ -125,19 +124,19 @@ def _events(text: str) -> Iterator[Any]:
 
 @dataclass(slots=True)
 class _OpenNode:
-    """A mapping or a list that has not ended."""
+    """A mapping or list that has not ended."""
 
     value: Any
     path: _Place
     anchor: str | None
-    before: int  # nodes when it began
+    before: int  # number of nodes at its start
     key: Any = None
     has_key: bool = False
 
 
 @dataclass(slots=True)
 class _Builder:
-    """Makes a tree of events."""
+    """Builds a tree from events."""
 
     where: str | None
     name: str
@@ -150,7 +149,7 @@ class _Builder:
     aliases: int = 0
     _last: Any = None
     stack: list[_OpenNode] = field(default_factory=list)
-    anchors: dict[str, tuple[Any, int] | None] = field(default_factory=dict)  # None while it is being made
+    anchors: dict[str, tuple[Any, int] | None] = field(default_factory=dict)  # None while under construction
     resolver: Any = field(default_factory=lambda: yaml.SafeLoader(""))
 
     def place(self, line: int | None) -> str:
@@ -215,7 +214,7 @@ class _Builder:
             self.refuse(f"holds more than {MAX_NODES:,} values", line)
 
     def _put(self, value: Any, line: int, *, plain: bool) -> None:
-        """A value where it belongs: the root, the next item, the next key or its value."""
+        """Put a value in its place: the root, the next item, or the next key or value."""
         self._last = value
         if not self.stack:
             self.root = value
@@ -256,7 +255,7 @@ class _Builder:
                 line,
                 "Write the value without it",
             )
-        if not event.implicit[0]:  # in quotes
+        if not event.implicit[0]:  # quoted
             return text
         kind = self.resolver.resolve(yaml.ScalarNode, text, (True, False)).removeprefix(_TAG)
         if kind == "null":

@@ -1,1 +1,1 @@
-"""What is said to the user: errors, notes and progress, foreign text made visible, no credentials."""
+"""Messages to the user: errors, notes, progress, escaping of foreign text, and redaction of credentials."""

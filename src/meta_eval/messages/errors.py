@@ -1,6 +1,6 @@
-"""The tree of errors that a user can cause, each of which becomes one message and exit code 2.
+"""Errors that a user can cause. Each becomes a single message and exit code 2.
 
-What the system refuses (`OSError`) ends so too. Anything else is a fault of meta-eval itself: exit code 70.
+Errors of the system (`OSError`) end in the same way. Anything else is a bug of meta-eval: exit code 70.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _T = TypeVar("_T")
 
 
 class UserError(Exception):
-    """Something that the user can fix.
+    """An error that the user can fix.
 
     Attributes:
         what: What is wrong, without a full stop.
-        where: The place: a file, a key, a line, a row; None when there is none.
-        hint: What to do about it; None when ``what`` says it already.
-        behind: Set by `locating`: what stands between a surrounding place and ``where``, if that is a part of it.
+        where: The place: a file, a key, a line, a row. None if there is none.
+        hint: What to do. None if ``what`` says it already.
+        behind: Set by `locating`: the text between a surrounding place and ``where``, if that is a part of it.
     """
 
     def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
@@ -46,15 +46,15 @@ class UserError(Exception):
 
 
 class locating:  # noqa: N801 (it stands in a `with`, as a verb)
-    """A block whose errors name a place: `UserError` that is raised in it without one gets this one.
+    """A block that adds a place to each `UserError` raised in it without a place.
 
-    The innermost place wins. A block may hold the `yield` of a generator, but not that of a context manager, which the
-    errors of its own block pass.
+    The innermost place wins. The block may contain a generator's `yield`, but not that of a context manager, which
+    would catch the errors of its own block.
 
     Args:
-        place: A file, a key, a line, a row; None for none.
-        behind: What stands between the place of the surrounding block and this one, which is a part of it; empty where
-            this one stands by itself.
+        place: A file, a key, a line, a row, or None.
+        behind: Text between the surrounding place and this place, which is a part of it. Empty if this place is
+            independent.
     """
 
     __slots__ = ("_behind", "_place")
@@ -64,7 +64,7 @@ class locating:  # noqa: N801 (it stands in a `with`, as a verb)
         self._behind = behind
 
     def __enter__(self) -> None:
-        """Nothing is done before an error is raised."""
+        """Do nothing. Only errors matter."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if not isinstance(error, UserError) or self._place is None:
@@ -80,27 +80,29 @@ class locating:  # noqa: N801 (it stands in a `with`, as a verb)
 
 
 def refused(error: OSError) -> UserError:
-    """What the system refused, of whatever file, as a user's error."""
-    if error.filename is None and error.strerror == os.strerror(errno.ENOENT):  # of getcwd(2), which many a path needs
+    """Turn an error of the system into a user's error."""
+    if error.filename is None and error.strerror == os.strerror(
+        errno.ENOENT
+    ):  # getcwd(2) failed; relative paths need it
         return UserError("the working directory no longer exists", hint="Change to another folder: cd ~")
     where = error.filename if error.filename is not None else "stdout, or another file that was open"
     return UserError(error.strerror or str(error) or type(error).__name__, where=str(where))
 
 
 class ConfigError(UserError):
-    """The configuration file or an override says something that cannot be."""
+    """The configuration or an override has an invalid value."""
 
 
 class TemplateError(UserError):
-    """A template folder holds something that is not a task template."""
+    """A template folder is invalid."""
 
 
 class SourceError(UserError):
-    """An evals dataset or an original dataset cannot be had: missing, gated, cut off, corrupt."""
+    """An evals dataset or an original dataset is missing, gated, incomplete or corrupt."""
 
 
 class DataError(UserError):
-    """A row holds something that would make a wrong number."""
+    """A row would cause a wrong number."""
 
 
 class JoinError(DataError):
@@ -112,7 +114,7 @@ class PackError(UserError):
 
 
 def documented(job: Callable[_P, _T]) -> Callable[_P, _T]:
-    """A function that raises what its docstring says: what the system refuses is the user's to put right as well."""
+    """Wrap a function so that it raises what its docstring says. An OSError becomes a UserError."""
 
     @wraps(job)
     def done(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
@@ -129,7 +131,7 @@ def documented(job: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def _parts(value: object) -> Iterable[object]:
-    """The members of a list, a tuple or an object of options; of anything else the value."""
+    """The members of a list, a tuple or an options object. Any other value is its own only member."""
     if isinstance(value, (list, tuple)):
         return value
     names: Iterable[str] = getattr(value, "__dataclass_fields__", ())
@@ -137,8 +139,8 @@ def _parts(value: object) -> Iterable[object]:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """The ending ``; did you mean 'x'?`` for the known word nearest to ``word``, or an empty string."""
-    if len(word) > _LONGEST_WORD:  # no misspelt name; and comparing takes time that grows with its square
+    """The text ``; did you mean 'x'?`` for the nearest known word, or an empty string."""
+    if len(word) > _LONGEST_WORD:  # too long for a typo, and the comparison takes quadratic time
         return ""
     near = get_close_matches(word, [one for one in known if len(one) <= _LONGEST_WORD], n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,40 +1,39 @@
-"""How foreign text is shown: names, paths and rows come from data that anybody may have written.
+"""Makes foreign text safe to show: names, paths and rows may come from anybody.
 
-The boundary is here. `UserError`, the logger and the consoles of the command line pass what they say through these
-functions, and so do the views of a report; no caller escapes anything.
+`UserError`, the logger, the consoles and the views of a report call these functions. Other code escapes nothing.
 """
 
 from __future__ import annotations
 
 import re
 
-# Characters that hide, reorder or forge text: controls but tab and newline, soft hyphen, zero width and bidi marks,
-# line separators, interlinear marks, tags, half surrogate pairs. The two joiners that Indic scripts need stay.
+# Characters that hide, reorder or forge text: controls except tab and newline, soft hyphens, zero-width and bidi marks,
+# line separators, interlinear marks, tags, lone surrogates. The two joiners of Indic scripts are allowed.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 _BREAKS = re.compile(r"[\t\n]")
 
-# What a value may take of a message.
+# Maximum length of a quoted value.
 _MOST = 200
 
 
 def visible(text: str) -> str:
-    """The text with every hidden character as ``⟨U+202E⟩``: safe to encode, and nothing in it can fool the reader."""
+    """Replace each hidden character, as in ``⟨U+202E⟩``. The result can be encoded, and shows what it holds."""
     return _HIDDEN.sub(_named, text)
 
 
 def one_line(text: str) -> str:
-    """As `visible`, with tabs and line ends too: what a message quotes cannot forge a second message."""
+    """Like `visible`, but replaces tabs and line ends too. Quoted text cannot forge a second message."""
     return _BREAKS.sub(_named, visible(text))
 
 
 def quoted(value: object) -> str:
-    """A value as a message quotes it: Python's way to write it, cut to what a reader needs."""
+    """A value for a message: its Python repr, shortened."""
     try:
         text = repr(value)
-    except (RecursionError, ValueError):  # nested beyond Python's stack, or more digits than Python writes
+    except (RecursionError, ValueError):  # nested too deep for Python's stack, or too many digits
         return f"<{type(value).__name__}>"
     return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
 

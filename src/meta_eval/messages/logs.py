@@ -1,7 +1,7 @@
-"""How the library speaks while it works: notes through `logging`, progress through the display of the caller.
+"""Notes and progress while the library works.
 
-A note is a warning of the logger ``meta_eval``: something that a user must know and that stops nothing. The command
-line shows it on stderr; a program may handle it as it handles any log record.
+A note is a warning of the logger ``meta_eval``. The user must know it, but it stops nothing. The command line shows
+notes on stderr. Programs can handle them like any log record. Progress goes to the caller's display.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ log = logging.getLogger("meta_eval")
 
 
 def without_secrets(record: logging.LogRecord) -> bool:
-    """A filter of loggers and handlers: addresses of hubs and settings may hold credentials."""
+    """A log filter that redacts credentials, which addresses and settings may hold."""
     record.msg, record.args = redacted(record.getMessage()), None
     return True
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """What a note quotes of data is shown escaped, whoever handles the record."""
+    """A log filter that escapes what a note quotes."""
     record.msg, record.args = one_line(record.getMessage()), None
     return True
 
@@ -35,22 +35,22 @@ log.addFilter(_in_one_line)
 
 
 class Progress(Protocol):
-    """Called with what is being done and how far it is, for a display."""
+    """A progress display. It is called with the current step and the progress."""
 
     def __call__(self, what: str, done: int = 0, total: int = 0, /) -> None:
-        """``total`` is 0 while nobody knows it."""
+        """``total`` is 0 if unknown."""
 
 
 def silent(what: str, done: int = 0, total: int = 0, /) -> None:
-    """Shows nothing."""
+    """Show nothing."""
 
 
-# Each thread of a program has its own.
+# Each thread has its own.
 _display: ContextVar[Progress] = ContextVar("display", default=silent)
 
 
 def report_progress(what: str, done: int = 0, total: int = 0, /) -> None:
-    """Say what is being done, and how far it is, to the display of `displaying`."""
+    """Report the current step and its progress to the display of `displaying`."""
     _display.get()(what, done, total)
 
 
@@ -59,7 +59,7 @@ def displaying(display: Progress | None) -> Iterator[None]:
     """Show the progress of this block.
 
     Args:
-        display: Called with each step; None for the display of the surrounding block, or none.
+        display: Called with each step. None means the display of the surrounding block, if any.
     """
     token = _display.set(display or _display.get())
     try:

@@ -1,6 +1,6 @@
-"""Credentials: known by their names and forms, so that none is printed, logged or written into a pack.
+"""Recognises credentials by name and form. None is printed, logged or written into a pack.
 
-Where a program takes one it finds it in the environment (HF_TOKEN, a login, the settings of a proxy).
+Credentials belong in the environment (HF_TOKEN, a login, proxy settings).
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import re
 
 HIDDEN = "…"
 
-# Names of model arguments and keys, in whole: `add_bos_token` and `tokenizer` are none.
+# Whole names of model arguments and keys. `add_bos_token` and `tokenizer` do not match.
 _NAME = re.compile(
     r"(?:(?:\w+[_-])?(?:api|access|auth|bearer|hub|hf|huggingface|refresh|secret|session|use_auth|wandb|github)[_-])?token"
     r"|(?:\w+[_-])?(?:api[_-]?key|access[_-]?key(?:[_-]id)?|private[_-]?key|secret(?:[_-]?key)?|passw(?:or)?d|passphrase"
     r"|credentials?|authorization)",
     re.IGNORECASE,
 )
-# Forms that their issuers gave them, and what stands before the host of an address.
+# Token formats of known issuers, and user names or passwords in addresses.
 _VALUE = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-(?:[a-z]+-)?[A-Za-z0-9]{20,}|gh[opsru]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
     r"|AKIA[0-9A-Z]{16}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
@@ -24,7 +24,7 @@ _VALUE = re.compile(
     r"|(?<=bearer )[\w.~+/-]{8,}=*",
     re.IGNORECASE,
 )
-# In a text: behind `=`, or behind the colon of JSON; behind that of YAML, which is that of prose too, only a name of
+# Named values in a text: after `=` or JSON's colon. YAML's colon also occurs in prose, so it counts only after names of
 # several words.
 _REST = r"(?!(?:true|false|none|null)\b)[^\s,;&'\"}]+"
 _NAMED = re.compile(
@@ -35,17 +35,17 @@ _NAMED = re.compile(
 
 
 def is_secret(name: str, value: object) -> bool:
-    """Whether a setting is a credential. ``token=True`` is none: it says to take that of the environment."""
+    """Whether a setting is a credential. ``token=True`` is not: it means the token of the environment."""
     if isinstance(value, bool) or value is None or str(value).lower() in ("true", "false", "none", ""):
         return False
     return bool(_NAME.fullmatch(name)) or name.lower() in ("auth", "key") or holds_secret(str(value))
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a text has the form of a credential, or one in it."""
+    """Whether a text contains a credential."""
     return bool(_VALUE.search(text))
 
 
 def redacted(text: str) -> str:
-    """A text without the credentials that stand in it."""
+    """The text without credentials."""
     return _VALUE.sub(HIDDEN, _NAMED.sub(rf"\1{HIDDEN}", text))
