@@ -1,1 +1,1 @@
-"""Requests go out as a file, answers come in as files, from any engine; the format is in docs/reference/files.md."""
+"""Writes requests to files and reads answers from files, for any engine. The format is in docs/reference/files.md."""

@@ -1,7 +1,7 @@
-"""Reading files of answers, which anything may have written and which a crash may have cut off.
+"""Reads files of answers. Any program may have written them, and a crash may have cut them off.
 
-A file grows line by line and is never changed. So a crash loses at most the line that it was writing: that one is no
-JSON, is passed over and counted, and its request has no answer. Nothing else that is odd is passed over.
+Lines are only appended. A crash loses at most the last line, which is then not JSON. Such a line is skipped and
+counted, and its request has no answer. Anything else unexpected is an error.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.messages.errors import UserError, locating
 from meta_eval.results.raw_samples import MAX_PIECE
 
-# What an engine that counts in UTF-16 leaves of a character that it cuts through; no file of UTF-8 holds it.
+# A UTF-16 engine leaves a lone surrogate if it cuts a character. UTF-8 files cannot hold it.
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
-# Bytes that the name of a folder may have, which lm_eval makes of the model's.
+# Maximum length in bytes of a folder name. lm_eval makes the name from the model's.
 _LONGEST_NAME = 255
 
-# What the first line of a file says that `meta-eval run` wrote; other files need none.
+# The first line of a file that `meta-eval run` wrote. Other files do not need it.
 FORMAT = "meta-eval answers"
 VERSION = 1
 
-# A count is below it, or it cannot be averaged with others.
+# Upper limit of counts. Larger counts cannot be averaged exactly.
 _MOST = 2**53
 
-# How an answer may have ended.
+# Allowed values of finish_reason.
 _ENDS = ("stop", "length")
 
 
@@ -43,23 +43,24 @@ class AnswersError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class EngineAnswer:
-    """One line of a file of answers.
+    """A line of a file of answers.
 
     Attributes:
-        id: Of the request.
-        prompt_sha256: Of the prompt that was answered.
-        request_sha256: Of all that was asked; None where the line does not repeat it.
-        text: What the model wrote, halves of surrogate pairs replaced by U+FFFD; None of choices.
-        choices: Of each continuation its log-likelihood, in nats, and whether it is what greedy decoding gives, None
-            where nobody says; empty of texts.
-        finish_reason: ``stop``, ``length`` where it was cut at max_tokens; None where nobody says.
+        id: The id of the request.
+        prompt_sha256: SHA-256 of the answered prompt.
+        request_sha256: SHA-256 of the whole request, or None if the line does not repeat it.
+        text: The generated text, with lone surrogates replaced by U+FFFD. None for choices.
+        choices: Per continuation: its log-likelihood in nats, and whether greedy decoding gives it (None if unknown).
+            Empty
+            for texts.
+        finish_reason: ``stop``, or ``length`` if max_tokens cut the text. None if unknown.
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens of the answer.
-        tokens: What the engine finds of each token of a text that it was given; None of other answers.
-        error: Why there is none; None of an answer.
-        engine: What answered.
-        model: Which model.
-        span: When it was asked and answered, in seconds since 1970.
+        tokens: Log-probabilities of a given text. None for other answers.
+        error: Why the request failed, or None.
+        engine: The engine that answered.
+        model: The model that answered.
+        span: Start and end, in seconds since 1970.
         where: File and line.
     """
 
@@ -79,27 +80,27 @@ class EngineAnswer:
     where: str
 
     def has_same_content(self, other: EngineAnswer) -> bool:
-        """Whether both say the same of the same prompt; times, counts and engines may differ."""
+        """Whether both give the same answer to the same prompt. Times, counts and engines may differ."""
         names = ("prompt_sha256", "text", "choices", "finish_reason", "model")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
 
-# An id, and request_sha256 where the line repeats it.
+# The id, and request_sha256 if the line repeats it.
 Key = tuple[str, str | None]
 
 
 @dataclass(slots=True)
 class Answers:
-    """What some files hold.
+    """The content of several files of answers.
 
     Attributes:
-        given: By id and request_sha256; of several that are alike the first.
-        failed: Likewise, where every attempt failed; the last one.
-        doubled: Likewise, the two places of answers that are not alike.
-        cut_off: The places of lines that are no JSON.
-        otherwise: By id, where an answer stands that repeats what was asked; of an id that has none to what is asked
-            today it says that the question was another one.
-        settings: By what `meta-eval run` hashed of its settings, the first file that says it.
+        given: By id and request_sha256. The first of several equal answers.
+        failed: By id and request_sha256, if every attempt failed. The last attempt.
+        doubled: By id and request_sha256: the places of two different answers.
+        cut_off: Places of lines that are not JSON.
+        otherwise: By id: the place of an answer that repeats its request. If no answer fits today's request, this shows
+            that the request has changed.
+        settings: By the hash of the settings of `meta-eval run`: the first file that names it.
     """
 
     given: dict[Key, EngineAnswer] = field(default_factory=dict)
@@ -110,21 +111,22 @@ class Answers:
     settings: dict[str, str] = field(default_factory=dict)
 
     def key(self, request_id: str, request_sha256: str) -> Key:
-        """Where the answer to a request stands: one that repeats all that was asked, else one that does not say."""
+        """The key of the answer to a request. Prefers an answer that repeats the whole request."""
         exact = (request_id, request_sha256)
         return exact if exact in self.given or exact in self.failed else (request_id, None)
 
 
 def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None) -> Answers:
-    """Read files of answers as one; in which order matters only to ``prefer``.
+    """Read files of answers. Their order matters only for ``prefer``.
 
     Args:
         files: The files.
-        prefer: ``last`` takes the last of several answers that are not alike, in the order of files and lines; else
-            they are kept as ``doubled``.
+        prefer: ``last`` takes the last of several different answers, in the order of files and lines. Otherwise they
+            are
+            kept in ``doubled``.
 
     Raises:
-        AnswersError: A file cannot be read, or a whole line of it is no answer.
+        AnswersError: A file cannot be read, or a complete line is not an answer.
     """
     answers = Answers()
     for file in files:
@@ -228,7 +230,7 @@ def _tokens(content: Any) -> TokenLogprobs | None:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """The fields of a line, each of its type or absent."""
+    """The fields of a line, each with the right type or absent."""
 
     content: Mapping[str, Any]
 
@@ -239,7 +241,7 @@ class _Fields:
         return value
 
     def name(self, name: str) -> str | None:
-        """A text that results are named after."""
+        """A text that becomes part of file names."""
         value = self.text(name)
         if value in (".", "..") or not (value or "").isprintable() or len((value or "").encode()) > _LONGEST_NAME:
             raise _wrong(f"{name} is {value!r:.40}, and no name of at most {_LONGEST_NAME} bytes")
@@ -249,7 +251,7 @@ class _Fields:
         value = self.content.get(name)
         if value is None:
             return None
-        # An integer beyond every float is none either.
+        # An integer beyond the range of floats is invalid too.
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
             raise _wrong(f"{name} is {value!r:.40}, and no number")
         return float(value)

@@ -1,4 +1,4 @@
-"""Matching answers with requests, and reporting what is wrong with answers before anything is graded."""
+"""Matches answers with requests, and reports problems before grading starts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from meta_eval.thresholds import NAMED
 
 @dataclass(slots=True)
 class Matched:
-    """The answers of one task.
+    """The answers of a task.
 
     Attributes:
-        docs: By doc, in the order of the task, each of its repeats; only docs of which every repeat is answered.
-        cut_by_us: Texts that went on past a stop sequence.
-        cut_early: Texts that ended with ``length`` before max_tokens.
+        docs: By doc, in the order of the task: the answer to each repeat. Only docs with all repeats answered.
+        cut_by_us: Number of texts that continued after a stop sequence.
+        cut_early: Number of texts that ended with ``length`` before max_tokens.
     """
 
     docs: dict[int, list[EngineAnswer]] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Matched:
 
 @dataclass(slots=True)
 class Problems:
-    """What keeps answers from being scored, by kind: the places, in the order of the pack."""
+    """Problems that prevent grading, by kind: their places, in the order of the pack."""
 
     missing: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -37,14 +37,14 @@ class Problems:
     requests: int = 0
 
     def check(self, answers: Answers, *, partial: bool) -> None:
-        """Refuse what must not be graded.
+        """Refuse answers that must not be graded.
 
         Args:
-            answers: Of which all this was found.
-            partial: Grade what is there; answers that are of something else are refused all the same.
+            answers: The answers that were matched.
+            partial: Accept missing answers. Answers to something else are refused anyway.
 
         Raises:
-            AnswersError: There is something.
+            AnswersError: There is a problem.
         """
         problems = list(self._problems(partial))
         if not problems:
@@ -76,12 +76,12 @@ class Problems:
 
 
 def match_answers(requests: Iterable[Request], answers: Answers, problems: Problems) -> Matched:
-    """Give each request of a task its answer.
+    """Find the answer to each request of a task.
 
     Args:
-        requests: All of the task, in order.
-        answers: All that there are.
-        problems: Takes what is wrong.
+        requests: All requests of the task, in order.
+        answers: All answers.
+        problems: Collects the problems.
     """
     matched = Matched()
     whole: dict[int, bool] = {}
@@ -102,13 +102,13 @@ def match_answers(requests: Iterable[Request], answers: Answers, problems: Probl
 
 
 def note_unknown_answers(answers: Answers, tasks: Iterable[str], known: set[str], problems: Problems) -> None:
-    """Name the answers that are of no request of a pack.
+    """Report answers that belong to no request of the pack.
 
     Args:
-        answers: All that there are.
-        tasks: Those of the pack that are graded.
-        known: The ids of their requests, and the names of the pack's tasks that are not graded.
-        problems: Takes what is wrong.
+        answers: All answers.
+        tasks: The tasks that are graded.
+        known: Ids of their requests, and names of the pack's other tasks.
+        problems: Collects the problems.
     """
     graded = set(tasks)
     for answer in (*answers.given.values(), *answers.failed.values()):
@@ -154,7 +154,7 @@ def _unfit(request: Request, answer: EngineAnswer) -> str | None:
 
 
 def cut_at_stop(text: str, stop: Iterable[str]) -> str:
-    """An answer up to the first stop sequence, as lm-eval's own engines cut it."""
+    """Cut an answer at the first stop sequence, as lm-eval's engines do."""
     for sequence in filter(None, stop):
         text = text.partition(sequence)[0]
     return text

@@ -1,8 +1,8 @@
-"""export --to every-eval-ever: a run's results in the exchange schema Every Eval Ever, without a word of any doc.
+"""Exports results of a run in the schema Every Eval Ever, without any text of a doc.
 
-The schema's aggregate file has every average, its instance file every value of every doc. Rows of Meta's datasets are
-gated, and a choice or an answer may quote them: of a doc only hashes are written. ``sample_hash`` is made as the
-schema's own converter of lm-eval makes it, of prompt and target, so that samples can be put beside those of others.
+The aggregate file holds every average, the instance file every value of every doc. Rows of Meta's datasets are gated,
+and choices or answers may quote them. So a doc appears only as hashes. ``sample_hash`` is computed from prompt and
+target, exactly as the schema's own converter of lm-eval does. Samples of both can be matched.
 
 Source: every-eval-ever 0.3.0 (its schemas, and ``converters/lm_eval``).
 """
@@ -38,7 +38,7 @@ _WITHHELD = "withheld"
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """What was written: the aggregate file, the instance file, and how many averages and instances they hold."""
+    """The export: the aggregate file, the instance file, and their numbers of averages and instances."""
 
     aggregate: Path
     instances: Path
@@ -47,16 +47,16 @@ class Exchanged:
 
 
 def export_results(pack: Path, results: Path, folder: Path) -> Exchanged:
-    """Write the results of a run of a pack as ``data/meta-eval/DEVELOPER/MODEL/UUID.json`` and ``UUID_samples.jsonl``.
+    """Write the results of a run as ``data/meta-eval/DEVELOPER/MODEL/UUID.json`` and ``UUID_samples.jsonl``.
 
     Args:
-        pack: The folder that prepare wrote.
-        results: What lm_eval wrote, or `meta-eval run`.
-        folder: Where to write; an export that is there is replaced, any other folder is refused.
+        pack: The pack.
+        results: Results folder of lm_eval or `meta-eval run`.
+        folder: Where to write. An earlier export is replaced; any other folder is refused.
 
     Raises:
-        PackError: The folder is no pack.
-        ResultsError: There are no results, they are damaged, or none is of a task of the pack.
+        PackError: The folder is not a pack.
+        ResultsError: There are no results, they are damaged, or none belongs to a task of the pack.
         OutputError: The folder cannot be written.
     """
     manifest = read_manifest(pack)
@@ -93,7 +93,7 @@ def export_results(pack: Path, results: Path, folder: Path) -> Exchanged:
 
 
 def _write_rows(new: NewFiles, name: str, rows: Iterator[dict[str, Any]]) -> tuple[int, str]:
-    """A file of JSON lines, unless there are none; how many there are, and the SHA-256 of the file."""
+    """Write JSON lines, and return their number and the file's SHA-256. No rows, no file."""
     digest, count, first = hashlib.sha256(), 0, next(rows, None)
     if first is None:
         return 0, ""
@@ -106,7 +106,7 @@ def _write_rows(new: NewFiles, name: str, rows: Iterator[dict[str, Any]]) -> tup
 
 
 def _model(name: str) -> tuple[str, str]:
-    """Developer and model; of a folder of this machine the last part alone."""
+    """Split a model name into developer and model. For a local folder, keep only its last part."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     local = len(parts) != 2 or name.startswith(("/", ".", "~"))
     if not parts:
@@ -115,7 +115,7 @@ def _model(name: str) -> tuple[str, str]:
 
 
 def _moment(date: str | None) -> int:
-    """Seconds since 1970 at which the run was started; 0 where it is unknown, so that the bytes stay the same."""
+    """Start of the run in seconds since 1970. 0 if unknown, so that the same results give the same bytes."""
     if date is None:
         return 0
     try:
@@ -126,7 +126,7 @@ def _moment(date: str | None) -> int:
 
 
 def _uuid(evaluation: str, tasks: Mapping[str, TaskRun]) -> uuid.UUID:
-    """A name in the form that the schema asks for, the same for the same results."""
+    """A UUID, as the schema requires. The same results give the same UUID."""
     text = json.dumps([evaluation, {name: [ran.time, len(ran.docs)] for name, ran in tasks.items()}])
     return uuid.UUID(hex=hash_text(text)[:32], version=4)
 
@@ -196,7 +196,7 @@ def _results(task: str, ran: TaskRun, entry: TaskEntry) -> Iterator[dict[str, An
 
 
 def _instances(task: str, ran: TaskRun, shared: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """A row for every value of every doc that is one number."""
+    """Yield a row for each value of each doc that is a single number."""
     if ran.samples_file is None:
         return
     with open_samples(ran.samples_file) as whole:
@@ -223,7 +223,7 @@ def _instances(task: str, ran: TaskRun, shared: Mapping[str, str]) -> Iterator[d
 
 
 def _sample_hash(sample: Mapping[str, Any]) -> str:
-    """SHA-256 of prompt and target, as every-eval-ever's converter of lm-eval makes it."""
+    """SHA-256 of prompt and target, as in every-eval-ever's converter of lm-eval."""
     asked = read_arguments(sample)
     prompt = asked[0][0] if asked and asked[0] else ""
     return hash_json({"raw": prompt, "reference": str(sample.get("target", ""))})

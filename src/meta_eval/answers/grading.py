@@ -1,4 +1,4 @@
-"""grade: answers from anywhere, scored by lm-eval's own evaluator and written down as lm_eval writes them."""
+"""Grades answers from any source with lm-eval's evaluator, and writes results as lm_eval does."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from meta_eval.verb_options import GradingOptions, ScoringOptions
 from meta_eval.verification.evaluator import Evaluated, Evaluator
 from meta_eval.verification.replay import Answers as Replayed
 
-# Draws of a standard error that has no formula; lm_eval's command line has 100,000. It is right to 2 % then.
+# Bootstrap iterations for standard errors without a formula. lm_eval uses 100,000; 1,000 give an error of about 2 %.
 _BOOTSTRAP_ITERS = 1000
 
 
 @dataclass(slots=True)
 class Graded:
-    """What was graded.
+    """The result of grading.
 
     Attributes:
-        results: The results file; the samples lie beside it.
-        model: Whose answers they are.
+        results: The results file. The samples are beside it.
+        model: The model that gave the answers.
         speed: Tokens and seconds of the answers.
-        scores: By task, 0 to 1 by ``metric,filter``, as the task's own aggregations give them.
-        missing: Requests without an answer, left out.
-        failed: Requests whose every attempt failed, left out.
-        broken: By task why it could not be graded, where the others were graded all the same.
+        scores: By task: ``metric,filter`` to a score from 0 to 1, by the task's own aggregation.
+        missing: Number of requests without an answer. They are left out.
+        failed: Number of requests that failed at every attempt. They are left out.
+        broken: By task: why it could not be graded. The other tasks were graded.
     """
 
     results: Path
@@ -53,15 +53,15 @@ def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) 
     """Score answers with the filters and metrics of a pack.
 
     Args:
-        answers: Files of answers, read as one.
-        pack: The folder that prepare wrote.
-        options: Which of them, and how.
+        answers: Files of answers, read together.
+        pack: The pack.
+        options: Tasks, and options of grading.
 
     Raises:
-        AnswersError: A file cannot be read, is of another pack, of several models or settings; an answer is missing,
-            and ``partial`` is not asked for.
-        PackError: The folder is no pack or was edited, or the results cannot be written.
-        ConfigError: A name that the pack does not have, or a task that runs code.
+        AnswersError: A file cannot be read, is of another pack, or mixes models or settings. Or an answer is missing
+            without ``partial``.
+        PackError: The folder is not a pack or was edited, or the results cannot be written.
+        ConfigError: The pack lacks a named task, or a task runs code.
     """
     grading = Grading(pack, options)
     given = read_answers(answers, prefer=options.prefer)
@@ -75,20 +75,20 @@ def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) 
 
 
 class Grading:
-    """A pack, ready to grade answers to what it asks.
+    """A pack that is ready to grade answers.
 
     Args:
-        pack: The folder that prepare wrote.
-        options: Which of its tasks.
+        pack: The pack.
+        options: Tasks to grade.
 
     Attributes:
-        options: Which of its tasks.
-        tasks: Which are graded, in order.
-        evaluator: Of the pack.
+        options: Tasks to grade.
+        tasks: Names of these tasks, in order.
+        evaluator: Evaluator of the pack.
 
     Raises:
-        PackError: The folder is no pack or was edited.
-        ConfigError: A name that the pack does not have, or a task that runs code.
+        PackError: The folder is not a pack or was edited.
+        ConfigError: The pack lacks a named task, or a task runs code.
     """
 
     def __init__(self, pack: Path, options: ScoringOptions) -> None:
@@ -100,10 +100,10 @@ class Grading:
         self.evaluator = Evaluator(pack)
 
     def score(self, name: str, given: Answers) -> dict[str, float]:
-        """The scores of one task, 0 to 1 by ``metric,filter``, and nothing written.
+        """Compute the scores of a task, 0 to 1 by ``metric,filter``. Writes nothing.
 
         Raises:
-            AnswersError: Not one of its requests is answered.
+            AnswersError: None of its requests has an answer.
             PackError: lm-eval cannot score it.
         """
         matched = match_answers(build_requests(self.evaluator, name, self._manifest.run.limit), given, Problems())
@@ -125,15 +125,15 @@ class Grading:
 
         Args:
             given: The answers.
-            output: The folder to write into, as ``--output_path`` of lm_eval; None for that of the pack.
-            partial: Grade the docs that are answered where others are not.
-            price_per_hour: What the machines that answered cost an hour; None where nobody says.
-            stopped: When and how a run was decided before its end; the results file says so.
-            go_on: Grade the other tasks where one cannot be graded; else the first such ends it.
+            output: Output folder, as lm_eval's ``--output_path``. None means the pack's.
+            partial: Grade the docs with answers although others have none.
+            price_per_hour: Price per hour of the machines. None if unknown.
+            stopped: When and how an early decision stopped the run. Stored in the results file.
+            go_on: If a task cannot be graded, grade the others. Otherwise the first such task ends grading.
 
         Raises:
-            AnswersError: They are of another pack or of several models; one is missing, and ``partial`` is not asked
-                for.
+            AnswersError: The answers are of another pack or of several models, or an answer is missing without
+                ``partial``.
             PackError: The results cannot be written.
         """
         manifest, problems = self._manifest, Problems()
@@ -178,13 +178,13 @@ class Grading:
     def evaluate(
         self, name: str, docs: Mapping[int, Sequence[EngineAnswer]], *, bootstrap_iters: int = 0, hashed: bool = False
     ) -> Evaluated:
-        """What lm-eval's evaluator makes of answers.
+        """Run lm-eval's evaluator on answers.
 
         Args:
             name: The task.
-            docs: By doc the answer to each of its repeats; only these docs are scored.
-            bootstrap_iters: lm-eval's, for standard errors; 0 for none.
-            hashed: Whether its samples are written, with lm-eval's hashes.
+            docs: By doc: the answer to each repeat. Only these docs are scored.
+            bootstrap_iters: lm-eval's parameter for standard errors. 0 means none.
+            hashed: Whether to add lm-eval's hashes, for samples that are written.
 
         Raises:
             PackError: lm-eval cannot score them.
@@ -212,7 +212,7 @@ def _match_all(
     given: Answers,
     problems: Problems,
 ) -> dict[str, Matched]:
-    """Match the answers of all tasks before the first is graded, so that faults show at once."""
+    """Match the answers of all tasks before grading, so that problems show at once."""
     matched = {}
     known = set(manifest.tasks) - set(chosen)
     for name in chosen:
@@ -228,11 +228,11 @@ def _match_all(
 
 
 def _replayed(of_doc: Sequence[EngineAnswer], stop: Sequence[str], repeats: int) -> Replayed:
-    """A doc's answers as a model gives them: by the index of the request, one for each time that it was asked.
+    """Convert a doc's answers to responses of a model: by request index, a response per repeat.
 
     Args:
-        of_doc: The answers; of choices behind several prompts those behind each prompt, in order.
-        stop: Texts at which an answer ends.
+        of_doc: The answers. For choices behind several prompts: those of each prompt, in order.
+        stop: Stop sequences.
         repeats: How often the task asks each request.
     """
     if of_doc[0].text is not None:

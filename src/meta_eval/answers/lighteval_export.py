@@ -1,9 +1,8 @@
-"""export --to lighteval: a pack as custom tasks of lighteval, each doc graded by the pack's own code.
+"""Exports a pack as custom tasks of lighteval. The pack's own code grades each doc.
 
-A folder that needs nothing of meta-eval: the module that lighteval loads (`assets/lighteval_tasks.py`, the same for
-every pack), ``tasks.json`` for it, the docs as lm-eval's task has them with the recorded prompt, and the code that
-grades them.
-What lighteval cannot say of a task is never bent: the task is left out, and why is said.
+The folder works without meta-eval. It holds the module that lighteval loads (`assets/lighteval_tasks.py`, the same for
+every pack), its ``tasks.json``, lm-eval's docs with the recorded prompts, and the grading code. A task that lighteval
+cannot express exactly is left out, with the reason.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from meta_eval.verification.evaluator import Evaluator
 
 MODULE = "meta_eval_tasks.py"
 TASKS = "tasks.json"
-NAMES = "tasks.txt"  # lighteval takes a file of names in the place of one
+NAMES = "tasks.txt"  # a file of task names that lighteval accepts
 
-# lm-eval's own scores that the module makes too, where a task has no function for them.
+# Scores that the module computes itself for tasks without their own function, as lm-eval does.
 _PLAIN = {"generate": {"exact_match"}, "choices": {"acc", "acc_norm"}}
 _FILTERS = {"regex": {"regex_pattern", "group_select", "fallback"}, "custom": {"filter_fn"}, "take_first": set()}
 _OPTIONS = ("ignore_case", "ignore_punctuation", "ignore_numbers", "regexes_to_ignore")
@@ -44,7 +43,7 @@ _OPTIONS = ("ignore_case", "ignore_punctuation", "ignore_numbers", "regexes_to_i
 
 @dataclass(slots=True)
 class LightevalExport:
-    """What was written: the folder, the docs of each task, and why other tasks were left out."""
+    """The export: the folder, the number of docs per task, and the reasons for omitted tasks."""
 
     folder: Path
     tasks: dict[str, int] = field(default_factory=dict)
@@ -59,14 +58,14 @@ def export_to_lighteval(pack: Path, folder: Path, options: TaskOptions) -> Light
     """Write a pack as custom tasks of lighteval, whole or not at all.
 
     Args:
-        pack: The folder that prepare wrote.
-        folder: Where to write; an export that is there is replaced, any other folder is refused.
-        options: Which of its tasks; ``tasks.json`` says where the pack was edited.
+        pack: The pack.
+        folder: Where to write. An earlier export is replaced; any other folder is refused.
+        options: Tasks to export. ``tasks.json`` records edits of the pack.
 
     Raises:
-        PackError: The folder is no pack or was edited, or lighteval can express none of the tasks.
+        PackError: The folder is not a pack or was edited, or lighteval can express none of its tasks.
         OutputError: The folder cannot be written.
-        ConfigError: A name that the pack does not have.
+        ConfigError: The pack lacks a named task.
     """
     manifest = read_manifest(pack)
     chosen = choose_tasks_to_ask(manifest, options.tasks)
@@ -105,7 +104,7 @@ def export_to_lighteval(pack: Path, folder: Path, options: TaskOptions) -> Light
 
 
 def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tuple[dict[str, Any], bytes]:
-    """The entry of a task in ``tasks.json``, and the file of its docs.
+    """Make a task's entry in ``tasks.json`` and its file of docs.
 
     Raises:
         _CannotError: lighteval cannot express it.
@@ -126,7 +125,7 @@ def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tu
     shared = _shared(requests, len(docs))
     lengths = _lengths(task, docs) if kind == "choices" and graders["process_results"] is None else None
     content = parquet_bytes(_table(task, docs, requests, lengths, kind))
-    # One of lighteval's own tasks may have the name of one of lm-eval's.
+    # Avoid names of lighteval's own tasks.
     named = name if entry.record is None else f"recorded_{name}"
     description = {
         "name": named,
@@ -205,7 +204,7 @@ def _metric(
 
 
 def _shared(requests: Sequence[Request], docs: int) -> dict[str, Any]:
-    """What all requests of a task have in common, as lighteval knows it of a task alone."""
+    """The settings that all requests of a task share. lighteval has them only per task."""
     asked = {(request.stop, request.max_tokens, json.dumps(request.settings, sort_keys=True)) for request in requests}
     if len(requests) != docs:
         raise _CannotError("it asks each doc several times, or gives each choice its own prompt")
@@ -219,7 +218,7 @@ def _shared(requests: Sequence[Request], docs: int) -> dict[str, Any]:
 
 
 def _lengths(task: Any, docs: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """The characters of each choice, by which lm-eval's acc_norm divides."""
+    """The length of each choice in characters. lm-eval's acc_norm divides by it."""
     return [[len(choice) for choice in task.doc_to_choice(doc)] for doc in docs]
 
 
@@ -253,7 +252,7 @@ def _table(
 
 
 def _right_choice(task: Any, doc: Mapping[str, Any]) -> int:
-    """The place of the right choice, which a task may name by its text."""
+    """The index of the right choice. A task may give its text instead."""
     gold = task.doc_to_target(doc)
     choices = task.doc_to_choice(doc)
     if isinstance(gold, str) and gold in choices:
@@ -264,7 +263,7 @@ def _right_choice(task: Any, doc: Mapping[str, Any]) -> int:
 
 
 def _code(pack: Path, manifest: Manifest, new: NewFiles) -> None:
-    """The files of the pack that grade, in their places: all but docs, YAML and what only prepare reads."""
+    """Copy the files that grade: all except docs, YAML and files that only prepare reads."""
     docs = {entry.docs_file for entry in manifest.tasks.values()}
     for name in manifest.files:
         last = PurePosixPath(name).name

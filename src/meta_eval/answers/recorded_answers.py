@@ -1,4 +1,4 @@
-"""What Meta recorded of its own model's answers, as an engine would have to say it again."""
+"""The recorded answers of Meta's model, in the form of requests and responses."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from meta_eval.verification.evaluator import Evaluator
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What Meta recorded of a doc.
+    """The recorded answer to a doc.
 
     Attributes:
-        text: Of ``generate``.
-        nlls: Of ``choices``: negative log-likelihoods, in nats, by continuation.
+        text: For ``generate``.
+        nlls: For ``choices``: negative log-likelihood of each continuation, in nats.
     """
 
     text: str | None = None
@@ -35,13 +35,13 @@ class Recorded:
 
 
 class Recordings:
-    """What Meta recorded, by task; read task by task from the docs of a pack."""
+    """Recorded answers by task. Each task is read from the pack on demand."""
 
     def __init__(self, pack: Path, manifest: Manifest) -> None:
         self._pack, self._manifest = pack, manifest
 
     def read_task(self, task: str) -> tuple[list[Recorded | None], list[str | None]]:
-        """By doc what was recorded, None where nothing was, and its subtask."""
+        """Read a task: by doc, the recorded answer (or None) and the subtask."""
 
         entry = self._manifest.tasks[task]
         if entry.docs_file is None:
@@ -61,17 +61,17 @@ def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None
 
 
 def scoring_request(request: Request, recorded: Recorded | None) -> Request | None:
-    """What asks how likely each token of the recorded answer is; None where nothing was recorded.
+    """Make the request for the log-probabilities of the recorded answer. None if nothing was recorded.
 
-    Of ``generate`` it is of kind ``force``, one a doc, however often the doc is asked otherwise; ``choices`` stay as
-    they are: their recorded likelihoods are compared.
+    A ``generate`` request becomes a ``force`` request, a single request per doc even if the doc has repeats.
+    ``choices`` requests stay the same, because their recorded likelihoods are compared.
     """
     if recorded is None or request.repeat or not recorded.can_answer(request):
         return None
     if request.kind == "choices":
         return request
     text = cut_at_stop(recorded.text or "", request.stop)
-    for end in list_answer_ends():  # where a recorded text keeps it
+    for end in list_answer_ends():  # a recorded text may keep its end token
         text = text.removesuffix(end)
     if not text:
         return None
@@ -88,17 +88,17 @@ def build_scoring_requests(
     recorded: Sequence[Recorded | None],
     docs: Sequence[int] | None = None,
 ) -> Iterator[Request]:
-    """What asks how likely the recorded answers of one task are, in its order; of docs that have one.
+    """Yield the requests for the log-probabilities of the recorded answers of a task, in order.
 
     Args:
-        evaluator: Of the pack.
+        evaluator: Evaluator of the pack.
         name: The task.
         limit: ``--limit`` of the pack's command.
-        recorded: By doc what was recorded.
-        docs: The numbers of some docs, to have no others; None for all.
+        recorded: Recorded answer by doc.
+        docs: Numbers of the docs to use. None means all.
 
     Raises:
-        PackError: As of `build_requests`.
+        PackError: As in `build_requests`.
     """
     for request in build_requests(evaluator, name, limit, docs):
         scoring = scoring_request(request, recorded[request.doc] if request.doc < len(recorded) else None)

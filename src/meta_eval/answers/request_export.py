@@ -1,4 +1,4 @@
-"""export: what a pack asks, as a file that anything can answer."""
+"""Writes the requests of a pack to a file that any program can answer."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from meta_eval.verification.evaluator import Evaluator
 FORMAT = "meta-eval requests"
 VERSION = 1
 
-# Requests that are turned into tokens at a time: an encoding is far larger than its text.
+# Number of requests that are tokenised together. Encodings take far more memory than texts.
 _BATCH = 128
 
 
 @dataclass(slots=True)
 class Exported:
-    """What was written: the file, how many requests each task has, and whether they hold token ids."""
+    """The export: the file, the number of requests per task, and whether they contain token ids."""
 
     file: Path
     token_ids: bool
@@ -40,17 +40,17 @@ class Exported:
 
 
 def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
-    """Write what a pack asks, whole or not at all.
+    """Write the requests of a pack, whole or not at all.
 
     Args:
-        pack: The folder that prepare wrote.
-        file: Where to write; a file that is there is replaced.
-        options: Which of its requests.
+        pack: The pack.
+        file: Where to write. An existing file is replaced.
+        options: Requests to write.
 
     Raises:
-        PackError: The folder is no pack or was edited, or asks what no file of requests holds.
-        OutputError: The file cannot be written, or is one of the pack.
-        ConfigError: A name that the pack does not have.
+        PackError: The folder is not a pack or was edited, or it needs requests that the format cannot hold.
+        OutputError: The file cannot be written, or belongs to the pack.
+        ConfigError: The pack lacks a named task.
     """
     manifest = read_manifest(pack)
     chosen = choose_tasks_to_ask(manifest, options.tasks)

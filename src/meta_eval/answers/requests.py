@@ -1,7 +1,7 @@
-"""What a pack asks a model, request by request, as lm_eval would ask it.
+"""Builds the requests of a pack, exactly as lm_eval would send them.
 
-The requests are lm-eval's own: its task builds its instances as its evaluator lets it, and what they hold is what a
-model of lm-eval is given. Nothing is added to a prompt but, where it is handed over as token ids, one BOS.
+lm-eval's own task builds its instances, and their content becomes the requests. Nothing is added to a prompt, except a
+BOS when the prompt is given as token ids.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from meta_eval.verification.evaluator import Evaluator
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Docs whose instances are held at a time: lm-eval would hold those of all docs at once.
+# Docs whose instances are in memory at a time. lm-eval would keep those of all docs.
 _CHUNK = 512
 
 Kind = Literal["generate", "choices", "force"]
@@ -27,21 +27,21 @@ Kind = Literal["generate", "choices", "force"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One thing to ask.
+    """A request to a model.
 
     Attributes:
-        id: ``TASK/DOC``, and ``TASK/DOC/N`` of a task that asks each doc several times, or behind several prompts.
+        id: ``TASK/DOC``. With several requests per doc ``TASK/DOC/N``.
         task: The task.
         doc: lm-eval's number of the doc.
-        repeat: Which of the times that the doc is asked, or the number of the first choice behind this prompt.
-        kind: ``generate``, answered with a text; ``choices``, with the log-likelihood of each continuation; ``force``,
-            with that of each token of the one continuation.
+        repeat: The repeat, or the index of the first choice behind this prompt.
+        kind: ``generate`` (answered with a text), ``choices`` (log-likelihood of each continuation) or ``force``
+            (log-probability of each token of the only continuation).
         prompt: The text, without BOS.
-        stop: Texts at which an answer ends.
-        max_tokens: The tokens that an answer may have; 0 of choices and force.
-        settings: All else that the task says of generation (``temperature``, ``do_sample``, …).
-        continuations: Of choices; of force the text that the engine is given behind the prompt.
-        needs_greedy: Whether the score depends on whether a continuation is the greedy one.
+        stop: Stop sequences.
+        max_tokens: Maximum number of tokens of an answer. 0 for choices and force.
+        settings: Other generation settings of the task (``temperature``, ``do_sample``, …).
+        continuations: The choices. For force, the given text.
+        needs_greedy: Whether the score uses the information that a continuation is greedy.
     """
 
     id: str
@@ -58,13 +58,14 @@ class Request:
 
     @property
     def prompt_sha256(self) -> str:
-        """SHA-256 of the prompt as UTF-8, hex: an answer repeats it, so that it is never taken for another pack's."""
+        """SHA-256 of the prompt in UTF-8, hex. An answer repeats it, so it cannot be used for another pack."""
         return hash_text(self.prompt)
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of all that is asked (prompt, kind, stop, max_tokens, settings, continuations), hex: an answer that
-        repeats it is never taken for one to other settings."""
+        """SHA-256 of the whole request (prompt, kind, stop, max_tokens, settings, continuations), hex. An answer that
+        repeats it cannot be used for a request with other settings.
+        """
         asked = [
             self.prompt_sha256, self.kind, self.stop, self.max_tokens, dict(self.settings or {}), self.continuations
         ]  # fmt: skip
@@ -72,7 +73,7 @@ class Request:
 
 
 def docs_to_run(docs: int, limit: float | None) -> range:
-    """The docs of a task that lm_eval runs under a ``--limit``: so many, or below 1 that share of them, rounded up."""
+    """The docs that lm_eval runs under a ``--limit``: a number, or below 1 a share, rounded up."""
     if limit is None:
         return range(docs)
     return range(min(docs, math.ceil(docs * limit) if limit < 1 else int(limit)))
@@ -81,16 +82,16 @@ def docs_to_run(docs: int, limit: float | None) -> range:
 def build_requests(
     evaluator: Evaluator, name: str, limit: float | None, docs: Sequence[int] | None = None
 ) -> Iterator[Request]:
-    """The requests of one task, in its order.
+    """Yield the requests of a task, in order.
 
     Args:
-        evaluator: Of the pack.
+        evaluator: Evaluator of the pack.
         name: The task.
         limit: ``--limit`` of the pack's command.
-        docs: The numbers of some docs, to have no others; None for all.
+        docs: Numbers of the docs to use. None means all.
 
     Raises:
-        PackError: lm-eval cannot load the task, or it asks for what no file of requests holds.
+        PackError: lm-eval cannot load the task, or it needs requests that the format cannot hold.
     """
     task = evaluator.load(name, listed=False)
     (split, all_docs), *_ = task.dataset.items()
@@ -103,7 +104,7 @@ def build_requests(
         chunk = wanted[start : start + _CHUNK]
         task.dataset = {split: list(itertools.islice(read, len(chunk)))}
         groups: dict[int, list[Any]] = {}
-        for instance in evaluator.instances(name, task):  # they count the docs that are there, from 0
+        for instance in evaluator.instances(name, task):  # instances count the available docs from 0
             groups.setdefault(chunk[instance.doc_id], []).append(instance)
         for doc, instances in groups.items():
             instances.sort(key=lambda item: item.idx)
@@ -120,9 +121,10 @@ def build_requests(
 
 
 def _by_prompt(instances: Sequence[Any]) -> list[list[Any]]:
-    """The instances of a doc whose choices are scored behind several prompts: those that follow each other behind one.
+    """Group consecutive instances of a doc by prompt.
 
-    A choice may have a prompt of its own (winogrande), or all are asked again behind an empty one (acc_mutual_info).
+    Each choice may have its own prompt (winogrande), or all may be scored again after an empty prompt
+    (acc_mutual_info).
     """
     if any(instance.request_type != "loglikelihood" for instance in instances):
         return [list(instances)]
@@ -151,19 +153,19 @@ def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[
 
 
 class Encoder:
-    """Prompts and continuations as token ids, the way lm-eval's engines make them of text.
+    """Encodes prompts and continuations as token ids, as lm-eval's engines do.
 
     Args:
         tokenizer: The model's.
-        needs_bos: Whether one that puts none before a text is refused: Llama's puts one, other makers' may put none.
-        add_bos: Whether it is to stand before each prompt; not where a record was asked without one.
-        end: The end token, which stands for an empty prompt where the tokenizer has no BOS, as in lm-eval.
+        needs_bos: Whether to refuse a tokenizer that adds no BOS. Llama's adds it; others may not.
+        add_bos: Whether each prompt starts with BOS. False if a record was made without it.
+        end: The end token. As in lm-eval, it stands for an empty prompt if the tokenizer has no BOS.
 
     Attributes:
-        bos: The token that stands before each prompt; None where none does.
+        bos: The token before each prompt, or None.
 
     Raises:
-        ValueError: It has no single BOS to put before a prompt.
+        ValueError: The tokenizer has no single BOS.
     """
 
     bos: int | None
@@ -183,12 +185,12 @@ class Encoder:
         self.bos = int(added[0]) if added else None
 
     def encode_text(self, text: str) -> list[int]:
-        """The tokens of a text, without BOS."""
+        """Encode a text without BOS."""
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
     def encode_spelled(self, text: str) -> list[int]:
-        """The tokens of a text whose special tokens are read as plain characters."""
+        """Encode a text, and read special tokens as plain characters."""
         self._tokenizer.encode_special_tokens = True
         try:
             return self.encode_text(text)
@@ -196,10 +198,11 @@ class Encoder:
             self._tokenizer.encode_special_tokens = False
 
     def encode_requests(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
-        """Encode requests as the fields of token ids that the file holds.
+        """Encode requests as the token-id fields of the file.
 
-        The continuations of choices are what lm-eval makes of them, the tokens that the whole text has behind those of
-        its prompt. That of force is encoded by itself: an engine would have written it behind the tokens of the prompt.
+        Continuations of choices are encoded as lm-eval does: the tokens that the whole text has after the prompt's
+        tokens. The continuation of force is encoded on its own, because an engine would have generated it after the
+        prompt's tokens.
         """
         texts: list[str] = []
         for request in requests:
@@ -226,5 +229,5 @@ class Encoder:
 
 
 def _context(request: Request) -> str:
-    """lm-eval counts the white space at a context's end to the continuations, as the tokens of a text do."""
+    """The prompt. Before choices, lm-eval moves white space at its end to the continuations."""
     return request.prompt.rstrip() if request.kind == "choices" else request.prompt

@@ -1,7 +1,7 @@
-"""Writing results as lm_eval writes them: by its own tracker, all files or none.
+"""Writes results with lm_eval's own tracker: all files or none.
 
-What the answers say of how they came about goes along: in each sample ``finish_reason``, ``prompt_tokens`` and
-``completion_tokens``, in the results file ``config.meta_eval``. Whoever does not know these keys passes over them.
+It adds ``finish_reason``, ``prompt_tokens`` and ``completion_tokens`` to each sample, and ``config.meta_eval`` to the
+results file. Other programs ignore these keys.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from meta_eval.boundary.inputs import MAX_DATA, open_data, read_regular
 from meta_eval.messages.errors import PackError
 from meta_eval.verification.evaluator import Evaluated, silence_libraries
 
-# What of each sample lm-eval makes its hash of a task of.
+# Fields of each sample from which lm-eval computes a task's hash.
 _HASHES = ("doc_hash", "prompt_hash", "target_hash")
 
-# The parts of lm-eval's results that are by task.
+# The parts of lm-eval's results that are keyed by task.
 _BY_TASK = ("results", "configs", "versions", "n-shot", "higher_is_better", "n-samples", "group_subtasks")
 
-# lm-eval's tracker goes on where it cannot write, and only logs it.
+# lm-eval's tracker only logs write errors and continues.
 _HALF = "lm_eval wrote nothing or half a file there; the disk may be full"
 
 
@@ -35,13 +35,13 @@ class Speed:
     """Tokens and seconds of some answers.
 
     Attributes:
-        answers: How many there are.
-        prompt_tokens: Of those that say it; None where none does.
-        completion_tokens: Likewise.
-        seconds: How long at least one of them was being made: shards side by side count once, pauses not at all. None
-            where not every answer says when it was made.
-        tokens_per_second: Of the texts, tokens by seconds; None where not every text says both.
-        cost: Of these seconds, in the unit of the price an hour that was given; None without both.
+        answers: Number of answers.
+        prompt_tokens: Sum over the answers that report it. None if none does.
+        completion_tokens: Sum over the answers that report it. None if none does.
+        seconds: Time during which at least one answer was being made. Parallel shards count once, pauses do not count.
+            None unless every answer has times.
+        tokens_per_second: Tokens of texts divided by seconds. None unless every text has both.
+        cost: Price of these seconds, in the unit of the given price per hour. None without either.
     """
 
     answers: int
@@ -86,11 +86,11 @@ def _covered(spans: Iterable[tuple[float, float]]) -> float:
 
 
 class Writer:
-    """The results of one run. Entered, it collects in a folder of its own; what is not finished leaves nothing behind.
+    """The results of a run. Files are collected in a staging folder; an unfinished write leaves nothing.
 
     Args:
         output: As lm_eval's ``--output_path``.
-        model: Its folder there is named after it.
+        model: The model. Its name becomes the name of the folder.
     """
 
     def __init__(self, output: Path, model: str) -> None:
@@ -122,7 +122,7 @@ class Writer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def add(self, name: str, evaluated: Evaluated, answers: Mapping[int, Sequence[EngineAnswer]]) -> None:
-        """Write the samples of one task.
+        """Write the samples of a task.
 
         Raises:
             PackError: They cannot be written.
@@ -140,13 +140,13 @@ class Writer:
             tree.update(evaluated.results.get(part) or {})
 
     def finish(self, *, engine: str, limit: float | None, started: float, made: Mapping[str, Any]) -> Path:
-        """Write the results file, and put all into their place; the path of the results file.
+        """Write the results file, move all files into place, and return the path of the results file.
 
         Args:
-            engine: What answered.
+            engine: The engine that answered.
             limit: ``--limit`` of the pack.
             started: Seconds since 1970.
-            made: How the answers were made: what `Speed` says, and the files of the pack that were edited.
+            made: How the answers were made: the fields of `Speed`, and edited files of the pack.
 
         Raises:
             PackError: They cannot be written.
@@ -163,7 +163,7 @@ class Writer:
         self._tree["date"] = started
         self._tree["lm_eval_version"] = lm_eval.__version__
         if made["seconds"]:
-            # How long the answers took, and not how long it took to grade them.
+            # The time to answer, not the time to grade.
             self._tracker.general_config_tracker.start_time = time.perf_counter() - made["seconds"]
         with silence_libraries():
             self._tracker.save_results_aggregated(results=self._tree, samples=self._hashes)
@@ -178,13 +178,13 @@ class Writer:
             folder.mkdir(parents=True, exist_ok=True)
             for task, samples in self._samples.items():
                 samples.replace(folder / f"samples_{task}_{self._tracker.date_id}.jsonl")
-            # The last: without it the samples are of nothing that is known, and report says so.
+            # Moved last: samples without a results file count as incomplete.
             return results.replace(folder / name)
         except OSError as error:
             raise _unwritable(self._output, error.strerror) from None
 
     def _written(self, name: str) -> Path:
-        """A file that the tracker wrote; of one that it could not write it only logs."""
+        """The path of a file that the tracker wrote. The tracker only logs a failure."""
         path = next(self._folder.rglob(name), None)
         if path is None:
             raise _unwritable(self._output, _HALF)
@@ -192,7 +192,7 @@ class Writer:
 
 
 def _generation(of_doc: Sequence[EngineAnswer]) -> dict[str, Any]:
-    """How the answers to a doc came about; of several repeats cut if one was, and their sums."""
+    """Metadata of the answers to a doc. With repeats: sums, and ``length`` if any was cut."""
     ends = {answer.finish_reason for answer in of_doc}
     payload: dict[str, Any] = {
         "finish_reason": "length" if "length" in ends else None if None in ends else "stop",

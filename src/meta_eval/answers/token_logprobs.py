@@ -1,4 +1,4 @@
-"""The log-probabilities of a text that an engine was given: the answer to a request of kind ``force``."""
+"""Log-probabilities of the tokens of a given text: the answer to a ``force`` request."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-# What stands for the logarithm of 0, as vLLM's server writes it.
+# Stands for the logarithm of 0, as in vLLM's server.
 LOWEST = -9999.0
 
-# Digits behind the point that a file of answers keeps: float32 has no more of a number of some nats.
+# Decimal places in a file of answers. float32 holds no more for values of a few nats.
 _DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """n tokens, each behind the prompt and the tokens before it; natural logarithms of probabilities.
+    """Natural log-probabilities of n tokens, each given the prompt and the tokens before it.
 
     Attributes:
-        ids: n: the tokens.
-        logprobs: n: theirs.
-        ranks: n: 1 is the likeliest; 0 where it is only known that another token is likelier.
-        top_ids: n: the likeliest token; -1 where it is not known.
-        top_logprobs: n: its own.
-        top_k_ids: n of k: the likeliest, in order; None where they were not asked for.
-        top_k_logprobs: Likewise.
+        ids: The n tokens.
+        logprobs: Their n log-probabilities.
+        ranks: Their n ranks. 1 is the likeliest; 0 means only that another token is likelier.
+        top_ids: The likeliest token at each of n positions. -1 if unknown.
+        top_logprobs: Its log-probability.
+        top_k_ids: The k likeliest tokens at each of n positions, in order. None if not requested.
+        top_k_logprobs: Their log-probabilities. None if not requested.
     """
 
     ids: Sequence[int]
@@ -39,11 +39,11 @@ class TokenLogprobs:
 
     @property
     def top_k(self) -> int:
-        """k; 0 without."""
+        """k, or 0 without top-k tokens."""
         return len(self.top_k_ids[0]) if self.top_k_ids else 0
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON object of a file of answers."""
+        """The JSON object for a file of answers."""
         values = {own.name: _plain(getattr(self, own.name)) for own in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -56,20 +56,20 @@ def _plain(values: Any) -> Any:
     return [_plain(value) for value in values]
 
 
-# Of one place its tokens, each with its log-probability and its rank; None where the engine does not say the rank.
+# Tokens at a position, with log-probability and rank (None if the engine does not report ranks).
 Place = Mapping[int, tuple[float, int | None]]
 
 
 def collect_tokens(ids: Sequence[int], places: Iterable[Place], top_k: int = 0) -> TokenLogprobs:
-    """Collect what an engine reports for each place of a text.
+    """Collect what an engine reports for each position of a text.
 
     Args:
         ids: The tokens of the text.
-        places: Of each the token itself and the likeliest ones.
-        top_k: How many of these are kept.
+        places: For each position: the token itself and the likeliest tokens.
+        top_k: Number of likeliest tokens to keep.
 
     Raises:
-        ValueError: A place says nothing of its token, or fewer tokens than were asked for, or what is no number.
+        ValueError: A position lacks its token, has too few tokens, or a value that is not a number.
     """
     rows = [_row(token, place, top_k) for token, place in zip(ids, places, strict=True)]
     own, ranks, tops, theirs, lists = zip(*rows, strict=True) if rows else ((),) * 5
@@ -88,7 +88,7 @@ def _row(token: int, place: Place, top_k: int) -> tuple[float, int, int, float, 
         raise ValueError("gives log-probabilities that are not numbers")
     logprobs = {other: max(value, LOWEST) for other, (value, _) in place.items()}
     own, rank = logprobs[token], place[token][1]
-    # Of two that are alike the token itself: whoever sorts them may put either first.
+    # In a tie the token itself comes first, because engines may order ties either way.
     order = sorted(logprobs, key=lambda other: (-logprobs[other], other != token))
     if top_k and len(order) < top_k:
         raise ValueError(f"gives only {len(order)} of the {top_k} likeliest tokens")
@@ -96,10 +96,10 @@ def _row(token: int, place: Place, top_k: int) -> tuple[float, int, int, float, 
 
 
 def read_tokens(content: Any) -> TokenLogprobs:
-    """Out of a line of a file of answers.
+    """Read a line of a file of answers.
 
     Raises:
-        ValueError: It does not hold what it must.
+        ValueError: A field is missing or invalid.
     """
     if not isinstance(content, dict):
         raise ValueError("no object")
