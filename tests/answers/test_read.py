@@ -121,7 +121,7 @@ def test_token_ids_are_counted(tmp_path: Path) -> None:
 
 def test_another_end_than_stop_and_length_is_a_failure(tmp_path: Path) -> None:
     result = read_answers([write(tmp_path / "a.jsonl", [{**TEXT, "finish_reason": "abort"}])])
-    assert result.failed["t/0", None].error == "finish_reason is 'abort', neither 'stop' nor 'length'"
+    assert result.failed["t/0", None].error == "finish_reason is 'abort', none of 'stop', 'length', 'content_filter'"
 
 
 @pytest.mark.parametrize(

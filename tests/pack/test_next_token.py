@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from meta_eval import export, grade
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.next_token_scoring import NotOneTokenError, find_choice_ids
-from meta_eval.results.sample_parser import is_truncated
+from meta_eval.results.sample_files import read_samples
 
 TASK = "meta_mmlu_pretrain"
 
@@ -96,7 +96,7 @@ def test_an_answer_that_is_no_choice_is_wrong_and_ungraded(pack: Path, tmp_path:
     assert [one["acc"] for one in samples] == [1.0, 1.0, 0.0, 0.0, *([1.0] * len(right[4:]))]
     assert [one["ungraded"] for one in samples] == [0.0, 0.0, 1.0, 1.0, *([0.0] * len(right[4:]))]
     # One token is the whole answer: none was cut at its limit.
-    assert not any(is_truncated(one, len) for one in samples)
+    assert {doc.limit_hit for doc in read_samples(path, count_tokens=len).docs} == {False}
 
 
 @pytest.mark.parametrize(

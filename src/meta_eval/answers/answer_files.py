@@ -19,6 +19,7 @@ from meta_eval.boundary.inputs import open_regular
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.messages.errors import UserError, locating
 from meta_eval.results.raw_samples import MAX_PIECE
+from meta_eval.results.sample_parser import FILTERED
 
 # A UTF-16 engine leaves a lone surrogate if it cuts a character. UTF-8 files cannot hold it.
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -34,7 +35,7 @@ VERSION = 1
 _MOST = 2**53
 
 # Allowed values of finish_reason.
-_ENDS = ("stop", "length")
+_ENDS = ("stop", "length", FILTERED)
 
 
 class AnswersError(UserError):
@@ -51,9 +52,9 @@ class EngineAnswer:
         request_sha256: SHA-256 of the whole request, or None if the line does not repeat it.
         text: The generated text, with lone surrogates replaced by U+FFFD. None for choices.
         choices: Per continuation: its log-likelihood in nats, and whether greedy decoding gives it (None if unknown).
-            Empty
-            for texts.
-        finish_reason: ``stop``, or ``length`` if max_tokens cut the text. None if unknown.
+            Empty for texts.
+        finish_reason: ``stop``, ``length`` if max_tokens cut the text, or ``content_filter`` if the server's filter did.
+            None if unknown.
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens of the answer.
         tokens: Log-probabilities of a given text. None for other answers.
@@ -186,7 +187,7 @@ def _answer(content: Any, where: str) -> EngineAnswer:
     if error is None and (text is not None) + bool(choices) + (forced is not None) != 1:
         raise _wrong("it must hold one of text, choices, tokens and error")
     if error is None and finish is not None and finish not in _ENDS:
-        error = f"finish_reason is {finish!r:.40}, neither {' nor '.join(map(repr, _ENDS))}"
+        error = f"finish_reason is {finish!r:.40}, none of {', '.join(map(repr, _ENDS))}"
     ids = content.get("token_ids")
     tokens = fields.count("completion_tokens")
     started, ended = fields.number("started"), fields.number("ended")

@@ -19,6 +19,7 @@ from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.task_choice import choose_tasks_to_grade
 from meta_eval.verb_options import GradingOptions, ScoringOptions
+from meta_eval.verification.each_answer import add_each_answer
 from meta_eval.verification.evaluator import Evaluated, Evaluator
 from meta_eval.verification.replay import Answers as Replayed
 
@@ -194,15 +195,14 @@ class Grading:
         settings = task.config.generation_kwargs or {}
         stop = settings.get("until") or ()
         stop = (stop,) if isinstance(stop, str) else tuple(stop)
-        return self.evaluator.evaluate(
-            name,
-            task=task,
-            answers=[_replayed(docs[number], stop, int(task.config.repeats or 1)) for number in numbers],
-            indices=numbers if len(numbers) < len(task.eval_docs) else None,
-            allow_code=self.options.allow_code,
-            bootstrap_iters=bootstrap_iters,
-            hashed=hashed,
-        )
+        answers = [_replayed(docs[number], stop, int(task.config.repeats or 1)) for number in numbers]
+        indices, allow_code = numbers if len(numbers) < len(task.eval_docs) else None, self.options.allow_code
+        evaluated = self.evaluator.evaluate(
+            name, task=task, answers=answers, indices=indices, allow_code=allow_code,
+            bootstrap_iters=bootstrap_iters, hashed=hashed,
+        )  # fmt: skip
+        add_each_answer(self.evaluator, name, answers, evaluated, indices=indices, allow_code=allow_code)
+        return evaluated
 
 
 def _match_all(

@@ -18,6 +18,7 @@ from typing import Any
 from meta_eval.answers.answer_files import EngineAnswer
 from meta_eval.boundary.inputs import MAX_DATA, open_data, read_regular
 from meta_eval.messages.errors import PackError
+from meta_eval.results.sample_parser import FILTERED
 from meta_eval.verification.evaluator import Evaluated, silence_libraries
 
 # Fields of each sample from which lm-eval computes a task's hash.
@@ -192,10 +193,12 @@ class Writer:
 
 
 def _generation(of_doc: Sequence[EngineAnswer]) -> dict[str, Any]:
-    """Metadata of the answers to a doc. With repeats: sums, and ``length`` if any was cut."""
-    ends = {answer.finish_reason for answer in of_doc}
+    """Metadata of the answers to a doc. With several answers: sums, how each ended, and ``length`` if any was cut."""
+    ends = [answer.finish_reason for answer in of_doc]
+    cut = next((end for end in ("length", FILTERED) if end in ends), None)
     payload: dict[str, Any] = {
-        "finish_reason": "length" if "length" in ends else None if None in ends else "stop",
+        "finish_reason": cut or (None if None in ends else "stop"),
+        "finish_reasons": ends if len(ends) > 1 else None,
         "prompt_tokens": _sum(answer.prompt_tokens for answer in of_doc),
         "completion_tokens": _sum(answer.completion_tokens for answer in of_doc),
     }

@@ -24,6 +24,7 @@ from meta_eval.results.clusters import make_content_keys, make_given_key, name_c
 from meta_eval.results.doc_results import EXTRACTED, Doc, FilterResult, ResultsError
 from meta_eval.results.raw_samples import MAX_PIECE
 from meta_eval.results.sample_parser import list_metrics, read_arguments, read_extraction, read_metrics
+from meta_eval.results.several_answers import average_answers
 
 # How the reason of a missing baseline ends where verify can make it.
 AGAIN = "run `meta-eval verify`"
@@ -157,6 +158,7 @@ def _by_doc(
         kept["answers"][sample["filter"]] = {
             "extracted": None if extraction is None else extraction[:EXTRACTED],
             "metrics": {name: sample[name] for name in list_metrics(sample)},
+            **({"each_answer": sample["each_answer"]} if "each_answer" in sample else {}),
         }
     for number, cluster in zip(keys, name_clusters(list(keys.values())), strict=True):
         docs[number]["cluster"] = cluster
@@ -218,10 +220,13 @@ def _read(path: Path, key: str) -> tuple[Doc, ...]:
 def _doc(line: Mapping[str, Any]) -> Doc:
     answers = {
         # What is no number is left out, as the task's own average of it does.
-        name: FilterResult(answer["extracted"], read_metrics(answer["metrics"], answer["metrics"]), 0, 0)
+        name: FilterResult(
+            answer["extracted"], read_metrics(answer["metrics"], answer["metrics"]), 0, 0,
+            {metric: tuple(verdicts) for metric, verdicts in answer.get("each_answer", {}).items()},
+        )
         for name, answer in line["answers"].items()
-    }
-    return Doc(
+    }  # fmt: skip
+    doc = Doc(
         doc_id=line["doc_id"],
         question_hash=line["question_hash"],
         prompt_hashes=(),
@@ -237,6 +242,8 @@ def _doc(line: Mapping[str, Any]) -> Doc:
         limit_hit=None,
         answers=answers,
     )
+    average_answers([doc])
+    return doc
 
 
 def _lines(objects: Iterable[Mapping[str, Any]]) -> str:

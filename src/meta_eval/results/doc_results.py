@@ -28,15 +28,18 @@ class FilterResult:
     Attributes:
         extracted: What it took for the answer, cut to `EXTRACTED` characters; of a choice by likelihood the likeliest
             continuation. None when it found nothing or hands on the whole output.
-        metrics: The metrics that lm_eval logged, by name.
+        metrics: The metrics that lm_eval logged, by name; of several answers the mean of those in ``each``.
         offset: Where the sample begins in the samples file, in bytes.
         length: How long it is, in bytes.
+        each: Of several answers the verdict on each, by metric; empty where there is one, or where the filter makes one
+            answer of all (a majority vote).
     """
 
     extracted: str | None
     metrics: dict[str, Value]
     offset: int
     length: int
+    each: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -58,11 +61,15 @@ class Doc:
         recorded_is_correct: Meta's verdict on its own model's answer, also where Meta's recipe carries it.
         recorded_metrics: What Meta's metrics gave that answer, as JSON text.
         tail: The last `TAIL` characters of the answer; of a choice by likelihood the empty text.
-        empty: Whether the answer is nothing but white space.
-        limit_hit: Whether the answer was as long as it was allowed to be; None when that cannot be known.
+        empty: Whether the answer is nothing but white space; of several answers, whether all are.
+        limit_hit: Whether the answer was as long as it was allowed to be; None when that cannot be known. Of several
+            answers, whether one was.
         completion_tokens: The tokens of the answer, where the engine's word on it was kept; else None.
         answers: By filter.
         sent_hash: lm-eval's hash of what the model was given; None where no run is read.
+        cuts: Of each answer whether it was cut: at its limit, by a content filter, or before its first word. None where
+            that cannot be known.
+        recorded_cut: The same of the recorded answer in the doc.
     """
 
     doc_id: int
@@ -81,10 +88,20 @@ class Doc:
     completion_tokens: int | None = None
     answers: dict[str, FilterResult] = field(default_factory=dict)
     sent_hash: str | None = None
+    cuts: tuple[bool | None, ...] = (None,)
+    recorded_cut: bool | None = None
 
     def with_recorded(self, answers: dict[str, FilterResult]) -> Doc:
         """The doc as the recorded model answered it, by filter; the text of that answer is not known."""
-        return replace(self, answers=answers, tail="", empty=False, limit_hit=None, completion_tokens=None)
+        return replace(
+            self, answers=answers, tail="", empty=False, limit_hit=None, completion_tokens=None,
+            cuts=(self.recorded_cut,),
+        )  # fmt: skip
+
+    @property
+    def cut_share(self) -> float | None:
+        """The share of its answers that were cut; None where that is not known of one."""
+        return None if None in self.cuts else sum(map(bool, self.cuts)) / len(self.cuts)
 
     def same_prompt(self, other: Doc) -> bool:
         """Whether both have exactly the same prompt, as far as that is known."""

@@ -27,6 +27,7 @@ from meta_eval.results.repeats import check_repeat
 from meta_eval.results.results_file import GroupTotal, as_mapping
 from meta_eval.results.sample_files import SamplesFile, read_samples
 from meta_eval.results.scores import check_averages
+from meta_eval.results.several_answers import average_answers
 from meta_eval.results.task_run import TaskRun as TaskRun  # noqa: PLC0414 (a run is made of them)
 
 Say = Callable[[str], None]
@@ -313,6 +314,7 @@ def _read(
                 of_pack=bool(block),
                 of_record=bool(block.get("record")),
             )
+    average_answers(samples.docs)
     published, verdict, reading = block.get("published"), block.get("verdict"), block.get("reading")
     metrics = [as_mapping(entry).get("metric") for entry in published] if isinstance(published, list) else []
     return TaskRun(

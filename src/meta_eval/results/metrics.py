@@ -10,7 +10,8 @@ from typing import Any
 NO_METRIC = frozenset(
     (
         "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
-        "prompt_hash", "target_hash", "finish_reason", "prompt_tokens", "completion_tokens",
+        "prompt_hash", "target_hash", "finish_reason", "finish_reasons", "prompt_tokens",
+        "completion_tokens", "each_answer",
     )
 )  # fmt: skip
 

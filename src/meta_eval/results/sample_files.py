@@ -19,7 +19,7 @@ from meta_eval.messages.errors import locating
 from meta_eval.results.clusters import make_content_keys, make_given_key, missing_field_error, name_clusters
 from meta_eval.results.doc_results import Doc, FilterResult, ResultsError, not_a_sample_error
 from meta_eval.results.raw_samples import read_raw_samples
-from meta_eval.results.sample_parser import is_truncated, parse_sample, read_arguments, read_doc_number, read_sample
+from meta_eval.results.sample_parser import add_endings, parse_sample, read_arguments, read_doc_number, read_sample
 
 _BUFFER = 2**17
 
@@ -90,7 +90,7 @@ def read_samples(
                     cluster_field=cluster_field,
                 )  # fmt: skip
                 if doc.doc_id not in reading.docs:
-                    doc.limit_hit = is_truncated(sample, count_tokens)
+                    add_endings(doc, sample, count_tokens)
                 reading.add(sample, doc, name, answer)
         except ResultsError as error:
             if not skip_damaged:

@@ -19,6 +19,9 @@ from meta_eval.results.doc_results import EXTRACTED, TAIL, Doc, FilterResult, Re
 from meta_eval.results.metrics import NO_METRIC, Value, read_value
 from meta_eval.thresholds import MAX_GEN_TOKS
 
+# How an answer ended that a server's filter of content cut off: the API's word for a refusal.
+FILTERED = "content_filter"
+
 # The names under which lm-eval takes the limit of an answer's tokens; the first that is there counts.
 _LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 
@@ -66,8 +69,11 @@ def read_sample(
     try:
         doc = _doc(doc_id, sample, cluster_field)
         extraction = read_extraction(sample)
-        metrics = read_metrics(sample, may_be_nan)
-        return doc, name, FilterResult(None if extraction is None else extraction[:EXTRACTED], metrics, offset, length)
+        answer = FilterResult(
+            None if extraction is None else extraction[:EXTRACTED], read_metrics(sample, may_be_nan), offset, length,
+            read_each_answer(sample),
+        )  # fmt: skip
+        return doc, name, answer
     except RecursionError:
         raise not_a_sample_error("is nested too deeply") from None
 
@@ -106,7 +112,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
     recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if of_meta else None
     gold, metrics, subtask = doc.get("gold"), doc.get("recorded_metrics"), doc.get("subtask_name")
     cluster = read_field(doc, cluster_field or "cluster") if cluster_field or of_meta else None
-    answer, requests = read_output(sample), read_arguments(sample)
+    answers, requests = read_outputs(sample), read_arguments(sample)
     choices = doc.get("choices") if of_pack else None
     sent = _prompt_hash(sample, requests)
     count = len(choices) if isinstance(choices, list) and choices else len(requests) if len(requests) > 1 else None
@@ -121,8 +127,8 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
         choices=count,
         recorded_is_correct=recorded if isinstance(recorded, bool) else None,
         recorded_metrics=_recorded(metrics) if isinstance(metrics, str) and of_meta else None,
-        tail=(answer or "")[-TAIL:],
-        empty=answer is not None and not answer.strip(),
+        tail=(answers[0] if answers else "")[-TAIL:],
+        empty=bool(answers) and not any(text.strip() for text in answers),
         limit_hit=None,
         completion_tokens=tokens if isinstance(tokens := sample.get("completion_tokens"), int) else None,
         sent_hash=sent,
@@ -169,12 +175,19 @@ def read_arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
 
 def read_output(sample: Mapping[str, Any]) -> str | None:
     """What the model wrote; None where it chose by likelihood."""
-    first: Any = sample["resps"]
-    while isinstance(first, list) and first:
-        if _is_likelihood(first[0]):
-            return None
-        first = first[0]
-    return first if isinstance(first, str) else None
+    return next(iter(read_outputs(sample)), None)
+
+
+def read_outputs(sample: Mapping[str, Any]) -> list[str]:
+    """All that the model wrote, an answer for each time that it was asked; none where it chose by likelihood."""
+    responses: Any = sample["resps"]
+    while isinstance(responses, list) and responses:
+        if _is_likelihood(responses[0]):
+            return []
+        if isinstance(responses[0], str):
+            return [response for response in responses if isinstance(response, str)]
+        responses = responses[0]
+    return []
 
 
 def _is_likelihood(response: Any) -> bool:
@@ -207,22 +220,44 @@ def find_limit(sample: Mapping[str, Any]) -> int | None:
     return said if isinstance(said, int) and not isinstance(said, bool) else None
 
 
-def is_truncated(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> bool | None:
-    """Whether an answer has as many tokens as it was allowed: by the engine's own word, else by counting.
+def add_endings(doc: Doc, sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> None:
+    """Note how each answer to a doc ended: at its limit, by a content filter, before its first word, or whole.
+
+    By the engine's own word, else by counting tokens.
+
+    Args:
+        doc: The doc of the sample.
+        sample: As lm_eval or `meta-eval grade` wrote it.
+        count_tokens: Counts the tokens of an answer; without it an answer that is long enough may have been cut.
+    """
+    texts, limit = read_outputs(sample), find_limit(sample)
+    if not texts or "allowed_token_ids" in _settings(sample):  # a choice is whole with its likelihood, or its token
+        doc.limit_hit, doc.cuts, doc.recorded_cut = False, (False,), False
+        return
+    said = sample.get("finish_reasons") if len(texts) > 1 else [sample.get("finish_reason")]
+    ends = said if isinstance(said, list) and len(said) == len(texts) else [None] * len(texts)
+    hits = [_hits_limit(text, end, limit, count_tokens) for text, end in zip(texts, ends, strict=True)]
+    doc.limit_hit = True if True in hits else None if None in hits else False
+    doc.cuts = tuple(
+        True if end == FILTERED or not text.strip() else hit for text, end, hit in zip(texts, ends, hits, strict=True)
+    )
+    recorded = sample["doc"].get("recorded_output") if isinstance(sample["doc"], dict) else None
+    if isinstance(recorded, str):
+        doc.recorded_cut = not recorded.strip() or _hits_limit(recorded, None, limit, count_tokens)
+
+
+def _hits_limit(text: str, end: object, limit: int | None, count_tokens: Callable[[str], int] | None) -> bool | None:
+    """Whether an answer has as many tokens as it was allowed.
 
     Every token stands for a byte at least, so a shorter answer cannot have hit the limit; a longer one must be counted.
     """
-    if "allowed_token_ids" in _settings(sample):  # a choice by the next token has one, and is whole with it
-        return False
-    ended = sample.get("finish_reason")
-    if isinstance(ended, str):
-        return ended == "length"
-    limit, answer = find_limit(sample), read_output(sample)
-    if limit is None or answer is None:
+    if isinstance(end, str):
+        return end == "length"
+    if limit is None:
         return None
-    if len(answer) < limit and len(answer.encode("utf-8", "surrogatepass")) < limit:
+    if len(text) < limit and len(text.encode("utf-8", "surrogatepass")) < limit:
         return False
-    return count_tokens(answer) >= limit if count_tokens else None
+    return count_tokens(text) >= limit if count_tokens else None
 
 
 def read_extraction(sample: Mapping[str, Any]) -> str | None:
@@ -277,3 +312,19 @@ def read_metrics(sample: Mapping[str, Any], may_be_nan: Container[str]) -> dict[
         if value is not None:
             values[name] = value
     return values
+
+
+def read_each_answer(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    """Read the verdict on each of several answers, by metric, as `meta-eval grade` writes them.
+
+    Raises:
+        ResultsError: They are no shares.
+    """
+    logged, verdicts = sample.get("each_answer"), {}
+    for name, values in logged.items() if isinstance(logged, dict) else [("", logged)] if logged is not None else ():
+        numbers = [read_value(name, value) for value in values] if isinstance(values, list) else []
+        shares = tuple(value for value in numbers if isinstance(value, float) and 0 <= value <= 1)
+        if not shares or len(shares) < len(numbers) or name not in list_metrics(sample):
+            raise ResultsError("each_answer holds no verdicts from 0 to 1", hint="Grade the answers again")
+        verdicts[name] = shares
+    return verdicts

@@ -55,7 +55,7 @@ class EngineResponse:
         choices: Of ``choices``, in the order of the continuations: log-likelihood (nats, summed over tokens), and
             whether every token is the likeliest one, None where the engine does not say.
         forced: Of ``force``: what the engine finds of each token.
-        finish_reason: ``stop``, or ``length`` at max_tokens; None where the engine does not say.
+        finish_reason: ``stop``, ``length`` at max_tokens, or ``content_filter``; None where the engine does not say.
         token_ids: Of the text, where the engine says them.
         prompt_tokens: Tokens of the prompt, BOS included.
         completion_tokens: Tokens of the answer.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from meta_eval.answers.token_logprobs import Place, TokenLogprobs, collect_tokens
+from meta_eval.results.sample_parser import FILTERED
 from meta_eval.running.client import EngineRequest, EngineResponse
 from meta_eval.running.transport import GarbledError, Json
 
@@ -90,11 +91,13 @@ def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared:
     """
     choice = read_choice(answer)
     text, finish = choice.get("text"), choice.get("finish_reason")
+    if text is None and finish == FILTERED:
+        text = ""
     if not isinstance(text, str):
         raise GarbledError("a response without text")
     if len(text) > _LONGEST:
         raise GarbledError(f"a text of {len(text):,} characters")
-    if finish not in ("stop", "length", None):
+    if finish not in ("stop", "length", FILTERED, None):
         raise GarbledError(f"it ended with {finish!r:.40}")
     for ending in end:  # servers that were asked to keep special tokens may keep the last one too
         text = text.removesuffix(ending)

@@ -19,10 +19,11 @@ from meta_eval.results.baseline import baseline_file, baseline_text, missing_tex
 from meta_eval.results.baseline_answers import read_named
 from meta_eval.results.output_index import OutputIndex
 from meta_eval.verb_options import VerifyKeywords, VerifyOptions
+from meta_eval.verification.each_answer import add_each_answer
 from meta_eval.verification.evaluator import Evaluated, Evaluator
 from meta_eval.verification.proof import Proof, Status, TaskProof
 from meta_eval.verification.record_check import tally_record
-from meta_eval.verification.replay import has_recorded_answer
+from meta_eval.verification.replay import has_recorded_answer, read_recorded
 from meta_eval.verification.saved_answers import Saved, find_samples, read_saved
 from meta_eval.verification.tallies import Explanations, Tallies, tally_task
 
@@ -128,6 +129,8 @@ def _check(
         allow_code=allow_code,
         hashed=False,
     )
+    if saved is None and (answers := read_recorded(docs)):
+        add_each_answer(evaluator, name, answers, evaluated, allow_code=allow_code)
     context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
     if entry.record is not None and saved is None:
         return evaluated, tally_record(entry, evaluated.samples, context)
@@ -155,14 +158,11 @@ def _check_baseline(
         missing = "the baseline was asked in another way, so that its answers cannot be graded here"
         _write(path, missing_text(key, missing, edited), verify_folder(evaluator.pack))
         return
+    responses, indices = [dict(enumerate(answer.responses or ())) for answer in answers], [a.doc for a in answers]
     evaluated = evaluator.evaluate(
-        name,
-        task=evaluator.load(name),
-        answers=[dict(enumerate(answer.responses or ())) for answer in answers],
-        indices=[answer.doc for answer in answers],
-        allow_code=allow_code,
-        hashed=False,
+        name, task=evaluator.load(name), answers=responses, indices=indices, allow_code=allow_code, hashed=False
     )
+    add_each_answer(evaluator, name, responses, evaluated, indices=indices, allow_code=allow_code)
     context = Explanations(evaluated.failures, evaluated.extract, None)
     tallies = tally_record(entry, evaluated.samples, context, {answer.doc: answer.metrics for answer in answers})
     total = tallies.total

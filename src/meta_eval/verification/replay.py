@@ -108,6 +108,12 @@ def _saved(answers: Sequence[Answers] | None, requests: Sequence[Instance], noth
     return responses_given
 
 
+def read_recorded(docs: Sequence[Mapping[str, Any]]) -> list[Answers]:
+    """Read the recorded answers of docs of a recorded run; none where one has none, or where they are not of one."""
+    recorded = [json.loads(doc.get("recorded_responses") or "null") for doc in docs]
+    return [] if None in recorded else [dict(enumerate(responses)) for responses in recorded]
+
+
 def has_recorded_answer(doc: Mapping[str, Any]) -> bool:
     """Whether there is anything to replay: an output, or a likelihood that is a number for every choice."""
     if "recorded_responses" in doc:

@@ -1,0 +1,103 @@
+"""The verdict on each of several answers to a doc: lm-eval's evaluator, one answer at a time.
+
+lm-eval asks a task with ``repeats: k`` k times, and by default grades the first answer alone. Here every answer takes
+its place once. What makes one answer of all, such as a majority vote, keeps its own verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from meta_eval.results.metrics import to_plain_number
+from meta_eval.results.sample_parser import list_metrics
+from meta_eval.thresholds import SAME_VALUE
+from meta_eval.verification.evaluator import Evaluated, Evaluator
+from meta_eval.verification.replay import Answers
+
+# Filters that see all answers, and one that wants so many of them that each must stand for all.
+_OF_ALL, _OF_SEVERAL = "majority_vote", "take_first_k"
+
+# Facts about an answer that are counted, and no scores.
+_COUNTED = ("unextracted", "ungraded", "self_judged")
+
+
+def add_each_answer(
+    evaluator: Evaluator,
+    name: str,
+    answers: Sequence[Answers],
+    evaluated: Evaluated,
+    *,
+    indices: Sequence[int] | None = None,
+    allow_code: bool = False,
+) -> None:
+    """Add ``each_answer`` to the samples of a task: by metric the verdict on each answer, 0 to 1.
+
+    Nothing is added where a doc has one answer, or where the answers are likelihoods.
+
+    Args:
+        evaluator: Of the pack.
+        name: The task.
+        answers: Those that were evaluated, one item a doc.
+        evaluated: What lm-eval made of them.
+        indices, allow_code: As of `Evaluator.evaluate`.
+
+    Raises:
+        PackError: lm-eval cannot evaluate them.
+        TemplateError: The scorer raises.
+    """
+    counts = [len(of_doc.get(0, ())) for of_doc in answers]
+    texts = all(isinstance(answer, str) for of_doc in answers for answer in of_doc.get(0, ()))
+    if max(counts, default=0) < 2 or not texts:
+        return
+    verdicts: list[dict[str, list[float]]] = [{} for _ in evaluated.samples]
+    for number in range(max(counts)):
+        task = evaluator.load(name)
+        if not _filters_with(task, _OF_SEVERAL):
+            task.config.repeats = 1
+        single = [{0: [of_doc[0][number % count]]} for of_doc, count in zip(answers, counts, strict=True)]
+        graded = evaluator.evaluate(
+            name, task=task, answers=single, indices=indices, allow_code=allow_code, hashed=False
+        )  # fmt: skip
+        for known, sample in zip(verdicts, graded.samples, strict=True):
+            for metric, share in _shares(sample).items():
+                known.setdefault(metric, []).append(share)
+    by_doc = dict(zip(indices if indices is not None else range(len(counts)), counts, strict=True))
+    for filter_name, metric in _of_first_answers(evaluated, verdicts, _filters_with(evaluator.load(name), _OF_ALL)):
+        for known, sample in zip(verdicts, evaluated.samples, strict=True):
+            if sample["filter"] == filter_name:
+                sample.setdefault("each_answer", {})[metric] = known[metric][: by_doc[sample["doc_id"]]]
+
+
+def _of_first_answers(
+    evaluated: Evaluated, verdicts: Sequence[dict[str, list[float]]], voting: set[str]
+) -> list[tuple[str, str]]:
+    """The filters and metrics that gave every doc the verdict on its first answer."""
+    agree: dict[tuple[str, str], bool] = {}
+    for known, sample in zip(verdicts, evaluated.samples, strict=True):
+        for metric, share in _shares(sample).items():
+            key = sample["filter"], metric
+            same = metric in known and abs(known[metric][0] - share) <= SAME_VALUE
+            agree[key] = agree.get(key, sample["filter"] not in voting) and same
+    return [key for key, same in agree.items() if same]
+
+
+def _shares(sample: dict[str, Any]) -> dict[str, float]:
+    """The metrics of a sample that are a share, alone or behind a subtask."""
+    shares = {}
+    for metric in list_metrics(sample):
+        value = to_plain_number(sample[metric])
+        if isinstance(value, (list, tuple)) and len(value) == 2 and (value[0] is None or isinstance(value[0], str)):
+            value = to_plain_number(value[1])
+        if isinstance(value, (bool, int, float)) and 0 <= value <= 1 and metric not in _COUNTED:
+            shares[metric] = float(value)
+    return shares
+
+
+def _filters_with(task: Any, function: str) -> set[str]:
+    """The filters of a task that have a step of this name."""
+    return {
+        str(entry.get("name"))
+        for entry in task.config.filter_list or ()
+        if any(step.get("function") == function for step in entry.get("filter", ()))
+    }
