@@ -15,7 +15,7 @@ from command import cli, full_disk
 from golden import compared_tasks, verdicts
 from lm_eval.api import metrics
 from noted import noted
-from packs import edit, edit_docs, prepare, reseal, yaml_of
+from packs import edit, edit_docs, prepare, read_docs, reseal, yaml_of
 from shared import whole_pack, whole_replay
 
 from meta_eval import export, grade, report
@@ -462,3 +462,33 @@ def test_half_a_character_is_graded_as_one_that_cannot_be_read(place: Path) -> N
     )
     sample = samples(graded(place, changed), LETTERS)[0]
     assert sample["resps"][0][0].endswith(" \ufffd")
+
+
+# Several answers a doc
+
+
+def test_each_of_several_answers_is_graded_and_a_doc_counts_with_their_mean(place: Path) -> None:
+    pack = place / "work_dir"
+    edit(yaml_of(pack, LETTERS), "generation_kwargs:", "repeats: 4\ngeneration_kwargs:")
+    reseal(pack)
+    export(pack, place / "requests.jsonl", tasks=[LETTERS])
+    _, *requests = lines_of(place / "requests.jsonl")
+    docs = read_docs(pack, LETTERS)
+    lines = []
+    for request in requests:
+        doc, repeat = request["doc"], int(request["id"].rpartition("/")[2])
+        letter = docs[doc]["gold"] if repeat == 0 or (doc, repeat) == (0, 3) else "none"
+        ended = "content_filter" if (doc, repeat) == (1, 1) else "length" if (doc, repeat) == (1, 2) else "stop"
+        text = f"The best answer is {letter}." if letter != "none" else ""
+        lines.append({**{key: request[key] for key in ("id", "prompt_sha256")}, "text": text, "finish_reason": ended})
+    (place / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = graded(place, tasks=[LETTERS])
+    first = samples(done, LETTERS)[0]
+    assert first["each_answer"]["exact_match"] == [1.0, 0.0, 0.0, 1.0]
+    assert samples(done, LETTERS)[1]["finish_reasons"] == ["stop", "content_filter", "length", "stop"]
+    run = read_run([done.results]).tasks[LETTERS]
+    name = run.filters[0]
+    means = [doc.answers[name].metrics["exact_match"] for doc in run.docs]
+    assert means == [0.5, *([0.25] * (len(run.docs) - 1))]
+    assert run.docs[1].cuts == (False, True, True, True)
+    assert run.aggregates[f"exact_match,{name}"].value == 1.0, "lm-eval's own average is of the first answers"
