@@ -53,7 +53,7 @@ class EngineAnswer:
         text: The generated text, with lone surrogates replaced by U+FFFD. None for choices.
         choices: Per continuation: its log-likelihood in nats, and whether greedy decoding gives it (None if unknown).
             Empty for texts.
-        finish_reason: ``stop``, ``length`` if max_tokens cut the text, ``content_filter`` if a filter of the server did.
+        finish_reason: ``stop``, ``length`` if max_tokens cut the text, ``content_filter`` if the server did.
             None if unknown.
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens of the answer.
