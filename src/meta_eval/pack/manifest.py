@@ -133,7 +133,8 @@ class BaselineEntry(_Entry):
     Attributes:
         name: The record, as the user wrote it.
         revision: Of its files.
-        model: The model that answered. lm_eval: The version that ran it.
+        model: The model that answered.
+        lm_eval: The version that ran it.
         time: When it was run, as its files are named.
         file: Where the answers are.
         docs: Number of docs with an answer.

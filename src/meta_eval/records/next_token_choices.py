@@ -34,7 +34,8 @@ def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCod
     Args:
         task: The task, scored by likelihoods.
         rows: Its docs.
-        code: Its grader. context: What the tasks of the pack share.
+        code: Its grader.
+        context: What the tasks of the pack share.
     """
     config, entry = context.config, task.entry
     if config.choice_scoring != "next_token" or entry.output_type != "multiple_choice":

@@ -59,7 +59,9 @@ def make_task(
     """Make a task.
 
     Args:
-        code: Its grader. rows: Its docs. record: Their origin.
+        code: Its grader.
+        rows: Its docs.
+        record: Their origin.
         context: What the tasks of the pack share.
         dataset_id: The record, as the user wrote it.
         revision: The revision of its files.
@@ -182,7 +184,8 @@ def write_task_yaml(
     """Write the YAML of the pack's task, which includes the task's own YAML.
 
     Args:
-        code: Its grader. docs_file: The parquet file, relative to the YAML.
+        code: Its grader.
+        docs_file: The parquet file, relative to the YAML.
         sha256: Its digest.
         generation: The recorded generation settings; None if there are none.
         verdict: ``metric,filter``.

@@ -1,1 +1,1 @@
-"""Sources of rows: the hub, a local folder and the embedded sample, behind a small interface."""
+"""Sources of rows: the hub, a local folder and the embedded sample."""

@@ -1,10 +1,10 @@
-"""Finds the files of each subset or split of a dataset, by its card or else by the file names.
+"""Finds the files of each subset or split of a dataset, from its card or else from file names.
 
 Pure: the text of a card and names in, names out.
 
-An evals dataset of Meta has one config per details subset, ``<model>-evals__<subset>__details``, whose one split
-``latest`` is one file, ``<model>-evals/Details_<subset>_<timestamp>.parquet.gzip``. Names from before October 2024
-start with ``Meta-Llama``; a renamed repository keeps the config names that it has, so they are read, never made up.
+An evals dataset of Meta has a config ``<model>-evals__<subset>__details`` per details subset. Its only split ``latest``
+is a single file ``<model>-evals/Details_<subset>_<timestamp>.parquet.gzip``. Names from before October 2024 start with
+``Meta-Llama``. A renamed repository keeps its config names, so names are read and never constructed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from meta_eval.source.dataset import Subset
 
 CARD = "README.md"
 
-# Between the first two lines of three hyphens, where a card begins with one, as the hub splits it. huggingface_hub's
-# DatasetCard does the same but reads the YAML without limits: a card of 543 bytes whose mappings merge each other ten
-# times, eight deep, held it for 93 s and 1.7 GB (2.4.0). parse_yaml refuses that in a millisecond, and a key twice too.
+# The text between the first two lines of three hyphens, as the hub splits a card. huggingface_hub's DatasetCard does
+# the same but reads the YAML without limits: a card of 543 bytes with nested merges took it 93 s and 1.7 GB (2.4.0).
+# parse_yaml refuses that in a millisecond, and duplicate keys too.
 _FRONT_MATTER = re.compile(r"[\ufeff\s]*---[^\S\n]*\n(.*?)^---[^\S\n]*$", re.DOTALL | re.MULTILINE)
 _CONFIG = re.compile(r"(?P<stem>.+?-evals)__(?P<subset>.+)__details")
 _DETAILS = re.compile(
@@ -39,9 +39,9 @@ _METRICS_CONFIG = "__metrics"
 _SPLITS = ("train", "test", "validation", "valid", "val", "dev")
 MAX_BYTES = 2**20
 _LONGEST = 500  # characters of a name or of a path in a card
-# A path of a card with signs of a pattern is compared with every file name: as many in all, in a second or two.
+# Limit of comparisons between the patterns of a card and file names; they take a second or two.
 _MOST_MATCHES = 500_000
-# Written beside a dataset by the tools that made it; never rows.
+# Metadata files of dataset tools; never rows.
 _NOT_ROWS = ("dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json", "config.json")
 
 
@@ -55,18 +55,18 @@ class _Config:
 def find_subsets(card: str | None, names: Iterable[str]) -> tuple[dict[str, Subset], tuple[str, ...]]:
     """The details subsets of an evals dataset.
 
-    The card's configs come first; a subset that it does not name is found by file name: the newest
-    ``Details_<subset>_<timestamp>`` file, else ``<subset>.parquet`` or ``<subset>.jsonl`` at the top.
+    The card's configs come first. Other subsets are found by file name: the newest ``Details_<subset>_<timestamp>``
+    file, else ``<subset>.parquet`` or ``<subset>.jsonl`` at the top.
 
     Args:
-        card: Text of the card; None where there is none.
+        card: Text of the card; None without a card.
         names: Every file of the dataset, with ``/``.
 
     Returns:
-        Subsets by name (a file that the card names need not exist), and notices, one sentence each.
+        Subsets by name (their files need not exist), and notices, each a sentence.
 
     Raises:
-        SourceError: Two sets of files both claim to be one subset.
+        SourceError: Two sets of files claim the same subset.
     """
     ordered = sorted(names)
     files_here = _Names(ordered)
@@ -90,7 +90,7 @@ def find_subsets(card: str | None, names: Iterable[str]) -> tuple[dict[str, Subs
 
 
 def find_metrics(card: str | None, names: Iterable[str]) -> tuple[str, ...]:
-    """The files of the ``__metrics`` config, which holds Meta's reported numbers; empty if there is no such config.
+    """The files of the ``__metrics`` config, which has Meta's reported scores; empty if there is no such config.
 
     As with subsets, the card comes first, then the newest file of that name.
     """
@@ -115,7 +115,7 @@ def _subsets_by_name(names: Sequence[str], known: frozenset[str]) -> dict[str, S
     table: dict[str, Subset] = {}
     for subset in sorted({*dated, *plain} - known - {_METRICS}):
         runs = dated.get(subset, [])
-        # Two folders are two models, and the newer file of the wrong model would be a wrong number.
+        # Two folders mean two models; the newer file of the wrong model would give a wrong number.
         if len({folder for _, folder, _ in runs}) + len(plain.get(subset, ())) > 1:
             raise _ambiguous(f"subset {subset!r}", [*(run[2] for run in runs), *plain.get(subset, ())])
         if runs:
@@ -128,13 +128,13 @@ def _subsets_by_name(names: Sequence[str], known: frozenset[str]) -> dict[str, S
 
 
 def split_files(card: str | None, names: Iterable[str], split: str) -> tuple[str, ...]:
-    """The files of one split of an original dataset, sorted.
+    """Find the files of a split of an original dataset, sorted.
 
-    They are those of the card's default config (or its only one); without a config, the data files with the split
-    as a word in their path; if no data file names any split, ``train`` is the one table that there is.
+    They are those of the card's default or only config. Without a config, they are the data files with the split as a
+    word in their path. If no data file names a split, ``train`` is the only table.
 
     Raises:
-        SourceError: No file is of that split, or files that are not shards of one table all could be.
+        SourceError: No file has that split, or several files that are not shards of a table could be it.
     """
     ordered = sorted(names)
     files_here = _Names(ordered)
@@ -168,13 +168,13 @@ def split_files(card: str | None, names: Iterable[str], split: str) -> tuple[str
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a file holds rows, by its name: parquet, JSON lines or JSON, and not in a hidden folder."""
+    """Whether a file name is that of a data file: parquet, JSON lines or JSON, and not in a hidden folder."""
     parts = name.split("/")
     return bool(_DATA.search(name)) and not any(part.startswith(".") for part in parts) and parts[-1] not in _NOT_ROWS
 
 
 def _read_card(card: str | None) -> tuple[list[_Config], list[str]]:
-    """The configs of a card's YAML front matter that name data files, and what could not be understood."""
+    """The configs in a card's YAML front matter that name data files, and notices about the rest."""
     matter = _FRONT_MATTER.match(card or "")
     if matter is None:
         return [], []
@@ -223,7 +223,7 @@ def _splits(data_files: object, data_dir: object) -> dict[str, tuple[str, ...]] 
 
 @dataclass(slots=True)
 class _Names:
-    """The file names that the paths of a card are compared with, and how many comparisons are left."""
+    """The file names that a card's paths are compared with, and the number of comparisons left."""
 
     names: Sequence[str]
     left: int = _MOST_MATCHES
@@ -234,11 +234,11 @@ class _Names:
         self.known, self.parts = frozenset(self.names), [name.split("/") for name in self.names]
 
     def expand(self, patterns: Iterable[str]) -> tuple[str, ...]:
-        """The names that a card's paths mean, each once; a path itself where no file is there, so that fetching it
-        says so.
+        """Expand a card's paths to file names without duplicates. A path without a file stays, so that fetching it
+        fails with a message.
 
         Raises:
-            SourceError: The card has more patterns than can be compared with so many files.
+            SourceError: The card has too many patterns for so many files.
         """
         return tuple(dict.fromkeys(name for pattern in patterns for name in self._expand(pattern)))
 
@@ -259,11 +259,11 @@ class _Names:
 
 
 def _matches(name: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path fits a pattern, part by part: ``**`` is any number of parts, the rest are shell patterns.
+    """Whether a path matches a pattern, part by part. ``**`` is any number of parts; other parts are shell patterns.
 
-    The parts are fnmatch's. Libraries that know ``**`` make one regular expression of the whole: fsspec's took 36 s for
-    nine stars and a name of 60 letters. Here time grows with the product of both, whatever a card says: ``places`` is
-    where in the pattern a path so far may have led.
+    fnmatch compares the parts. Libraries with ``**`` make a regular expression of the whole pattern: fsspec's took 36 s
+    for nine stars and a name of 60 letters. Here the time is at most the product of both lengths. ``places`` are the
+    possible positions in the pattern.
     """
     places = _on_from({0}, pattern)
     for part in name:
@@ -275,7 +275,7 @@ def _matches(name: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _on_from(places: set[int], pattern: Sequence[str]) -> set[int]:
-    """The places, and those after a ``**`` that matches nothing. No two ``**`` follow each other."""
+    """The positions, and those after a ``**`` that matches nothing. Two ``**`` never follow each other."""
     return places | {place + 1 for place in places if place < len(pattern) and pattern[place] == "**"}
 
 
@@ -284,7 +284,7 @@ def _has_word(name: str, word: str) -> bool:
 
 
 def _refuse_lost_shards(files: Sequence[str]) -> None:
-    """Refuse a partial copy: the names of its shards show that some are missing."""
+    """Refuse a partial copy, if the names of its shards show that some are missing."""
     shards = [match for name in files if (match := _SHARD.search(name))]
     if shards and {int(match["index"]) for match in shards} != set(range(int(shards[0]["count"]))):
         raise SourceError(

@@ -1,7 +1,7 @@
-"""The interface of a source: a table of file names, and a way to fetch a file.
+"""The interface of a source: a table of file names, and a function that fetches a file.
 
-A source hands out local files and says exactly which version they are; it never reads a row. Reading is
-``meta_eval.source.rows``, checking is ``meta_eval.pack.row_checks``.
+A source gives local files and their exact version. ``meta_eval.source.rows`` reads their rows, and
+``meta_eval.pack.row_checks`` checks them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class DataFile:
     """One data file on this machine.
 
     Attributes:
-        path: Where it lies, or what it is made of; parquet (also when it is named ``.parquet.gzip``) or JSON lines.
+        path: Its path, or the path of its source; parquet (even if named ``.parquet.gzip``) or JSON lines.
         name: Its path inside the dataset, with ``/``: the same on every machine.
         sha256: Hex digest of its content.
-        content: What is in it, where it is made on the spot and lies nowhere.
+        content: Its content, if it exists only in memory.
     """
 
     path: Path
@@ -36,7 +36,7 @@ class DataFile:
     content: bytes | None = None
 
     def open(self) -> BinaryIO:
-        """Its bytes.
+        """Open it for reading bytes.
 
         Raises:
             OSError: It cannot be opened.
@@ -46,7 +46,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """One details subset: its config name and its files, by name inside the dataset."""
+    """A details subset: its config name, and its files by name inside the dataset."""
 
     config: str
     files: tuple[str, ...]
@@ -54,18 +54,19 @@ class Subset:
 
 @dataclass(frozen=True)
 class EvalsDataset:
-    """One evals dataset at one version.
+    """A specific version of an evals dataset.
 
     Attributes:
-        kind: Where it comes from.
+        kind: The kind of its source.
         dataset_id: The hub id, the folder as the user wrote it, or ``sample``.
         revision: The hub's commit; for files on disk ``sha256:…`` over names and contents.
-        identity: What it is an evals dataset of.
-        subsets: The details subsets that it offers, sorted (``mmlu_pro``, not the whole config name).
-        table: Each of them; it may name others that are not whole.
-        fetch_file: The file of a name, on this machine.
-        notices: What a user must know of it, one sentence each.
-        metrics: The files of Meta's reported numbers (the ``__metrics`` config).
+        identity: The model that it belongs to.
+        subsets: The names of its details subsets, sorted (``mmlu_pro``, not the
+            whole config name).
+        table: The subsets by name; it may contain others that are incomplete.
+        fetch_file: Fetches a file to this machine, by name.
+        notices: Notices for the user, each a sentence. metrics:
+            The files of Meta's reported scores (the ``__metrics`` config).
     """
 
     kind: Kind
@@ -87,7 +88,7 @@ class EvalsDataset:
         return self._entry(subset).config
 
     def fetch(self, subset: str) -> tuple[DataFile, ...]:
-        """The data files of one subset, on this machine.
+        """Fetch the data files of a subset to this machine.
 
         Raises:
             SourceError: There is no such subset, or a file is missing, gated, cut off or corrupt.
@@ -95,7 +96,7 @@ class EvalsDataset:
         return tuple(self.fetch_file(name) for name in self._entry(subset).files)
 
     def fetch_metrics(self) -> tuple[DataFile, ...]:
-        """The data files of the ``__metrics`` config, on this machine; none where the dataset has none.
+        """Fetch the data files of the ``__metrics`` config to this machine; empty if there is no such config.
 
         Raises:
             SourceError: A file is missing, gated, cut off or corrupt.
@@ -114,7 +115,7 @@ class EvalsDataset:
 
 @dataclass(frozen=True)
 class OriginalDataset:
-    """An original dataset (IFEval, MATH) at one version: ``files_of`` is its rule for splits."""
+    """A specific version of an original dataset (IFEval, MATH). ``files_of`` is its rule for splits."""
 
     dataset_id: str
     revision: str
@@ -122,7 +123,7 @@ class OriginalDataset:
     fetch_file: Callable[[str], DataFile] = field(repr=False)
 
     def fetch(self, split: str) -> tuple[DataFile, ...]:
-        """The data files of one split, on this machine.
+        """Fetch the data files of a split to this machine.
 
         Raises:
             SourceError: There is no such split, or a file is missing, gated, cut off or corrupt.
@@ -134,14 +135,14 @@ class OriginalDataset:
 
 @dataclass(frozen=True)
 class Repository:
-    """The files of a dataset of the hub at one commit, whatever they hold.
+    """All files of a hub dataset at a commit.
 
     Attributes:
         dataset_id: The hub id.
         revision: The commit.
-        names: Every file of it; without a network those that the cache holds.
-        fetch_file: The file of a name, on this machine.
-        notices: What a user must know of it, one sentence each.
+        names: All its files; without a network, the files in the cache.
+        fetch_file: Fetches a file to this machine, by name.
+        notices: Notices for the user, each a sentence.
     """
 
     dataset_id: str

@@ -1,8 +1,8 @@
-"""Datasets on the Hugging Face hub, or on a mirror of it, through the hub's own library.
+"""Reads datasets on the Hugging Face hub, or a mirror, through the hub's own library.
 
-The library does what it does well: it finds the token, keeps the cache, resumes a cut download and shows progress
-on stderr; ``HF_TOKEN``, ``HF_HOME``, ``HF_ENDPOINT`` and ``HF_HUB_OFFLINE`` are its own. This module decides which
-commit, tries again where that helps, checks what arrived, and turns every failure into one message.
+The library finds the token, keeps the cache, resumes downloads and shows progress on stderr. ``HF_TOKEN``, ``HF_HOME``,
+``HF_ENDPOINT`` and ``HF_HUB_OFFLINE`` are its variables. This module decides the commit, retries where that helps,
+checks downloads, and turns every failure into a message.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 _T = TypeVar("_T")
-# Seconds for an answer about a model, which may be a name of a server's own.
+# Seconds for an answer about a model; its name may exist only on a server.
 _PATIENCE = 10.0
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -48,17 +48,17 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True)
 class HubClient:
-    """Which hub, which cache, and how patiently.
+    """Settings of access to the hub: address, cache, retries and timeouts.
 
     Attributes:
         endpoint: Address of the hub; None for ``HF_ENDPOINT`` or the public hub.
         cache_dir: The cache; None for the library's own.
-        attempts: How often one request is tried in all.
+        attempts: Total attempts of a request.
         timeout: Seconds to wait for an answer about a dataset.
-        first_delay: Seconds before the second attempt; each later delay is twice as long, give or take a quarter.
-        longest_wait: A hub that asks for more seconds than this in ``Retry-After`` is not waited for.
+        first_delay: Seconds before the second attempt; each later delay is twice as long, plus or minus a quarter.
+        longest_wait: Longest accepted ``Retry-After``, in seconds; a longer one is a failure.
         sleep: Waits some seconds.
-        jitter: A number in [0, 1), another each time, so that many clients do not return in step.
+        jitter: Gives a random number in [0, 1), so that many clients do not retry in step.
     """
 
     endpoint: str | None = None
@@ -79,7 +79,7 @@ class HubClient:
         from huggingface_hub import HfApi
 
         for handler in logging.getLogger("huggingface_hub").handlers:
-            handler.addFilter(without_secrets)  # the library logs addresses as they are
+            handler.addFilter(without_secrets)  # the library logs addresses unfiltered
         api = HfApi(endpoint=self.endpoint, library_name="meta-eval")
         try:
             address = urlsplit(api.endpoint)
@@ -91,15 +91,15 @@ class HubClient:
         return api
 
     def ask(self, action: Callable[[], _T], place: HubPlace) -> _T:
-        """The result of ``action``, tried again after failures that pass.
+        """Run ``action``, and retry after temporary failures.
 
         Raises:
             SourceError: It failed for good.
         """
         from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
 
-        # The library's HTTP client differs by version (requests, httpx, httpx2) and is no dependency of ours; its
-        # base error is what HfHubHTTPError is made from. RuntimeError and ValueError are hf_xet's.
+        # The library's HTTP client differs by version (requests, httpx, httpx2) and is not a dependency of ours. Its
+        # base error is a base of HfHubHTTPError. RuntimeError and ValueError come from hf_xet.
         bases = HfHubHTTPError.__bases__
         failures: tuple[type[BaseException], ...] = (OSError, EntryNotFoundError, RuntimeError, ValueError, *bases)
         delay = self.first_delay
@@ -118,18 +118,18 @@ class HubClient:
 def open_evals_dataset(
     dataset_id: str, *, revision: str | None, identity: Identity, client: HubClient | None = None
 ) -> EvalsDataset:
-    """An evals dataset at the commit that ``revision`` now means (None: the default branch).
+    """Open an evals dataset at the current commit of ``revision`` (None: the default branch).
 
-    Without a network, or with ``HF_HUB_OFFLINE``, the cached commit of that revision stands in.
+    Without a network, or with ``HF_HUB_OFFLINE``, the cached commit of that revision is used.
 
     Args:
         dataset_id: Hub id; a former name is followed.
         revision: Branch, tag or commit.
-        identity: What it is an evals dataset of; where that is unknown, its config names may tell.
-        client: Which hub, and how patiently.
+        identity: The model that it belongs to; if unknown, its config names may show it.
+        client: Access to the hub.
 
     Raises:
-        SourceError: It is missing, gated, unreachable, or no evals dataset.
+        SourceError: It is missing, gated, unreachable, or not an evals dataset.
     """
     snapshot, card = _open(client or HubClient(), dataset_id, revision)
     with locating(dataset_id):
@@ -149,7 +149,7 @@ def open_evals_dataset(
 
 
 def open_repository(dataset_id: str, *, revision: str | None, client: HubClient | None = None) -> Repository:
-    """The files of a dataset at the commit that ``revision`` now means (None: the default branch).
+    """Open the files of a dataset at the current commit of ``revision`` (None: the default branch).
 
     Raises:
         SourceError: It is missing, gated or unreachable.
@@ -161,7 +161,7 @@ def open_repository(dataset_id: str, *, revision: str | None, client: HubClient 
 def download_model_files(model: str, names: Sequence[str], *, client: HubClient | None = None) -> None:
     """Download small files of a model's repository into the hub's cache. Missing files are skipped.
 
-    The hub is asked once what there is, and not again where it does not answer: the name may be nobody's, and the
+    The hub is asked for the file list once. If it does not answer, no file is tried: the model may not exist, and the
     library would wait for each file.
 
     Raises:
@@ -188,7 +188,7 @@ def _model_files(client: HubClient, api: HfApi, place: HubPlace) -> set[str]:
 
 
 def open_original(dataset_id: str, *, revision: str | None, client: HubClient | None = None) -> OriginalDataset:
-    """An original dataset at the commit that ``revision`` now means (None: the default branch).
+    """Open an original dataset at the current commit of ``revision`` (None: the default branch).
 
     Raises:
         SourceError: It is missing, gated or unreachable.
@@ -212,7 +212,8 @@ class _Digests:
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """One commit of one dataset. ``cached``: only the cache is asked. ``stands_in``: because the hub is silent."""
+    """A commit of a dataset. ``cached``: only the cache is used. ``stands_in``: the cache is used because the hub does
+    not answer."""
 
     client: HubClient
     api: HfApi
@@ -233,11 +234,11 @@ class _Snapshot:
         return (f"The hub could not be reached: commit {self.commit} from the cache may not be the newest.",)
 
     def fetch(self, name: str) -> DataFile:
-        """One file, downloaded if the cache lacks it, its content compared with what the hub says of it."""
+        """Fetch a file, from the cache or the hub, and compare its content with the hub's digest."""
         place = HubPlace(self.api.endpoint, self.dataset_id, self.commit, name)
         if name not in self.digests:
             raise not_cached_error(place) if self.cached else no_file_error(place)
-        for _ in range(2):  # a file may have rotted in the cache, and then the second copy is a fresh one
+        for _ in range(2):  # a cached file may be damaged; the second attempt downloads it again
             file = self.client.ask(lambda: self._fetch_once(name), place)
             if file is not None:
                 return file
@@ -248,7 +249,7 @@ class _Snapshot:
         )
 
     def _fetch_once(self, name: str) -> DataFile | None:
-        """The file; None if it was not what the hub has, and is then gone from the cache too."""
+        """The file; None if it differs from the hub's digest, in which case it is removed from the cache."""
         path = Path(
             self.api.hf_hub_download(
                 self.dataset_id,
@@ -289,8 +290,7 @@ def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Sn
     if cards.CARD not in snapshot.digests:
         return snapshot, None
     if not snapshot.cached and not _COMMIT.fullmatch(revision or ""):
-        # Asked for by branch, so that the library notes in its cache which commit the branch is: offline, that note
-        # is the only way from the branch to the commit.
+        # Request by branch, so that the library's cache stores the branch's commit. Offline use needs that.
         client.ask(
             lambda: api.hf_hub_download(
                 dataset_id, cards.CARD, repo_type="dataset", revision=revision, cache_dir=client.cache_dir
@@ -324,7 +324,7 @@ def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> tuple[str, 
 
 @contextmanager
 def _answer_of_hub(place: HubPlace) -> Iterator[None]:
-    """The library takes an answer for what it should be, and fails in many ways where it is something else."""
+    """Turn malformed answers into an error: the library does not check them and fails in many ways."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:
@@ -336,7 +336,7 @@ def _answer_of_hub(place: HubPlace) -> Iterator[None]:
 
 
 def _from_cache(client: HubClient, api: HfApi, place: HubPlace, error: UnreachableError) -> _Snapshot:
-    """What the cache holds of the revision asked for; ``error`` if that is nothing."""
+    """The cached files of the requested revision; raises ``error`` if there are none."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
@@ -348,7 +348,7 @@ def _from_cache(client: HubClient, api: HfApi, place: HubPlace, error: Unreachab
             local_files_only=True,
         )
     except LocalEntryNotFoundError as exc:
-        snapshot = getattr(exc, "snapshot_path", None)  # newer versions: known to be incomplete, which is no fault here
+        snapshot = getattr(exc, "snapshot_path", None)  # newer versions: incomplete, which is fine here
     if snapshot is None:
         raise error
     folder = Path(snapshot)

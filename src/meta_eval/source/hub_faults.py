@@ -14,7 +14,7 @@ from meta_eval.messages.errors import SourceError
 
 @dataclass(frozen=True, slots=True)
 class HubPlace:
-    """The dataset and file that a request asks for, for messages."""
+    """The dataset and file of a request, for messages."""
 
     endpoint: str
     dataset_id: str
@@ -33,21 +33,21 @@ class HubPlace:
 
 
 class UnreachableError(SourceError):
-    """The hub did not answer; ``by_choice`` because ``HF_HUB_OFFLINE`` forbids asking."""
+    """The hub did not answer. ``by_choice``: ``HF_HUB_OFFLINE`` forbids requests."""
 
     by_choice = False
 
 
 @dataclass(frozen=True, slots=True)
 class HubFault:
-    """``passes``: another attempt may succeed. ``wait``: seconds that the hub asks to be left alone."""
+    """A failure. ``passes``: another attempt may succeed. ``wait``: seconds to wait, as requested by the hub."""
 
     error: SourceError
     passes: bool = False
     wait: float | None = None
 
 
-# What and hint by the hub's X-Error-Code (and status), else by status; {page} is the dataset's page.
+# Message and hint by the hub's X-Error-Code (and status), else by status; {page} is the dataset's page.
 _LOG_IN = "Log in with `hf auth login` or set HF_TOKEN"
 _ANSWERS = {
     "GatedRepo 401": (
@@ -119,7 +119,7 @@ def diagnose_fault(exc: BaseException, place: HubPlace) -> HubFault:
 
 
 def _diagnose_answer(response: Any, place: HubPlace) -> HubFault:
-    """The same for an answer with an error status."""
+    """Turn an answer with an error status into a message."""
     status: int = response.status_code
     code = response.headers.get("X-Error-Code")
     if code is None and status == 404:
@@ -143,7 +143,7 @@ def _wanted_wait(headers: Mapping[str, str]) -> float | None:
         return float(text)
     try:
         return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):  # no date, or one without a time zone
+    except (ValueError, TypeError):  # not a date, or without a time zone
         reset = re.search(r"\bt=(\d+)", headers.get("RateLimit", ""))
         return float(reset[1]) if reset else None
 

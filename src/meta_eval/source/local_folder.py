@@ -1,8 +1,8 @@
-"""Datasets that lie in a local folder: a hub snapshot in its exact layout, or plain ``<subset>.parquet`` files.
+"""Reads datasets in a local folder: a hub snapshot in its exact layout, or plain ``<subset>.parquet`` files.
 
-The revision of such a dataset is ``sha256:`` and the digest of one line per data file, sorted by name: the name
-inside the dataset, a tab, the hex sha256 of the content, a newline. Only files that can hold rows count, so that a
-renamed folder or an edited README without effect is the same revision. All of them are read once for it.
+The revision is ``sha256:`` and the digest of a line per data file, sorted by name. A line is the name inside the
+dataset, a tab, the hex SHA-256 of the content, and a newline. Only data files count: renaming the folder or editing the
+README keeps the revision. Computing it reads all data files once.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
 
     Args:
         folder: The folder as the user wrote it.
-        identity: What it is an evals dataset of; where that is unknown, config names such as
-            ``Llama-3.1-8B-Instruct-evals__mmlu_pro__details`` or the folder's own name may tell.
+        identity: The model that it belongs to. If unknown, config names such as
+            ``Llama-3.1-8B-Instruct-evals__mmlu_pro__details`` or the folder's name may show it.
 
     Raises:
-        SourceError: It is no folder, cannot be read, or holds no subset.
+        SourceError: It is not a folder, cannot be read, or has no subset.
     """
     root = expand_home(folder)
     with locating(folder):
@@ -58,10 +58,10 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
 
 
 def open_original(folder_or_file: str) -> OriginalDataset:
-    """An original dataset in a folder, or one file, which is then every split.
+    """Open an original dataset: a folder, or a single file that serves as every split.
 
     Raises:
-        SourceError: It is not there, cannot be read, or holds no data file.
+        SourceError: It does not exist, cannot be read, or has no data file.
     """
     root = expand_home(folder_or_file)
     with locating(folder_or_file):
@@ -99,7 +99,7 @@ class _Files:
 
 
 def _names(root: Path) -> tuple[str, ...]:
-    """Every file below a folder but those in folders with a dot (downloads keep their notes there), sorted."""
+    """All files below a folder, sorted. Hidden folders, where downloads keep metadata, are skipped."""
     if not root.is_dir():
         what = "is a file, not a folder" if root.exists() else "there is no such folder"
         raise SourceError(what, hint="Name a folder, or a dataset id on the hub")

@@ -1,4 +1,4 @@
-"""Which source a name in the configuration means: the sample, a local folder, or the hub."""
+"""Finds the source of a name in the configuration: the sample, a local folder, or the hub."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
 
     Args:
         name: ``sample``, a local folder, or a hub id.
-        revision: A branch, tag or commit of a hub's dataset; None for its newest.
+        revision: A branch, tag or commit of a hub dataset; None for the newest.
 
     Raises:
-        ConfigError: The name is no path that exists and no hub id.
-        SourceError: The hub does not have it or does not give it.
+        ConfigError: The name is neither an existing path nor a hub id.
+        SourceError: The hub does not have it or does
+            not give it.
     """
     if name == SAMPLE:
         from meta_eval.source import sample
@@ -51,9 +52,9 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
 
 
 def find_listed_dataset(name: str) -> EvalsDataset | None:
-    """A published evals dataset as the catalog lists it, which tells what it offers without asking the hub.
+    """Find a published evals dataset in the catalog, which lists its subsets without asking the hub.
 
-    None for every other name.
+    None for any other name.
     """
     dataset_id = catalog.canonical_id(name)
     if not catalog.is_listed(dataset_id) or Path(name).exists():
@@ -73,7 +74,7 @@ def open_original(name: str, *, revision: str | None, where: str) -> OriginalDat
     """An original dataset: a local file or folder, or one of the hub.
 
     Raises:
-        ConfigError: The name is no path that exists and no hub id; ``where`` is the key that it stands at.
+        ConfigError: The name is neither an existing path nor a hub id; ``where`` is its key.
         SourceError: The hub does not have it or does not give it.
     """
     if _is_path(name, where):

@@ -1,7 +1,7 @@
-"""Rows out of data files: parquet through pyarrow, JSON lines through a strict reader of our own.
+"""Reads rows of data files: parquet with pyarrow, JSON lines with a strict reader.
 
-Meta's ``*.parquet.gzip`` files are plain parquet whose columns are compressed, so the ending says nothing: a file
-is parquet if it is named so anywhere in its ending, or starts as parquet does.
+Meta's ``*.parquet.gzip`` files are plain parquet with compressed columns. A file is parquet if any of its suffixes says
+so, or if it starts with parquet's magic bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RowPlace:
 
 
 def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> list[Row]:
-    """All rows of some files, in the order of the files and of the rows in them.
+    """Read all rows of some files, in the order of the files and of their rows.
 
     Args:
         files: Parquet or JSON lines.
@@ -53,11 +53,11 @@ def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> lis
         subset: Subset or split, for messages.
 
     Returns:
-        One dict per row; structs are dicts and lists are lists, all the way down.
+        One dict per row; structs become dicts and lists stay lists, at every level.
 
     Raises:
-        SourceError: A file is empty, truncated, or neither parquet nor JSON lines; a JSON line is not one object,
-            says a key twice, or holds NaN, an infinity or half a surrogate pair; there is no row at all.
+        SourceError: A file is empty, truncated, or neither parquet nor JSON lines; a JSON line is not an object,
+            repeats a key, or holds NaN, an infinity or a lone surrogate; there is no row.
     """
     rows: list[Row] = []
     for file in files:
@@ -89,11 +89,11 @@ def _looks_like(head: bytes) -> str:
 
 
 def _parquet_rows(file: DataFile) -> Iterator[Row]:
-    """In batches, so that the texts are not held twice, as columns and as rows."""
+    """Read in batches, so that texts are not held twice, as columns and as rows."""
     import pyarrow as pa
 
     try:
-        # A file of its own, not a dataset: no partition is read out of the folder's name.
+        # Read as a single file, so that pyarrow finds no partition in the folder's name.
         with open_parquet(file.path) as parquet:
             names = parquet.schema_arrow.names
             if len(set(names)) != len(names):
@@ -110,10 +110,10 @@ def _parquet_rows(file: DataFile) -> Iterator[Row]:
 
 
 def _values(column: Any, name: str, start: int) -> list[Any]:
-    """The values of a column as Python has them; the first of them is row ``start`` of the file.
+    """Convert a column to Python values. Its first value is row ``start`` of the file.
 
     Raises:
-        SourceError: One is none: a date that no calendar has, text that is no UTF-8.
+        SourceError: A value is invalid, such as an impossible date or text that is not UTF-8.
     """
     try:
         values: list[Any] = column.to_pylist()
@@ -137,7 +137,7 @@ def _first_unreadable(column: Any) -> int:
 
 def _json_rows(file: DataFile) -> Iterator[Row]:
     with file.open() as stream:
-        # By bytes, at \n alone: str.splitlines would split at U+2028 too, which JSON allows inside strings.
+        # Split bytes at \n only: str.splitlines also splits at U+2028, which JSON allows in strings.
         for number, line in enumerate(iter(partial(stream.readline, MAX_FILE + 1), b""), start=1):
             with locating(f"line {number}", behind=", "):
                 if len(line) > MAX_FILE:
@@ -159,7 +159,7 @@ def _json_row(line: bytes) -> Row:
         raise _bad_line(f"this is not a JSON object ({describe_error(error)})") from error
     if not isinstance(row, dict):
         raise _bad_line("this is JSON, but not an object")
-    # What opens less often is not that deep.
+    # Fewer opening brackets cannot nest that deep.
     if line.count(b"{") + line.count(b"[") > MAX_DEPTH and is_deep(row):
         raise _bad_line(f"it is nested more than {MAX_DEPTH} deep")
     return row
@@ -185,7 +185,7 @@ def _finite(text: str) -> float:
     return value
 
 
-# One for all lines: json.loads makes another for each.
+# Shared by all lines: json.loads makes a new decoder for each.
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_without_double_keys, parse_constant=_refuse_constant, parse_float=_finite
 )

@@ -1,7 +1,6 @@
-"""The sample that comes with meta-eval: rows of our own in the layout of Meta's evals datasets.
+"""The sample that comes with meta-eval: hand-written rows in the layout of Meta's evals datasets.
 
-It lies in the package as YAML that people read and edit; ``sample_rows`` makes the rows of it. Nothing is fetched, and
-nothing is written.
+The package contains it as YAML, of which ``sample_rows`` makes rows. Nothing is downloaded or written.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def list_parts() -> tuple[EvalsDataset, ...]:
 
 @cache
 def open_sample_original(name: str) -> OriginalDataset:
-    """The original dataset that the sample's rows are joined with by the join of a name.
+    """Open the sample's original dataset for a join.
 
     Raises:
         SourceError: The installed package lacks the sample, or the sample lacks the original.
@@ -49,7 +48,7 @@ def open_sample_original(name: str) -> OriginalDataset:
     table = read_tables().get(("originals", name))
     if table is None:
         raise _incomplete(f"originals/{name}")
-    data = _data_file(table)  # whatever split is asked for
+    data = _data_file(table)  # the same for every split
     return OriginalDataset(f"{DATASET_ID}/originals/{name}", _revision((data,)), lambda _: (name,), lambda _: data)
 
 

@@ -1,7 +1,7 @@
-"""The rows of the sample, made from the YAML in ``meta_eval/sample``.
+"""Makes the rows of the sample from the YAML in ``meta_eval/sample``.
 
-A human reads and edits the YAML (``texts.yaml`` there says how it is written); all that is mechanical is made here when
-the sample is opened: prompts, hashes, the columns of Meta's details subsets.
+The YAML is written by hand (``texts.yaml`` there explains its format). Opening the sample adds prompts, hashes and the
+columns of Meta's details subsets.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 TEXTS: Final = "texts.yaml"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FAMILY: Final = list_families()[0]
-# What every eval_config of Meta's says alike, by task type.
+# The part of eval_config that is the same in all of Meta's rows, by task type.
 _SAMPLING: Final = {"num_generations": 1, "temperature": 0.0, "top_k": 0, "top_p": 0}
 _CONFIG: Final = {
     "Generative": {"return_logprobs": "false", "seed": 42, **_SAMPLING},
     "Choice": {"return_logprobs": "true", "seed": 42},
 }
-# What a subset need not say.
+# Defaults of a subset.
 _DEFAULTS: Final[Row] = {
     "subtask": None,
     "subtasks": {},
@@ -54,10 +54,10 @@ class SampleTable:
 
     Attributes:
         folder: ``<model>-evals``, or ``originals``.
-        name: Of the subset or the original.
+        name: The name of the subset or original.
         source: The YAML file that defines it.
-        rows: In the columns of Meta's details subsets, or in those of the original.
-        disagreements: Why the recorded verdict is deliberately not the one that was earned, by question hash.
+        rows: With the columns of Meta's details subsets, or of the original.
+        disagreements: By question hash, why the recorded verdict is deliberately wrong.
     """
 
     folder: str
@@ -72,11 +72,11 @@ class SampleTable:
 
 
 def make_tables(folder: Path) -> Iterator[SampleTable]:
-    """Everything that the YAML files of a folder define, sorted by file.
+    """Make everything that the YAML files of a folder define, sorted by file.
 
     Raises:
         OSError: A file cannot be read.
-        yaml.YAMLError, KeyError, jinja2.TemplateError: A file is not written as it should be.
+        yaml.YAMLError, KeyError, jinja2.TemplateError: A file has the wrong format.
     """
     texts = _load(folder / TEXTS)["texts"]
     for path in sorted(folder.glob("*.yaml")):
@@ -101,7 +101,8 @@ class _Templates:
         self.compiled: dict[str, Callable[..., Any]] = {}
 
     def fill(self, template: Any, scope: Row) -> Any:
-        """A template with the values of a scope; what is one ``{{ expression }}`` keeps its type: a list, a number."""
+        """Fill a template with the values of a scope. A value that is a single ``{{ expression }}`` keeps its type,
+        such as a list or number."""
         if isinstance(template, dict):
             return {key: self.fill(value, scope) for key, value in template.items()}
         if isinstance(template, list):
@@ -109,7 +110,7 @@ class _Templates:
         if not isinstance(template, str) or "{" not in template:
             return template
         name = template[3:-3]
-        if name.isidentifier() and template == f"{{{{ {name} }}}}":  # most of them, and Jinja takes long
+        if name.isidentifier() and template == f"{{{{ {name} }}}}":  # the most common case, faster without Jinja
             return scope[name]
         if template not in self.compiled:
             alone = re.fullmatch(r"\{\{((?:(?!\{\{|\}\}).)*)\}\}", template, re.DOTALL)
@@ -122,7 +123,7 @@ class _Templates:
 
 
 class _Subset:
-    """One subset: its settings, with those of the whole file, and the questions that its rows name."""
+    """A subset: its settings, with those of the whole file, and the questions of its rows."""
 
     def __init__(self, settings: Row, questions: Mapping[Any, Row], templates: _Templates) -> None:
         self.settings = {**_DEFAULTS, "task_name": settings["name"], **settings}
@@ -146,7 +147,8 @@ class _Subset:
         return SampleTable(f"{self.settings['model']}-evals", self.settings["name"], source, rows, disagreements)
 
     def _row(self, recorded: Row, number: int) -> Row:
-        """One row. What it and its question say is taken to the letter; what its subset and subtask say is filled."""
+        """Make a row. Values of the row and its question are used as they are; values of subset and subtask are filled
+        templates."""
         said = {**self.questions.get(recorded.get("of"), {}), **recorded}
         subtask = said.get("subtask") or self.fill(self.settings["subtask"], said)
         shared = {**self.settings, **self.settings["subtasks"].get(subtask, {})}
@@ -181,7 +183,7 @@ class _Subset:
             "output_parsed_answer": parsed,
             "output_choice_completions": completions,
             "output_choice_negative_log_likelihoods": likelihoods,
-            # A share stands as people write it: 2/3.
+            # Shares are written as fractions: 2/3.
             "output_metrics": {name: float(Fraction(str(share))) for name, share in metrics.items()},
             "is_correct": correct,
             "input_question_hash": hash_text(question),
@@ -191,7 +193,7 @@ class _Subset:
         }
 
     def _prompt(self, shared: Row, scope: Row) -> str:
-        """The rendered prompt, without BOS: a dialog where a user speaks, else plain text."""
+        """Render the prompt, without BOS: a dialog if it has user turns, else plain text."""
         form, shots = shared["prompt"], shared["few_shot"]
         if isinstance(shots, int):
             shots = self._others(scope["of"], shots)
@@ -204,7 +206,7 @@ class _Subset:
         return f"{before}{shown}{_turn('user', self.fill(form['user'], scope))}{_FAMILY.head('assistant')}{prefix}"
 
     def _shot(self, shared: Row, subtask: str | None, shot: Row) -> str:
-        """A question with its answer, as it stands in a prompt; made once for all rows of a subtask."""
+        """Render a question with its answer for use as a shot; cached for all rows of a subtask."""
         if (subtask, id(shot)) not in self.shots:
             form, scope = shared["prompt"], _lettered({**shared, **shot})
             if "text" in form:
@@ -216,7 +218,7 @@ class _Subset:
         return self.shots[subtask, id(shot)]
 
     def _others(self, key: Any, count: int) -> list[Row]:
-        """The questions of the same subtask that follow one, the first again after the last."""
+        """The next questions of the same subtask; after the last comes the first."""
         subtask = self.questions[key].get("subtask")
         same = [name for name, question in self.questions.items() if question.get("subtask") == subtask]
         place = same.index(key)
@@ -232,7 +234,7 @@ def _translated(question: Row, language: str) -> Row:
 
 
 def _lettered(scope: Row) -> Row:
-    """A scope with its choices by letter; with ``letters``, those beyond the last choice are None, as Meta has them."""
+    """Add choices by letter to a scope. With ``letters``, letters after the last choice are None, as in Meta's rows."""
     if scope["choices"] is None:
         return scope
     letters = scope.get("letters") or "ABCDEFGHIJ"[: len(scope["choices"])]
@@ -240,7 +242,7 @@ def _lettered(scope: Row) -> Row:
 
 
 def _normalised(raw: Sequence[float], completions: Sequence[str]) -> dict[str, list[float]]:
-    """Negative log-likelihoods as they are, per character of a completion, and per token: word, colon, and its end."""
+    """Negative log-likelihoods, in total, per character of a completion, and per token (words, colons, end)."""
     return {
         "raw": list(raw),
         "text": [round(value / len(text), 6) for value, text in zip(raw, completions, strict=True)],
@@ -257,10 +259,10 @@ def _environment(texts: Mapping[str, str]) -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {
-        # With a pattern of one group: what it holds in the first or last match, or nothing.
+        # The group of the pattern's first or last match, or empty.
         "first_match": lambda text, pattern: next(iter(re.findall(pattern, text)), ""),
         "last_match": lambda text, pattern: (re.findall(pattern, text) or [""])[-1],
-        # Choices, one a line: {} is first the letter, then the choice.
+        # A line per choice: the first {} is the letter, the second the choice.
         "lines": lambda choices, form="{}. {}", between="\n": between.join(
             form.format(letter, choice) for letter, choice in choices.items() if choice is not None
         ),

@@ -1,4 +1,4 @@
-"""The templates in ``meta_template/``: reading, selecting, listing and rewriting them."""
+"""Templates (``meta_template/``): reading, selecting, listing and rewriting."""
 
 from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template
 from meta_eval.templates.template_folder import TemplateFolder, read_templates, read_yaml

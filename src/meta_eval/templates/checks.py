@@ -1,7 +1,7 @@
-"""What lm-eval would trip over, hours later or in silence, found when a template is read.
+"""Checks a template for mistakes that lm-eval would report hours later or not at all.
 
-What lm-eval knows is listed here and not asked of it, since importing it takes seconds; a test holds the lists against
-the installed one.
+lm-eval's names are listed here, because importing it takes seconds. A test compares the lists with the installed
+lm-eval.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from meta_eval.messages.errors import TemplateError, suggestion
 from meta_eval.messages.escaping import quoted
 from meta_eval.templates.spec import FunctionRef, Template, find_functions
 
-# The fields of lm-eval's TaskConfig, 0.4.11 to 0.4.13, and what a YAML may hold besides.
+# The fields of lm-eval's TaskConfig, 0.4.11 to 0.4.13, and other keys that a YAML may have.
 KEYS = frozenset(
     (
         "task", "task_alias", "tag", "custom_dataset", "dataset_path", "dataset_name", "dataset_kwargs",
@@ -38,7 +38,7 @@ FILTERS = frozenset(
 )  # fmt: skip
 OUTPUT_TYPES = frozenset(("generate_until", "multiple_choice", "loglikelihood", "loglikelihood_rolling"))
 
-# What generation_kwargs may hold is the engine's affair; what looks like one of these and is none is misspelt.
+# The engine decides the keys of generation_kwargs; a key that resembles one of these is a misspelling.
 _GENERATION = (
     "until", "do_sample", "temperature", "max_gen_toks", "top_p", "top_k", "min_p", "repetition_penalty", "seed",
     "presence_penalty", "frequency_penalty", "skip_special_tokens", "ignore_eos", "stop", "n", "best_of",
@@ -48,13 +48,13 @@ _METRIC = ("metric", "aggregation", "higher_is_better")
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse settings of a task that lm-eval does not know or cannot work with.
+    """Refuse settings that lm-eval does not know or cannot use.
 
     Args:
         settings: The whole task, includes merged in.
 
     Raises:
-        TemplateError: A key, a filter, a pattern, a metric or a limit is none.
+        TemplateError: A key, filter, pattern, metric or limit is invalid.
     """
     for key in settings:
         if key not in KEYS:
@@ -75,7 +75,7 @@ def check_functions(place: Callable[[PurePosixPath], Path], template: Template) 
     """Refuse a function that its module does not define, without running the module.
 
     Args:
-        place: Where a file of the template folder lies, by its path in it.
+        place: Gives the location of a file of the template folder.
         template: The template.
 
     Raises:
@@ -162,7 +162,7 @@ def _entries(given: Any, key: str) -> list[Mapping[str, Any]]:
 
 
 def defines_function(path: Path, function: str) -> bool:
-    """Whether a module defines or imports a name at its top level; False if only running it would tell.
+    """Whether a module defines or imports a name at its top level. False if only running it would show that.
 
     Raises:
         TemplateError: It cannot be read or parsed.
@@ -171,7 +171,7 @@ def defines_function(path: Path, function: str) -> bool:
 
 
 def _defined(path: Path) -> Set[str] | None:
-    """The names that a module defines or imports at its top; None where only running it would tell."""
+    """The names that a module defines or imports at its top level; None if only running it would show them."""
     try:
         return _at_top(read_regular(path))
     except SyntaxError as error:
@@ -182,7 +182,7 @@ def _defined(path: Path) -> Set[str] | None:
 
 @lru_cache(maxsize=64)
 def _at_top(source: bytes) -> Set[str] | None:
-    """The same of a source, which most tasks share with others."""
+    """The same for source text, cached because tasks share modules."""
     names: set[str] = set()
     for node in _top(ast.parse(source).body):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -196,7 +196,7 @@ def _at_top(source: bytes) -> Set[str] | None:
 
 
 def _top(body: Iterable[ast.AST]) -> Iterable[ast.AST]:
-    """Statements at the top of a module, those in its ``if``, ``try`` and ``with`` included."""
+    """Top-level statements of a module, including those in ``if``, ``try`` and ``with``."""
     waiting = list(body)
     while waiting:
         node = waiting.pop()

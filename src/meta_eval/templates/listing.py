@@ -1,4 +1,4 @@
-"""What tasks there are, for ``meta-eval tasks`` and docs/reference/tasks.md: templates and catalog put side by side."""
+"""Lists tasks with their catalog entries, for ``meta-eval tasks`` and docs/reference/tasks.md."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ class TaskLine:
         subset: The details subset that it reads.
         variants: ``instruct``, ``pretrain``.
         families: Llama families, ``3.1``.
-        groups: The groups that it belongs to (for the family of the evals dataset, where one is given).
-        shots: As published, ``5``; empty where nothing is published.
+        groups: Its groups (for the family of the evals dataset, if given).
+        shots: Published number of shots, ``5``; empty if nothing is published.
         max_gen_toks: Tokens that an answer may have; 0 for choice tasks.
-        metric: The metric that is compared with the published number, or the first one.
-        join: The original dataset that brings the ground truth, or None.
-        published: Numbers in percent as (model, value, averaging, same_settings).
+        metric: The metric that is compared with the published score, or else the first.
+        join: The original dataset with
+            the ground truth, or None.
+        published: Scores as (model, percent, averaging, same_settings).
         format: verified, documented or assumed.
-        grading: What its verdicts were compared with: ``verified on 1,324 answers``, or ``-``.
+        grading: Its grader validation: ``verified on 1,324 answers``, or ``-``.
     """
 
     task: str
@@ -56,7 +57,7 @@ class TaskLine:
 
 
 def list_tasks(folder: TemplateFolder, datasets: Sequence[EvalsDataset] | None) -> list[TaskLine]:
-    """The tasks of a template folder, or those of them that an evals dataset offers."""
+    """List the tasks of a template folder, or only those that an evals dataset offers."""
     lines = []
     for template in sorted(folder.tasks.values(), key=lambda task: task.name):
         if datasets is None:

@@ -1,4 +1,4 @@
-"""A new template folder, made of one that exists."""
+"""Makes a new template from an existing template."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from meta_eval.verb_options import NewTaskOptions
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """The new file, and the lines that a user should edit, each with file and line number."""
+    """The new file, and the lines to edit, each with file and line number."""
 
     files: tuple[Path, ...]
     edits: tuple[str, ...]
 
 
 def write_template(name: str, options: NewTaskOptions) -> NewTask:
-    """Write ``template_dir/<name>/``: the YAML of ``like`` under a new name, with what it needs of its own folder.
+    """Write ``template_dir/<name>/``: the YAML of ``like`` under a new name, with the files it needs from its folder.
 
-    ``like`` is looked for in the template folder, then among the shipped templates; what it shares with others is
-    copied along where it is not there yet.
+    ``like`` is searched in the template folder, then among the shipped templates. Missing shared files are copied too.
 
     Raises:
-        ConfigError: The name is no task name, or is taken.
-        TemplateError: ``like`` is no task and no folder of tasks.
+        ConfigError: The name is not a valid task name, or is taken.
+        TemplateError: ``like`` is neither a task nor a
+            folder of tasks.
     """
     template_dir, like = options.template_dir, options.like
     if not is_name(name):
@@ -84,7 +84,7 @@ def _find(folders: Sequence[TemplateFolder], like: str) -> tuple[TemplateFolder,
 
 
 def _parted(template: Template) -> tuple[list[PurePosixPath], list[PurePosixPath]]:
-    """The files that the new folder gets, and those that stay where they are for the includes that name them."""
+    """The files for the new folder, and the files that includes refer to, which keep their place."""
     folder = template.file.parent
     beside = [file for file in template.files if file.parent == folder and file != template.file]
     named = {(template.origins[key] == folder) for key, module in template.modules if module.parent == folder}

@@ -17,14 +17,14 @@ from meta_eval.thresholds import MAX_GEN_TOKS, MIN_AGREEMENT
 FormatStatus = Literal["verified", "documented", "assumed"]
 GradedBy = Literal["program", "judge"]
 
-# How docs show that they share something: by the ``passage`` before their question, the last line of the prompt that
-# neither asks nor answers; by the ``document`` that they are about, the prompt's longest line; or as ``parallel``, the
-# n-th docs of all subtasks being one question (where their golds differ: those with the same gold).
+# How to find docs that share something. ``passage``: the text before the question, which is the prompt's last line that
+# neither asks nor answers. ``document``: the prompt's longest line. ``parallel``: the n-th docs of all subtasks are the
+# same question (if golds differ, those with the same gold).
 ClusterRule = Literal["passage", "document", "parallel"]
 
 
 class FunctionRef(str):
-    """The text behind ``!function``: ``utils.process_docs``, a path beside the YAML and a name in it."""
+    """The text after ``!function``, such as ``utils.process_docs``: a module next to the YAML and a name in it."""
 
     @property
     def module_file(self) -> str:
@@ -40,10 +40,10 @@ class _Block(BaseModel):
 
 
 class PublishedMetric(_Block):
-    """Which published number a metric of this task answers.
+    """The published score that a metric of this task is compared with.
 
-    ``metric`` is written as lm-eval writes it, with its filter (``exact_match_macro,strict-match``); ``averaging`` and
-    ``benchmark`` say which number of the subset is meant where the catalog has several.
+    ``metric`` includes its filter, as in lm-eval (``exact_match_macro,strict-match``). ``averaging`` and ``benchmark``
+    select a score if the catalog has several for the subset.
     """
 
     metric: str = Field(min_length=1)
@@ -54,19 +54,27 @@ class PublishedMetric(_Block):
 class TaskSpec(_Block):
     """``metadata.meta_eval`` of a template.
 
-    ``subset`` is the details subset that it reads; ``variants`` and ``families`` the evals datasets that it fits;
-    ``join`` the original dataset that brings its ground truth, row by row or as a table of its own; ``groups`` the
-    groups that it belongs to, for which families; ``aliases`` other names that a user may ask for it by; ``format``
-    what the template's idea of the rows rests on: real rows seen, documented, or assumed; ``cluster`` how docs show
-    that they share a question or a passage (without it, unless process_docs makes a column ``cluster``, each stands
-    alone).
+    Which rows it reads:
 
-    How verify judges it: ``verdict`` the metric, written as lm-eval writes it, that says whether one answer is right
-    (without it the first metric under the first filter); ``recorded_metric`` the name among the recorded metrics that
-    it is compared with where that is no yes or no (without it the metric's own name); ``reading`` another metric, for
-    where ``is_correct`` does not say whether an answer is right: what it says instead, read from our verdicts. verify
-    then compares it with this metric, and nothing compares it with a verdict; ``graded_by`` what gave Meta's
-    verdicts; ``min_agreement`` the share of docs, 0 to 1, on which both must agree (without it `MIN_AGREEMENT`).
+    - ``subset``: the details subset.
+    - ``variants`` and ``families``: the evals datasets that it fits.
+    - ``join``: the original dataset with its ground truth, row by row or as a separate table.
+    - ``groups``: its groups, and for which families.
+    - ``aliases``: other names for it.
+    - ``format``: how the layout of the rows is known: verified on real rows, documented, or assumed.
+    - ``cluster``: how to find docs that share a question or passage. Without it, docs are independent unless
+      process_docs makes a column ``cluster``.
+
+    How verify judges it:
+
+    - ``verdict``: the metric that says whether an answer is right, written as in lm-eval.
+      Default: the first metric under the first filter.
+    - ``recorded_metric``: the recorded metric that it is compared with, if that is not yes or no.
+      Default: the metric's own name.
+    - ``reading``: another metric, for tasks in which ``is_correct`` does not say whether an answer is right. verify
+      compares ``is_correct`` with this metric and never with a verdict.
+    - ``graded_by``: the source of Meta's verdicts.
+    - ``min_agreement``: the share of docs, 0 to 1, on which both must agree. Default: `MIN_AGREEMENT`.
     """
 
     subset: str = Field(min_length=1)
@@ -106,10 +114,11 @@ class Template:
         name: The task's name, ``meta_mmlu_pro_instruct``.
         file: Its YAML, relative to the template folder.
         spec: Its ``metadata.meta_eval`` block.
-        settings: The whole task configuration with every include merged in, ``!function`` as `FunctionRef`.
+        settings: The whole task configuration with includes merged, ``!function`` as `FunctionRef`.
         inherited: The keys that its includes set.
-        origins: For each ``!function`` key in ``settings``, the folder (relative) that it counts from.
-        files: Every file below the template folder that it needs, itself and its includes first, sorted.
+        origins: For each ``!function`` key in ``settings``, the folder that it is relative to.
+        files: All files of the
+            template folder that it needs: itself and its includes first, then sorted.
     """
 
     name: str
@@ -122,7 +131,7 @@ class Template:
 
     @property
     def process_docs(self) -> tuple[PurePosixPath, str] | None:
-        """The module (relative) and the name of the function that makes docs of rows; None when rows are docs."""
+        """The module (relative) and name of the function that makes docs of rows; None if rows are docs."""
         reference = self.settings.get("process_docs")
         if not isinstance(reference, FunctionRef):
             return None
@@ -130,7 +139,7 @@ class Template:
 
     @property
     def modules(self) -> tuple[tuple[str, PurePosixPath], ...]:
-        """Each key that names functions, with the module (relative) of each."""
+        """Each key with functions, and the module (relative) of each function."""
         return tuple(
             (key, self.origins[key] / reference.module_file)
             for key, value in self.settings.items()
@@ -139,7 +148,7 @@ class Template:
 
     @property
     def max_gen_toks(self) -> int:
-        """Tokens that an answer may have; 0 for a choice task, and lm-eval's 256 where a template names none."""
+        """The token limit of an answer; 0 for a choice task. lm-eval's default is 256."""
         if self.output_type != "generate_until":
             return 0
         return int((self.settings.get("generation_kwargs") or {}).get("max_gen_toks", MAX_GEN_TOKS))
@@ -150,7 +159,7 @@ class Template:
 
     @property
     def unsafe_code(self) -> bool:
-        """Whether scoring runs code that the model wrote."""
+        """Whether scoring runs code written by the model."""
         return bool(self.settings.get("unsafe_code"))
 
     @property
@@ -170,7 +179,7 @@ class Template:
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The names of its filters; lm-eval's ``none`` where it has none of its own."""
+        """The names of its filters; lm-eval's ``none`` without filters."""
         return _names(self.settings.get("filter_list"), "name") or ("none",)
 
     def in_group(self, group: str, family: str | None) -> bool:
@@ -185,7 +194,7 @@ def _names(items: object, key: str) -> tuple[str, ...]:
 
 
 def find_functions(value: object) -> Iterable[FunctionRef]:
-    """Every ``!function`` in a value of a YAML, however deep."""
+    """Find every ``!function`` in a YAML value, at any depth."""
     if isinstance(value, FunctionRef):
         yield value
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Selects the tasks that a list of names means for an evals dataset, and explains why others are not offered."""
+"""Selects the tasks of an evals dataset by name, and explains why others are not available."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meta_eval.templates.template_folder import TemplateFolder
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """One task that will be prepared, and the part of the evals dataset that it reads."""
+    """A task to prepare, and the part of the evals dataset that it reads."""
 
     template: Template
     dataset: EvalsDataset
@@ -27,7 +27,7 @@ _ALLOW_CODE = f"Set allow_code: true to run them in a sandbox; see {assets.asset
 
 
 def explain_refusal(template: Template, dataset: EvalsDataset) -> str | None:
-    """Why an evals dataset does not offer a task, in words; None when it does."""
+    """Explain why an evals dataset does not offer a task; None if it does."""
     spec, identity = template.spec, dataset.identity
     if identity.variant is not None and identity.variant not in spec.variants:
         return (
@@ -48,21 +48,21 @@ def select_tasks(
     *,
     allow_code: bool = False,
 ) -> tuple[tuple[Selection, ...], dict[str, tuple[str, ...]]]:
-    """The tasks that a list of tasks and groups means for an evals dataset.
+    """Select tasks of an evals dataset by names of tasks and groups.
 
     Args:
         folder: The templates.
-        names: Tasks, their aliases, and groups, as the user wrote them; a name after a minus is left out.
-        datasets: The parts of the evals dataset (one, but for the embedded sample); each task reads the first that
-            offers it.
-        allow_code: Whether tasks that run what the model wrote are offered; groups leave them out otherwise, which
-            `find_withheld_tasks` tells.
+        names: Tasks, aliases and groups, as the user wrote them. A minus leaves a name out.
+        datasets: The parts of the evals dataset; only the embedded sample has several. Each task reads the first part
+            that offers it.
+        allow_code: Whether to offer tasks that run code written by the model. Otherwise groups leave them out;
+            `find_withheld_tasks` lists these.
 
     Returns:
-        The tasks in the order of their first mention, and for every group asked for its members.
+        The tasks in the order of their first mention, and the members of every requested group.
 
     Raises:
-        ConfigError: An unknown name, a task that this evals dataset does not offer, or an empty group.
+        ConfigError: A name is unknown, the evals dataset does not offer a task, or a group is empty.
     """
     fitting = _fitting(folder, datasets)
     offered = {name: parts for name, parts in fitting.items() if allow_code or not folder.tasks[name].unsafe_code}
@@ -104,7 +104,7 @@ def select_tasks(
 
 
 def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str, str]) -> set[str]:
-    """The tasks that names of tasks and groups leave out."""
+    """The tasks that names with a minus leave out."""
     excluded: set[str] = set()
     for name in (aliases.get(asked, asked) for asked in names):
         if name not in folder.tasks and name not in folder.groups:
@@ -118,7 +118,7 @@ def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str
 def find_withheld_tasks(
     folder: TemplateFolder, groups: Iterable[str], datasets: Sequence[EvalsDataset]
 ) -> tuple[str, ...]:
-    """The tasks that groups leave out because they run code that a model wrote, which is not allowed here."""
+    """Find the tasks that groups leave out because they run code written by the model, which is not allowed here."""
     fitting = _fitting(folder, datasets)
     code = {name: parts for name, parts in fitting.items() if folder.tasks[name].unsafe_code}
     return tuple(dict.fromkeys(member.template.name for group in groups for member in _members(folder, group, code)))
@@ -133,7 +133,7 @@ def _fitting(folder: TemplateFolder, datasets: Sequence[EvalsDataset]) -> Offers
 
 
 def _members(folder: TemplateFolder, group: str, offered: Offers) -> list[Selection]:
-    """The tasks of a group, each with the first part of the dataset that has a family of the group."""
+    """The tasks of a group, each from the first part of the dataset that has a family of the group."""
     selections = []
     for name, parts in offered.items():
         template = folder.tasks[name]
@@ -144,7 +144,8 @@ def _members(folder: TemplateFolder, group: str, offered: Offers) -> list[Select
 
 
 def _refuse_clash(group: str, members: Sequence[Selection]) -> None:
-    """Of an evals dataset whose family nobody can tell, two tasks may claim one subset: only the user knows which."""
+    """Refuse a group in which two tasks claim the same subset. This happens if the family of the evals dataset is
+    unknown; only the user knows which task fits."""
     claims: dict[tuple[int, str], str] = {}
     for selection in members:
         name = selection.template.name

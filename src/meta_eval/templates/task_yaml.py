@@ -1,6 +1,6 @@
-"""Structural rewriting of template YAML: what changes is changed in the tree, and all else, comments too, stays.
+"""Rewrites template YAML structurally: everything else in the file stays, including comments.
 
-Text in, text out; no file is touched here.
+Text in, text out; no file is read or written.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from meta_eval.boundary.inputs import describe_error
 from meta_eval.messages.errors import TemplateError
 
-# Beside each task's YAML; see assets/pack_docs.py.
+# Module next to each task's YAML; see assets/pack_docs.py.
 LOADER_MODULE = "pack_docs"
-# What lets lm-eval's own IFEval find the Punkt model of the pack, and loads the docs with the former.
+# Lets lm-eval's own IFEval find the pack's Punkt model, and loads the docs with pack_docs.
 PUNKT_MODULE = "punkt_docs"
 
-# Beside the YAML of a choice task that is scored by the next token; see assets/next_token.py.
+# Module next to the YAML of a choice task scored by the next token; see assets/next_token.py.
 CHOOSING_MODULE = "next_token"
 
 
@@ -36,7 +36,7 @@ def _yaml() -> YAML:
 
 def _load(text: str) -> CommentedMap:
     """Raises:
-    TemplateError: ruamel.yaml, which keeps comments, does not read what PyYAML reads.
+    TemplateError: PyYAML reads the text, but ruamel.yaml, which keeps comments, does not.
     """
     try:
         tree = _yaml().load(text)
@@ -62,7 +62,7 @@ def _function(reference: str) -> TaggedScalar:
 def _replace_key(tree: CommentedMap, old: str, new: str, value: Any) -> None:
     """Replace ``old`` by ``new: value`` and keep its comments. Without ``old``, append it.
 
-    Where both stand already, ``old`` becomes null instead of going: its comments hang on it.
+    If both exist, ``old`` becomes null instead of being removed, to keep its comments.
     """
     if new in tree or old not in tree:
         tree[new] = value
@@ -78,11 +78,11 @@ def _replace_key(tree: CommentedMap, old: str, new: str, value: Any) -> None:
 
 
 def _arguments(tree: CommentedMap, arguments: Mapping[str, str | Mapping[str, str]]) -> CommentedMap:
-    """Add arguments to ``dataset_kwargs``. What a template has there stays, with its comments."""
+    """Add arguments to ``dataset_kwargs``. Existing arguments stay, with their comments."""
     present = tree.get("dataset_kwargs")
     mapping = present if isinstance(present, CommentedMap) else CommentedMap()
     for name, value in arguments.items():
-        # Quoted, since a digest of digits would be read back as a number.
+        # Quoted: a digest of digits only would be read as a number.
         mapping[name] = (
             DoubleQuotedScalarString(value)
             if isinstance(value, str)
@@ -99,18 +99,18 @@ def bundle_task(
     sha256: str,
     beside: Mapping[str, str] | None = None,
 ) -> str:
-    """A task's YAML that reads docs from a parquet file of the pack instead of a dataset of the hub.
+    """Rewrite a task to read docs from a parquet file of the pack instead of a hub dataset.
 
-    ``dataset_path`` becomes ``custom_dataset``, a function that finds the file beside itself, so that the pack works
-    wherever it lies; ``dataset_name`` becomes its arguments. The docs are ready, so ``process_docs`` is switched off.
+    ``dataset_path`` becomes ``custom_dataset``, a function that finds the file next to itself, so the pack is
+    relocatable. ``dataset_name`` becomes its arguments. ``process_docs`` is switched off, because docs are ready.
 
     Args:
         text: The template's YAML.
-        inherited: The keys that its includes set, which must be switched off here where they no longer hold.
+        inherited: The keys that its includes set. Those that no longer apply are switched off.
         docs_file: The parquet file, relative to the YAML's folder.
-        sha256: Its digest, which the loader compares it with.
-        beside: The files that scoring reads beside the YAML, each with its digest, which the loader compares as well,
-            so that a pack without one stops before anything is generated.
+        sha256: Its digest, which the loader checks.
+        beside: Files next to the YAML that scoring reads, each with its digest. The loader checks them too, so a
+            damaged pack stops before generation.
     """
     tree = _load(text)
     arguments: dict[str, str | Mapping[str, str]] = {"docs_file": docs_file, "sha256": sha256}
@@ -151,7 +151,7 @@ def rewrite_for_hub(text: str, *, dataset_path: str, dataset_name: str, revision
 
 
 def rename_task(text: str, *, name: str, subset: str) -> str:
-    """A task's YAML as that of a new task which reads another subset and answers no published number yet."""
+    """Rewrite a task as a new task, with another subset and without published scores."""
     tree = _load(text)
     tree["task"] = name
     tree.pop("tag", None)

@@ -1,11 +1,10 @@
 """Reads template folders: their tasks, includes and groups.
 
-prepare has no list of tasks. A task is any ``*.yaml`` below the template folder with a ``task:`` name; all that
-meta-eval must know of it stands in its ``metadata: {meta_eval: …}`` block.
+There is no list of tasks. A task is any ``*.yaml`` below the template folder with a ``task:`` name. Its block
+``metadata: {meta_eval: …}`` has all settings for meta-eval.
 
-A name that begins with an underscore is no task's but shared by several: ``_common/``, ``_generative_yaml``. Of these
-the shipped ones stand in where a template folder has none of its own, so that a folder copied out of the shipped ones
-is a template folder's all.
+Names that begin with an underscore are shared by tasks: ``_common/``, ``_generative_yaml``. If a template folder lacks
+such a file, the shipped file is used, so a copied task folder works on its own.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Tem
 
 @dataclass(frozen=True, slots=True)
 class TemplateFolder:
-    """All templates of one folder, by name, and the YAML files of its groups."""
+    """All templates of a folder by name, and the YAML files of its groups."""
 
     root: Path
     tasks: Mapping[str, Template]
@@ -44,13 +43,13 @@ class TemplateFolder:
 
 
 _MOST_INCLUDES = 32
-# What `merge_includes` gives: settings, the folder of each key, the file and its includes.
+# Result of `merge_includes`: settings, the folder of each key, the file and its includes.
 Merged = tuple[dict[str, Any], dict[str, PurePosixPath], tuple[PurePosixPath, ...]]
 _FUNCTIONS = {"!function": FunctionRef}
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A template's YAML as plain Python, ``!function`` as `FunctionRef`.
+    """Read a template's YAML as plain Python, ``!function`` as `FunctionRef`.
 
     Raises:
         TemplateError: It cannot be read or is not a YAML mapping.
@@ -59,7 +58,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _tree(path: Path) -> dict[str, Any]:
-    """The same, shared with all who read that text, and not to be changed."""
+    """Read a YAML. The result is shared and must not be changed."""
     try:
         tree = _parsed(read_text(path, limit=MAX_BYTES), str(path))
     except (InputError, YamlError) as error:
@@ -71,7 +70,7 @@ def _tree(path: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _parsed(text: str, where: str) -> Any:
-    """The tree of a text; an include is read once for every template that names it."""
+    """Parse a text; cached, because templates share includes."""
     return parse_yaml(text, where=where, constructors=_FUNCTIONS).tree
 
 
@@ -79,7 +78,8 @@ def read_templates(root: Path) -> TemplateFolder:
     """Read every template below a folder.
 
     Raises:
-        TemplateError: There is no such folder, no task in it, two tasks of one name, or a YAML that is no template.
+        TemplateError: The folder does not exist or has no task, two tasks have the same name, or a YAML is not a
+            template.
     """
     if not root.is_dir():
         raise TemplateError(
@@ -111,9 +111,9 @@ def read_templates(root: Path) -> TemplateFolder:
 
 
 class FolderReader:
-    """A template folder while it is read: most tasks need the same files and folders, and each is looked at once.
+    """A template folder while it is read. Tasks share files and folders, and each is read once.
 
-    What it gives is shared, and not to be changed.
+    Its results are shared and must not be changed.
     """
 
     def __init__(self, root: Path) -> None:
@@ -182,19 +182,19 @@ def _need_name(key: str, name: object) -> None:
 
 
 def merge_includes(reading: FolderReader, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
-    """A YAML with its includes merged as lm-eval merges them: key by key, the including file wins.
+    """Merge a YAML with its includes as lm-eval does: key by key, the including file wins.
 
     Args:
-        reading: Of the folder that no include leads out of.
+        reading: The reader of the folder; includes must stay inside it.
         file: The YAML, relative to it.
         above: The files that include it.
 
     Returns:
-        The settings, whose values other tasks share; the folder that each key's functions count from; the file and its
-        includes.
+        The settings, with values that tasks share; the folder that each key's functions are relative to; the file and
+        its includes.
 
     Raises:
-        TemplateError: A file cannot be read, or an include leads nowhere or in a circle.
+        TemplateError: A file cannot be read, or an include is missing or circular.
     """
     if file in above:
         raise TemplateError("includes itself", where=str(reading.root / file))
@@ -246,7 +246,7 @@ def _below(reading: FolderReader, folder: PurePosixPath, relative: str) -> PureP
     """A path written in a template, relative to the template folder; it must not lead out of it."""
     try:
         return reading.within(folder, relative)
-    except (ValueError, OSError, RuntimeError):  # RuntimeError: links that lead to themselves
+    except (ValueError, OSError, RuntimeError):  # RuntimeError: circular links
         raise TemplateError(
             f"{quoted(relative)} points outside the template folder",
             hint="Copy the file into the folder: a pack must be self-contained",
@@ -254,14 +254,15 @@ def _below(reading: FolderReader, folder: PurePosixPath, relative: str) -> PureP
 
 
 def list_needed_files(reading: FolderReader, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
-    """The files that a task needs: its YAML and includes, and all that is no YAML in the folders of their functions.
+    """List the files that a task needs: its YAML and includes, and all other files in the folders of their functions
+    except YAML.
 
-    A function's module may load what lies beside it, and in the ``_common`` beside its folder: both come along whole;
-    of the template folder itself only the module. A function that the task replaces counts too: the one in its place
-    builds on its module as a rule.
+    A function's module may load files next to it and in the ``_common`` next to its folder, so both folders are needed
+    whole. Of the template folder itself only the module is needed. Replaced functions count too, because the
+    replacement usually builds on their module.
 
     Args:
-        reading: Of the template folder.
+        reading: The reader of the template folder.
         chain: The task's YAML and its includes.
     """
     needed = set(chain)
@@ -310,7 +311,7 @@ def _places(root: Path, file: PurePosixPath) -> Iterator[Path]:
 
 def _spec_error(error: ValidationError) -> TemplateError:
     errors = error.errors(include_url=False)
-    # A misspelt key is missing under its right name as well; the misspelling is what to say.
+    # A misspelt key is also missing under its right name; report the misspelling.
     first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
     key = ".".join(["metadata", "meta_eval", *(str(part) for part in first["loc"])])
     if first["type"] == "extra_forbidden":

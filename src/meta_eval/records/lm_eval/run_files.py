@@ -93,7 +93,8 @@ def find_local_run(name: str, path: Path, run: str | None, wanted: Sequence[str]
         wanted: The requested tasks. If empty, or if a name is not a task, all tasks are read.
 
     Raises:
-        ConfigError: A task has several runs and ``run`` names none of them, or no run has this time. SourceError: It
+        ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
+        SourceError: It
             holds no samples.
         ResultsError: A results file is damaged, or the runs are of several models.
     """
