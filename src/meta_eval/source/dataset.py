@@ -61,12 +61,11 @@ class EvalsDataset:
         dataset_id: The hub id, the folder as the user wrote it, or ``sample``.
         revision: The hub's commit; for files on disk ``sha256:…`` over names and contents.
         identity: The model that it belongs to.
-        subsets: The names of its details subsets, sorted (``mmlu_pro``, not the
-            whole config name).
+        subsets: The names of its details subsets, sorted (``mmlu_pro``, not the whole config name).
         table: The subsets by name; it may contain others that are incomplete.
         fetch_file: Fetches a file to this machine, by name.
-        notices: Notices for the user, each a sentence. metrics:
-            The files of Meta's reported scores (the ``__metrics`` config).
+        notices: Notices for the user, each a sentence.
+        metrics: The files of Meta's reported scores (the ``__metrics`` config).
     """
 
     kind: Kind

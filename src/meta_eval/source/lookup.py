@@ -22,8 +22,7 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
 
     Raises:
         ConfigError: The name is neither an existing path nor a hub id.
-        SourceError: The hub does not have it or does
-            not give it.
+        SourceError: The hub does not have it or does not give it.
     """
     if name == SAMPLE:
         from meta_eval.source import sample

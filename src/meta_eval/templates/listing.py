@@ -28,8 +28,7 @@ class TaskLine:
         shots: Published number of shots, ``5``; empty if nothing is published.
         max_gen_toks: Tokens that an answer may have; 0 for choice tasks.
         metric: The metric that is compared with the published score, or else the first.
-        join: The original dataset with
-            the ground truth, or None.
+        join: The original dataset with the ground truth, or None.
         published: Scores as (model, percent, averaging, same_settings).
         format: verified, documented or assumed.
         grading: Its grader validation: ``verified on 1,324 answers``, or ``-``.

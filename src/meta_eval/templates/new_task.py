@@ -32,8 +32,7 @@ def write_template(name: str, options: NewTaskOptions) -> NewTask:
 
     Raises:
         ConfigError: The name is not a valid task name, or is taken.
-        TemplateError: ``like`` is neither a task nor a
-            folder of tasks.
+        TemplateError: ``like`` is neither a task nor a folder of tasks.
     """
     template_dir, like = options.template_dir, options.like
     if not is_name(name):

@@ -117,8 +117,7 @@ class Template:
         settings: The whole task configuration with includes merged, ``!function`` as `FunctionRef`.
         inherited: The keys that its includes set.
         origins: For each ``!function`` key in ``settings``, the folder that it is relative to.
-        files: All files of the
-            template folder that it needs: itself and its includes first, then sorted.
+        files: All files of the template folder that it needs: itself and its includes first, then sorted.
     """
 
     name: str

@@ -94,8 +94,7 @@ def find_local_run(name: str, path: Path, run: str | None, wanted: Sequence[str]
 
     Raises:
         ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
-        SourceError: It
-            holds no samples.
+        SourceError: It holds no samples.
         ResultsError: A results file is damaged, or the runs are of several models.
     """
     files = index_outputs([path])
