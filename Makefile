@@ -28,7 +28,7 @@ quickstart: .venv/.installed
 # last. Twice as many workers as processors: tests that start programs wait for them.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
 test: .venv/.installed
-	$(BIN)/python -m pytest -m "not engine and not browser and not lighteval and not every_eval_ever" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not engine and not browser and not lighteval" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

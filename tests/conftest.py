@@ -41,7 +41,7 @@ _QUICK = frozenset(("catalog", "joins", "source", "templates", "tools"))
 
 
 # Where the Python of an environment is named that has another tool, by the marker of the tests that need it.
-_OF_OTHERS = {"lighteval": "META_EVAL_LIGHTEVAL", "every_eval_ever": "META_EVAL_EVERY_EVAL_EVER"}
+_OF_OTHERS = {"lighteval": "META_EVAL_LIGHTEVAL"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -66,7 +66,6 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__in
 # Who opens files without ``boundary/inputs.py``, and why none of them can hang or fill memory.
 OPENERS = {
     "assets/__init__.py": "files that the wheel carries",
-    "assets/lighteval_tasks.py": "stands alone in what it is exported with",
     "assets/pack_docs.py": "stands alone in a pack",
     "boundary/process_guard.py": "/proc",
     "boundary/inputs.py": "the door itself",
@@ -89,7 +88,7 @@ IN_MEMORY = ("io.BytesIO(", "BytesIO(", "os.devnull", "completions.", "file.open
 
 # Who uses hashlib itself: the helpers, what stands alone in a pack or an export, and digests that grow piece by piece.
 HASHERS = {
-    "answers/every_eval_ever.py", "assets/lighteval_tasks.py", "assets/pack_docs.py", "boundary/hashing.py",
+    "assets/pack_docs.py", "boundary/hashing.py",
     "results/sample_files.py", "running/journal.py",
 }  # fmt: skip
 

@@ -189,26 +189,14 @@ class RunOptions(ScoringOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StockOptions(TaskOptions):
-    """Which recorded answers of which pack are meant. It has the attributes of `TaskOptions` as well.
+class FidelityOptions(TaskOptions):
+    """Which recorded answers of which pack are asked for. It has the attributes of `TaskOptions` as well.
 
     Attributes:
         pack: The pack, asked as its manifest says; None for that of the configuration.
         overrides: ``KEY=VALUE`` each, of a file or of the pack's settings: another model, another engine.
         docs: How many, spread over tasks and subtasks and drawn by the pack's seed, the same on every machine. A larger
             sample contains the smaller one, so its answers are reused. None for all.
-    """
-
-    pack: Path | str | None = None
-    overrides: Sequence[str] = ()
-    docs: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FidelityOptions(StockOptions):
-    """What is asked of the recorded answers. It has the attributes of `StockOptions` as well.
-
-    Attributes:
         top_k: How many of the likeliest tokens are kept for each place, besides the first.
         shard: ``(I, N)`` asks each N-th request from the I-th on and writes no table: several machines share it.
         probe: Ask a few docs again, behind prompts that tell causes apart; of shards the first does.
@@ -218,6 +206,9 @@ class FidelityOptions(StockOptions):
         against: The table that this one will be compared with: where it is of another tokenizer, nothing is asked.
     """
 
+    pack: Path | str | None = None
+    overrides: Sequence[str] = ()
+    docs: int | None = None
     top_k: int = 0
     shard: tuple[int, int] = (0, 1)
     probe: bool = True
@@ -278,17 +269,12 @@ class RunKeywords(ScoringKeywords, total=False):
     canary: bool
 
 
-class StockKeywords(TaskKeywords, total=False):
-    """The fields of `StockOptions` as the keyword arguments of `meta_eval.api.write_stock`."""
+class FidelityKeywords(TaskKeywords, total=False):
+    """The fields of `FidelityOptions` as the keyword arguments of `meta_eval.fidelity`."""
 
     pack: Path | str | None
     overrides: Sequence[str]
     docs: int | None
-
-
-class FidelityKeywords(StockKeywords, total=False):
-    """The fields of `FidelityOptions` as the keyword arguments of `meta_eval.fidelity`."""
-
     top_k: int
     shard: tuple[int, int]
     probe: bool

@@ -22,7 +22,6 @@ from noted import noted
 from runs import run_lm_eval
 
 from meta_eval import Config, Manifest, compare, export, fidelity, grade, prepare, report, run, verify
-from meta_eval.api import write_stock
 from meta_eval.cli import app
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.options import JudgingKeywords, JudgingOptions
@@ -43,8 +42,6 @@ from meta_eval.verb_options import (
     PrepareOptions,
     RunKeywords,
     RunOptions,
-    StockKeywords,
-    StockOptions,
     VerifyKeywords,
     VerifyOptions,
 )  # fmt: skip
@@ -107,14 +104,14 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json"),
     "run": (run, RunOptions, RunKeywords, "config overrides report html gate as_json"),
     "slurm": (None, Jobs, None, "config output as_json"),
-    "export": (export, ExportOptions, ExportKeywords, "pack config to output results dry_run as_json"),
+    "export": (export, ExportOptions, ExportKeywords, "pack config to output dry_run as_json"),
     "grade": (grade, GradingOptions, GradingKeywords, "answers pack config as_json"),
     "report": (
         report, JudgingOptions, JudgingKeywords, "results max_drop html markdown eval_results view as_json",
     ),
     "compare": (compare, JudgingOptions, JudgingKeywords, "a b max_drop html markdown view as_json"),
     "fidelity": (
-        fidelity, FidelityOptions, FidelityKeywords, "config margin gate html markdown view stock as_json",
+        fidelity, FidelityOptions, FidelityKeywords, "config margin gate html markdown view as_json",
     ),
 }  # fmt: skip
 
@@ -148,11 +145,6 @@ def test_prepare_takes_overrides_for_a_configuration_made_in_python(tmp_path: Pa
     assert (list(pack.manifest.tasks), pack.work_dir) == (["meta_boolq"], str(tmp_path / "b"))
     with pytest.raises(UserError, match=r"^--set tasks=\[\]: "):
         prepare(config, overrides=["tasks=[]"])
-
-
-def test_stock_has_the_keywords_of_its_options() -> None:
-    assert write_stock.__annotations__["keywords"] == f"Unpack[{StockKeywords.__name__}]"
-    assert _hints(StockKeywords) == _hints(StockOptions)
 
 
 def _parameters(verb: str) -> dict[str, Any]:

@@ -52,11 +52,9 @@ def test_a_former_name_does_the_same_and_says_the_new_one(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--to recipe --tasks x", "--tasks: --to recipe does not take it. Leave it out, or use --to requests or --to"),
+        ("--to recipe --tasks x", "--tasks: --to recipe does not take it. Leave it out, or use --to requests"),
         ("--dry-run", "--dry-run: --to requests does not take it. Leave it out, or use --to recipe"),
-        ("--to lighteval --force", "--force: --to lighteval does not take it. Leave it out, or use --to requests"),
-        ("--results x", "--results: --to requests does not take it. Leave it out, or use --to every-eval-ever"),
-        ("--to every-eval-ever", "--to every-eval-ever: needs the results of a run. Name them: --results PATH"),
+        ("--to recipe --force", "--force: --to recipe does not take it. Leave it out, or use --to requests"),
     ],
 )
 def test_export_takes_what_its_form_takes(words: str, said: str) -> None:

@@ -215,7 +215,6 @@ def test_a_copy_is_not_compared_with_itself(asked: Path) -> None:
         (["--against", "base.parquet", "--gate", "gate.yaml"], "fidelity.margn: there is no such key; did you mean 'margin'?"),
         (["--against", "base.parquet", "--html", "base.parquet"], "base.parquet"),
         (["--html", "page.html", "--shard", "0/2"], "--html: needs the answers of all shards"),
-        (["--html", "page.html", "--write-stock", "out2"], "--html: needs answers, and --write-stock asks no model"),
     ],
 )  # fmt: skip
 def test_mistakes_are_said_before_anything_is_asked(asked: Path, tmp_path: Path, options: list[str], said: str) -> None:

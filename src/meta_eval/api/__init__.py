@@ -11,7 +11,7 @@ model of lm-eval, starts or answers in this process, what the process prints goe
 
 from __future__ import annotations
 
-from meta_eval.api.asking import export, fidelity, grade, prepare, run, write_stock
+from meta_eval.api.asking import export, fidelity, grade, prepare, run
 from meta_eval.api.judging import compare, fidelity_report, report
 
-__all__ = ["compare", "export", "fidelity", "fidelity_report", "grade", "prepare", "report", "run", "write_stock"]
+__all__ = ["compare", "export", "fidelity", "fidelity_report", "grade", "prepare", "report", "run"]

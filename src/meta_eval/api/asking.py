@@ -21,8 +21,6 @@ from meta_eval.verb_options import (
     PrepareOptions,
     RunKeywords,
     RunOptions,
-    StockKeywords,
-    StockOptions,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from meta_eval.config import Config
     from meta_eval.pack.meta_pack import Prepared
     from meta_eval.running.pipeline import RunResult
-    from meta_eval.running.stock_tasks import Stock
     from meta_eval.running.token_scoring import FidelityResult
 
 
@@ -158,35 +155,7 @@ def fidelity(
         return score_recorded_answers(folder, settings, asked)
 
 
-@documented
-def write_stock(
-    folder: Path | str,
-    config: Config | Path | str | None = None,
-    *,
-    options: StockOptions | None = None,
-    progress: Progress | None = None,
-    **keywords: Unpack[StockKeywords],
-) -> Stock:
-    """Write the recorded answers as tasks for stock ``lm_eval``, which says the sums of their log-probabilities.
-
-    Args:
-        folder: Where; must not be there, or be empty.
-        config, progress: As of `fidelity`.
-        options: Which recorded answers of which pack: the attributes of `meta_eval.verb_options.StockOptions`.
-        keywords: Single options by their names.
-
-    Raises:
-        UserError: Anything that the user can fix.
-    """
-    from meta_eval.running.stock_tasks import write_stock as run
-
-    asked = (options or StockOptions()).updated(**keywords)
-    with displaying(progress):
-        place, settings = _asked_of(config, asked)
-        return run(place, Path(folder), settings, asked)
-
-
-def _asked_of(config: Config | Path | str | None, options: StockOptions) -> tuple[Path, RunSettings]:
+def _asked_of(config: Config | Path | str | None, options: FidelityOptions) -> tuple[Path, RunSettings]:
     """A pack, prepared where none is named, and how it is asked."""
     from meta_eval.config import open_config, override_settings
     from meta_eval.pack.manifest import read_manifest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import typer
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, print_result, show_progress
+from meta_eval.cli.console import err, print_result
 from meta_eval.cli.verify import Steps
 from meta_eval.messages.errors import ConfigError
 from meta_eval.verb_options import ExportOptions
@@ -19,22 +18,16 @@ from meta_eval.verb_options import ExportOptions
 
 class Form(StrEnum):
     requests = "requests"
-    lighteval = "lighteval"
-    every_eval_ever = "every-eval-ever"
     recipe = "recipe"
 
 
 # The output of each form, and the options that it accepts besides --output and --json.
 _OUTPUTS = {
     Form.requests: "requests.jsonl",
-    Form.lighteval: "lighteval_tasks",
-    Form.every_eval_ever: "every_eval_ever",
     Form.recipe: "published",
 }
 _TAKEN = {
     Form.requests: {"--tasks", "--force", "--edited"},
-    Form.lighteval: {"--tasks", "--edited"},
-    Form.every_eval_ever: {"--results"},
     Form.recipe: {"--dry-run"},
 }
 
@@ -58,19 +51,15 @@ def export(
     to: Form = typer.Option(
         Form.requests,
         "--to",
-        help="requests: JSON Lines. lighteval: the pack as custom tasks of lighteval. every-eval-ever: the results of "
-        "a run. recipe: what others need to make the same pack, without its rows.",
+        help="requests: JSON Lines. recipe: what others need to make the same pack, without its rows.",
     ),
     output: Path | None = typer.Option(
         None,
         "--output",
         "-o",
         metavar="PATH",
-        help="Where to write. Default: requests.jsonl, or the folder lighteval_tasks, every_eval_ever or published.",
+        help="Where to write. Default: requests.jsonl, or the folder published.",
         show_default=False,
-    ),
-    results: Path | None = typer.Option(
-        None, "--results", metavar="PATH", help="With --to every-eval-ever: the results folder of a run of the pack."
     ),
     dry_run: bool = DRY_RUN,
     as_json: bool = options.AS_JSON,
@@ -78,33 +67,27 @@ def export(
     """Write the requests of a pack for an engine that lm-eval does not support.
 
     Send them with your own program, and score the answers with `meta-eval grade`. docs/reference/files.md describes the
-    format. With --to, write the pack or a run for another tool, or a recipe of the pack. Others make the same pack from
-    the recipe with `meta-eval prepare --from FOLDER` (docs/guides/share.md). They need access to the same rows.
+    format. With --to recipe, write a recipe of the pack. Others make the same pack from the recipe with `meta-eval
+    prepare --from FOLDER` (docs/guides/share.md). They need access to the same rows.
 
     Example: meta-eval export work_dir -o requests.jsonl
     """
     folder = options.pack_folder(pack, config)
     asked = {"--tasks": chosen.tasks, "--force": chosen.force, "--edited": chosen.edited}
-    _refuse(to, {**asked, "--results": results, "--dry-run": dry_run})
+    _refuse(to, {**asked, "--dry-run": dry_run})
     output = output or Path(_OUTPUTS[to])
     if to is Form.recipe:
         export_recipe(folder, output, dry_run=dry_run, as_json=as_json)
-    elif to is Form.lighteval:
-        _to_lighteval(folder, output, chosen, as_json)
-    elif results is not None:
-        _results(folder, results, output, as_json)
     else:
         _requests(folder, output, chosen, as_json)
 
 
 def _refuse(to: Form, given: Mapping[str, object]) -> None:
-    """Refuse options that do not belong to the form, and a missing --results."""
+    """Refuse options that do not belong to the form."""
     for option, value in given.items():
         if value and option not in _TAKEN[to]:
             forms = " or ".join(f"--to {form.value}" for form, taken in _TAKEN.items() if option in taken)
             raise ConfigError(f"--to {to.value} does not take it", where=option, hint=f"Leave it out, or use {forms}")
-    if to is Form.every_eval_ever and not given["--results"]:
-        raise ConfigError("needs the results of a run", where=f"--to {to.value}", hint="Name them: --results PATH")
 
 
 def _requests(folder: Path, output: Path, chosen: ExportOptions, as_json: bool) -> None:
@@ -116,32 +99,6 @@ def _requests(folder: Path, output: Path, chosen: ExportOptions, as_json: bool) 
     err.print(f"wrote {output}: {count:,} requests", soft_wrap=True)
     if as_json:
         print_result(json.dumps({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks}))
-
-
-def _to_lighteval(folder: Path, output: Path, chosen: ExportOptions, as_json: bool) -> None:
-    from meta_eval.answers.lighteval_export import MODULE, NAMES, export_to_lighteval
-
-    with Steps("exporting"):
-        done = export_to_lighteval(folder, output, chosen)
-    err.print(f"wrote {output}: {len(done.tasks)} tasks, {sum(done.tasks.values()):,} docs", soft_wrap=True)
-    command = (
-        'lighteval vllm "model_name=MODEL,override_chat_template=False" '
-        f"{shlex.quote(str(output / NAMES))} --custom-tasks {shlex.quote(str(output / MODULE))}"
-    )
-    err.print(command, soft_wrap=True, markup=False)
-    if as_json:
-        print_result(json.dumps({"folder": str(output), "tasks": done.tasks, "left_out": done.left_out}))
-
-
-def _results(folder: Path, results: Path, output: Path, as_json: bool) -> None:
-    from meta_eval.answers.every_eval_ever import export_results
-
-    with show_progress("reading results"):
-        done = export_results(folder, results, output)
-    err.print(f"wrote {done.aggregate}: {done.results:,} averages, {done.rows:,} instances", soft_wrap=True)
-    if as_json:
-        said = {"aggregate": str(done.aggregate), "instances": str(done.instances)}
-        print_result(json.dumps({**said, "results": done.results, "rows": done.rows}))
 
 
 def export_recipe(pack: Path, output: Path, *, dry_run: bool, as_json: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import operator
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from meta_eval.cli.console import err, print_result, result_console, warn
 from meta_eval.cli.run import Log
 from meta_eval.messages.errors import ConfigError
 from meta_eval.thresholds import FIDELITY_MARGIN
-from meta_eval.verb_options import FidelityOptions, StockOptions
+from meta_eval.verb_options import FidelityOptions
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
@@ -90,12 +89,6 @@ def fidelity(
     ),
     markdown: Path | None = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card."),
     view: list[str] = options.VIEWS,
-    stock: Path | None = typer.Option(
-        None,
-        "--write-stock",
-        metavar="DIR",
-        help="Send no requests. Write the recorded answers as tasks for stock lm_eval.",
-    ),
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Check whether two models are the same, by the log-probability of each token of the recorded answers.
@@ -124,15 +117,10 @@ def fidelity(
         raise ConfigError(
             "needs the answers of all shards", where=named, hint="Run all shards, then this command without --shard"
         )
-    if named and stock is not None:
-        raise ConfigError("needs answers, and --write-stock asks no model", where=named, hint=f"Leave {named} out")
     rules = _rules(margin, gate, against)
     views = choose_views("fidelity", view, {"html": html, "markdown": markdown})
     check_outputs((path for path, _ in views), (None if chosen.pack is None else Path(chosen.pack), against, gate))
     baseline = None if against is None else _baseline(against)
-    if stock is not None:
-        _write_stock(stock, config, chosen, as_json=as_json)
-        return
     try:
         with Log("asking"), interrupt_on_sigterm():
             measured = api.fidelity(config, options=chosen.updated(against=baseline))
@@ -198,18 +186,6 @@ def _texts_of(choices: Path | None) -> Path:
 
     assert choices is not None  # noqa: S101 (tables without any answer are refused)
     return texts_path(choices)
-
-
-def _write_stock(folder: Path, config: Path, chosen: StockOptions, *, as_json: bool) -> None:
-    from meta_eval import api
-
-    with Log("writing"):
-        done = api.write_stock(folder, config, options=chosen)
-    err.print(
-        f"wrote {folder}: {sum(done.tasks.values()):,} recorded answers in {len(done.tasks)} tasks", soft_wrap=True
-    )
-    command = shlex.join(done.command)
-    print_result(json.dumps({"folder": str(folder), "tasks": done.tasks, "command": command}) if as_json else command)
 
 
 def _tell(measured: FidelityResult) -> None:

@@ -80,7 +80,7 @@ class ToForce:
         """
         for kind, why in find_refusals(backend, self._kinds, client).items():
             others = ", ".join(name for name, shipped in SHIPPED.items() if kind in shipped.kinds)
-            hint = f"Backends that can: {others}; or `--write-stock`, for the sums through lm_eval"
+            hint = f"Backends that can: {others}"
             raise BackendError(
                 f"cannot be asked: {why}", where=self._kinds[kind], hint=None if kind in backend.kinds else hint
             )
