@@ -1,12 +1,12 @@
-"""What a program calls: the jobs of the command line as functions, with the same meaning and the same errors.
+"""The Python API: the commands as functions, with the same meaning and the same errors.
 
-`verify` is that of its package; here stands what takes several packages.
+Functions print nothing. Warnings go to the logger ``meta_eval``.
 
-What a user must know besides is logged as a warning by the logger ``meta_eval``; nothing is printed.
+You may call them from several threads. lm-eval and the code of templates and packs run in a single thread at a time.
+Output, logs and warnings of your other threads go where they always go. There is an exception: while vLLM or a model of
+lm-eval starts or answers in this process, all output of the process goes to that engine's log.
 
-They may be called from several threads. lm-eval and the code of templates and packs run in one thread at a time. What a
-thread of the program prints, logs and warns meanwhile goes where it always goes, with one exception: while vLLM, or a
-model of lm-eval, starts or answers in this process, what the process prints goes to the log of that engine.
+`verify` is in its own package. This package holds the functions that need several packages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a configuration to a pack, and from that to answers: asked here, by other hands, or already there."""
+"""From a configuration to a pack, requests and answers."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def prepare(
         print(pack.manifest.command)
 
     Args:
-        config: What to evaluate, or the YAML file that says it. Its evals dataset is one of Meta's, or a folder that
-            lm-eval wrote samples into. None for ``eval_config.yaml``, and with a publication for no file.
-        options: Overrides, templates, and the publication to make anew: the attributes of
-            `meta_eval.verb_options.PrepareOptions`.
-        progress: Called with what is being done.
-        keywords: Single options, such as ``overrides`` and ``publication``, by their names.
+        config: The configuration or its YAML file. Its evals dataset is Meta's, or a folder with samples of lm-eval.
+            None
+            means ``eval_config.yaml``, or no file if a publication is given.
+        options: Overrides, templates and publication: the attributes of `meta_eval.verb_options.PrepareOptions`.
+        progress: Called with the current step.
+        keywords: Single options by name, such as ``overrides`` and ``publication``.
 
     Raises:
-        UserError: Anything that the user can fix; work_dir is then as it was.
+        UserError: An error that the user can fix. The work_dir is unchanged.
     """
     from meta_eval.config import open_config
 
@@ -86,7 +86,7 @@ def run(
     progress: Progress | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> RunResult:
-    """Ask the model of a configuration what its pack asks, and grade the answers; docs/guides/engines.md says how.
+    """Run the model of a configuration and grade its answers. See docs/guides/engines.md.
 
     ::
 
@@ -96,14 +96,14 @@ def run(
         print(report(ran.graded.results, pack=ran.pack).summary)
 
     Args:
-        config: What to evaluate and how, or the YAML file that says it. A pack of the same settings is used as it is.
-        model: Which of the configuration's models is asked; None for the first.
-        options: What is asked, and how it is graded: the attributes of `meta_eval.verb_options.RunOptions`.
-        progress: Called with what is being done, the answers so far, and how many there will be.
-        keywords: Single options, such as ``tasks``, ``shard`` and ``allow_code``, by their names.
+        config: The configuration or its YAML file. An existing pack with the same settings is reused.
+        model: A model of the configuration. None means the first.
+        options: The attributes of `meta_eval.verb_options.RunOptions`.
+        progress: Called with the current step, the number of answers, and the total.
+        keywords: Single options by name, such as ``tasks``, ``shard`` and ``allow_code``.
 
     Raises:
-        UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
+        UserError: An error that the user can fix. Earlier answers are kept; the same call resumes.
     """
     from meta_eval.config import open_config
     from meta_eval.running.pipeline import run_pack as ask
@@ -123,7 +123,7 @@ def fidelity(
     progress: Progress | None = None,
     **keywords: Unpack[FidelityKeywords],
 ) -> FidelityResult:
-    """Ask a model how likely it finds each token of the answers that Meta recorded; docs/guides/same_model.md says how.
+    """Ask a model for the log-probability of each token of the recorded answers. See docs/guides/same_model.md.
 
     ::
 
@@ -135,14 +135,15 @@ def fidelity(
             print(answer.task, answer.doc, answer.logprobs.mean(), (answer.ranks == 1).mean())
 
     Args:
-        config: What to evaluate and how, or the YAML file that says it; read only where no pack is named. A pack of
-            the same settings is used as it is.
-        options: What is asked of which pack: the attributes of `meta_eval.verb_options.FidelityOptions`.
-        progress: Called with what is being done, the answers so far, and how many there will be.
-        keywords: Single options, such as ``pack``, ``docs`` and ``against``, by their names.
+        config: The configuration or its YAML file. Read only if no pack is named. An existing pack with the same
+            settings
+            is reused.
+        options: The attributes of `meta_eval.verb_options.FidelityOptions`.
+        progress: Called with the current step, the number of answers, and the total.
+        keywords: Single options by name, such as ``pack``, ``docs`` and ``against``.
 
     Raises:
-        UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
+        UserError: An error that the user can fix. Earlier answers are kept; the same call resumes.
     """
 
     from meta_eval.running.token_scoring import score_recorded_answers
@@ -156,7 +157,7 @@ def fidelity(
 
 
 def _asked_of(config: Config | Path | str | None, options: FidelityOptions) -> tuple[Path, RunSettings]:
-    """A pack, prepared where none is named, and how it is asked."""
+    """The pack (prepared if none is named) and its settings."""
     from meta_eval.config import open_config, override_settings
     from meta_eval.pack.manifest import read_manifest
     from meta_eval.running.pipeline import prepare_pack, settings_of
@@ -183,7 +184,7 @@ def export(
     progress: Progress | None = None,
     **keywords: Unpack[ExportKeywords],
 ) -> Exported:
-    """Write what a pack asks as a file that anything can answer; docs/reference/files.md says how.
+    """Write the requests of a pack to a file that any program can answer. See docs/reference/files.md.
 
     ::
 
@@ -192,14 +193,14 @@ def export(
         print(export("work_dir", "requests.jsonl").tasks)
 
     Args:
-        pack: The folder that prepare wrote.
-        file: Where to write; a file that is there is replaced.
-        options: Which requests: the attributes of `meta_eval.verb_options.ExportOptions`.
-        progress: Called with the task, the requests written, and how many docs it has.
-        keywords: Single options, such as ``tasks`` and ``force``, by their names.
+        pack: The pack.
+        file: Where to write. An existing file is replaced.
+        options: The attributes of `meta_eval.verb_options.ExportOptions`.
+        progress: Called with the task, the number of requests written, and its number of docs.
+        keywords: Single options by name, such as ``tasks`` and ``force``.
 
     Raises:
-        UserError: The folder is no pack or was edited, a name is none of its tasks, or the file cannot be written.
+        UserError: The folder is not a pack or was edited, a task is unknown, or the file cannot be written.
     """
     from meta_eval.answers.request_export import export_requests as run
 
@@ -216,7 +217,7 @@ def grade(
     progress: Progress | None = None,
     **keywords: Unpack[GradingKeywords],
 ) -> Graded:
-    """Score answers that were made anywhere, and write results and samples as lm_eval writes them.
+    """Grade answers from any source, and write results and samples as lm_eval does.
 
     ::
 
@@ -226,14 +227,14 @@ def grade(
         print(report(graded.results, pack="work_dir").summary)
 
     Args:
-        answers: Files of answers, read as one.
-        pack: The pack whose requests were answered.
-        options: Which are graded, and how: the attributes of `meta_eval.verb_options.GradingOptions`.
-        progress: Called with the task, the answers scored, and how many there are.
-        keywords: Single options, such as ``tasks``, ``output`` and ``partial``, by their names.
+        answers: Files of answers, read together.
+        pack: The pack that the answers belong to.
+        options: The attributes of `meta_eval.verb_options.GradingOptions`.
+        progress: Called with the task, the number of graded answers, and the total.
+        keywords: Single options by name, such as ``tasks``, ``output`` and ``partial``.
 
     Raises:
-        UserError: Answers are missing, failed, of another pack or of several models, or nothing can be written.
+        UserError: Answers are missing, failed, of another pack or of several models, or the results cannot be written.
     """
     from meta_eval.answers.grading import grade_answers as run
 

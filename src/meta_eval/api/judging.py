@@ -1,4 +1,4 @@
-"""What results, a pack and a gate say: report, compare, and the figures of forced tokens."""
+"""Judges results: report, compare and the fidelity report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def report(
     progress: Progress | None = None,
     **keywords: Unpack[JudgingKeywords],
 ) -> Report:
-    """Does it hold? The drop of each task from the recorded answers, and one decision over all.
+    """Judge a run: the drop of each task from the recorded answers, and a decision.
 
     ::
 
@@ -38,11 +38,10 @@ def report(
             print(task.name, task.outcome)
 
     Args:
-        results: Folders or files that lm_eval wrote.
-        options: What is read and by which rules it is decided: the attributes of
-            `meta_eval.judging.options.JudgingOptions`.
+        results: Results folders, or files in them.
+        options: The attributes of `meta_eval.judging.options.JudgingOptions`.
         progress: Called with the file that is being read.
-        keywords: Single options, such as ``pack``, ``margin`` and ``gate``, by their names.
+        keywords: Single options by name, such as ``pack``, ``margin`` and ``gate``.
 
     Raises:
         UserError: Results, pack or gate cannot be read.
@@ -70,7 +69,7 @@ def compare(
     progress: Progress | None = None,
     **keywords: Unpack[JudgingKeywords],
 ) -> Report:
-    """Compare two runs doc by doc, such as a model and its quantised twin.
+    """Compare two runs doc by doc, such as a model and its quantised copy.
 
     ::
 
@@ -80,11 +79,11 @@ def compare(
         print(found.summary)
 
     Args:
-        a: The baseline: what lm_eval wrote of it.
-        b: The run that is compared with it.
-        options: As of `report`; the pack is that of both.
+        a: Results folder of the baseline.
+        b: Results folder of the run that is judged.
+        options: As in `report`. The pack belongs to both runs.
         progress: Called with the file that is being read.
-        keywords: As of `report`.
+        keywords: As in `report`.
 
     Raises:
         UserError: A run, the pack or the gate cannot be read, or the runs have nothing in common.
@@ -110,7 +109,7 @@ def fidelity_report(
     gate: Gate | Path | str | None = None,
     tokenizer: Path | str | None = None,
 ) -> FidelityReport:
-    """Is it the same model? The figures of a table that `fidelity` wrote, and a baseline's beside it.
+    """Report the figures of a table that `fidelity` wrote, and compare them with a baseline's.
 
     ::
 
@@ -120,14 +119,14 @@ def fidelity_report(
         print(found.summary)
 
     Args:
-        table: A file, or the folder that holds one.
-        against: The baseline's: same, different or undecided at the margin.
-        margin: The largest distance that is allowed, in nats a token; None for the gate's, else 0.02.
-        gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the verdict.
-        tokenizer: A model, by name or folder, whose tokenizer gives the texts of tokens; None for the table's.
+        table: A table, or a folder that holds a single table.
+        against: The baseline's table. The outcome is same, different or undecided at the margin.
+        margin: Largest accepted distance in nats per token. None means the gate's, else 0.02.
+        gate: Rules, or a file of rules. ``exit_code`` then follows the outcome.
+        tokenizer: Model name or folder whose tokenizer decodes tokens. None means the table's.
 
     Raises:
-        UserError: A table, the gate or the tokenizer cannot be read, or the tables are not of the same tokens.
+        UserError: A table, the gate or the tokenizer cannot be read, or the tables cover different tokens.
     """
     from meta_eval.judging.options import JudgingOptions
     from meta_eval.pack.prompt_lengths import find_tokenizer
@@ -155,18 +154,18 @@ def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> Judgi
 
 
 class _Reading:
-    """What the options of a judgement name, read in the order in which a user would look for a mistake."""
+    """Reads the inputs of a judgement, in the order in which a user would look for an error."""
 
     def __init__(self, options: JudgingOptions) -> None:
         self._options = options
         self.rules, self.manifest, self.choice = options.read_rules(), options.read_manifest(), options.choice
 
     def read(self, *places: Sequence[Path | str]) -> list[Run]:
-        """A run of each list of places, checked against the pack and the names of tasks."""
+        """Read a run from each list of places, and check it against the pack and the task names."""
         runs = [self._read(run_places) for run_places in places]
         groups = {name: tasks for run in runs for name, tasks in run.known_groups.items()}
         named = groups.keys() & {*self.choice.tasks, *self.choice.excluded}
-        runs = [  # a group that another run has names tasks of this one
+        runs = [  # a group in another run names tasks of this run
             run if named <= run.known_groups.keys() else self._read(run_places, groups)
             for run_places, run in zip(places, runs, strict=True)
         ]
@@ -174,7 +173,7 @@ class _Reading:
         return runs
 
     def baseline(self) -> Baseline | None:
-        """The recorded answers of the pack; None without one."""
+        """The baseline in the pack, or None without a pack."""
         from meta_eval.results.baseline import read_baseline
 
         folder = self._options.folder
@@ -197,7 +196,7 @@ class _Reading:
         return run if manifest is None else check_pack(run, manifest, pack=str(options.folder))
 
     def _check_choice(self, runs: Sequence[Run]) -> None:
-        """Refuse names that neither runs nor pack have, and a choice that leaves nothing."""
+        """Refuse names that neither runs nor pack have, and a choice of nothing."""
         known = [name for run in runs for name in (*run.tasks, *run.left_out)]
         groups = dict(self.manifest.groups) if self.manifest else {}
         for run in runs:

@@ -1,1 +1,1 @@
-"""The backends that can answer a pack: a class and a file each, and one registry."""
+"""Backends: each has a class and a file. A registry lists them."""

@@ -1,4 +1,4 @@
-"""The base class of backends: name, kinds of requests, needs, and the client that asks."""
+"""The base class of backends: name, kinds of requests, requirements, and client."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ from meta_eval.messages.errors import UserError
 
 
 class BackendError(UserError):
-    """A backend cannot be started, does not know the model, or is gone; what was answered before is kept."""
+    """A backend cannot start, does not know the model, or is gone. Earlier answers are kept."""
 
 
 class Backend(ABC):
-    """What answers the requests of a pack. Nothing here imports or starts an engine; its client does.
+    """Answers the requests of a pack. This class never imports or starts an engine; its client does.
 
     Attributes:
-        name: As the configuration calls it, ``backend``.
-        kinds: The requests that it can answer: ``generate`` (a text), ``choices`` (log-likelihoods of continuations),
-            ``force`` (the log-probability of each token of a given text). Others are refused before anything is asked.
-        reads_text: Whether it makes the tokens of a prompt itself, by the tokenizer in the model's file: none is looked
-            for here.
-        needs_token_ids: Whether it can only be asked with token ids, so that nothing works without the tokenizer.
-        restricts_tokens: Whether the printed command can have it generate one of some tokens (``allowed_token_ids``).
-        reloads_model: Whether each call of its client's `answer` loads the model again, so that little things are not
-            worth asking.
-        reserved: Arguments that ``model_args`` must not set, since each has a key of its own or would change what the
-            numbers are numbers of; with what to do instead.
-        tokenizer: The argument of ``model_args`` that names another tokenizer than the model's; None where none is
-            known, and the key ``tokenizer`` is refused.
-        imports: The module that must be importable where the model runs; empty for none.
-        install: What pip installs to bring it.
-        extra: The same for `meta-eval run`; empty where it is `install`.
+        name: Value of the key ``backend``.
+        kinds: Supported requests: ``generate`` (a text), ``choices`` (log-likelihoods of continuations), ``force``
+            (log-probability of each token of a given text). Others are refused before any request is sent.
+        reads_text: Whether it tokenises prompts with the tokenizer in the model's file. Then no other tokenizer is
+            loaded.
+        needs_token_ids: Whether it accepts only token ids, and so needs the tokenizer.
+        restricts_tokens: Whether the printed command can restrict generation to some tokens (``allowed_token_ids``).
+        reloads_model: Whether each call of the client's `answer` loads the model again. Then small calls are avoided.
+        reserved: Arguments that ``model_args`` must not set, with what to do instead. Each has its own key, or would
+            change the meaning of the scores.
+        tokenizer: The argument of ``model_args`` that names the tokenizer. None if there is none; then the key
+            ``tokenizer`` is refused.
+        imports: Module that must be importable where the model runs. Empty if none.
+        install: What to install with pip for it.
+        extra: The same for `meta-eval run`. Empty if it is `install`.
         can_serve: Whether it can start a server for the run (``serve: true``).
-        no_command: Why ``lm_eval`` cannot ask it; empty where `command` is one.
+        no_command: Why ``lm_eval`` cannot use it. Empty if `command` returns a command.
     """
 
     name: str
@@ -57,59 +56,60 @@ class Backend(ABC):
 
     @abstractmethod
     def load_client(self) -> type[Any]:
-        """Import the class that asks it, a `meta_eval.running.client.Client`."""
+        """Import its client class, a subclass of `meta_eval.running.client.Client`."""
 
     def resolve(self, settings: Settings) -> Backend:  # noqa: ARG002 (most answer themselves)
-        """The backend that answers under these settings: itself, or another in its place."""
+        """The backend that answers under these settings. Usually this backend itself."""
         return self
 
     def check_installed(self, settings: Settings) -> None:  # noqa: ARG002 (most need the same for all)
-        """Refuse settings that need what is not installed here, before anything is downloaded.
+        """Refuse settings that need something that is not installed. Runs before any download.
 
         Raises:
-            BackendError: So it is.
+            BackendError: Something is missing.
         """
         if self.imports:
             require_module(self.imports, self.extra or self.install, backend=self.name)
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (most have nothing to say)
-        """What a user must know of these settings, one sentence each without a full stop."""
+        """Warnings about these settings, each a sentence without a full stop."""
         return ()
 
     def starts_server(self, settings: Settings) -> bool:
-        """Whether a run starts a server of its own."""
+        """Whether a run starts its own server."""
         return self.can_serve and settings.serve
 
     def gpus(self, settings: Settings) -> int:
-        """How many GPUs a run takes."""
+        """Number of GPUs of a run."""
         return settings.tensor_parallel_size * settings.data_parallel_size
 
     def command(self, run: RunSettings) -> tuple[str, ...]:  # noqa: ARG002 (others have one)
-        """The ``lm_eval`` command that runs a pack, as an argument vector; empty where there is none."""
+        """The ``lm_eval`` command that runs a pack, as an argument vector. Empty if there is none."""
         return ()
 
     def says_bos(self, command: Sequence[str], *, added: bool) -> bool:  # noqa: ARG002 (others have one)
-        """Whether a command says that exactly one BOS is put before each prompt, or none; no prompt of a pack brings
-        its own."""
+        """Whether a command adds exactly one BOS to each prompt, or none if ``added`` is False. Prompts of a pack never
+        contain their own.
+        """
         return not command
 
     def serve_command(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (most need none)
-        """What starts the server that `command` asks, as an argument vector; empty where there is none."""
+        """The command that starts the server for `command`, as an argument vector. Empty if none is needed."""
         return ()
 
 
 def load_class(path: str) -> type[Any]:
-    """The class of ``module:Class``."""
+    """Import the class ``module:Class``."""
     module, _, name = path.partition(":")
     loaded: type[Any] = getattr(import_module(module), name)
     return loaded
 
 
 def require_module(module: str, install: str, *, backend: str) -> None:
-    """Refuse to go on without a module.
+    """Refuse to continue without a module.
 
     Raises:
-        BackendError: It cannot be imported here.
+        BackendError: It cannot be imported.
     """
     try:
         is_installed = module in sys.modules or find_spec(module) is not None

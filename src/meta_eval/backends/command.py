@@ -1,4 +1,4 @@
-"""The ``lm_eval`` command, as all backends that lm-eval knows have it."""
+"""Builds the ``lm_eval`` command for backends that lm-eval supports."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from meta_eval.backends.settings import RunSettings, Settings
 
 
 def model_args_in(command: Sequence[str]) -> list[str]:
-    """The items of ``--model_args`` of a command; empty where it has none."""
+    """The items of a command's ``--model_args``. Empty if it has none."""
     at = command.index("--model_args") + 1 if "--model_args" in command else len(command)
     return ",".join(command[at : at + 1]).split(",")
 
 
 class LmEvalBackend(Backend):
-    """A backend that stock ``lm_eval`` can ask too; its name is lm-eval's ``--model``, unless `command` differs."""
+    """A backend that stock ``lm_eval`` supports. Its name is lm-eval's ``--model``, unless `command` says otherwise."""
 
     no_command = ""
 
     @abstractmethod
     def arguments(self, settings: Settings) -> dict[str, object]:
-        """The arguments of ``--model_args``, before those of the user."""
+        """The arguments in ``--model_args`` that come before the user's."""
 
     def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
         return f"add_bos_token={added}" in model_args_in(command) and "--apply_chat_template" not in command
 
     def command(self, run: RunSettings) -> tuple[str, ...]:
-        """The command that runs a pack, as an argument vector; ``shlex.join`` makes the line to paste.
+        """The command that runs a pack, as an argument vector. ``shlex.join`` makes the line to paste.
 
-        The user's own ``model_args`` stand last, sorted, so that equal configurations print equal commands.
+        The user's ``model_args`` come last, sorted. Equal configurations print equal commands.
         """
         own = {self.tokenizer: run.tokenizer} if self.tokenizer and run.tokenizer else {}
         arguments = {**self.arguments(run), **own, **{name: run.model_args[name] for name in sorted(run.model_args)}}

@@ -1,4 +1,4 @@
-"""llama.cpp: serves a GGUF file for the time of a run, on a CPU or whatever its build can use."""
+"""llama.cpp: serves a GGUF file during a run, on a CPU or any device that its build supports."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from meta_eval.backends.base import Backend, load_class
 from meta_eval.backends.settings import Settings
 
-# Requests that are computed at a time unless ``model_args: {n_parallel: N}`` says otherwise; as llama.cpp's own server.
+# Parallel requests, as in llama.cpp's own server. ``model_args: {n_parallel: N}`` overrides it.
 _SLOTS = 4
 
 
 class LlamaCpp(Backend):
-    """llama.cpp's own server, in a process that the run starts (`xllamacpp`); ``model_name`` is a GGUF file.
+    """llama.cpp's server in a process that the run starts (`xllamacpp`). ``model_name`` is a GGUF file.
 
-    ``model_args`` are the fields of ``xllamacpp.CommonParams``, such as ``cache_type_k: q8_0``.
+    ``model_args`` are fields of ``xllamacpp.CommonParams``, such as ``cache_type_k: q8_0``.
     """
 
     name = "llamacpp"
@@ -41,11 +41,11 @@ class LlamaCpp(Backend):
 
 
 def server_settings(settings: Settings) -> dict[str, Any]:
-    """The fields of ``CommonParams``: each slot holds ``max_model_len`` tokens."""
+    """The fields of ``CommonParams``. Each slot holds ``max_model_len`` tokens."""
     slots = int(settings.model_args.get("n_parallel", min(_SLOTS, settings.concurrency)))
     return {
         "n_parallel": slots,
         "n_ctx": settings.max_model_len * slots,
-        "cache_ram_mib": 0,  # a cache of whole prompts besides that of the slots, of up to 8 GiB
+        "cache_ram_mib": 0,  # an extra cache of whole prompts, up to 8 GiB
         **settings.model_args,
     }

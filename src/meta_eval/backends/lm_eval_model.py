@@ -1,4 +1,4 @@
-"""The other models of lm-eval, by the names that it gives them."""
+"""The other model classes of lm-eval, under lm-eval's names."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from meta_eval.backends.settings import Settings
 from meta_eval.backends.vllm import Vllm
 from meta_eval.catalog.families import list_families
 
-# Names of lm-eval 0.4.11 to 0.4.13, by what their classes take; a test holds them against its registry, which would
-# take seconds to import here. HFLM and the classes that hand their arguments on to it:
+# Names in lm-eval 0.4.11 to 0.4.13, grouped by the arguments of their classes. A test compares them with lm-eval's
+# registry, which takes seconds to import. First HFLM and the classes that pass their arguments to it:
 _HF = (
     "hf", "hf-auto", "huggingface", "hf-mistral3", "hf-multimodal", "habana", "ipex", "mamba_ssm", "openvino", "steered"
 )  # fmt: skip
@@ -24,7 +24,7 @@ _PLAIN = (
 
 _CHAT = "it puts a chat template around prompts that bring their own"
 
-# Models of lm-eval that cannot answer a pack, and why.
+# Models of lm-eval that cannot answer a pack, with the reason.
 REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
         (
@@ -68,13 +68,13 @@ class LmEvalModel(LmEvalBackend):
     """A model class of lm-eval.
 
     Args:
-        name: In lm-eval's registry.
-        install: What pip installs to bring what it needs.
+        name: Its name in lm-eval's registry.
+        install: What to install with pip.
         imports: The module that must be importable.
     """
 
-    kinds = frozenset(("generate", "choices"))  # of a text it keeps the sum of the log-probabilities alone
-    needs_token_ids = False  # some only have a server; then the BOS cannot be checked, which is said
+    kinds = frozenset(("generate", "choices"))  # for a text it keeps only the sum of the log-probabilities
+    needs_token_ids = False  # some have only a server; then a warning says that BOS is unchecked
     tokenizer: str | None = None
 
     def __init__(self, name: str, install: str = "'lm-eval[hf]'", imports: str = "lm_eval") -> None:
@@ -95,7 +95,7 @@ class LmEvalModel(LmEvalBackend):
 
 
 class _Hf(LmEvalModel):
-    """transformers; also what is built on lm-eval's class for it."""
+    """transformers, and everything built on lm-eval's class for it."""
 
     tokenizer = "tokenizer"
 
@@ -133,7 +133,7 @@ class _Hf(LmEvalModel):
 
 
 class _Sglang(LmEvalModel):
-    """SGLang in lm_eval's process."""
+    """SGLang inside lm_eval's process."""
 
     tokenizer = "tokenizer_path"
 
@@ -180,7 +180,7 @@ class _Trtllm(LmEvalModel):
 
 
 class _Server(LmEvalModel):
-    """An OpenAI-compatible server, the way lm-eval asks it."""
+    """An OpenAI-compatible server with lm-eval's own client."""
 
     tokenizer = "tokenizer"
 
@@ -199,7 +199,7 @@ class _Server(LmEvalModel):
 
 
 class _VllmVlm(LmEvalModel):
-    """vLLM with the vision models of lm-eval, asked with text alone."""
+    """vLLM with lm-eval's vision models, with text-only prompts."""
 
     tokenizer = "tokenizer"
 

@@ -1,4 +1,4 @@
-"""vLLM on a Ray cluster, which lm_eval knows nothing of: the printed command asks vLLM in one process."""
+"""vLLM on a Ray cluster. lm_eval does not support it, so the printed command uses vLLM in a single process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from meta_eval.backends.vllm import Vllm
 
 
 class Ray(Vllm):
-    """``meta-eval run`` through ``ray.data.llm``; the command is that of vLLM."""
+    """``meta-eval run`` through ``ray.data.llm``. The printed command is vLLM's."""
 
     name = "ray"
     imports = "ray"
     install = "'ray[data]>=2.56' vllm"
     extra = "'meta-eval[ray]'"
-    reloads_model = True  # Ray Data starts its workers for each pipeline
-    restricts_tokens = False  # the rows of its tables take no ids for keys
+    reloads_model = True  # Ray Data starts new workers for each pipeline
+    restricts_tokens = False  # its tables cannot have ids as keys
 
     def load_client(self) -> type[Any]:
         return load_class("meta_eval.running.ray_client:RayClient")

@@ -1,4 +1,4 @@
-"""Every backend: those that meta-eval ships, and those of other packages."""
+"""The registry of backends: those of meta-eval and those of other packages."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ SHIPPED: Mapping[str, Backend] = {
 
 
 class UnknownBackendError(ValueError):
-    """No backend that can answer a pack has this name."""
+    """The name is not a backend that can answer a pack."""
 
 
 def backend_names() -> tuple[str, ...]:
-    """The names of all backends: the shipped ones, then those of other packages."""
+    """The names of all backends: ours, then those of other packages."""
     return (*SHIPPED, *sorted(_others().keys() - SHIPPED.keys()))
 
 
 def find_backend(name: str) -> Backend:
-    """The backend of a name. The code of another package is imported when its name is asked for.
+    """Find a backend by name. Code of another package is imported only for its own name.
 
     Raises:
-        UnknownBackendError: There is none, lm-eval's model of that name cannot answer a pack, or its package fails.
+        UnknownBackendError: The name is unknown, lm-eval's model of that name cannot answer a pack, or its package
+            fails.
     """
     if name in SHIPPED:
         return SHIPPED[name]
@@ -47,10 +48,10 @@ def find_backend(name: str) -> Backend:
 
 
 def backend_of(settings: Settings) -> Backend:
-    """The backend that answers under some settings.
+    """The backend for some settings.
 
     Raises:
-        UnknownBackendError: As `find_backend`.
+        UnknownBackendError: As in `find_backend`.
     """
     return find_backend(settings.backend).resolve(settings)
 

@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's ``/v1/completions``, vLLM's above all, and its ``lm_eval`` and ``vllm`` commands."""
+"""A server with OpenAI's ``/v1/completions``, mainly vLLM's, and its ``lm_eval`` and ``vllm`` commands."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from meta_eval.backends.base import load_class, require_module
 from meta_eval.backends.command import LmEvalBackend, model_args_in
 from meta_eval.backends.settings import RunSettings, Scalar, Settings
 
-# Where `vllm serve` listens when nobody says otherwise.
+# Default address of `vllm serve`.
 _DEFAULT = "http://127.0.0.1:8000/v1"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
-# What of model_args lm_eval's local-completions must hear; what of it both ends must; all else is a flag of the server.
+# The model_args for lm_eval's local-completions, and those for both ends. All others are flags of the server.
 _OF_CLIENT = frozenset(("ca_cert_path", "use_fast_tokenizer", "verify_certificate"))
 _OF_BOTH = frozenset(("revision", "trust_remote_code"))
 
-# lm-eval's names of its vllm backend that vLLM knows by another, and those that vLLM does not know.
+# Arguments of lm-eval's vllm backend that vLLM calls differently, and those that vLLM does not have.
 _RENAMED = {"max_batch_size": "max_num_seqs"}
 LM_EVAL_ONLY = frozenset(
     ("chat_template_args", "enable_thinking", "prefix_token_id", "think_end_token", "truncation_side")
 )
 
-# What brings vLLM.
+# How to install vLLM.
 VLLM_EXTRA = "'meta-eval[vllm]'"
 
-# What a LoRA adapter is served as.
+# Served name of a LoRA adapter.
 ADAPTER = "finetuned"
 
 
 class Server(LmEvalBackend):
-    """Servers that are there, or one that a run starts; in the command lm-eval's ``local-completions``.
+    """Running servers, or a server that the run starts. The command uses lm-eval's ``local-completions``.
 
-    That sends prompts as token ids with one BOS. Its own defaults would cut prompts to 2,047 tokens in silence
-    (``max_length``), ask one request at a time, and ask the server for its tokenizer.
+    It sends prompts as token ids with exactly one BOS. The defaults of ``local-completions`` would silently cut prompts
+    to 2,047 tokens (``max_length``), send one request at a time, and ask the server for its tokenizer.
     """
 
     name = "server"
     imports = "tenacity"
     install = "'lm-eval[api]'"
-    kinds = frozenset(("generate", "choices", "force"))  # a server may do less: asking it tells
+    kinds = frozenset(("generate", "choices", "force"))  # a server may support fewer; the first request shows it
     restricts_tokens = True
     can_serve = True
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
@@ -73,8 +73,11 @@ class Server(LmEvalBackend):
             require_module("vllm", VLLM_EXTRA, backend=self.name)
 
     def arguments(self, settings: Settings) -> dict[str, object]:
-        """lm-eval takes one token off ``max_length``, and cuts a prompt whose answer would not fit into what is left:
-        so one more is said than there is."""
+        """The arguments of ``--model_args``.
+
+        ``max_length`` is a token larger than the context. lm-eval subtracts 1, and cuts prompts that leave too little
+        room for the answer.
+        """
         return {
             "model": settings.model_name,
             "tokenizer": settings.tokenizer_of(),
@@ -84,7 +87,7 @@ class Server(LmEvalBackend):
             "tokenizer_backend": "huggingface",
             "add_bos_token": True,
             "num_concurrent": settings.concurrency,
-            "max_retries": settings.retries + 1,  # lm-eval counts the first
+            "max_retries": settings.retries + 1,  # lm-eval counts the first attempt
             "timeout": max(1, round(settings.request_timeout)),
             "seed": settings.seed,
         }
@@ -95,8 +98,12 @@ class Server(LmEvalBackend):
         return wanted <= set(arguments) and "--apply_chat_template" not in command
 
     def command(self, run: RunSettings) -> tuple[str, ...]:
-        """One prompt a request, and special tokens kept in the answers, as lm-eval's vllm backend keeps them: a server
-        leaves them out, and ``<|python_tag|>`` is part of an answer of the tool tasks."""
+        """The command that runs a pack.
+
+        A request has ``batch_size`` prompts if that is a number, else a single prompt. Answers keep special tokens, as
+        in lm-eval's vllm backend. A server removes them by default, but ``<|python_tag|>`` is part of the answers of
+        tool tasks.
+        """
         own = {name: value for name, value in run.model_args.items() if name in _OF_CLIENT | _OF_BOTH}
         size = run.batch_size if isinstance(run.batch_size, int) else 1
         argv = super().command(run.model_copy(update={"model_args": own, "batch_size": size}))
@@ -109,7 +116,7 @@ class Server(LmEvalBackend):
         return ("vllm", *serve_arguments(settings, settings.model_name, url.port or 8000, host=host))
 
     def gpus(self, settings: Settings) -> int:
-        """The GPUs of the server that the run starts; 0 where the server is already running."""
+        """Number of GPUs of the server that the run starts. 0 if the server is already running."""
         return super().gpus(settings) if settings.serve else 0
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:
@@ -128,29 +135,29 @@ class Server(LmEvalBackend):
 
 
 def normalise_url(url: str) -> str:
-    """An address with its ``/v1``, however much of it the user wrote."""
+    """Complete an address to ``…/v1``."""
     url = url.rstrip("/").removesuffix("/completions").rstrip("/")
     return url if urlsplit(url).path else f"{url}/v1"
 
 
 def completions_url(url: str) -> str:
-    """Where completions are asked for."""
+    """The address of the completions endpoint."""
     return f"{normalise_url(url)}/completions"
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is this machine's."""
+    """Whether an address is on this machine."""
     return urlsplit(url).hostname in _LOOPBACK
 
 
 def serve_arguments(settings: Settings, model: str, port: int, *, host: str | None) -> tuple[str, ...]:
     """The arguments of ``vllm`` that serve a model for a run.
 
-    ``--generation-config vllm``: the model's generation_config.json may hold a repetition penalty, which changes greedy
-    answers too, and a limit that shortens them. ``--enable-prompt-tokens-details``: cached tokens are counted.
+    ``--generation-config vllm`` ignores the model's generation_config.json. That may hold a repetition penalty, which
+    changes greedy answers, or a limit that shortens them. ``--enable-prompt-tokens-details`` reports cached tokens.
 
     Raises:
-        ValueError: model_args holds what only lm-eval knows; its text is the name.
+        ValueError: model_args has an argument that only lm-eval knows. The text is its name.
     """
     argv = ["serve", model]
     argv += ["--host", host] if host else []
@@ -170,7 +177,7 @@ def serve_arguments(settings: Settings, model: str, port: int, *, host: str | No
 
 
 def _flag(name: str, value: Scalar) -> Sequence[str]:
-    """``enforce_eager: true`` is ``--enforce-eager``, false ``--no-enforce-eager``, anything else a flag's value."""
+    """Format an argument: ``enforce_eager: true`` becomes ``--enforce-eager``, false becomes ``--no-enforce-eager``."""
     if name in LM_EVAL_ONLY:
         raise ValueError(name)
     if name == "lora_local_path":

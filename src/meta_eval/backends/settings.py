@@ -1,4 +1,4 @@
-"""How a pack is to be run: the settings that the configuration and the pack's manifest share."""
+"""Settings of a run, shared by the configuration and the manifest of a pack."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from meta_eval.thresholds import MARGIN
 
 
 def make_visible(text: str) -> str:
-    """A text for the command, which people read and paste: nothing in it that a terminal obeys or does not show.
+    """Check a text of the printed command, which people read and paste.
 
     Raises:
-        ValueError: There is.
+        ValueError: It contains control characters or hidden characters.
     """
     if one_line(text) != text:
         raise ValueError(f"{quoted(text)} holds an invisible character")
@@ -26,12 +26,12 @@ def make_visible(text: str) -> str:
 Scalar = bool | int | float | str
 Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(make_visible)]
 
-# The largest seed that numpy takes, which lm_eval hands it to.
+# numpy's largest seed. lm_eval passes the seed to numpy.
 _MOST_SEED = 2**32 - 1
 
 
 def _check_margin(value: object) -> object:
-    """A number of points, or a mapping of names to such numbers."""
+    """Check a number of points, or a mapping of names to such numbers."""
     given: dict[str, Any] = value if isinstance(value, dict) and value else {"": value}
     for name, points in given.items():
         is_number = isinstance(points, int | float) and not isinstance(points, bool)
@@ -41,12 +41,12 @@ def _check_margin(value: object) -> object:
     return value
 
 
-# The largest drop that is allowed, in percentage points: of all, or of the mean, tasks, groups and patterns by name.
+# The largest accepted drop in percentage points: a number, or numbers by name for the mean, tasks, groups and patterns.
 Margin = Annotated[float | dict[Name, float], BeforeValidator(_check_margin)]
 
 
 def args_from_text(value: object) -> object:
-    """``model_args`` as lm-eval writes them, ``a=1,b=x``, or as a mapping."""
+    """``model_args`` in lm-eval's form, ``a=1,b=x``, or as a mapping."""
     if not isinstance(value, str):
         return {} if value is None else value
     pairs: dict[str, str] = {}
@@ -59,34 +59,34 @@ def args_from_text(value: object) -> object:
 
 
 def _one_or_more(value: object) -> object:
-    """One address, a comma list, or a YAML list."""
+    """An address, comma-separated addresses, or a YAML list."""
     if isinstance(value, str):
         return tuple(item.strip() for item in value.split(",") if item.strip())
     return () if value is None else tuple(value) if isinstance(value, list) else value
 
 
 def _address(url: str) -> str:
-    """The address.
+    """Check an address.
 
     Raises:
-        ValueError: Its host or its port is none.
+        ValueError: Its host or port is invalid.
     """
     try:
         parts = urlsplit(url)
         valid = bool((parts.hostname or "").encode("idna")) and parts.port != 0
-    except ValueError:  # an IPv6 address or a name that is none, or a port that is no number up to 65,535
+    except ValueError:  # an invalid IPv6 address or name, or a port above 65,535
         valid = False
     if not valid:
         raise ValueError(f"{quoted(url)} has no valid host and port")
     return url
 
 
-# Without ? and #: a path is put behind it, and a key that stands there would stand in the pack.
+# Without ? and #: a path is appended, and a key in a query would be stored in the pack.
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", max_length=4096), AfterValidator(_address)]
 
 
 class Settings(BaseModel):
-    """What both the user's configuration and a pack say of a run."""
+    """The settings of a run that a configuration and a pack share."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
@@ -166,7 +166,7 @@ class Settings(BaseModel):
     )  # fmt: skip
     @classmethod
     def _no_boolean_for_a_number(cls, value: object) -> object:
-        """Python takes True for 1."""
+        """Refuse booleans. Python accepts True as 1."""
         if isinstance(value, bool):
             raise ValueError(f"{value} is not allowed; give a number")
         return value
@@ -191,28 +191,28 @@ class Settings(BaseModel):
         return args
 
     def tokenizer_of(self, model: str | None = None) -> str:
-        """Where the tokenizer of a model is: a hub id or a folder.
+        """Hub id or folder of a model's tokenizer.
 
         Args:
-            model: A model of a sweep; None for ``model_name``.
+            model: A model of a sweep. None means ``model_name``.
         """
         return str(self.tokenizer or self.model_args.get("tokenizer") or model or self.model_name)
 
 
 def _refuse_separators(text: str, *, equals: int) -> None:
-    """lm-eval cuts ``--model_args`` at commas and at the first ``=`` and knows no quoting."""
+    """Refuse separators. lm-eval splits ``--model_args`` at commas and at the first ``=``, and has no quoting."""
     if "," in text or text.count("=") > equals:
         raise ValueError(f"{text!r} holds ',' or '=', where lm_eval splits --model_args")
 
 
 class RunSettings(Settings):
-    """How a pack is to be run, as its manifest says.
+    """The settings of a run as a manifest stores them.
 
     Attributes:
-        tasks: The names for lm_eval's ``--tasks``, in order.
+        tasks: Names for lm_eval's ``--tasks``, in order.
         include_path: The pack, as the user wrote its work_dir.
-        runs_code: Whether scoring may run programs that the model writes; lm-eval asks for a word on that.
-        add_bos_token: Whether a BOS stands before each prompt; not where a record was asked without one.
+        runs_code: Whether scoring may run code that the model writes. lm-eval asks for confirmation.
+        add_bos_token: Whether each prompt starts with BOS. False if the record was made without it.
     """
 
     tasks: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""vLLM, which Meta's recipe uses."""
+"""vLLM, which Meta's recipe uses too."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Vllm(LmEvalBackend):
     }
 
     def arguments(self, settings: Settings) -> dict[str, object]:
-        """``add_bos_token=True`` without a chat template gives exactly one BOS on every backend of lm-eval."""
+        """The arguments. ``add_bos_token=True`` without a chat template gives exactly one BOS on every backend of
+        lm-eval.
+        """
         return {
             "pretrained": settings.model_name,
             "tensor_parallel_size": settings.tensor_parallel_size,
@@ -52,7 +54,7 @@ class Vllm(LmEvalBackend):
         return load_class("meta_eval.running.vllm_client:VllmClient")
 
     def resolve(self, settings: Settings) -> Backend:
-        """In this process runs one copy of a model; several are served."""
+        """A single copy of a model runs in this process. Several copies are served."""
         return _ServedVllm() if settings.data_parallel_size > 1 else self
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:
@@ -66,7 +68,7 @@ class Vllm(LmEvalBackend):
 
 
 class _ServedVllm(Server):
-    """One ``vllm serve`` for all copies of the model, which the run starts and asks."""
+    """A ``vllm serve`` for all copies of the model. The run starts it."""
 
     name = "vllm"
 

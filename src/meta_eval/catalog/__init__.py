@@ -1,7 +1,7 @@
-"""The catalog: the evals datasets that Meta published, their subsets, and the numbers that Meta published for them.
+"""The catalog: Meta's evals datasets, their subsets, and the scores that Meta published for them.
 
-The facts stand in ``datasets.yaml``, ``published.yaml`` and ``gaps.yaml`` beside this file, each with its source; this
-module reads them once, on first use. A mistake in them is a fault of meta-eval and raises a plain exception.
+The facts and their sources are in ``datasets.yaml``, ``published.yaml`` and ``gaps.yaml`` beside this file. They are
+read on first use. An error in them is a bug of meta-eval and raises a plain exception.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ class CatalogFact(BaseModel):
 
 
 class _Measured(CatalogFact):
-    """How numbers were measured, as their source says it.
+    """How a score was measured, according to its source.
 
     Attributes:
         benchmark: The benchmark's name in the source.
-        metric: As the source writes it, without its averaging: ``acc``, ``acc_char``, ``em``, ``f1``, ``pass@1``, …
+        metric: The metric as in the source, without averaging: ``acc``, ``acc_char``, ``em``, ``f1``, ``pass@1``, …
         averaging: ``macro`` over subtasks, ``micro`` over docs, ``mean of four`` of IFEval's accuracies, or None.
-        shots: As the source writes it (``5``, ``3-5``); None when it says nothing.
-        cot: Whether the source says chain of thought.
-        same_settings: Whether it was measured with the settings of the subset's rows; where it was not, it is the
-            nearest number that there is, and ``note`` says what differs.
-        note: What one must know before comparing with it.
+        shots: As in the source (``5``, ``3-5``). None if not stated.
+        cot: Whether the source states chain of thought.
+        same_settings: Whether the settings are those of the subset's rows. If not, this is the nearest score, and
+            ``note``
+            says what differs.
+        note: What to know before you compare with it.
     """
 
     benchmark: str
@@ -48,14 +49,14 @@ class _Measured(CatalogFact):
 
 
 class PublishedNumber(_Measured):
-    """One number that Meta published for one model.
+    """A score that Meta published for a model.
 
     Attributes:
         model: Model name without the organisation.
-        subset: The details subset whose rows gave the number; None when no such rows were published.
+        subset: The details subset whose rows gave the score. None if no such rows were published.
         value: Percent, 0 to 100.
-        source: The document that it stands in.
-        commit: The commit at which that document was read; None for what has none.
+        source: The document.
+        commit: The commit at which the document was read. None if it has none.
     """
 
     model: str
@@ -66,7 +67,7 @@ class PublishedNumber(_Measured):
 
 
 class Reproduction(CatalogFact):
-    """A score that others measured on the same rows. ``value`` is in percent; ``subset`` is None for other rows."""
+    """A score that others measured on the same rows. ``value`` is in percent. ``subset`` is None for other rows."""
 
     model: str
     subset: str | None
@@ -77,10 +78,10 @@ class Reproduction(CatalogFact):
 
 
 class Gap(CatalogFact):
-    """A known, harmless reason why a score may differ from the published one, and what it applies to.
+    """A known, harmless reason why a score may differ from the published score, and where it applies.
 
-    A field that is empty applies to everything. ``recorded``: it is one for Meta's recorded answers already, whatever
-    runs: the graders' or the published number's.
+    An empty field applies to everything. ``recorded``: the reason also applies to Meta's recorded answers, because it
+    lies in the graders or in the published score.
     """
 
     text: str
@@ -94,16 +95,16 @@ class Gap(CatalogFact):
 
 
 class Dataset(CatalogFact):
-    """One published evals dataset.
+    """A published evals dataset.
 
     Attributes:
-        id: Its id on the hub today.
-        model: The model it is of, without the organisation.
+        id: Its current id on the hub.
+        model: Its model, without the organisation.
         family: ``3.1``, ``3.2`` or ``3.3``.
         variant: ``instruct`` or ``pretrain``.
         licence: The licence tag of its card.
-        gated: Whether its card carries a gate; None when not known.
-        aliases: Ids that it had before.
+        gated: Whether its card declares a gate. None if unknown.
+        aliases: Former ids.
     """
 
     id: str
@@ -127,7 +128,7 @@ class _Datasets(CatalogFact):
 
 
 class _Row(_Measured):
-    """One line of a source's table: the same benchmark for several models."""
+    """A line of a source's table: a benchmark for several models."""
 
     subset: str | tuple[str, ...] | None
     values: tuple[Percent | None, ...]
@@ -153,31 +154,31 @@ class _Published(CatalogFact):
 
 
 def canonical_id(dataset_id: str) -> str:
-    """The id that an evals dataset has on the hub today: an old name translated, any other unchanged."""
+    """The current hub id of an evals dataset. Former ids are translated; unknown ids stay the same."""
     listed = find_dataset(dataset_id)
     return listed.id if listed else dataset_id
 
 
 def is_listed(dataset_id: str) -> bool:
-    """Whether this is one of the published evals datasets, by its present or an old id."""
+    """Whether an id, current or former, is a published evals dataset."""
     return find_dataset(dataset_id) is not None
 
 
 def find_dataset(dataset_id: str) -> Dataset | None:
-    """The published evals dataset of this present or old id; None when there is none."""
+    """Find a published evals dataset by its current or former id. None if there is none."""
     return _datasets_by_id().get(dataset_id)
 
 
 def list_dataset_ids() -> tuple[str, ...]:
-    """The present ids of all published evals datasets, in the order of the catalog."""
+    """The current ids of all published evals datasets, in catalog order."""
     return tuple(entry.id for entry in _datasets().datasets)
 
 
 def identify_dataset(dataset_id: str) -> Identity:
-    """The family, variant and model that the name of an evals dataset stands for.
+    """The family, variant and model of an evals dataset.
 
-    From the catalog; for anything else from a last path component such as ``Llama-3.1-8B-Instruct-evals`` or
-    ``Meta-Llama-3.1-8B-evals``, whatever stands before it; all None when the name says nothing.
+    They come from the catalog, or from the last part of a name such as ``Llama-3.1-8B-Instruct-evals`` or
+    ``Meta-Llama-3.1-8B-evals``. All None if the name fits neither.
     """
     listed = find_dataset(dataset_id)
     if listed:
@@ -186,7 +187,7 @@ def identify_dataset(dataset_id: str) -> Identity:
 
 
 def list_subsets(family: str, variant: str) -> tuple[str, ...]:
-    """The details subsets that every evals dataset of a family and variant has, sorted; empty for an unknown pair."""
+    """The details subsets that every evals dataset of a family and variant has, sorted. Empty for an unknown pair."""
     for entry in _datasets().subsets:
         if (entry.family, entry.variant) == (family, variant):
             return tuple(sorted(entry.subsets))
@@ -194,29 +195,29 @@ def list_subsets(family: str, variant: str) -> tuple[str, ...]:
 
 
 def list_numbers(model: str | None = None) -> tuple[PublishedNumber, ...]:
-    """All published numbers, or those of a model, including benchmarks without a published subset."""
+    """All published scores, or those of a model. Includes benchmarks without a published subset."""
     if model is None:
         return tuple(number for of_model in _numbers().values() for number in of_model)
     return _numbers().get(model, ())
 
 
 def find_published(model: str, subset: str) -> tuple[PublishedNumber, ...]:
-    """The published numbers of a model on the rows of a subset; empty when there is none.
+    """The published scores of a model on the rows of a subset. May be empty.
 
-    Several differ in ``averaging``; those of ``infinite_bench``, which holds two benchmarks, in ``benchmark`` and
-    ``metric``.
+    Several scores differ in ``averaging``. Those of ``infinite_bench``, which holds two benchmarks, differ in
+    ``benchmark`` and ``metric``.
     """
     return tuple(number for number in list_numbers(model) if number.subset == subset)
 
 
 def find_reproductions(model: str, subset: str) -> tuple[Reproduction, ...]:
-    """Scores that others measured for a model on the rows of a subset, with the recipe's scoring; may be empty."""
+    """Scores that others measured for a model on the rows of a subset, with the recipe's scoring. May be empty."""
     return tuple(entry for entry in _published().reproduced if (entry.model, entry.subset) == (model, subset))
 
 
 @cache
 def list_gaps() -> tuple[Gap, ...]:
-    """The known reasons why scores differ, in the order in which they are said."""
+    """Known reasons for differing scores, in the order in which reports name them."""
     return tuple(map(Gap.model_validate, read_catalog("gaps.yaml")["gaps"]))
 
 
@@ -237,7 +238,7 @@ def _published() -> _Published:
 
 @cache
 def _numbers() -> Mapping[str, tuple[PublishedNumber, ...]]:
-    """The numbers of every model, in the order of the catalog."""
+    """The scores of every model, in catalog order."""
     of_model: dict[str, list[PublishedNumber]] = {}
     for table in _published().tables:
         for row in table.numbers:
@@ -255,5 +256,5 @@ def read_catalog(name: str) -> Any:
     """Read a YAML file of the catalog."""
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # an eighth of the time, where it was built
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # 8 times as fast, if it is available
     return yaml.load(files(__name__).joinpath(name).read_text(encoding="utf-8"), loader)  # noqa: S506 (both are safe)

@@ -1,6 +1,6 @@
-"""Leaderboards: their tasks and shots in lm-eval, and how scores become the number that a board shows.
+"""Leaderboards: tasks and shots in lm-eval, and the arithmetic from scores to the number that a board shows.
 
-The facts stand in ``boards.yaml`` with their sources; here is the arithmetic.
+The facts and their sources are in ``boards.yaml``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Choices = Annotated[int, Field(ge=2)]
 
 
 class BoardColumn(CatalogFact):
-    """One column of a board; the attributes are those of ``boards.yaml``."""
+    """A column of a board. The attributes are those of ``boards.yaml``."""
 
     name: str
     tasks: tuple[str, ...] = Field(min_length=1)
@@ -36,10 +36,10 @@ class BoardColumn(CatalogFact):
         return self
 
     def chance(self, task: str) -> float:
-        """The share that guessing gets right, 0 where the board does not count it off.
+        """The share that guessing gets right. 0 if the board does not subtract it.
 
         Raises:
-            KeyError: The board names choices by task, and not this one's.
+            KeyError: The board lists choices per task, but not for this task.
         """
         if self.choices is None:
             return 0.0
@@ -47,16 +47,16 @@ class BoardColumn(CatalogFact):
 
 
 class Absent(CatalogFact):
-    """A benchmark that the source names and lm-eval does not have, and why."""
+    """A benchmark that the source names but lm-eval lacks, and why."""
 
     name: str
     why: str
 
 
 class Board(CatalogFact):
-    """A board: its parts, and whether their mean is its number.
+    """A board: its parts, and whether its number is their mean.
 
-    ``recorded``: its tasks are those of its own recorded runs, and lm-eval has none of these names.
+    ``recorded``: its tasks are those of its own recorded runs. lm-eval has none of these names.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Board(CatalogFact):
 
 
 def normalise_score(value: float, chance: float) -> float:
-    """Rescale a share so that guessing is 0 and a perfect score is 1. Below chance is 0 too.
+    """Rescale a share so that guessing gives 0 and a perfect score gives 1. Below chance is 0 too.
 
     Args:
         value: A share, 0 to 1.
@@ -84,15 +84,15 @@ def normalise_score(value: float, chance: float) -> float:
 def compute_part(
     part: BoardColumn, scores: Mapping[str, Mapping[str, float]], docs: Mapping[str, int] | None = None
 ) -> float | None:
-    """Compute the number that a board shows for one of its parts, as a share from 0 to 1.
+    """Compute the number that a board shows for a part, as a share from 0 to 1.
 
     Args:
         part: The part.
-        scores: By task and ``metric,filter`` shares from 0 to 1: every task of the part, and no other.
-        docs: By task how many docs it has; asked only where the part is a mean over docs of several tasks.
+        scores: Shares from 0 to 1 by task and ``metric,filter``. Exactly the tasks of the part.
+        docs: Number of docs by task. Needed only if the part is a mean over docs of several tasks.
 
     Returns:
-        None where no task has one of the part's metrics, or a task lacks it.
+        None if no task has any of the part's metrics, or a task lacks the metric.
 
     Raises:
         KeyError: `docs` or the board's choices lack a task.
@@ -114,7 +114,7 @@ def compute_part(
 
 
 def find_board(name: str) -> Board | None:
-    """The board of this name; None when there is none."""
+    """Find a board by name. None if there is none."""
     return list_boards().get(name)
 
 

@@ -11,13 +11,13 @@ from meta_eval.catalog.families import list_families
 
 Variant = Literal["instruct", "pretrain"]
 
-# The embedded sample, in the place of an evals dataset.
+# The name of the embedded sample.
 SAMPLE = "sample"
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The family, variant and model of an evals dataset; each None if it is unknown.
+    """The family, variant and model of an evals dataset. Each is None if unknown.
 
     Attributes:
         model: Model name without the organisation, such as ``Llama-3.1-8B-Instruct``.
@@ -34,8 +34,10 @@ NOBODY = Identity(None, None, None)
 
 
 def parse_identity(name: str) -> Identity:
-    """What a hub id, a folder or a config name is an evals dataset of, by its last path component; all None if it is
-    none such as ``Llama-3.1-8B-Instruct-evals``, in any case and with or without the old ``Meta-``.
+    """Parse the last path component of a hub id, a folder or a config name.
+
+    A name such as ``Llama-3.1-8B-Instruct-evals`` fits, in any case, with or without the former ``Meta-``. Otherwise
+    all fields are None.
     """
     last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
     for family in list_families():
@@ -47,11 +49,11 @@ def parse_identity(name: str) -> Identity:
 
 
 def _spell(size: str) -> str:
-    """A size as models are named: ``8B``, ``Tiny-2B``."""
+    """Spell a size as in model names: ``8B``, ``Tiny-2B``."""
     return "-".join(part.upper() if part[:1].isdigit() else part.capitalize() for part in size.split("-"))
 
 
 def merge_identities(names: Iterable[str]) -> Identity:
-    """Merge the identities of several names. All None if two of them differ; other names are skipped."""
+    """Merge the identities of several names, and skip unknown names. All None if two differ."""
     identities = {identity for name in names if (identity := parse_identity(name)) != NOBODY}
     return identities.pop() if len(identities) == 1 else NOBODY

@@ -1,4 +1,4 @@
-"""The user's configuration: read from YAML, overridden by ``--set``, checked once, frozen."""
+"""The configuration: read from YAML, overridden by ``--set``, validated once, immutable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns pydantic's errors about a configuration into a message that names the place."""
+"""Turns pydantic's errors about a configuration into messages with a place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from meta_eval.backends.registry import SHIPPED, backend_names
 from meta_eval.messages.errors import ConfigError, suggestion
 from meta_eval.messages.escaping import quoted
 
-# What a key may be, where pydantic's own words do not say it; docs/reference/configuration.md says the same.
+# Allowed values where pydantic's message is unclear. Keep docs/reference/configuration.md the same.
 ALLOWED = {
     "backend": ", ".join(SHIPPED),
     "model_name": "a model id of the hub or the path of a local folder; or a list of several, for `meta-eval run`",
@@ -35,7 +35,7 @@ ALLOWED = {
 
 @dataclass(frozen=True, slots=True)
 class ValuePlace:
-    """Where a value was written, for messages: a file with lines, or the ``--set`` that gave it."""
+    """Where a value was written: a line of a file, or ``--set``."""
 
     file: str
     lines: Mapping[tuple[str | int, ...], int]
@@ -51,13 +51,13 @@ class ValuePlace:
         for end in range(len(key), 0, -1):
             if key[:end] in self.lines:
                 return f"{self.file}:{self.lines[key[:end]]}"
-        return self.of(("model_name",)) if key[:1] == ("other_models",) else self.file  # a list there gave both
+        return self.of(("model_name",)) if key[:1] == ("other_models",) else self.file  # a list there sets both
 
 
 def first_error(error: ValidationError, place: ValuePlace, model: type[BaseModel]) -> ConfigError:
-    """The first thing that pydantic found wrong with a model, in our words; the count of the others is said."""
+    """The first error that pydantic found, as a message that counts the others."""
     errors = error.errors(include_url=False)
-    # A misspelt key is missing under its right name as well; the misspelling is what to say.
+    # A misspelt key also counts as missing. Report the misspelling.
     first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
     key = tuple(
         str(part)
@@ -95,7 +95,7 @@ def _allowed(key: tuple[str, ...]) -> str | None:
 
 
 def _keys_at(model: type[BaseModel], path: Iterable[str]) -> set[str]:
-    """The keys that a model knows at a place in it."""
+    """The keys that a model has at a path."""
     section: type[BaseModel] | None = model
     for part in path:
         annotation = section.model_fields[part].annotation if section and part in section.model_fields else None

@@ -1,4 +1,4 @@
-"""From a YAML file and ``key=value`` to a configuration."""
+"""Builds a configuration from a YAML file and ``key=value`` overrides."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from meta_eval.config.schema import Config
 from meta_eval.messages.errors import ConfigError, locating
 from meta_eval.messages.escaping import quoted
 
-# Where the configuration is, unless the command line says otherwise.
+# Default path of the configuration.
 DEFAULT_CONFIG = "eval_config.yaml"
 
-# Of the longest key, originals.math.revision, and room for a mistake.
+# The longest key is originals.math.revision; the rest is room for mistakes.
 _MOST_PARTS = 8
 
 
@@ -27,12 +27,13 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     """Read, override and check a configuration.
 
     Args:
-        path: The YAML file; None for no file, so that everything comes from ``overrides``. The default file may be
-            missing where there are overrides.
-        overrides: ``key=value`` each, the value in YAML; ``model_args.enforce_eager=true`` reaches into a mapping.
+        path: The YAML file. None means that everything comes from ``overrides``. The default file may be missing if
+            there
+            are overrides.
+        overrides: ``key=value`` each, the value in YAML. ``model_args.enforce_eager=true`` reaches into a mapping.
 
     Raises:
-        ConfigError: The file cannot be read, is not YAML, or says something that cannot be.
+        ConfigError: The file cannot be read, is not YAML, or has an invalid value.
     """
     source = "--set" if path is None else str(path)
     if overrides and path is not None and is_missing_default(path):
@@ -43,10 +44,10 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
 
 
 def open_config(config: Config | Path | str, overrides: Sequence[str] = ()) -> tuple[Config, str]:
-    """A configuration or the file that says it, with overrides, and where it was written, for messages.
+    """Load a configuration or its file, with overrides. Also return its place for messages.
 
     Raises:
-        ConfigError: As of `load_config`.
+        ConfigError: As in `load_config`.
     """
     if not isinstance(config, Config):
         return load_config(Path(config), overrides), config_place(Path(config))
@@ -55,10 +56,10 @@ def open_config(config: Config | Path | str, overrides: Sequence[str] = ()) -> t
 
 
 def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSettings:
-    """Settings of a pack with some of them changed, as `load_config` changes those of a file.
+    """Override settings of a pack, as `load_config` does for a file.
 
     Raises:
-        ConfigError: An override names no setting of a run, or says something that cannot be.
+        ConfigError: An override names an unknown setting or has an invalid value.
     """
     data: dict[str, Any] = {name: getattr(settings, name) for name in Settings.model_fields}
     places: dict[tuple[str, ...], str] = {}
@@ -81,7 +82,7 @@ def _override_all(
     source: str,
     lines: Mapping[tuple[str | int, ...], int] = MappingProxyType({}),
 ) -> Config:
-    """The configuration of a mapping with overrides; ``source`` and ``lines`` say where the mapping was written."""
+    """Build a configuration from a mapping with overrides. ``source`` and ``lines`` tell where it was written."""
     places: dict[tuple[str, ...], str] = {}
     for override in overrides:
         places[_override(data, override)] = override
@@ -94,7 +95,7 @@ def _override_all(
 
 
 def config_place(path: Path) -> str:
-    """Where a configuration was written, for messages: its file, or ``--set`` where the default file is missing."""
+    """The place of a configuration for messages: its file, or ``--set`` if the default file is missing."""
     return "--set" if is_missing_default(path) else str(path)
 
 
@@ -112,7 +113,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...
 
 
 def _mapping(key: str, value: object) -> dict[str, Any]:
-    """The value of a key that an override changes a part of."""
+    """The value of a key, as a mapping that an override can change."""
     try:
         given = args_from_text(value) if key == "model_args" else value
     except ValueError as error:

@@ -1,8 +1,8 @@
 """The keys of a configuration: meaning, type and allowed values.
 
-Every key of Meta's recipe keeps its name and its meaning, so that a file written for the recipe works unchanged.
-Paths are kept as the user wrote them: relative ones count from the working directory, as in the recipe, and stand so
-in the printed command, which is what lets a prepared folder be moved.
+Keys of Meta's recipe keep their names and meanings, so files for the recipe work unchanged. Paths stay as the user
+wrote them, also in the printed command. Relative paths start at the working directory, as in the recipe. So a prepared
+folder can be moved.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.escaping import quoted
 from meta_eval.messages.secrets import holds_secret, is_secret
 
-# What lm_eval writes as "__" in the name of a folder, and the longest name that file systems take.
+# Characters that lm_eval replaces by "__" in folder names, and the longest file name of common file systems.
 _NOT_IN_FOLDERS = re.compile(r'["<>:/|\\?*\[\]]+')
 _LONGEST_NAME = 255
 
@@ -43,28 +43,28 @@ _INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or 
 
 
 def _split_commas(value: object) -> object:
-    """a comma list is a list; so is a YAML list; an empty item is nobody's task."""
+    """Accept comma-separated text or a YAML list. Empty items are dropped."""
     if isinstance(value, str):
         return [item.strip() for item in value.split(",") if item.strip()]
     return value
 
 
 class _Originals(BaseModel):
-    """Where the ground truth of each join comes from; a key for every join."""
+    """The source of each join's ground truth, a key per join."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @field_validator("*", mode="before")
     @classmethod
     def _default_id(cls, value: object, info: ValidationInfo) -> object:
-        """A section that names no id means the default dataset, with its fallback unless it pins a revision."""
+        """Without an id, use the default dataset. Its fallback applies unless a revision is pinned."""
         if not isinstance(value, dict) or "id" in value or info.field_name is None:
             return value
         default = JOINS[info.field_name].original
         return {"id": default.id, **({} if value.get("revision") else {"fallback": default.fallback}), **value}
 
     def by_join(self) -> dict[str, Original]:
-        """Each join's original."""
+        """The original of each join."""
         return {name: getattr(self, name) for name in JOINS}
 
 
@@ -76,10 +76,10 @@ else:
 
 
 class Config(Settings, Public):
-    """An evaluation: the model, the evals dataset, the tasks, and how lm_eval is started.
+    """An evaluation: the model, the evals dataset, the tasks, and how to run them.
 
     Raises:
-        ConfigError: A key is missing, unknown, or has a value that cannot be.
+        ConfigError: A key is missing or unknown, or has an invalid value.
     """
 
     other_models: tuple[Name, ...] = Field(
@@ -192,7 +192,7 @@ class Config(Settings, Public):
     @field_validator("model_args")
     @classmethod
     def _no_reserved_argument(cls, args: dict[str, Scalar], info: ValidationInfo) -> dict[str, Scalar]:
-        backend = info.data.get("backend")  # not there where it is none, which is said instead
+        backend = info.data.get("backend")  # absent if invalid, which is reported instead
         reserved = find_backend(backend).reserved if backend else {}
         for name, value in args.items():
             if name in reserved:
@@ -240,7 +240,7 @@ class Config(Settings, Public):
     @field_validator("model_name", "tokenizer", "work_dir", "output_path", "template_dir")
     @classmethod
     def _no_home(cls, path: str | None) -> str | None:
-        """What is printed is what was checked: quoted, a ``~`` is a folder of that name, and lm_eval reads none."""
+        """Expand ``~``. The printed command quotes paths, and lm_eval does not expand them."""
         try:
             return str(Path(path).expanduser()) if path and path.startswith("~") else path
         except RuntimeError:
@@ -249,7 +249,7 @@ class Config(Settings, Public):
     @field_validator("model_name", "other_models")
     @classmethod
     def _names_a_folder(cls, value: Any) -> Any:
-        """lm_eval calls the folder of the results after the model, and finds out when all is generated."""
+        """Check that the model's name works as a folder name. lm_eval would fail only after generation."""
         for name in value if isinstance(value, tuple) else (value,):
             folder = _NOT_IN_FOLDERS.sub("__", name)
             if folder in (".", ".."):
@@ -279,11 +279,11 @@ class Config(Settings, Public):
         return first_error(error, ValuePlace(cls.__name__, {}, {}), Config)
 
     def run_settings(self, tasks: Sequence[str], *, runs_code: bool) -> RunSettings:
-        """How a pack of these settings is to be run.
+        """The settings of a pack.
 
         Args:
-            tasks: The names for lm_eval's ``--tasks``, in order.
-            runs_code: Whether one of them runs programs that the model writes.
+            tasks: Names for lm_eval's ``--tasks``, in order.
+            runs_code: Whether scoring runs code that the model writes.
         """
         shared = {name: getattr(self, name) for name in Settings.model_fields}
         return RunSettings(
