@@ -1,1 +1,1 @@
-"""Is it the same model? What a copy says of every token of the recorded answers (docs/guides/same_model.md)."""
+"""Compares two models token by token over the recorded answers (docs/guides/same_model.md)."""

@@ -1,4 +1,4 @@
-"""Are the recorded answers likelier with another number of BOS? The rule of run's canary, and of fidelity."""
+"""Tests whether recorded answers are likelier with another number of BOS. Used by run's canary and by fidelity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meta_eval.thresholds import BOS_CHANCE, BOS_NATS, SOUND
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What another number of BOS brings: on how many of so many docs answers are likelier, and by how much a token."""
+    """The gain of another number of BOS: on how many docs answers are likelier, and by how much per token."""
 
     better: int
     of: int
@@ -23,15 +23,15 @@ class Gain:
 
 
 def measure_gain(before: Mapping[Any, float], after: Mapping[Any, float], top: float) -> Gain | None:
-    """What is gained, if it is certain.
+    """Measure the gain; None if it is not certain.
 
-    Only by a copy that then finds most tokens: one that never does is in doubt everywhere, and what a BOS more does to
-    it is the same on every doc, whatever is right.
+    It counts only if the copy then predicts most tokens. A broken copy predicts few, and another BOS changes all its
+    docs alike, right or wrong.
 
     Args:
-        before: By doc the mean log-probability of a token, nats.
-        after: Likewise with the other number, of some of these docs.
-        top: The share of likeliest tokens with the other number, 0 to 1.
+        before: The mean log-probability of a token by doc, nats.
+        after: The same with the other number of BOS, for some of these docs.
+        top: The share of tokens that are the likeliest with the other number, 0 to 1.
     """
     gains = [value - before[doc] for doc, value in after.items() if doc in before]
     better, mean = sum(value > 0 for value in gains), sum(gains) / max(len(gains), 1)
@@ -41,5 +41,5 @@ def measure_gain(before: Mapping[Any, float], after: Mapping[Any, float], top: f
 
 
 def _sign_test(hits: int, of: int) -> float:
-    """The probability of so many heads or more."""
+    """The probability of at least so many heads in fair coin tosses."""
     return float(sum(math.comb(of, k) for k in range(hits, of + 1)) / 2**of)

@@ -1,12 +1,12 @@
-"""What may set a copy apart: the one table of causes, in the groups that leave one trace.
+"""The table of causes of differences, in groups with the same trace.
 
-Probes tell groups apart and not the causes in them: behind a single token, where attention has one key, a model is the
-same with another RoPE base, with another scale of attention, and with damaged queries. So a finding names whole groups,
-and a single cause only where its group has no other.
+Probes separate groups, not the causes within a group. For example, after a single token attention has only one key, so
+another RoPE base, another attention scale and damaged queries all leave the model unchanged. A finding therefore names
+groups, and a single cause only if its group has no other.
 
-To add a cause: its name here, in a group (`GROUPS`) and with a fault that was made on purpose (`FAULTS`). Where no
-signature tells the group yet, add a function in `table_signatures` or `probe_signatures`, with its limits in
-`thresholds`, and the fault's table in tests/data/fidelity, made by tools/forced_tokens.py, which needs torch.
+To add a cause, add its name to a group (`GROUPS`) and a deliberate fault that shows it (`FAULTS`). If no signature
+detects the group, add a function in `table_signatures` or `probe_signatures`, its limits in `thresholds`, and the
+fault's table in tests/data/fidelity, made by tools/forced_tokens.py (needs torch).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ SAME_IDS = "Compare the token ids that the engine was given with those of `meta-
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Causes that leave one trace.
+    """Causes with the same trace.
 
     Attributes:
-        name: What they have in common, as reports name it; that of the cause where there is one.
+        name: Their name in reports; if there is only one cause, its name.
         label: The name in a word or two.
-        causes: Each of them.
-        trace: What tells the group: the probe, and what the copy does there.
+        causes: The causes.
+        trace: How the group is detected: the probe, and what the copy does there.
         todo: What to look at, one sentence without a full stop.
     """
 
@@ -122,14 +122,14 @@ GROUPS = (NO_BOS, MORE_BOS, PROMPT, START, SCALED, ATTENTION, WEIGHTS, ROUNDING,
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault that was made on purpose: the tables of a copy with it are what the signatures are tested on.
+    """A deliberate fault. Tables of a copy with it test the signatures.
 
     Attributes:
         table: The name of the copy in tools/forced_tokens.py and of its tables.
-        label: What was done, in a few words.
-        cause: What is wrong with it.
-        groups: What its trace may be told as with probes, the first one first; empty where a group of several causes is
-            named that holds the cause, or nothing.
+        label: The change, in a few words.
+        cause: The cause that it shows.
+        groups: Groups that probes may name for its trace, the best first; empty if a group with several causes that
+            includes it, or nothing, is named.
     """
 
     table: str
@@ -157,7 +157,7 @@ FAULTS = (
     Fault("noise3", "layers perturbed by 3 %", QUANTISED, (WEIGHTS,)),
     Fault("noise10", "layers perturbed by 10 %", QUANTISED, (WEIGHTS,)),
     Fault("logit_scale", "logits times 1.15", LOGITS, (SCALED,)),
-    # Faults that no signature was written for.
+    # Faults without a signature.
     Fault("qk_int4", "queries and keys in 3 bits", QUERIES),
     Fault("qk_shards", "heads of keys swapped", QUERIES),
     Fault("attention_scale", "attention scale times 1.4", SCALE),
@@ -174,12 +174,12 @@ FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the tokens show, and what may have caused it.
+    """What the tokens show, and possible causes.
 
     Attributes:
-        groups: The names of the groups of causes that leave this trace.
-        causes: Each cause of these groups.
-        evidence: One sentence without a full stop.
+        groups: The names of the groups of causes with this trace.
+        causes: All causes of these groups.
+        evidence: A sentence without a full stop.
         todo: What to look at, one sentence without a full stop.
     """
 
@@ -200,12 +200,12 @@ class Finding:
 
 
 def make_finding(evidence: str, *groups: Group, todo: str | None = None) -> Finding:
-    """Make a finding of one group, or of several that what was asked does not tell apart.
+    """Make a finding of a group, or of several groups that the requests cannot separate.
 
     Args:
-        evidence: What is seen, one sentence without a full stop.
-        groups: Each of them would leave this trace; the first is looked at first.
-        todo: Instead of what the groups say is to be looked at.
+        evidence: The observation, a sentence without a full stop.
+        groups: Groups with this trace; check the first one first.
+        todo: What to check, instead of the groups' own text.
     """
     causes = dict.fromkeys(cause for group in groups for cause in group.causes)
     todos = dict.fromkeys(group.todo for group in groups)

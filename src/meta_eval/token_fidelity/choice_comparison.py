@@ -1,9 +1,8 @@
-"""Two copies over the same choices: their log-likelihoods as numbers, doc by doc, with the verdict of `compare_tables`.
+"""Compares log-likelihoods of the same choices, doc by doc, with the outcomes of `compare_tables`.
 
-A base model is asked which continuation is the likeliest, and the best alone hides most of what differs. So a doc
-counts as an answer does, and its continuations as tokens: the distance is in nats a continuation. A token of a text is
-one that the model says, and rounding moves what it would hardly say much more. So each continuation counts by how
-likely the baseline finds it among those of its doc.
+In a choice task the likeliest continuation hides most differences. So a doc counts as an answer, and its continuations
+as tokens: the distance is in nats per continuation. Rounding moves unlikely continuations much more. So each
+continuation is weighted by its probability under the baseline among those of its doc.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ def compare_choices(
     margin: float = FIDELITY_MARGIN,
     min_docs: int = FIDELITY_MIN_DOCS,
 ) -> TableComparison:
-    """Compare, and decide; ``changed`` is the share of continuations of docs whose best one is another.
+    """Compare, and decide. ``changed`` is the share of continuations in docs with another best continuation.
 
     Args:
         before, after: The docs of the baseline and of the copy.
-        margin: The largest distance that is allowed, in nats a continuation.
-        min_docs: Fewer decide nothing, of all or of a task.
+        margin: The largest allowed distance, in nats per continuation.
+        min_docs: With fewer docs, overall or in a task, the outcome is undecided.
 
     Raises:
-        PairingError: They are of other docs, or were asked otherwise.
+        PairingError: The docs or their requests differ.
     """
     first, second = ({(choices.task, choices.doc): choices for choices in some} for some in (before, after))
     keys = sorted(first.keys() & second.keys())
@@ -57,14 +56,14 @@ def compare_choices(
 
 
 def _weights(logprobs: Floats) -> Floats:
-    """The shares of a doc's continuations, 1 in the mean."""
+    """The weights of a doc's continuations, with mean 1."""
     shares = np.exp(logprobs - logprobs.max())
     weights: Floats = shares / shares.mean()
     return weights
 
 
 def _columns(docs: Sequence[Choices], weights: Floats) -> Columns:
-    """Continuations in the place of tokens, weighted; the best of a doc in that of the likeliest token."""
+    """Columns with weighted continuations as tokens, and a doc's best continuation as the likeliest token."""
     counts = np.array([len(choices.logprobs) for choices in docs])
     row = np.repeat(np.arange(len(docs)), counts)
     at = np.concatenate([np.arange(count) for count in counts])

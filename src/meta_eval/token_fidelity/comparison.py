@@ -1,21 +1,21 @@
-"""Two copies over the same tokens, paired: how far apart are they, and is that more than is allowed?
+"""Measures how far apart two models are on the same tokens, and whether that exceeds the margin.
 
-Each token has a difference of its log-probability, the baseline's less the copy's, in nats. Two figures of it:
+The difference of a token is the baseline's log-probability minus the copy's, in nats. Two figures summarise it:
 
-- the **distance**, the mean of its absolute value. It is what decides: noise that makes some tokens likelier and others
-  less likely is seen, which a mean with signs loses.
-- the **shift**, the mean with its sign; positive where the copy finds the answers less likely.
+- the **distance** is the mean absolute difference. It decides the outcome. It includes noise in both directions, which
+  cancels in a signed mean.
+- the **shift** is the signed mean. It is positive if the answers are less likely under the copy.
 
-The distance of one model from itself is not 0 but what its engine's rounding gives: another kernel, another batch. So
-it is compared with a margin, in nats a token, and its interval decides, of 99 % and on the scale of its logarithm
-(`meta_eval.stats.ratio`), over docs:
+The distance of a model from itself is not 0: another kernel or batch rounds differently. So the 99 % interval of the
+distance is compared with a margin in nats per token. The interval is over docs and on a log scale
+(`meta_eval.stats.ratio`):
 
-- **same**: all of it lies under the margin, and no task is shown to be different.
-- **different**: all of it lies above the margin; or that is shown of a task (Holm over the tasks).
+- **same**: the interval is below the margin, and no task is different.
+- **different**: the interval is above the margin, overall or for a task (Holm over the tasks).
 - **undecided**: neither.
 
-A side of such an interval is 0.5 %, so that a model whose true distance is the margin is called different, or the same,
-once in two hundred times; an identical one, whose distance is the engine's noise, much more seldom.
+Each side of the interval has 0.5 %. A model with a true distance equal to the margin is called different, or the same,
+once in two hundred times. An identical model, with only its engine's noise, is called different much more rarely.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ CHANGES = 20
 
 @dataclass(frozen=True, slots=True)
 class TokenChange:
-    """A token whose likeliest one is another for the copy than for the baseline.
+    """A place where the copy's likeliest token differs from the baseline's.
 
     Attributes:
         task: The task.
         doc: lm-eval's number of the doc.
         at: The place in the answer, from 1.
         id: The recorded token.
-        before, after: The likeliest token for the baseline, and for the copy.
-        difference: Of the recorded token's log-probability, nats; positive where the copy finds it less likely.
+        before, after: The likeliest token of the baseline and of the copy.
+        difference: The difference of the recorded token's log-probability, nats; positive if less likely under the
+            copy.
     """
 
     task: str
@@ -63,15 +64,16 @@ class TokenChange:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Kullback and Leibler's, of the copy from the baseline, over the tokens that both tables keep of each place.
+    """The Kullback-Leibler divergence of the copy from the baseline, over the tokens that both tables keep at each
+    place.
 
     Attributes:
-        value: The mean over tokens, nats: of the tokens that both keep and of all others taken as one, so that it is
-            no more than the whole divergence (data processing).
-        interval: At `FIDELITY_LEVEL`; None of a single doc.
-        left_out: The mean probability, for the baseline, of all those others.
-        most_left_out: The largest of any place.
-        k: Tokens that each table keeps of a place.
+        value: The mean over tokens, nats. All tokens that not both keep count as a single token, so this is a lower
+            bound of the divergence (data processing inequality).
+        interval: At `FIDELITY_LEVEL`; None for a single doc.
+        left_out: The mean probability of these other tokens under the baseline.
+        most_left_out: The largest such probability at any place.
+        k: Number of tokens that each table keeps at a place.
     """
 
     value: float
@@ -83,7 +85,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class KindPair:
-    """Some of the tokens: how many, their distance and shift in nats."""
+    """A kind of token: count, distance and shift in nats."""
 
     name: str
     tokens: int
@@ -93,18 +95,18 @@ class KindPair:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """One task, or all.
+    """The comparison of a task, or of all.
 
     Attributes:
         name: The task; None for all.
         outcome: See this module.
-        margin: Nats a token.
-        distance: With its ``interval`` at `FIDELITY_LEVEL`, which decides; None of a single doc.
-        p: One-sided, of a distance of at most the margin; of several tasks after Holm's correction.
-        shift: With ``shift_interval``, at the same level, and ``shift_p``, two-sided, of none.
-        before, after: The mean log-probability for the baseline, and for the copy.
-        changed: The share of tokens whose likeliest one is another; of those where both engines name it.
-        untouched: The share of docs of which every number is the same to the last bit.
+        margin: Nats per token.
+        distance: The distance; its ``interval`` at `FIDELITY_LEVEL` decides, and is None for a single doc.
+        p: One-sided p value of a distance of at most the margin; Holm-corrected for several tasks.
+        shift: The shift, with ``shift_interval`` at the same level and the two-sided p value ``shift_p`` of no shift.
+        before, after: The mean log-probability under the baseline and the copy.
+        changed: The share of tokens with another likeliest token, where both engines name it.
+        untouched: The share of docs with every number bit-identical.
     """
 
     name: str | None
@@ -132,19 +134,19 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class TableComparison:
-    """A copy beside a baseline.
+    """The comparison of a copy with a baseline.
 
     Attributes:
-        outcome: Of all; see this module.
-        margin: Nats a token.
+        outcome: The overall outcome; see this module.
+        margin: Nats per token.
         all: All tokens.
-        tasks: By name; empty where there is one.
-        divergence: None where not both tables keep the likeliest tokens.
-        kinds: Of tokens, as in the figures.
-        changes: The tokens whose likeliest one changed, by how much less likely the recorded one became; the first few.
-        reasons: Why it is what it is, sentences without a full stop.
-        notes: What must be known of the tables.
-        min_docs: Fewer docs decide nothing.
+        tasks: The tasks by name; empty for a single task.
+        divergence: None unless both tables keep the likeliest tokens.
+        kinds: The kinds of tokens, as in the figures.
+        changes: The first few tokens with another likeliest token, by the loss of the recorded token.
+        reasons: Reasons of the outcome, sentences without a full stop.
+        notes: Notes about the tables.
+        min_docs: With fewer docs the outcome is undecided.
     """
 
     outcome: Outcome
@@ -160,7 +162,7 @@ class TableComparison:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there are docs enough to decide anything."""
+        """Whether there are enough docs for a decision."""
         return self.all.docs >= self.min_docs
 
 
@@ -171,9 +173,9 @@ def compare_tables(
 
     Args:
         both: From `pairing.pair`.
-        margin: The largest distance that is allowed, in nats a token.
-        vocabulary: Of the tokenizer, where it is there.
-        min_docs: Fewer decide nothing, of all or of a task.
+        margin: The largest allowed distance, in nats per token.
+        vocabulary: The tokenizer's, if available.
+        min_docs: With fewer docs, overall or in a task, the outcome is undecided.
 
     Raises:
         ValueError: The margin is not above 0, or there is no token.

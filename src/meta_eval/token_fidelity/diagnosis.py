@@ -1,8 +1,7 @@
-"""Where a copy differs from a baseline, and which mistakes of a set-up leave such a trace.
+"""Diagnoses why a copy differs from a baseline: which faults leave such a trace.
 
-Each signature was made on purpose with a tiny Llama (`causes.FAULTS`); docs/method/fidelity.md has how often each is
-named and what it is taken for. The tokens of a table do not tell all of them apart: probes do, and without them a
-finding names all that it may be.
+Signatures are tested with deliberate faults of a tiny Llama (`causes.FAULTS`). docs/method/fidelity.md has how often
+each is recognised or mistaken. Some need probes; without probes a finding names all possible groups.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from meta_eval.token_fidelity.table_pairing import Pair
 from meta_eval.token_fidelity.table_signatures import TABLE_SIGNATURES
 from meta_eval.token_fidelity.token_columns import Vocabulary
 
-# The first that is found is the finding.
+# The first match is the finding.
 SIGNATURES = sorted((*PROBE_SIGNATURES, *TABLE_SIGNATURES), key=lambda signature: signature.precedence)
 
 
 def diagnose(
     comparison: TableComparison, both: Pair, vocabulary: Vocabulary | None = None, probing: ProbePair | None = None
 ) -> Finding | None:
-    """Find what sets the copy apart from the baseline; None for nothing.
+    """Find why the copy differs from the baseline; None if there is no finding.
 
     Args:
         comparison: The comparison.
-        both: What was compared.
-        vocabulary: Of the tokenizer: without it nobody knows which tokens end an answer.
-        probing: The probes of both; None where not both were asked, and then more is named together.
+        both: The tables that were compared.
+        vocabulary: The tokenizer's. Without it, end tokens are unknown.
+        probing: The probes of both; None unless both have probes, and then findings name more groups.
     """
     case = Case(comparison, both, vocabulary, probing)
     findings = (signature.check(case) for signature in SIGNATURES if signature.is_due(case))

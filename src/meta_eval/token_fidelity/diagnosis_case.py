@@ -1,4 +1,4 @@
-"""What a diagnosis looks at: a baseline and a copy, their probes in pairs, and the kind of function that reads them."""
+"""The input of a diagnosis: baseline and copy, their probes in pairs, and the type of a signature."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ Doc = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbedPair:
-    """A doc behind one prompt: the length of its own, and what the baseline and the copy find of n tokens, nats."""
+    """A doc after a prompt: the length of its own prompt, and the log-probabilities of n tokens from baseline and copy,
+    nats."""
 
     prompt_tokens: int
     before: Floats
@@ -37,7 +38,7 @@ class ProbedPair:
 
 
 class ProbePair:
-    """The probes that both sides were asked, beside the docs themselves.
+    """The probes of both sides, with the docs themselves.
 
     Args:
         both: The tables.
@@ -56,7 +57,7 @@ class ProbePair:
         self._docs = {doc: ProbedPair(lengths[doc], values, theirs[doc]) for doc, values in ours.items()}
 
     def pairs_of(self, probe: str) -> Iterator[tuple[ProbedPair, ProbedPair]]:
-        """Docs without and with a probe, the same tokens of both."""
+        """Docs without and with a probe, with the same tokens."""
         for (task, doc, name), probed in self._probes.items():
             plain = self._docs.get((task, doc))
             if name == probe and plain is not None and len(plain.before) >= len(probed.before):
@@ -65,17 +66,17 @@ class ProbePair:
 
     @property
     def without_prompts(self) -> list[ProbedPair]:
-        """Answers without their prompts, from the second token on."""
+        """Answers without prompts, from the second token on."""
         return [probed for (_, _, name), probed in self._probes.items() if name == ALONE]
 
     @property
     def knows_starts(self) -> bool:
-        """Whether it would show that the starts of prompts are not read."""
+        """Whether the probes could show that starts of prompts are not read."""
         return sum(name == START for *_, name in self._probes) >= MIN_UNREAD_DOCS
 
     @property
     def is_enough(self) -> bool:
-        """Whether weights and prompts can be told apart."""
+        """Whether faults of weights and of prompts can be separated."""
         return len(self.without_prompts) >= MIN_PROBED_DOCS
 
 
@@ -93,17 +94,17 @@ def logprobs_of(table: Columns, docs: Container[Doc]) -> dict[Doc, Floats]:
 
 
 class Case:
-    """A copy beside a baseline, as the signatures read it.
+    """A copy and a baseline, as signatures read them.
 
     Args:
         comparison: The comparison.
-        both: What was compared.
-        vocabulary: Of the tokenizer: without it nobody knows which tokens end an answer.
-        probing: The probes of both; None where not both were asked.
+        both: The tables that were compared.
+        vocabulary: The tokenizer's. Without it, end tokens are unknown.
+        probing: The probes of both; None unless both have probes.
 
     Attributes:
-        table: The baseline's.
-        distance: Of each of its tokens, nats.
+        table: The baseline's table.
+        distance: The distance of each of its tokens, nats.
     """
 
     def __init__(
@@ -118,35 +119,35 @@ class Case:
 
     @property
     def probes(self) -> ProbePair:
-        """The probes, for signatures that are asked only where there are any."""
+        """The probes, for signatures that are checked only with probes."""
         assert self.probing is not None  # noqa: S101 (see `Signature.probes`)
         return self.probing
 
     @property
     def mean_distance(self) -> float:
-        """Of all tokens, nats."""
+        """The mean distance of all tokens, nats."""
         return self.comparison.all.distance.value
 
     @property
     def margin(self) -> float:
-        """Nats a token."""
+        """The margin in nats per token."""
         return self.comparison.margin
 
     def mean(self, where: NDArray[np.bool_]) -> Mean | None:
-        """The distance of some tokens; None of none."""
+        """The mean distance of some tokens; None without tokens."""
         return self.table.mean(self.distance, where) if where.any() else None
 
     def exceeds_margin(self, mean: Mean) -> bool:
-        """Whether all of an interval lies above the margin."""
+        """Whether the whole interval is above the margin."""
         interval = mean.positive_interval(FIDELITY_LEVEL)
         return interval is not None and interval.lower > self.margin
 
 
 class Precedence(IntEnum):
-    """Which signatures are looked for first, and what they need.
+    """The order of signatures, and the outcomes that they need.
 
-    What was done to a prompt is named whatever the verdict: it may hardly matter to these docs. Bits that are the same
-    here and not there are named unless the verdict is *same*; everything else needs a copy that is *different*.
+    Changes of the prompt are reported for every outcome, because these docs may hardly depend on them. Bit-identical
+    parts are reported unless the outcome is *same*. Everything else needs the outcome *different*.
     """
 
     PROMPT = 1
@@ -155,20 +156,20 @@ class Precedence(IntEnum):
     REMAINDER = 4
 
     def is_due(self, outcome: str) -> bool:
-        """Whether the verdict lets it be looked for."""
+        """Whether signatures of this precedence are checked for an outcome."""
         outcomes = {Precedence.PROMPT: ("same", "different", "undecided"), Precedence.BITS: ("different", "undecided")}
         return outcome in outcomes.get(self, ("different",))
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A trace that groups of causes leave.
+    """A trace of groups of causes.
 
     Attributes:
-        check: Gives the finding where the trace is there, else None.
-        precedence: The first that is found is the finding; of the same precedence in the order of the lists, those of
-            probes first.
-        probes: Whether probes are needed that tell weights and prompts apart, or must not be there; None for neither.
+        check: Gives the finding if the trace is present, else None.
+        precedence: The first match is the finding. Within a precedence, the order of the lists counts, probes first.
+        probes: True if it needs probes that separate weights from prompts, False if it needs their absence; None for
+            neither.
     """
 
     check: Callable[[Case], Finding | None]
@@ -176,6 +177,6 @@ class Signature:
     probes: bool | None = None
 
     def is_due(self, case: Case) -> bool:
-        """Whether it is looked for in this case."""
+        """Whether it is checked in this case."""
         is_probed = case.probing is not None and case.probing.is_enough
         return self.precedence.is_due(case.comparison.outcome) and self.probes in (None, is_probed)

@@ -1,4 +1,4 @@
-"""The probes: a few docs are asked again with the prompt changed as a wrong set-up would change it.
+"""Makes the probes: a few docs are asked again with the prompt changed as a wrong set-up would change it.
 
 What a change does tells causes apart that leave the same trace in a table
 (`meta_eval.token_fidelity.probe_signatures`). Prompts are those of a chat of a known family, or plain text; what a
@@ -18,9 +18,9 @@ START, SHIFTED, ALONE = "start turned round", "one token twice", "answer alone"
 
 PROMPTS = (NO_BOS, SECOND_BOS, NO_HEADERS, NO_SPECIAL, SPELLED, BARE, SHIFTED, ALONE)
 
-# Of a prompt's tokens those at its start, BOS apart, whose order is turned round: the share of one in so many.
+# The first tenth of a prompt's tokens, without BOS, is reversed.
 _START = 10
-# Tokens that a prompt has at least for its start to be turned round.
+# Minimum tokens of a prompt for reversing its start.
 _LONG = 40
 # Tokens of an answer that are probed.
 MOST = 64
@@ -37,15 +37,15 @@ def make_perturbations(
     pieces: Callable[[str], list[int]],
     spelled: Callable[[str], list[int]],
 ) -> Iterator[tuple[str, Ids]]:
-    """The variants of one doc by name, those that its prompt has.
+    """Make the probes of a doc by name, as far as they apply to its prompt.
 
     Args:
         prompt: The text, without BOS.
         ids: Its tokens, with BOS.
-        answer: Those of the recorded answer; the first `MOST` are asked.
+        answer: The tokens of the recorded answer; the first `MOST` are used.
         bos: The BOS.
-        pieces: The tokens of a text, special ones read as such.
-        spelled: Likewise, special ones read as the text that they look like.
+        pieces: Tokenizes a text, with special tokens recognised.
+        spelled: Tokenizes a text, with special tokens treated as plain text.
     """
     said, whole = list(answer[:MOST]), list(ids)
     yield NO_BOS, (change_bos(whole, bos, fewer=True), said)
@@ -61,18 +61,18 @@ def make_perturbations(
 
 
 def turn_start_round(ids: Sequence[int]) -> list[int] | None:
-    """A prompt whose start, BOS apart, is in the contrary order, so that whoever reads it finds other likelihoods."""
+    """Reverse the start of a prompt, except BOS, so that a model that reads it gives other likelihoods."""
     most = max(4, len(ids) // _START)
     return None if len(ids) < _LONG else [ids[0], *reversed(ids[1 : 1 + most]), *ids[1 + most :]]
 
 
 def change_bos(ids: Sequence[int], bos: int, *, fewer: bool) -> list[int]:
-    """The same with one BOS less or one more."""
+    """Remove a BOS, or add another."""
     return list(ids[1:]) if fewer else [bos, *ids]
 
 
 def _texts(prompt: str) -> Iterator[tuple[str, str]]:
-    """Chat prompts without their headers, without any special token, and without the outermost turn."""
+    """Make chat prompts without headers, without special tokens, and without the outermost turn."""
     for family in list_families():
         before, after = map(re.escape, family.header)
         header, end = re.compile(f"{before}[^<]*{after}\n*"), _any(family.ends)

@@ -1,15 +1,15 @@
-"""Signatures of causes in probes: a few docs behind changed prompts tell apart what looks alike in a table.
+"""Signatures in probes: docs with changed prompts separate causes that look alike in a table.
 
-Four things tell:
+There are four kinds:
 
-- **As that mistake.** The copy finds a doc as the baseline finds it behind the prompt of a wrong set-up (one BOS more,
-  special tokens spelled out): so that is how the copy was asked. Or it finds it as the baseline does where it is sent
-  without the outermost turn, which comes from the engine then.
-- **Not read.** The start of a prompt is turned round, and nothing changes for the copy, but much for the baseline.
-- **Without context.** Behind a single token attention has one key, so that neither RoPE nor a prompt can matter, and
-  weights and the numbers of a KV cache do.
-- **Resampled noise.** The same text stands one place further, which a model hardly minds. An error of weights stays;
-  what is rounded while the model computes, above all keys after RoPE, is rounded otherwise.
+- **Same as a wrong prompt.** The copy's values match the baseline's values for a wrong prompt, such as an extra BOS or
+  spelled-out special tokens. So the copy had that prompt. Or they match once the outermost turn is removed: then the
+  engine adds that turn.
+- **Not read.** Reversing the start of a prompt changes nothing for the copy, but much for the baseline.
+- **Without context.** After a single token attention has only one key. RoPE and prompt cannot matter; weights and the
+  precision of the KV cache can.
+- **Resampled noise.** The same text is moved by a position, which hardly affects a model. An error of weights stays.
+  Rounding during computation, mainly of keys after RoPE, changes.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from meta_eval.token_fidelity.perturbations import (
     START,
 )
 
-# By probe the mistake that the baseline behind it is the picture of, and the mistake that the copy behind it is
-# repaired of; with the words for the prompt.
+# By probe: the mistake that it reproduces in the baseline, the mistake that it repairs in the copy, and words for the
+# prompt.
 _PICTURES = {
     NO_BOS: (causes.NO_BOS, "no BOS"), SECOND_BOS: (causes.MORE_BOS, "two BOS"),
     NO_HEADERS: (causes.PROMPT, "the heads of turns left out"),
@@ -57,7 +57,7 @@ _REPAIRS = {BARE: (causes.PROMPT, "the outermost turn left out")}
 
 
 def match_mistake(case: Case) -> Finding | None:
-    """The mistake of a prompt that the copy's answers are the picture of."""
+    """Find the prompt mistake that explains the copy's answers."""
     if case.probing is None:
         return None
     parts = {name: _measure_left(case.probing, name) for name in (*_PICTURES, *_REPAIRS)}
@@ -73,7 +73,7 @@ def match_mistake(case: Case) -> Finding | None:
 
 
 def _measure_left(probes: ProbePair, name: str) -> float | None:
-    """How far one side behind a probe is from the other without it, as a part of how far both are apart without."""
+    """The distance that remains when a side has the probe, as a share of the distance without probes."""
     left, apart = [], []
     for plain, probed in probes.pairs_of(name):
         own, other = (probed.before, plain.after) if name in _PICTURES else (probed.after, plain.before)
@@ -86,7 +86,7 @@ def _measure_left(probes: ProbePair, name: str) -> float | None:
 
 
 def find_unread_starts(case: Case) -> Finding | None:
-    """Prompts whose start the copy does not read, and the baseline does: all from some length on."""
+    """Find prompts with a start that the baseline reads and the copy does not: all from some length on."""
     changes = []
     for plain, probed in case.probing.pairs_of(START) if case.probing else ():
         ours, theirs = _mean_size(probed.before - plain.before), _mean_size(probed.after - plain.after)
@@ -95,7 +95,7 @@ def find_unread_starts(case: Case) -> Finding | None:
 
 
 def report_unread(docs: Sequence[tuple[int, bool]]) -> Finding | None:
-    """Starts that are not read: of some docs the lengths of prompts, and whether another start changes nothing."""
+    """Report unread starts, from the prompt length of each doc and whether another start changes nothing."""
     lengths = sorted(length for length, nothing in docs if nothing)
     if len(lengths) < MIN_UNREAD_DOCS or len(lengths) < sum(length >= lengths[0] for length, _ in docs):
         return None
@@ -108,7 +108,7 @@ def report_unread(docs: Sequence[tuple[int, bool]]) -> Finding | None:
 
 
 def find_context_error(case: Case) -> Finding | None:
-    """Attention or a prompt, of a copy that is different and yet the same behind a single token."""
+    """Find an error of attention or prompt: the copy is different, but the same after a single token."""
     pairs, limit = case.probes.without_prompts, MAX_WITHOUT_CONTEXT * case.mean_distance
     first = float(np.mean([abs(pair.difference[0]) for pair in pairs]))
     if first > limit:
@@ -118,7 +118,7 @@ def find_context_error(case: Case) -> Finding | None:
     if far > max(case.margin, limit):
         return make_finding(f"{same}, and some tokens later off by {far:.2g}", causes.ATTENTION)
     table = case.table
-    # A template is wrong at early positions too, if only in the tasks that have one.
+    # A wrong template also shows at early positions, if only in tasks with a template.
     is_early, is_late = table.position < EARLY_POSITIONS, table.position >= LATE_PROBED_POSITIONS
     early = max(_mean_size(case.distance[is_early & table.of(task)]) for task in table.tasks)
     late = _mean_size(case.distance[is_late])
@@ -135,9 +135,9 @@ def find_context_error(case: Case) -> Finding | None:
 
 
 def locate_error(case: Case) -> Finding:
-    """Weights or the numbers of a KV cache, of a copy that is different without any context.
+    """Report an error of weights or KV cache precision: the copy is different without any context.
 
-    What is resampled and comes to less than half the margin may be any engine's rounding.
+    Resampled noise below half the margin may be any engine's rounding.
     """
     part, size = measure_resampled(case.probes)
     told = (
@@ -155,7 +155,8 @@ def locate_error(case: Case) -> Finding:
 
 
 def measure_resampled(probes: ProbePair) -> tuple[float, float]:
-    """The part of the difference that is another one place further, and its mean size, nats a token."""
+    """The share of the difference that changes when the text moves by a position, and its mean size in nats per
+    token."""
     new = size = 0.0
     tokens = 0
     for name in (SECOND_BOS, SHIFTED):
@@ -167,7 +168,7 @@ def measure_resampled(probes: ProbePair) -> tuple[float, float]:
 
 
 def _mean_size(values: Floats) -> float:
-    """0 of none."""
+    """The mean absolute value; 0 without values."""
     return float(np.abs(values).mean()) if len(values) else 0.0
 
 

@@ -1,4 +1,4 @@
-"""The table of probes, beside that of the answers: what a copy finds of some of them behind a changed prompt."""
+"""The table of probes: log-probabilities of some answers after a changed prompt."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from meta_eval.token_fidelity.table_file import (
 )
 from meta_eval.token_fidelity.token_table import Floats, Ints
 
-# By task, doc and probe what was found.
+# Results by task, doc and probe.
 Probes = Mapping[tuple[str, int, str], "Probed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Probed:
-    """A doc behind a changed prompt, of n tokens.
+    """A doc of n tokens after a changed prompt.
 
     Attributes:
         task: The task of the pack.
         doc: lm-eval's number of the doc.
-        probe: What was changed, a name of `meta_eval.token_fidelity.perturbations`.
-        request_sha256: Of all that was asked.
-        prompt_tokens: Of the doc's own prompt, BOS included.
-        token_ids: n: the tokens that were forced.
+        probe: The change, a name of `meta_eval.token_fidelity.perturbations`.
+        request_sha256: The hash of the request.
+        prompt_tokens: Tokens of the doc's own prompt, with BOS.
+        token_ids: n: the forced tokens.
         logprobs: n, nats.
-        top_logprobs: n: of the likeliest tokens in their places.
+        top_logprobs: n: log-probabilities of the likeliest tokens at their places, nats.
     """
 
     task: str
@@ -60,7 +60,7 @@ _SCHEMA: Schema = {
 
 
 def probes_path(path: Path) -> Path:
-    """Where the probes of a table lie: beside it."""
+    """The path of a table's probes, next to the table."""
     return path_beside(path, PROBES)
 
 
@@ -75,7 +75,7 @@ def write_probes(path: Path, header: Header, some: Iterable[Probed]) -> Header:
 
 
 def read_probes(table: Path) -> Probes:
-    """The probes of a table of answers; empty where there are none.
+    """Read the probes of a table of answers; empty if there are none.
 
     Raises:
         TokensError: They are damaged.

@@ -1,4 +1,4 @@
-"""What shows of a table without a baseline: what the copy could not have said, and prompts that it does not read."""
+"""Checks a table without a baseline: implausible answers, and prompts that the copy does not read."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from meta_eval.token_fidelity.token_columns import Columns
 
 
 def diagnose_unpaired(table: Columns, probes: Probes | None = None) -> Finding | None:
-    """Tokens that the copy could not have said, or not begun with, and prompts that it does not read.
+    """Find tokens that the copy could not have generated, or not begun with, and prompts that it does not read.
 
     Args:
-        table: Of the copy.
-        probes: Its probes; None or empty for none, and then a BOS and a template are named together.
+        table: The copy's table.
+        probes: Its probes; None or empty without probes, and then a finding names BOS and template together.
     """
     lost = _find_lost(table)
     if lost is not None or not probes:
@@ -66,7 +66,7 @@ def _find_lost(table: Columns) -> Finding | None:
 
 
 def _find_other_bos(table: Columns, probes: Probes) -> Finding | None:
-    """A number of BOS with which the recorded answers are likelier: the engine is short of one, or adds one."""
+    """Find a number of BOS with which the recorded answers are likelier: the engine lacks a BOS, or adds one."""
     for name, group, said in ((SECOND_BOS, causes.NO_BOS, "a BOS more"), (NO_BOS, causes.MORE_BOS, "a BOS less")):
         some = _probes_of(probes, name)
         before = logprobs_of(table, some)
@@ -84,7 +84,7 @@ def _find_other_bos(table: Columns, probes: Probes) -> Finding | None:
 
 
 def _find_unread(table: Columns, probes: Probes) -> Finding | None:
-    """Prompts whose start may be turned round without a bit of difference."""
+    """Find prompts that give bit-identical results with their start reversed."""
     some = _probes_of(probes, START)
     before = logprobs_of(table, some)
     return report_unread(

@@ -1,4 +1,4 @@
-"""How a table lies in a parquet file: what it is of in the file's own metadata, and columns of fixed types."""
+"""Reads and writes tables as parquet files: a header in the file's metadata, and columns of fixed types."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 
-# Rows that are held at a time, reading or writing: some MiB of arrays.
+# Rows per batch when reading or writing: some MiB of arrays.
 BATCH = 256
 
-# Under which name of the file's metadata the header is.
+# The metadata key of the header.
 _KEY = b"meta_eval"
 
 # The columns of a table by name, in order, and their types in arrow's words; a list of lists has two stars.
@@ -33,12 +33,12 @@ Schema = Mapping[str, str]
 _MAY_BE_NULL = ("subtask", "top_k_ids", "top_k_logprobs")
 
 
-# What is in the tables that lie beside one of answers, as their names say it.
+# Name parts of the tables next to a table of answers.
 CHOICES, PROBES = "choices", "probes"
 
 
 def path_beside(table: Path, what: str) -> Path:
-    """The path of a table that lies beside one of answers."""
+    """The path of a table next to a table of answers."""
     return table.with_name(f"{table.name.removesuffix('.parquet')}.{what}.parquet")
 
 
@@ -54,21 +54,21 @@ class TokensError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a table is of.
+    """The header of a table: its model, docs and settings.
 
     Attributes:
-        model: The copy that was asked.
-        engine: What answered, such as ``vllm 0.32.0``.
-        settings_sha256: Of the settings that an answer depends on, as in the journal.
-        manifest_sha256: Of the pack's manifest.
-        tokenizer_sha256: Of the tokenizer's file; ``""`` where it is not known.
-        answers: Whose answers were forced: ``recorded``.
-        docs: By task the docs that were to be asked.
-        left_out: By task those of them that are not in the table, and why: by a reason how many.
-        seed: By which docs were drawn; None where all were asked.
-        rows: Of the table, set as it is written.
-        tokens: Of all answers, set as it is written.
-        schema_version: Of the table.
+        model: The model that was asked.
+        engine: The engine, such as ``vllm 0.32.0``.
+        settings_sha256: The hash of settings that affect answers, as in the journal.
+        manifest_sha256: The hash of the pack's manifest.
+        tokenizer_sha256: The hash of the tokenizer's file; ``""`` if unknown.
+        answers: The kind of forced answers: ``recorded``.
+        docs: The number of docs to ask, by task.
+        left_out: The number of docs missing from the table, by task and reason.
+        seed: The seed for drawing docs; None if all were asked.
+        rows: Number of rows, set on writing.
+        tokens: Number of tokens of all answers, set on writing.
+        schema_version: The version of the table's format.
     """
 
     model: str
@@ -86,12 +86,13 @@ class Header:
 
 
 def damage_error(what: str) -> TokensError:
-    """What is said of a file that breaks off, or that somebody changed."""
+    """Make the error for a truncated or changed file."""
     return TokensError(what, hint="Make the table again with `meta-eval fidelity`: it is damaged")
 
 
 def write_table(path: Path, header: Header, schema: Schema, rows: Iterable[dict[str, Any]], count: str) -> Header:
-    """Write a table, whole or not at all; its header with ``rows``, and as ``tokens`` the lengths of one column.
+    """Write a table, whole or not at all. Return its header with ``rows``, and with ``tokens`` as the total length of a
+    column.
 
     Raises:
         OutputError: It cannot be written.
@@ -114,10 +115,10 @@ def write_table(path: Path, header: Header, schema: Schema, rows: Iterable[dict[
 
 
 def read_header(path: Path, schema: Schema) -> Header:
-    """The header of a table, of this version and with these columns.
+    """Read the header of a table, and check version and columns.
 
     Raises:
-        TokensError: It is none.
+        TokensError: It is not such a table.
     """
     import pyarrow as pa
 
@@ -175,7 +176,7 @@ def _is_header(header: Header) -> bool:
 
 
 def read_batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[str, Any]]]:
-    """The rows of a table, some at a time; lists as arrays.
+    """Read the rows of a table in batches, with lists as arrays.
 
     Raises:
         TokensError: The file is damaged.
@@ -199,7 +200,7 @@ def read_batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[st
 
 
 def _value(scalar: Any, word: str) -> Any:
-    """Lists as arrays, without a detour over Python's numbers. Lists of lists must be of one length."""
+    """Convert lists to arrays, without Python numbers in between. Nested lists must have equal lengths."""
     if "*" not in word or not scalar.is_valid:
         return scalar.as_py()
     values, shape = scalar.values, [len(scalar.values)]

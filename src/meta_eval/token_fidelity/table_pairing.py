@@ -1,4 +1,4 @@
-"""Two tables put side by side, token by token, or refused."""
+"""Pairs two tables token by token, or refuses them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ _SAME_FILE = "Two models are compared token by token only if their tokenizers ar
 
 
 class PairingError(UserError):
-    """Two tables are not of the same tokens."""
+    """Two tables do not have the same tokens."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """Two tables over the same tokens, in one order.
+    """Two tables over the same tokens, in the same order.
 
     Attributes:
         before, after: The baseline's and the copy's columns; the same answers and ids.
-        divergences: n x 2: of each answer the sum of its tokens' divergences, and of what they leave out; None where
-            not both tables keep the likeliest tokens.
-        most_left_out: The largest probability, for the baseline, of all tokens that not both tables keep of a place.
-        k: Tokens that each table keeps of a place.
-        only_before, only_after: Docs that one table has alone.
+        divergences: n x 2: for each answer the sum of its tokens' divergences, and the sum of the probability that they
+            leave out; None unless both tables keep the likeliest tokens.
+        most_left_out: The largest total probability, under the baseline, of tokens at a place that not both tables
+            keep.
+        k: Number of tokens that each table keeps at a place.
+        only_before, only_after: Docs that only the first, or only the second table has.
     """
 
     before: Columns
@@ -42,20 +43,20 @@ class Pair:
 
     @property
     def difference(self) -> NDArray[np.float64]:
-        """N, nats: what the copy finds a token less likely."""
+        """N, nats: how much less likely a token is under the copy."""
         return self.before.logprobs.astype(float) - self.after.logprobs
 
 
 def check_same_tokenizer(before: Path, tokenizer_sha256: str, model: str) -> None:
-    """Refuse a baseline whose tokens are of another tokenizer; one that is not known is taken for the same.
+    """Refuse a baseline with another tokenizer. An unknown tokenizer counts as the same.
 
     Args:
         before: The baseline's table.
-        tokenizer_sha256: Of the tokenizer's file of the model that is to be asked; empty where it is not known.
+        tokenizer_sha256: The hash of the tokenizer's file of the model to ask; empty if unknown.
         model: That model.
 
     Raises:
-        PairingError: It is of another one.
+        PairingError: The tokenizers differ.
     """
     header = read_tokens(before).header if before.exists() else read_choices(choices_path(before))[0]
     baseline_sha256 = header.tokenizer_sha256
@@ -66,10 +67,10 @@ def check_same_tokenizer(before: Path, tokenizer_sha256: str, model: str) -> Non
 
 
 def pair_tables(before: Tokens, after: Tokens) -> Pair:
-    """Put two tables side by side.
+    """Pair two tables.
 
     Raises:
-        PairingError: They are of other tokenizers, other prompts or other docs.
+        PairingError: Their tokenizers, prompts or docs differ.
     """
     where = str(after.path)
     tokenizers = before.header.tokenizer_sha256, after.header.tokenizer_sha256
@@ -113,12 +114,13 @@ def pair_tables(before: Tokens, after: Tokens) -> Pair:
 
 
 def _divergence(before: Forced, after: Forced) -> tuple[float, float, float] | None:
-    """The sums over tokens of the divergence and of what it leaves out, and the most of that; None without top-k."""
+    """The sums over tokens of divergence and left-out probability, and the largest left-out probability; None without
+    top-k."""
     ids, p = before.top_k_ids, before.top_k_logprobs
     others, q = after.top_k_ids, after.top_k_logprobs
     if ids is None or p is None or others is None or q is None:
         return None
-    # n x k x k: where a token of the baseline stands among the copy's.
+    # n x k x k: matches of the baseline's tokens with the copy's.
     matches = (ids[:, :, None] == others[:, None, :]) & (ids[:, :, None] >= 0)
     both = matches.any(axis=2)
     log_p = np.where(both, p, -np.inf).astype(float)

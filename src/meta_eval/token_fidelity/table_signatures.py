@@ -1,4 +1,4 @@
-"""Signatures of causes in the tokens of two tables, doc by doc and place by place."""
+"""Signatures of causes in the tokens of two tables, by doc and position."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from meta_eval.token_fidelity.probe_signatures import measure_resampled
 
 
 def find_step(case: Case) -> Finding | None:
-    """All docs up to some length the same to the last bit, and none beyond."""
+    """All docs up to some length are bit-identical, and none beyond."""
     if case.probing is not None and case.probing.knows_starts:
         return None
     sums, counts = case.table.sums(case.distance)
@@ -43,7 +43,7 @@ def find_step(case: Case) -> Finding | None:
 
 
 def find_touched_tasks(case: Case) -> Finding | None:
-    """Some tasks the same to the last bit, and in the others no doc: what their prompts have, and those have not."""
+    """Some tasks are bit-identical, and in the others no doc is: their prompts differ in kind."""
     sums, counts = case.table.sums(case.distance)
     same: list[str] = []
     hit: list[str] = []
@@ -66,7 +66,7 @@ def find_touched_tasks(case: Case) -> Finding | None:
 
 
 def describe_opening(case: Case) -> str | None:
-    """The first tokens far away, the later ones nearer: something between prompt and answer, or before both."""
+    """The first tokens are far away, later ones nearer: something is between prompt and answer, or before both."""
     is_opening = case.table.at < OPENING_TOKENS
     first, later = case.mean(is_opening), case.mean(~is_opening)
     if first is None or later is None or not case.exceeds_margin(first):
@@ -90,20 +90,20 @@ def describe_opening(case: Case) -> str | None:
 
 
 def find_opening(case: Case) -> Finding | None:
-    """An opening that stands out, of a copy without probes."""
+    """Find differences at the start of answers, for a copy without probes."""
     evidence = describe_opening(case)
     groups = (causes.PROMPT, causes.NO_BOS, causes.START, causes.ATTENTION)
     return make_finding(evidence, *groups, todo=causes.SAME_IDS) if evidence else None
 
 
 def find_probed_opening(case: Case) -> Finding | None:
-    """The same of a copy that was asked with other numbers of BOS, too, and none of these is it."""
+    """Find differences at the start of answers that no other number of BOS explains."""
     evidence = describe_opening(case)
     return make_finding(evidence, causes.PROMPT, causes.WEIGHTS) if evidence else None
 
 
 def find_late_error(case: Case) -> Finding | None:
-    """Early positions as near as rounding is, late ones far."""
+    """Early positions differ only by rounding, late positions a lot."""
     early, late = (
         case.mean(where) for where in (case.table.position < EARLY_POSITIONS, case.table.position >= LATE_POSITIONS)
     )
@@ -119,7 +119,7 @@ def find_late_error(case: Case) -> Finding | None:
 
 
 def find_gross_error(case: Case) -> Finding | None:
-    """Far away already at early positions, and all through the answers."""
+    """Differences are large from early positions on, throughout the answers."""
     is_later = case.table.at >= OPENING_TOKENS
     early = case.mean((case.table.position < EARLY_POSITIONS) & is_later) or case.mean(is_later)
     if early is None or early.value < GROSS_NATS:
@@ -136,7 +136,7 @@ def find_gross_error(case: Case) -> Finding | None:
 
 
 def find_scaled_logits(case: Case) -> Finding | None:
-    """Where both have the same likeliest token: another one so many times as far below it, and hardly anything else."""
+    """With the same likeliest token, all other tokens are lower by a constant factor, and little else differs."""
     before, after = case.both.before, case.both.after
     below = ~before.first & (before.top_ids == after.top_ids) & (before.top_ids >= 0)
     if not below.any():
@@ -155,7 +155,7 @@ def find_scaled_logits(case: Case) -> Finding | None:
 
 
 def find_other_model(case: Case) -> Finding | None:
-    """A sound model that ends its answers sooner than the baseline, and whose error is no rounding."""
+    """A sound model that ends answers sooner than the baseline, with an error larger than rounding."""
     ends = measure_sooner_ends(case)
     if ends is None or ends < ENDS_SOONER or measure_resampled(case.probes)[0] >= RESAMPLED:
         return None
@@ -170,7 +170,7 @@ def find_other_model(case: Case) -> Finding | None:
 
 
 def measure_sooner_ends(case: Case) -> float | None:
-    """The share of answers in which the copy would say a special token at a place where the baseline would not."""
+    """The share of answers in which the copy would generate a special token where the baseline would not."""
     special = _special_ids(case)
     if not len(special):
         return None
@@ -184,7 +184,7 @@ def _special_ids(case: Case) -> NDArray[np.int32]:
 
 
 def describe_spread(case: Case) -> Finding:
-    """Nothing stands out enough: what comes so is named with rounding."""
+    """Nothing stands out. The finding names causes with such a spread, and rounding."""
     groups = [causes.WEIGHTS, causes.ROUNDING, causes.MORE_BOS, causes.ATTENTION]
     is_opening = case.table.at < OPENING_TOKENS
     first, later = case.mean(is_opening), case.mean(~is_opening)

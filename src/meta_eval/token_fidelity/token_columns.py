@@ -1,4 +1,4 @@
-"""A table as columns: one entry a token of all answers, beside the answers' own facts."""
+"""A table as columns, with an entry per token, and the facts of each answer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from meta_eval.stats.ratio import Mean, mean_of_tokens
 from meta_eval.thresholds import OPENING_TOKENS, TIED_NATS
 from meta_eval.token_fidelity.token_table import Choices, Forced
 
-# Where positions are parted, in tokens from the start of the prompt; 8,192 is where Llama 3.1 begins to scale RoPE.
+# Bounds of position ranges, in tokens from the start of the prompt. Llama 3.1 scales RoPE from 8,192 on.
 EDGES = (1024, 4096, 8192)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRows:
-    """Whose tokens some rows of `Columns` are."""
+    """The answer that rows of `Columns` belong to."""
 
     task: str
     subtask: str | None
@@ -37,13 +37,13 @@ class Columns:
     Attributes:
         answers: n.
         row: N: the answer of each token, from 0.
-        at: N: its place in the answer, from 0.
-        position: N: its place from the start of the prompt, from 0.
+        at: N: its index in the answer, from 0.
+        position: N: its index from the start of the prompt, from 0.
         ids: N.
         logprobs: N, nats.
         margins: N, nats, at least 0.
-        ranks: N; 0 where the engine does not say.
-        top_ids: N; -1 where the engine does not say.
+        ranks: N; 0 if the engine does not report it.
+        top_ids: N; -1 if the engine does not report it.
     """
 
     answers: tuple[AnswerRows, ...]
@@ -58,28 +58,28 @@ class Columns:
 
     @property
     def first(self) -> NDArray[np.bool_]:
-        """N: whether no token is likelier. A tie counts: engines break it as they like, and rank it differently."""
+        """N: whether no token is likelier. A tie counts, because engines break ties differently."""
         return self.margins <= TIED_NATS
 
     @property
     def tasks(self) -> list[str]:
-        """By name."""
+        """The tasks, sorted by name."""
         return sorted({answer.task for answer in self.answers})
 
     def of(self, task: str) -> NDArray[np.bool_]:
-        """N: whether a token is of the task."""
+        """N: whether a token belongs to the task."""
         own = np.array([answer.task == task for answer in self.answers], bool)
         return own[self.row] if len(self.row) else np.zeros(0, bool)
 
     def sums(self, values: NDArray[Any], where: NDArray[np.bool_] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
-        """n and n: of each answer the sum of a value over its tokens, and how many these are; of some of them."""
+        """n and n: for each answer, the sum of a value over its (selected) tokens, and their number."""
         row = self.row if where is None else self.row[where]
         weights = np.asarray(values if where is None else values[where], float)
         size = len(self.answers)
         return np.bincount(row, weights=weights, minlength=size), np.bincount(row, minlength=size)
 
     def mean(self, values: NDArray[Any], where: NDArray[np.bool_] | None = None) -> Mean:
-        """The mean of a value over tokens, or over some; copies of one doc, asked and answered alike, count as one.
+        """The mean of a value over (selected) tokens. Identical copies of a doc form a cluster.
 
         Raises:
             ValueError: There is no such token.
@@ -88,7 +88,7 @@ class Columns:
 
 
 def find_copies(answers: Iterable[AnswerRows | Choices]) -> list[Hashable] | None:
-    """What answers share where some are of one doc in several copies; None where each stands alone."""
+    """Find the cluster of each answer if some docs occur in several copies; None if there are no copies."""
     keys: list[Hashable] = [
         (answer.task, answer.request if isinstance(answer, AnswerRows) else answer.request_sha256) for answer in answers
     ]
@@ -96,7 +96,7 @@ def find_copies(answers: Iterable[AnswerRows | Choices]) -> list[Hashable] | Non
 
 
 def make_columns(table: Iterable[Forced]) -> Columns:
-    """All of a table at once: about fifty bytes a token."""
+    """Read a whole table into columns: about fifty bytes per token."""
     answers: list[AnswerRows] = []
     parts: list[Forced] = []
     for forced in table:
@@ -135,14 +135,14 @@ def make_columns(table: Iterable[Forced]) -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What the tokenizer says of ids: those of digits alone, and special ones such as ``<|eot_id|>``."""
+    """Kinds of token ids by the tokenizer: those of digits only, and special tokens such as ``<|eot_id|>``."""
 
     digits: frozenset[int]
     special: frozenset[int]
 
 
 def list_token_kinds(table: Columns, vocabulary: Vocabulary | None = None) -> list[tuple[str, NDArray[np.bool_]]]:
-    """Kinds of tokens by name, those that there are: by place in answer and context, and by what they are."""
+    """List the kinds of tokens that occur: by place in answer and context, and by kind of token."""
     edges = (0, *EDGES, np.iinfo(np.int64).max)
     names = ("positions below 1k", "1k to 4k", "4k to 8k", "from 8k on")
     kinds: list[tuple[str, NDArray[np.bool_]]] = [
@@ -165,5 +165,5 @@ def _among(ids: NDArray[np.int32], some: Collection[int]) -> NDArray[np.bool_]:
 
 
 def sort_by_doc(table: Sequence[Forced]) -> list[Forced]:
-    """By task and doc."""
+    """Sort a table by task and doc."""
     return sorted(table, key=lambda answer: (answer.task, answer.doc))

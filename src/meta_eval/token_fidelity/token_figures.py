@@ -1,7 +1,7 @@
-"""The figures of one table: how likely a copy finds the recorded answers. Shares from 0 to 1, natural logarithms.
+"""The figures of a table: how likely the recorded answers are under a model. Shares from 0 to 1, natural logarithms.
 
-Every interval counts docs, not tokens (`meta_eval.stats.ratio`). What the figures are worth without a baseline says
-docs/method/fidelity.md.
+Intervals are over docs, not tokens (`meta_eval.stats.ratio`). docs/method/fidelity.md says what the figures are worth
+without a baseline.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from meta_eval.thresholds import LEVEL
 from meta_eval.token_fidelity.token_columns import AnswerRows, Columns, Vocabulary, find_copies, list_token_kinds
 from meta_eval.token_fidelity.token_table import Choices
 
-# Of the margins: which quantiles are given; and margins, in nats, beyond which the share of tokens is.
+# Quantiles of margins; and thresholds, in nats, for the share of tokens with a larger margin.
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
 THRESHOLDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 
-# Where survival is given: after so many tokens of an answer.
+# Numbers of tokens after which survival is given.
 STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
-# Docs that are named as the worst.
+# Number of worst docs to name.
 WORST = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over tokens and its interval at `LEVEL`; None of a single doc."""
+    """A mean over tokens, and its interval at `LEVEL` (None for a single doc)."""
 
     value: float
     interval: Interval | None
@@ -41,7 +41,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Some of the tokens: how many, the share that is the likeliest token, and the mean log-probability."""
+    """A kind of token: count, share of likeliest tokens, and mean log-probability."""
 
     name: str
     tokens: int
@@ -51,12 +51,12 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """How far recorded tokens lie below the likeliest, in nats: Token-DiFR's statistic (arXiv 2511.20621).
+    """How far recorded tokens are below the likeliest token, in nats: Token-DiFR's statistic (arXiv 2511.20621).
 
     Attributes:
-        mean: Over all tokens.
-        quantiles: By share.
-        above: By threshold the share of tokens whose margin is larger.
+        mean: The mean over all tokens.
+        quantiles: Quantiles by share.
+        above: The share of tokens with a larger margin, by threshold.
     """
 
     mean: Estimate
@@ -66,14 +66,14 @@ class Margins:
 
 @dataclass(frozen=True, slots=True)
 class FirstDivergence:
-    """The first token of each answer that is not the likeliest one.
+    """The first token of each answer that is not the likeliest token.
 
     Attributes:
-        answers: Answers that have one, ``of`` so many.
-        of: Answers.
-        median: The place, from 1, by which half of all answers have one; None where fewer ever do. Answers that end
-            before are taken to have had none so far (Kaplan and Meier 1958, JASA 53:457).
-        survival: By a number of tokens the share of answers without one among so many, by the same estimate.
+        answers: Answers with such a token.
+        of: All answers.
+        median: The place, from 1, by which half of all answers have diverged; None if fewer ever do. Answers that end
+            earlier are censored (Kaplan and Meier 1958, JASA 53:457).
+        survival: The estimated share of answers without divergence after so many tokens.
     """
 
     answers: int
@@ -84,18 +84,18 @@ class FirstDivergence:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One task, or all.
+    """The figures of a task, or of all.
 
     Attributes:
         name: The task; None for all.
-        docs: Answers.
-        tokens: Of them.
-        top1: The share of tokens that no other is likelier than.
+        docs: Number of answers.
+        tokens: Number of their tokens.
+        top1: The share of tokens that are the likeliest.
         logprob: The mean log-probability of a token, nats.
-        margins: See there.
-        greedy: The share of answers of which every token is the likeliest.
-        divergence: See there.
-        kinds: Those that there are.
+        margins: See `Margins`.
+        greedy: The share of answers with only likeliest tokens.
+        divergence: See `FirstDivergence`.
+        kinds: The kinds of tokens that occur.
     """
 
     name: str | None
@@ -110,12 +110,12 @@ class Figures:
 
     @property
     def perplexity(self) -> float:
-        """Of the recorded answers: e to the mean of what a token costs."""
+        """The perplexity of the recorded answers: exp of the mean negative log-probability of a token."""
         return math.exp(min(700.0, -self.logprob.value))
 
 
 def measure_figures(table: Columns, vocabulary: Vocabulary | None = None) -> list[Figures]:
-    """The figures of all tokens, and of each task by name where there are several.
+    """The figures of all tokens, and of each task by name if there are several.
 
     Raises:
         ValueError: There is no token.
@@ -161,14 +161,15 @@ def _figure(table: Columns, values: NDArray[Any], where: NDArray[np.bool_]) -> E
 
 
 def _share(values: Sequence[float], answers: Sequence[AnswerRows | Choices]) -> Estimate:
-    """The mean over answers, of which copies of one doc are not independent."""
+    """The mean over answers; copies of a doc form a cluster."""
     return Estimate(mean(values), score_interval(values, clusters=find_copies(answers)))
 
 
 def _first_misses(
     table: Columns, where: NDArray[np.bool_], own: NDArray[np.intp]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Of each answer the place, from 1, of its first token that is not the likeliest, else its length; and whether."""
+    """For each answer, the place (from 1) of its first token that is not the likeliest, or its length; and whether it
+    has such a token."""
     lengths = np.array([answer.tokens for answer in table.answers], np.int64)
     places = lengths.copy()
     missed = np.flatnonzero(where & ~table.first)
@@ -180,11 +181,11 @@ def _first_misses(
 
 
 def divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> FirstDivergence:
-    """The survival of answers from where each diverged, or ended.
+    """Estimate the survival of answers from the place where each diverged or ended.
 
     Args:
         places: n: the place of the first divergence, from 1, or the length of an answer without one.
-        diverged: n: which of the two.
+        diverged: n: whether the answer diverged.
     """
     last = int(places.max(initial=0))
     events = np.bincount(places[diverged], minlength=last + 1)
@@ -192,7 +193,7 @@ def divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> FirstD
     at_risk = len(places) - np.concatenate(([0], np.cumsum(ended)[:-1]))
     alive = np.cumprod(1 - events / np.maximum(at_risk, 1))
     below = np.flatnonzero(alive <= 0.5 + 1e-12)
-    # Where all have diverged none is left at any later place either, and a curve reaches the ground.
+    # If all have diverged, survival stays 0 at later places; the curve ends at 0.
     beyond = next((step for step in STEPS if step > last), last) if alive[last] <= 0 else last
     survival = {step: float(alive[min(step, last)]) for step in STEPS if step <= beyond}
     return FirstDivergence(int(diverged.sum()), len(places), int(below[0]) if len(below) else None, survival)
@@ -211,18 +212,18 @@ class WorstDoc:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceFigures:
-    """The copy's log-likelihoods of choices beside the recorded ones, the numbers themselves. Nats a continuation.
+    """The copy's log-likelihoods of choices, compared with the recorded ones. Nats per continuation.
 
     Attributes:
         name: The task; None for all.
         docs: Docs.
-        numbers: Continuations.
+        numbers: Number of continuations.
         mean_difference: The mean of the absolute difference, with its interval over docs.
         median_difference: Its median.
-        shift: The mean of ours less the recorded, with its interval: all choices likelier, or less likely.
-        correlation: Pearson's, of all numbers; None where either does not vary.
-        same_best: The share of docs whose likeliest choice is the recorded one.
-        worst: By largest difference.
+        shift: The mean of ours minus the recorded, with its interval; it shows whether choices are likelier overall.
+        correlation: Pearson's correlation of all numbers; None if either is constant.
+        same_best: The share of docs with the recorded likeliest choice.
+        worst: The docs with the largest difference.
     """
 
     name: str | None
@@ -237,7 +238,7 @@ class ChoiceFigures:
 
 
 def measure_choice_figures(choices: Iterable[Choices]) -> list[ChoiceFigures]:
-    """The figures of all docs, and of each task by name where there are several; empty without a doc."""
+    """The figures of all docs, and of each task by name if there are several; empty without docs."""
     docs = sorted(choices, key=lambda doc: (doc.task, doc.doc))
     tasks = sorted({doc.task for doc in docs})
     named: list[str | None] = [None, *(tasks if len(tasks) > 1 else [])] if docs else []

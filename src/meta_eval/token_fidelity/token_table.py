@@ -1,7 +1,7 @@
-"""The table of a fidelity run: of every token of every recorded answer how likely the copy finds it.
+"""The table of a fidelity run: the log-probability of every token of every recorded answer.
 
-A parquet file, one row an answer, and one beside it for choices. Of what is asked it holds ids alone: no prompt, no
-answer, since those are gated. Who shows text takes it from the pack.
+It is a parquet file with a row per answer; choices are in a second file next to it. It has token ids but no text of
+prompts or answers, because those are gated. Text comes from the pack.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forced:
-    """One recorded answer, as the copy finds it. n tokens; natural logarithms of probabilities over the vocabulary.
+    """The log-probabilities of a recorded answer with n tokens: natural logarithms of probabilities over the
+    vocabulary.
 
     Attributes:
         task: The task of the pack.
-        subtask: Of the doc; None where its task has none.
-        doc: lm-eval's number of the doc.
-        request_sha256: Of all that was asked, as in a file of answers.
-        prompt_tokens: Tokens of the prompt, BOS included.
+        subtask: The doc's subtask; None if its task has none. doc: lm-eval's number of the doc.
+        request_sha256: The hash of the request, as in a file of answers.
+        prompt_tokens: Tokens of the prompt, with BOS.
         token_ids: n ids: the tokenizer's encoding of the recorded answer by itself.
-        logprobs: n: of each token behind the prompt and the tokens before it.
-        ranks: n: 1 is the likeliest token; 0 where the engine only says that another one is likelier.
-        top_ids: n: the likeliest token in its place; -1 where the engine does not say.
-        top_logprobs: n: and its log-probability, never less than that of the token itself.
+        logprobs: n: the log-probability of each token after the prompt and the tokens before it.
+        ranks: n: 1 is the likeliest token; 0 if the engine reports only that another token is likelier.
+        top_ids: n: the likeliest token at its place; -1 if the engine does not report it.
+        top_logprobs: n: its log-probability, at least that of the token itself.
         top_k_ids: n x k, the likeliest first; None without ``--top-k``.
-        top_k_logprobs: Likewise.
-        truncated: Whether the prompt was cut to fit. Such docs are not asked; other tools may.
+        top_k_logprobs: n x k, their log-probabilities; None likewise.
+        truncated: Whether the prompt was cut to fit. fidelity skips such docs; other tools may not.
     """
 
     task: str
@@ -70,23 +70,23 @@ class Forced:
 
     @property
     def margins(self) -> Floats:
-        """n, nats, at least 0: the likeliest token's logit less the recorded one's (the normaliser is the same), the
-        statistic of Token-DiFR (arXiv 2511.20621) at temperature zero."""
+        """n, nats, at least 0: the likeliest token's logit minus that of the recorded token. The normaliser cancels. It
+        is Token-DiFR's statistic (arXiv 2511.20621) at temperature zero."""
         gaps: Floats = np.maximum(self.top_logprobs - self.logprobs, np.float32(0))
         return gaps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
-    """The continuations of one doc, as the copy and as Meta's engine found them. n continuations.
+    """The n continuations of a doc, with log-likelihoods from the copy and from Meta's engine.
 
     Attributes:
         task: The task of the pack.
         doc: lm-eval's number of the doc.
-        request_sha256: Of all that was asked.
+        request_sha256: The hash of the request.
         logprobs: n, nats: ours, summed over the tokens of each continuation.
-        recorded: n, nats: Meta's, the recorded negative log-likelihood with its sign turned.
-        best: The place of the likeliest recorded one.
+        recorded: n, nats: Meta's, the negated recorded negative log-likelihood.
+        best: The index of the likeliest recorded continuation.
     """
 
     task: str
@@ -99,11 +99,11 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A table that is there. Gone through it gives its answers in order; it is read anew each time, never whole.
+    """An existing table. Iterating gives its answers in order; each iteration reads the file again, in batches.
 
     Attributes:
         path: The file.
-        header: What it is of.
+        header: Its header.
     """
 
     path: Path
@@ -116,7 +116,7 @@ class Tokens:
         return chain.from_iterable(self.read_batches())
 
     def read_batches(self, size: int = BATCH) -> Iterator[list[Forced]]:
-        """The answers, some at a time.
+        """Read the answers in batches.
 
         Raises:
             TokensError: The file is damaged.
@@ -127,27 +127,27 @@ class Tokens:
 
 
 def choices_path(path: Path) -> Path:
-    """Where the choices of a table lie: beside it."""
+    """The path of a table's choices, next to the table."""
     return path_beside(path, CHOICES)
 
 
 def texts_path(path: Path) -> Path:
-    """Where the table of texts lies, or would, that one of choices lies beside; that of texts is its own."""
+    """The path of the table of texts that belongs to a table. It need not exist."""
     return path.with_name(path.name.replace(f".{CHOICES}.parquet", ".parquet"))
 
 
 def whole_tables(folder: Path) -> list[Path]:
-    """The tables of a folder by that of texts, which need not be there where one of choices is; sorted."""
+    """The tables of a folder as sorted paths of texts. A path need not exist if its table of choices does."""
     return sorted({*tables_in(folder), *map(texts_path, folder.glob(f"*.{CHOICES}.parquet"))})
 
 
 def write_tokens(path: Path, header: Header, answers: Iterable[Forced]) -> Header:
-    """Write a table, whole or not at all; the header with its counts.
+    """Write a table, whole or not at all. Return its header with counts.
 
     Args:
-        path: Where; a file that is there is replaced.
-        header: What it is of; ``rows`` and ``tokens`` are counted.
-        answers: In the order of the pack, so that the same answers make the same file.
+        path: The file; an existing file is replaced.
+        header: Its header; ``rows`` and ``tokens`` are counted.
+        answers: In the order of the pack, so the same answers give the same file.
 
     Raises:
         OutputError: It cannot be written.
@@ -159,7 +159,7 @@ def read_tokens(path: Path) -> Tokens:
     """Open a table.
 
     Raises:
-        TokensError: It is none, or of a version that is not known here.
+        TokensError: It is not a table, or has an unknown version.
     """
     return Tokens(path, read_header(path, _SCHEMA))
 
@@ -170,10 +170,10 @@ def write_choices(path: Path, header: Header, answers: Iterable[Choices]) -> Hea
 
 
 def read_choices(path: Path) -> tuple[Header, list[Choices]]:
-    """A table of choices: its header and all its docs.
+    """Read a table of choices: its header and all its docs.
 
     Raises:
-        TokensError: It is none, or damaged.
+        TokensError: It is not such a table, or is damaged.
     """
     header = read_header(path, _CHOICES)
     docs = []
@@ -216,10 +216,10 @@ def _forced(row: Mapping[str, Any]) -> Forced:
 
 
 def _check(answer: Forced) -> None:
-    """What figures rely on.
+    """Check the properties that figures rely on.
 
     Raises:
-        TokensError: It does not hold.
+        TokensError: A property does not hold.
     """
     with locating(f"{answer.task}/{answer.doc}", behind=", "):
         _check_columns(answer)
