@@ -31,6 +31,10 @@ CAP_IDENTICAL = 0.01
 CAP_LEEWAY = 0.05
 CAP_MIN_DOCS = 190
 
+# Drift in time: how often a run that does not drift is called one that does, over all tests of a run. It forbids SHIP,
+# so that it must be rare.
+DRIFT_ALPHA = 0.01
+
 # Runs of a task beyond which nobody will go, so that a plan that needs more is none.
 MAX_PLANNED_RUNS = 16
 # The same of sampled answers to each doc.

@@ -180,12 +180,18 @@ class RunOptions(ScoringOptions):
         stop_when_decided: Ask docs in a random order, and stop once SHIP or DON'T SHIP is shown at the margin. The
             results say so, and are no whole run's.
         canary: Compare the first answers with the recorded ones, and stop where the set-up is broken.
+        rerun: Ask so many docs again when all are answered, drawn and ordered at random: the report says how many
+            verdicts flip by the engine's noise, and whether late answers are worse. None for 64 early docs of a run
+            that stops when it is decided, and else for none.
+        order_seed: The seed of the random order; None to draw one that nobody knows before the end.
     """
 
     shard: tuple[int, int] = (0, 1)
     grade_only: bool = False
     stop_when_decided: bool = False
     canary: bool = True
+    rerun: int | None = None
+    order_seed: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +273,8 @@ class RunKeywords(ScoringKeywords, total=False):
     grade_only: bool
     stop_when_decided: bool
     canary: bool
+    rerun: int | None
+    order_seed: str | None
 
 
 class FidelityKeywords(TaskKeywords, total=False):

@@ -18,8 +18,9 @@ from rows import make_row, write_rows
 
 from meta_eval import Config, report
 from meta_eval.answers.requests import Request
-from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.errors import ConfigError, UserError
 from meta_eval.running.pipeline import RunResult
+from meta_eval.stats.sequential import PairableDocs, plan_rounds
 
 # The canary keeps its answers back, and is a test of its own.
 run = partial(run_with_canary, canary=False)
@@ -70,7 +71,15 @@ def answering(loses: float) -> Callable[[Request], dict[str, Any]]:
     return says
 
 
-def decided(place: Path, evals: Path, monkeypatch: pytest.MonkeyPatch, loses: float, **keys: Any) -> RunResult:
+def decided(
+    place: Path,
+    evals: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    loses: float,
+    rerun: int = 0,
+    order_seed: str | None = "0",
+    **keys: Any,
+) -> RunResult:
     monkeypatch.chdir(place)
     if not (place / "m").exists():
         model_folder(place / "m")
@@ -78,7 +87,7 @@ def decided(place: Path, evals: Path, monkeypatch: pytest.MonkeyPatch, loses: fl
     config = Config(
         **{"model_name": "m", "evals_dataset": str(evals), "tasks": ("meta_mmlu_pro_instruct",), "margin": 5.0, **keys}
     )
-    return run(config, stop_when_decided=True)
+    return run(config, stop_when_decided=True, rerun=rerun, order_seed=order_seed)
 
 
 @dataclass(frozen=True)
@@ -191,3 +200,105 @@ def test_a_shard_is_refused(
     config = Config(model_name="m", evals_dataset=str(evals), tasks=("meta_mmlu_pro_instruct",))
     with pytest.raises(ConfigError, match="--shard"):
         run(config, shard=(0, 2), stop_when_decided=True)
+
+
+def order_file(place: Path) -> Path:
+    (path,) = (place / "eval_results" / "answers").glob("*.order.json")
+    return path
+
+
+def results_of(ran: RunResult) -> dict[str, Any]:
+    assert ran.graded is not None
+    facts: dict[str, Any] = json.loads(ran.graded.results.read_text())["config"]["meta_eval"]
+    return facts
+
+
+def test_the_order_is_secret_and_its_hash_is_kept_before_the_first_request(
+    place: Path,
+    evals: Path,
+    client: type[FakeClient],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hashes: list[str] = []
+
+    def look(_given: int) -> None:
+        if not hashes:
+            (journal,) = (place / "eval_results" / "answers").glob("*.jsonl")
+            hashes.extend(json.loads(line).get("seed_sha256", "") for line in journal.read_text().splitlines())
+
+    client.before = staticmethod(look)
+    with caplog.at_level("INFO", "meta_eval"):
+        ran = decided(place, evals, monkeypatch, 0.0, order_seed=None)
+    order = results_of(ran)["order"]
+    assert hashes[-1] == order["seed_sha256"] == hashlib.sha256(order["seed"].encode()).hexdigest()
+    assert order["secret"]
+    assert order["seed_sha256"] in caplog.text
+    assert order["seed"] not in caplog.text
+    assert order_file(place).stat().st_mode & 0o077 == 0
+    assert ran.graded is not None
+    (samples,) = ran.graded.results.parent.glob("samples_*.jsonl")
+    places = {line["doc_id"]: line["random_place"] for line in map(json.loads, samples.read_text().splitlines())}
+    assert [int(name.split("/")[1]) for name in client.asked] == sorted(places, key=places.__getitem__)
+
+
+def test_two_runs_have_two_orders(
+    shipped: Shipped, place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided(place, evals, monkeypatch, 0.0, order_seed=None)
+    assert tuple(client.asked)[:50] != shipped.asked[:50]
+
+
+def test_a_named_seed_is_no_secret(shipped: Shipped, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shipped.place)
+    assert results_of(shipped.ran)["order"]["secret"] is False
+
+
+@pytest.mark.parametrize("how", ["named", "changed", "gone"])
+def test_a_run_never_goes_on_in_another_order(
+    how: str, shipped: Shipped, tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Path(shutil.copytree(shipped.place, tmp_path / "x"))
+    kept = order_file(place)
+    if how == "changed":
+        kept.write_text(json.dumps({"seed": "another", "secret": True}))
+    elif how == "gone":
+        kept.unlink()
+    said = {"named": "--order-seed", "changed": "another seed", "gone": "not there any more"}[how]
+    with pytest.raises(UserError, match=said):
+        decided(place, evals, monkeypatch, 0.0, order_seed="other" if how == "named" else None)
+    assert not client.asked
+
+
+def good_in_the_public_order(loses: float) -> Callable[[Request], dict[str, Any]]:
+    """A provider who knows the docs: good for those that come first in the order of seed 0, bad for the others."""
+    plan = plan_rounds([PairableDocs("meta_mmlu_pro_instruct", range(DOCS), [f"s{n % 3 // 2}" for n in range(DOCS)])])
+    late = {doc for _, doc in plan.order[DOCS // 2 :]}
+    good, bad = answering(0.0), answering(loses)
+    return lambda request: (bad if request.doc in late else good)(request)
+
+
+def test_an_adversary_who_knows_the_public_order_does_not_ship(
+    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adversary = good_in_the_public_order(0.4)
+    monkeypatch.setattr(f"{__name__}.answering", lambda _loses: adversary)
+    ran = decided(place, evals, monkeypatch, 0.0, order_seed=None)
+    assert ran.stopped is not None
+    assert ran.stopped.outcome != "SHIP"
+
+
+def test_early_docs_are_asked_again_and_no_score_depends_on_it(
+    shipped: Shipped, place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = decided(place, evals, monkeypatch, 0.0, rerun=40)
+    first, again = client.asked[: ran.asked], client.asked[ran.asked :]
+    assert (len(again), ran.asked_again) == (40, 40)
+    assert set(again) <= set(first[: len(first) // 2 + 1])
+    told = results_of(ran)["rerun"]["meta_mmlu_pro_instruct"]
+    assert len(told["docs"]) == len(told["values"]) == 40
+    assert ran.graded is not None
+    assert shipped.ran.graded is not None
+    assert ran.graded.scores == shipped.ran.graded.scores
+    decided(place, evals, monkeypatch, 0.0, rerun=40)
+    assert len(client.asked) == ran.asked + 40

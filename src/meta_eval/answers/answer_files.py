@@ -62,6 +62,7 @@ class EngineAnswer:
         engine: The engine that answered.
         model: The model that answered.
         span: Start and end, in seconds since 1970.
+        place: The place of its doc in a random order, from 0. None in any other order.
         where: File and line.
     """
 
@@ -78,6 +79,7 @@ class EngineAnswer:
     engine: str | None
     model: str | None
     span: tuple[float, float] | None
+    place: int | None
     where: str
 
     def has_same_content(self, other: EngineAnswer) -> bool:
@@ -102,6 +104,8 @@ class Answers:
         otherwise: By id: the place of an answer that repeats its request. If no answer fits today's request, this shows
             that the request has changed.
         settings: By the hash of the settings of `meta-eval run`: the first file that names it.
+        orders: By the hash of the seed of a random order: the first file that names it.
+        second: The files of second answers to docs, which change no score.
     """
 
     given: dict[Key, EngineAnswer] = field(default_factory=dict)
@@ -110,6 +114,8 @@ class Answers:
     cut_off: list[str] = field(default_factory=list)
     otherwise: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
+    orders: dict[str, str] = field(default_factory=dict)
+    second: list[str] = field(default_factory=list)
 
     def key(self, request_id: str, request_sha256: str) -> Key:
         """The key of the answer to a request. Prefers an answer that repeats the whole request."""
@@ -164,12 +170,20 @@ def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
                     answers.cut_off.append(where)
                     continue
                 if isinstance(content, dict) and content.get("format") == FORMAT:
-                    answers.settings.setdefault(str(content.get("settings_sha256")), str(file))
+                    _read_header(content, str(file), answers)
                     continue
                 with locating(where):
                     yield _answer(content, where)
     except OSError as error:
         raise AnswersError(f"cannot be read ({error.strerror})", where=str(file)) from None
+
+
+def _read_header(content: Mapping[str, Any], file: str, answers: Answers) -> None:
+    answers.settings.setdefault(str(content.get("settings_sha256")), file)
+    if "seed_sha256" in content:
+        answers.orders.setdefault(str(content["seed_sha256"]), file)
+    if content.get("rerun"):
+        answers.second.append(file)
 
 
 def _answer(content: Any, where: str) -> EngineAnswer:
@@ -205,6 +219,7 @@ def _answer(content: Any, where: str) -> EngineAnswer:
         engine=fields.name("engine"),
         model=fields.name("model"),
         span=(started, ended) if started is not None and ended is not None and started <= ended else None,
+        place=fields.count("random_place"),
         where=where,
     )
 

@@ -66,6 +66,12 @@ def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) 
     """
     grading = Grading(pack, options)
     given = read_answers(answers, prefer=options.prefer)
+    if given.second:
+        raise AnswersError(
+            "holds second answers, which change no score",
+            where=given.second[0],
+            hint="Leave this file out; `meta-eval run --grade-only` reads it",
+        )
     if len(given.settings) > 1:
         listed = ", ".join(given.settings.values())
         raise AnswersError(
@@ -119,7 +125,7 @@ class Grading:
         output: Path | None = None,
         partial: bool = False,
         price_per_hour: float | None = None,
-        stopped: Mapping[str, Any] | None = None,
+        facts: Mapping[str, Any] | None = None,
         go_on: bool = False,
     ) -> Graded:
         """Score all tasks, and write results and samples as lm_eval does.
@@ -129,7 +135,7 @@ class Grading:
             output: Output folder, as lm_eval's ``--output_path``. None means the pack's.
             partial: Grade the docs with answers although others have none.
             price_per_hour: Price per hour of the machines. None if unknown.
-            stopped: When and how an early decision stopped the run. Stored in the results file.
+            facts: Further entries of the results file about how the answers were made.
             go_on: If a task cannot be graded, grade the others. Otherwise the first such task ends grading.
 
         Raises:
@@ -171,7 +177,7 @@ class Grading:
                 made={
                     **asdict(done.speed),
                     **({"edited": self._changed} if self._changed else {}),
-                    **({"stopped": dict(stopped)} if stopped else {}),
+                    **(facts or {}),
                 },
             )
         return done

@@ -201,6 +201,7 @@ def _generation(of_doc: Sequence[EngineAnswer]) -> dict[str, Any]:
         "finish_reasons": ends if len(ends) > 1 else None,
         "prompt_tokens": _sum(answer.prompt_tokens for answer in of_doc),
         "completion_tokens": _sum(answer.completion_tokens for answer in of_doc),
+        "random_place": of_doc[0].place if all(answer.place == of_doc[0].place for answer in of_doc) else None,
     }
     return {name: value for name, value in payload.items() if value is not None}
 

@@ -60,8 +60,12 @@ def _check_kind(path: Path) -> None:
 
 
 @contextmanager
-def replace_file(path: Path) -> Iterator[IO[str]]:
+def replace_file(path: Path, *, private: bool = False) -> Iterator[IO[str]]:
     """A UTF-8 text file that replaces ``path`` when the block succeeds. Otherwise nothing remains.
+
+    Args:
+        path: The file.
+        private: Whether only its owner may read it.
 
     Raises:
         OutputError: The file cannot be written, or ``path`` is not a regular file.
@@ -78,9 +82,10 @@ def replace_file(path: Path) -> Iterator[IO[str]]:
             yield file.file
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # temporary files are private; a report has normal permissions
+        if not private:  # as temporary files are
+            umask = os.umask(0)
+            os.umask(umask)
+            Path(name).chmod(0o666 & ~umask)
         Path(name).replace(path)
     except OSError as error:
         _remove(name)

@@ -39,6 +39,19 @@ _EVERY = 30.0
             "some docs, and say so.",
         ),
     ),
+    rerun=options.Flag(
+        int | None,
+        typer.Option(
+            "--rerun",
+            metavar="DOCS",
+            help="Ask so many docs again at the end, at random: the report shows the engine's noise and drift. "
+            "--stop-when-decided asks 64.",
+        ),
+    ),
+    order_seed=options.Flag(
+        str | None,
+        typer.Option("--order-seed", metavar="TEXT", help="The seed of the random order, instead of a secret seed."),
+    ),
 )
 def run(
     config: Path = options.CONFIG,
@@ -212,6 +225,7 @@ def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool)
 
         TextView().show(document_of(judged), err if as_json else result_console())
     words = f"{ran.asked:,} requests asked, {ran.before:,} were answered before"
+    words += f", {ran.asked_again:,} asked again" if ran.asked_again else ""
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)
     if ran.stopped is not None:
         err.print(_decided(ran.stopped), soft_wrap=True)
@@ -238,6 +252,7 @@ def _object(ran: RunResult, judged: Report | None) -> dict[str, Any]:
         "engine": ran.engine,
         "before": ran.before,
         "asked": ran.asked,
+        "asked_again": ran.asked_again,
         "failed": ran.failed,
         "stopped": None if ran.stopped is None else asdict(ran.stopped),
         "canary": None if ran.canary is None else asdict(ran.canary),

@@ -70,6 +70,7 @@ class Doc:
         cuts: Of each answer whether it was cut: at its limit, by a content filter, or before its first word. None where
             that cannot be known.
         recorded_cut: The same of the recorded answer in the doc.
+        place: In the random order in which docs were asked, from 0; None where they were asked in another one.
     """
 
     doc_id: int
@@ -90,6 +91,7 @@ class Doc:
     sent_hash: str | None = None
     cuts: tuple[bool | None, ...] = (None,)
     recorded_cut: bool | None = None
+    place: int | None = None
 
     def with_recorded(self, answers: dict[str, FilterResult]) -> Doc:
         """The doc as the recorded model answered it, by filter; the text of that answer is not known."""

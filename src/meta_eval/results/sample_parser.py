@@ -131,6 +131,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
         empty=bool(answers) and not any(text.strip() for text in answers),
         limit_hit=None,
         completion_tokens=tokens if isinstance(tokens := sample.get("completion_tokens"), int) else None,
+        place=place if isinstance(place := sample.get("random_place"), int) else None,
         sent_hash=sent,
     )
 

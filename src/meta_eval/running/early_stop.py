@@ -25,6 +25,7 @@ from meta_eval.results.baseline import graded_docs, read_baseline
 from meta_eval.results.doc_results import Doc
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.scores import Scores
+from meta_eval.stats.drift import is_drift, order_p_value
 from meta_eval.stats.sequential import PairableDocs, Sequential, State, plan_rounds
 
 # Docs of the first batch; each later one is a quarter of what was asked before, so that an engine is kept busy and no
@@ -51,6 +52,10 @@ class Stopping:
         grading: Of the tasks.
         requests: All that they ask, by task and doc.
         rules: The margins, and the weights of tasks.
+        seed: Of the order of docs.
+
+    Attributes:
+        places: By task and doc its place in the order.
 
     Raises:
         ConfigError: A task has no recorded answer to every doc, so that there is nothing to decide with.
@@ -63,6 +68,7 @@ class Stopping:
         grading: Grading,
         requests: Mapping[str, Mapping[int, Sequence[Request]]],
         rules: Gate,
+        seed: str,
     ) -> None:
         self._grading, self._requests = grading, requests
         baseline = read_baseline(pack, manifest)
@@ -84,21 +90,36 @@ class Stopping:
                 replace(task_docs(name, task.docs, task.recorded, shared), margin=rules.rule_of(name).share)
                 for name, task in self._tasks.items()
             ],
+            seed,
             weighting=rules.weights or "precision",
         )
+        self.places = {doc: place for place, doc in enumerate(self._plan.order)}
         self._gate = Sequential(self._plan, rules.share)
         self.margin = rules.share
 
     def batches(self) -> Iterator[list[Request]]:
-        """What to ask next, until it is decided or all was asked. Call `grade_new` between two batches."""
+        """What to ask next, until it is decided or all was asked. Call `grade_new` between two batches.
+
+        A SHIP does not end a run that drifts: what is asked later may be another model's.
+        """
         left = iter(self._plan.order)
         asked = 0
-        while self._gate.read_state().outcome is None:
+        while self._goes_on():
             docs = list(itertools.islice(left, max(_FIRST, int(asked * _GROWTH))))
             if not docs:
                 return
             asked += len(docs)
             yield [request for task, doc in docs for request in self._requests[task][int(doc)]]
+
+    def _goes_on(self) -> bool:
+        outcome = self._gate.read_state().outcome
+        return outcome is None or (outcome == "SHIP" and is_drift([order_p_value(self._gate.list_losses()), 1.0]))
+
+    @property
+    def early_docs(self) -> list[tuple[str, int]]:
+        """The first half of the docs that have a new answer, in the order in which they were asked."""
+        done = [(task, int(doc)) for task, doc in self._plan.order if int(doc) in self._tasks[task].new]
+        return done[: (len(done) + 1) // 2]
 
     def grade_new(self, answers: Answers) -> State:
         """Grade what was not graded yet, and decide.

@@ -44,12 +44,26 @@ class Journal:
         model: As the user names it.
         identity: What `collect_identity` gave.
         shard: ``(I, N)``, of a run that is split over machines; ``(0, 1)`` of a whole one.
+        second: Whether it holds second answers to docs.
+
+    Attributes:
+        places: By task and doc its place in a random order, while docs are asked in one.
 
     Raises:
         PackError: It cannot be written, or another process is writing it.
     """
 
-    def __init__(self, folder: Path, model: str, identity: Mapping[str, Any], shard: tuple[int, int] = (0, 1)) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        model: str,
+        identity: Mapping[str, Any],
+        shard: tuple[int, int] = (0, 1),
+        *,
+        second: bool = False,
+    ) -> None:
+        self.places: Mapping[tuple[str, int | str], int] = {}
+        self._second = second
         self._folder, self._model, self._identity = folder, model, dict(identity)
         self.key = hash_json(self._identity)
         self._stem = f"{_file_name(model)}.{self.key[:12]}"
@@ -78,7 +92,7 @@ class Journal:
             size = os.fstat(self._file).st_size
             if size == 0:
                 header = {"format": FORMAT, "version": VERSION, "model": self._model, "settings_sha256": self.key}
-                self._append({**header, "settings": self._identity})
+                self._append({**header, **({"rerun": True} if self._second else {}), "settings": self._identity})
             elif os.pread(self._file, 1, size - 1) != b"\n":
                 self._write(b"\n")  # ends a line that a crash cut off; its request is asked again
         except BaseException:
@@ -109,6 +123,14 @@ class Journal:
         """What was answered so far, by this process or any other."""
         return read_answers(self.files(), prefer="last")
 
+    def note(self, **facts: str) -> None:
+        """Append a line that says something of the run.
+
+        Raises:
+            PackError: It cannot be written.
+        """
+        self._append({"format": FORMAT, "version": VERSION, "settings_sha256": self.key, **facts})
+
     def add(self, said: EngineResponse, *, engine: str) -> None:
         """Append an answer: one line, one write.
 
@@ -135,6 +157,7 @@ class Journal:
             "cached_tokens": said.cached_tokens,
             "engine": engine,
             "model": self._model,
+            "random_place": self.places.get((request.task, request.doc)),
             "started": said.started,
             "ended": said.ended,
         }

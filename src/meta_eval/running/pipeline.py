@@ -6,14 +6,13 @@ its tokens (`tokens`), asked (`client`), kept (`journal`), and graded with all o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from meta_eval.answers.grading import Graded, Grading
 from meta_eval.answers.recorded_answers import Recordings
-from meta_eval.answers.requests import Request
 from meta_eval.backends.base import Backend
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings, Settings
@@ -24,14 +23,15 @@ from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
-from meta_eval.running.canary import Canary, Summary, check_token_counts
-from meta_eval.running.canary_docs import choose_first_requests
-from meta_eval.running.client import Client, EngineRequest, EngineResponse, client_of, with_token_ids
+from meta_eval.running.canary import Summary
+from meta_eval.running.client import client_of
 from meta_eval.running.early_stop import Stopping
 from meta_eval.running.journal import Journal, check_shard, model_fingerprint
 from meta_eval.running.model_tokens import ModelTokens, tokens_of
 from meta_eval.running.pending_requests import PendingRequests, leave_out_tasks, select_answers
-from meta_eval.running.retry_rounds import ask_in_rounds
+from meta_eval.running.request_loop import RequestLoop
+from meta_eval.running.run_order import RunOrder, open_order
+from meta_eval.running.second_answers import EARLY, SecondAnswers, open_second_answers
 from meta_eval.running.time_left import Pace, expected_tokens
 from meta_eval.stats.sequential import State
 from meta_eval.verb_options import RunOptions
@@ -80,6 +80,8 @@ class RunResult:
         unanswered: Where nothing was to be asked, by task the requests that have no answer.
         graded: Scores and the results file; None of a shard, which somebody grades when all are done.
         stopped: What was shown when it ended, of a run that stops when it is decided.
+        asked_again: Requests that were asked a second time.
+        order: The random order of its docs; None where there is none.
     """
 
     pack: Path
@@ -93,6 +95,8 @@ class RunResult:
     unanswered: dict[str, int] = field(default_factory=dict)
     graded: Graded | None = None
     stopped: State | None = None
+    asked_again: int = 0
+    order: RunOrder | None = None
 
 
 def run_pack(
@@ -119,6 +123,7 @@ def run_pack(
         Interrupted: By Ctrl-C; likewise.
     """
     check_shard(options.shard)
+    check_order_options(options)
     shard, grade_only = options.shard, options.grade_only
     pack = prepare_pack(config, config_place, edited=options.edited)
     manifest = read_manifest(pack)
@@ -134,17 +139,25 @@ def run_pack(
     logs = output / "answers" / "logs"
     if shard[1] > 1:  # one file of several machines would be of none
         logs = logs / f"{shard[0]}-of-{shard[1]}"
-    with Journal(output / "answers", model, collect_identity(settings), shard) as journal:
+    identity = collect_identity(settings)
+    with Journal(output / "answers", model, identity, shard) as journal:
         report_progress("looking for what is not answered yet")
+        answers = journal.read()
         wanted = PendingRequests(
-            grading.evaluator, grading.tasks, settings.limit, shard, journal.read(), lanes=len(settings.base_url)
+            grading.evaluator, grading.tasks, settings.limit, shard, answers, lanes=len(settings.base_url)
         )
-        stopping = _stopping(pack, manifest, grading, wanted, shard, settings) if options.stop_when_decided else None
+        second = open_second_answers(output, model, identity, grading, manifest, wanted, _reruns(options))
+        order = None
+        if second.count or options.stop_when_decided or answers.orders:
+            order = open_order(journal, answers.orders, options.order_seed)
+        stopping = None
+        if options.stop_when_decided and order:
+            stopping = _stopping(pack, manifest, grading, wanted, order.seed, settings)
         done = RunResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
         done.left_out = {} if grade_only else leave_out_tasks(wanted, backend, whole=options.stop_when_decided)
         if grade_only:
             done.unanswered = {name: left for name, left in wanted.left.items() if left}
-        elif any(wanted.left.values()):
+        elif any(wanted.left.values()) or second.pending:
             report_progress(f"starting {settings.backend}; its log: {logs}")
             with client_of(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
@@ -153,28 +166,49 @@ def run_pack(
                 )
                 expected = {name: expected_tokens(pack, manifest, name) for name in wanted.left}
                 recordings = Recordings(pack, manifest) if options.canary else None
-                asking = _Asking(client, journal, tokens, wanted, Pace(wanted.left, expected), recordings)
-                try:
-                    for name in asking.first():
-                        _tell(name, grading, journal, wanted, scored, shard)
-                    if stopping is not None:
-                        done.stopped = asking.until_decided(stopping)
-                    else:
-                        for name in asking.run(wanted):
-                            _tell(name, grading, journal, wanted, scored, shard)
-                except KeyboardInterrupt:
-                    raise Interrupted(done.before + asking.asked, sum(wanted.total.values())) from None
-            done.asked, done.failed, done.canary = asking.asked, asking.failed, asking.canary
+                asking = RequestLoop(client, journal, tokens, wanted, Pace(wanted.left, expected), recordings)
+                for name in _ask_everything(done, asking, stopping, second, order):
+                    _tell(name, grading, journal, wanted, scored, shard)
+        done.order = order
         done.answers = journal.files()
         if shard[1] == 1:
             report_progress("grading")
             done.graded = grading.grade(
                 select_answers(journal.read(), wanted.hashes()), output=output, partial=True,
-                price_per_hour=settings.price_per_hour, stopped=_stopped(done.stopped, stopping), go_on=True,
+                price_per_hour=settings.price_per_hour, facts=_facts(done, stopping, second), go_on=True,
             )  # fmt: skip
             if baseline:
                 _make_baseline(pack, grading)
     return done
+
+
+def _reruns(options: RunOptions) -> int:
+    """How many docs are asked again."""
+    if options.grade_only:
+        return 0
+    return options.rerun if options.rerun is not None else EARLY if options.stop_when_decided else 0
+
+
+def _ask_everything(
+    done: RunResult, asking: RequestLoop, stopping: Stopping | None, second: SecondAnswers, order: RunOrder | None
+) -> Iterator[str]:
+    """Ask all that is wanted, and some of it again; the name of each task as soon as it is done.
+
+    Raises:
+        Interrupted: By Ctrl-C.
+    """
+    try:
+        yield from asking.first()
+        if stopping is not None:
+            done.stopped = asking.until_decided(stopping)
+        else:
+            yield from asking.all()
+        if order is not None:
+            asking.ask_again(second, order, stopping.early_docs if stopping else None)
+    except KeyboardInterrupt:
+        raise Interrupted(done.before + asking.asked, asking.total) from None
+    done.asked, done.failed, done.canary = asking.asked, asking.failed, asking.canary
+    done.asked_again = second.asked
 
 
 def _tokens(
@@ -191,93 +225,33 @@ def _tokens(
     )
 
 
-class _Asking:
-    """Everything that is wanted, asked in rounds until it is answered or has failed for good."""
-
-    def __init__(
-        self,
-        client: Client,
-        journal: Journal,
-        tokens: ModelTokens,
-        wanted: PendingRequests,
-        pace: Pace,
-        recordings: Recordings | None,
-    ) -> None:
-        self._client, self._journal, self._tokens, self._wanted, self._pace = client, journal, tokens, wanted, pace
-        self._recordings = recordings
-        self._left = dict(wanted.left)
-        self.asked = self.failed = 0
-        self.canary: Summary | None = None
-
-    def until_decided(self, stopping: Stopping) -> State:
-        """Ask batch by batch until the gate is decided, or all was asked."""
-        state = stopping.grade_new(self._journal.read())
-        for batch in stopping.batches():
-            for _ in self.run([request for request in batch if not self._wanted.is_answered(request)]):
-                pass
-            state = stopping.grade_new(self._journal.read())
-        return state
-
-    def run(self, requests: Sequence[Request] | PendingRequests) -> Iterator[str]:
-        """Ask these; the name of each task as soon as it is done."""
-        for said in ask_in_rounds(self._ask, requests):
-            yield from self._keep(said)
-
-    def first(self) -> Iterator[str]:
-        """The canary; the name of each task that is done, as of `run_pack`.
-
-        Its answers are kept only after it has judged them. Those of a broken server would count as good once the server
-        is repaired, since no setting tells them apart.
-        """
-        yield from (name for name, left in self._left.items() if not left)
-        first = choose_first_requests(self._wanted, self._recordings) if self._recordings else {}
-        if not first:
-            return
-        report_progress(f"canary: {len(first)} docs first, beside the recorded answers")
-        encoder = self._tokens.encoder
-        canary = Canary(
-            self._client, {name: recorded for name, (_, recorded) in first.items()},
-            encoder.encode_text if encoder else list, encoder.bos if encoder else None,
-        )  # fmt: skip
-        held = list(self._ask([request for request, _ in first.values()]))
-        self.canary = canary.judge(held)
-        report_progress(f"canary: {self.canary}")
-        for _, said in held:
-            if said.error is None:
-                self._wanted.note(said.request)
-                yield from self._keep(said)
-        self._pace.begin()
-
-    def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
-        asks = with_token_ids(requests, self._tokens.encoder)
-        return check_token_counts(self._client, asks, check=self._recordings is not None)
-
-    def _keep(self, said: EngineResponse) -> Iterator[str]:
-        self._journal.add(said, engine=self._client.engine)
-        self._pace.add(said)
-        if said.error is not None and not self.failed:
-            log.warning(f"{said.request.id} has no answer: {said.error}")
-        self.asked += 1
-        self.failed += said.error is not None
-        task = said.request.task
-        self._left[task] -= 1
-        if not self._left[task]:
-            yield task
-
-
 def _stopping(
     pack: Path,
     manifest: Manifest,
     grading: Grading,
     wanted: PendingRequests,
-    shard: tuple[int, int],
+    seed: str,
     settings: RunSettings,
 ) -> Stopping:
-    if shard[1] > 1:
-        raise ConfigError("cannot be used with a shard", where="--stop-when-decided", hint="Leave out --shard")
     _make_baseline(pack, grading)
     rules = Gate(margin=settings.margin, weights=settings.weights)
-    return Stopping(pack, manifest, grading, wanted.by_doc(), rules.complete(manifest, manifest.tasks, manifest.groups))
+    rules = rules.complete(manifest, manifest.tasks, manifest.groups)
+    return Stopping(pack, manifest, grading, wanted.by_doc(), rules, seed)
+
+
+def check_order_options(options: RunOptions) -> None:
+    """Refuse what a random order and second answers cannot be used with.
+
+    Raises:
+        ConfigError: A shard with either of them, a seed without them, or a number of docs that is none.
+    """
+    used = {"--stop-when-decided": options.stop_when_decided, "--rerun": bool(options.rerun)}
+    if options.shard[1] > 1 and (names := [name for name, on in used.items() if on]):
+        raise ConfigError("cannot be used with a shard", where=names[0], hint="Leave out --shard")
+    if options.order_seed is not None and not any(used.values()):
+        raise ConfigError("needs a random order", where="--order-seed", hint="Add --rerun or --stop-when-decided")
+    if options.rerun is not None and options.rerun < 0:
+        raise ConfigError(f"{options.rerun} is no number of docs", where="--rerun", hint="Use 100, or leave it out")
 
 
 def _make_baseline(pack: Path, grading: Grading) -> None:
@@ -290,11 +264,19 @@ def _make_baseline(pack: Path, grading: Grading) -> None:
         log.warning(f"the recorded answers cannot be graded: {error}")
 
 
-def _stopped(state: State | None, stopping: Stopping | None) -> dict[str, Any] | None:
-    """The entry of the results file for a run that stopped early; empty for a run of all docs."""
-    if state is None or stopping is None or state.outcome is None:
-        return None
-    return {"outcome": state.outcome, "margin": stopping.margin, "docs": state.docs, "of": stopping.docs}
+def _facts(done: RunResult, stopping: Stopping | None, second: SecondAnswers) -> dict[str, Any]:
+    """What the results file says besides: a stop before the last doc, the order with its seed, second answers."""
+    facts: dict[str, Any] = {}
+    state = done.stopped
+    if state is not None and stopping is not None and state.outcome is not None:
+        facts["stopped"] = {
+            "outcome": state.outcome, "margin": stopping.margin, "docs": state.docs, "of": stopping.docs,
+        }  # fmt: skip
+    if done.order is not None:
+        facts["order"] = done.order.to_json()
+    if again := second.grade():
+        facts["rerun"] = again
+    return facts
 
 
 def collect_identity(settings: RunSettings) -> dict[str, Any]:

@@ -9,11 +9,12 @@ one way in which a doc can differ, so that it is in there as well.
 variance, also of clustered docs. `drop`: two scores over the same docs, as one statistic for sign, interval, p value
 and power. `weights`: what each task counts in the mean drop. `identical`: what chance makes of an identical copy.
 `ratio`: a mean over tokens with an interval that counts docs. `sequential`: the drop while a run still goes on, with
-bounds (`betting`) that hold at every look. `decomposition`: the parts of a drop that are the grader's, the model's and
-the prompts'. `sampled`: several answers a doc.
+bounds (`betting`) that hold at every look. `drift`: late answers that are worse than early ones. `decomposition`: the
+parts of a drop that are the grader's, the model's and the prompts'. `sampled`: several answers a doc.
 """
 
 from meta_eval.stats.decomposition import Decomposition, DropPart, average_decompositions, decompose_drop
+from meta_eval.stats.drift import is_drift, order_p_value, repeat_p_value
 from meta_eval.stats.drop import (
     Drop,
     average_runs,
@@ -51,15 +52,18 @@ __all__ = [
     "decompose_drop",
     "heterogeneity_p",
     "instruction_shares",
+    "is_drift",
     "macro_mean",
     "mean",
     "mean_drop",
     "mean_of_four_contributions",
     "mean_of_four_shares",
+    "order_p_value",
     "paired_drop",
     "pass_at_k",
     "pooled_contributions",
     "precision_weights",
+    "repeat_p_value",
     "run_noise",
     "sampled_flips",
     "sampled_interval",

@@ -37,6 +37,7 @@ from meta_eval.stats.intervals import correct_by_holm
 from meta_eval.stats.weights import Weighting
 from meta_eval.thresholds import ALPHA, ROUNDING
 
+# Of simulations. It is known to everybody: a run draws one of its own.
 SEED = 0
 # Docs of a round: a large loss is found after a few rounds, and a round has some of every subtask.
 ROUND = 32
@@ -118,12 +119,13 @@ class State:
 
 
 def plan_rounds(
-    tasks: Sequence[PairableDocs], seed: int = SEED, batch: int = ROUND, weighting: Weighting = "precision"
+    tasks: Sequence[PairableDocs], seed: int | str = SEED, batch: int = ROUND, weighting: Weighting = "precision"
 ) -> Plan:
     """The order in which the docs of these tasks are asked, all tasks and subtasks in proportion, and its rounds.
 
     Places come from SHA-256 of the seed, the task and the doc (of a cluster: its name), so that they are the same on
-    every machine, and for the same docs in whatever order they are given. The seed is chosen before anything is seen.
+    every machine, and for the same docs in whatever order they are given. The seed is chosen before anything is seen,
+    and kept secret from whoever answers, who would know which docs are asked first.
 
     Args:
         tasks: What is asked.
@@ -262,6 +264,11 @@ class Sequential:
         if abs(self._seen.get(key, loss) - loss) > ROUNDING:
             raise ValueError(f"{task}: doc {doc} came before with another score")
         self._seen[key] = 0.0 if abs(loss) <= ROUNDING else loss
+
+    def list_losses(self) -> list[float]:
+        """What each unit has lost so far, in the order in which they are asked, for `stats.order_p_value`."""
+        units = (unit for part in self._plan._rounds for unit in part)
+        return [math.fsum(self._seen[doc] for doc in unit) for unit in units if all(doc in self._seen for doc in unit)]
 
     def read_state(self) -> State:
         """What the run shows now."""

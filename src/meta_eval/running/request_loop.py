@@ -1,0 +1,126 @@
+"""Asking what a run wants, answer by answer: the canary first, then all of it, or batches until it is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from meta_eval.answers.recorded_answers import Recordings
+from meta_eval.answers.requests import Request
+from meta_eval.messages.logs import log, report_progress
+from meta_eval.running.canary import Canary, Summary, check_token_counts
+from meta_eval.running.canary_docs import choose_first_requests
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, with_token_ids
+from meta_eval.running.early_stop import Stopping
+from meta_eval.running.journal import Journal
+from meta_eval.running.model_tokens import ModelTokens
+from meta_eval.running.pending_requests import PendingRequests
+from meta_eval.running.retry_rounds import ask_in_rounds
+from meta_eval.running.run_order import RunOrder
+from meta_eval.running.second_answers import SecondAnswers
+from meta_eval.running.time_left import Pace
+from meta_eval.stats.sequential import State
+
+
+class RequestLoop:
+    """Everything that is wanted, asked in rounds until it is answered or has failed for good.
+
+    Args:
+        client: What answers.
+        journal: Where answers are kept.
+        tokens: Of the model.
+        wanted: What is asked.
+        pace: Counts what was said.
+        recordings: Recorded answers, which the canary compares the first with; None for no canary.
+
+    Attributes:
+        asked: Requests that were asked.
+        failed: Those of them whose every attempt failed.
+        canary: What the first answers showed; None where there were none.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        journal: Journal,
+        tokens: ModelTokens,
+        wanted: PendingRequests,
+        pace: Pace,
+        recordings: Recordings | None,
+    ) -> None:
+        self._client, self._journal, self._tokens, self._wanted, self._pace = client, journal, tokens, wanted, pace
+        self._recordings = recordings
+        self._left = dict(wanted.left)
+        self.asked = self.failed = 0
+        self.canary: Summary | None = None
+
+    @property
+    def total(self) -> int:
+        """Requests of the run, answered or not."""
+        return sum(self._wanted.total.values())
+
+    def all(self) -> Iterator[str]:
+        """Ask all that is wanted; the name of each task as soon as it is done."""
+        return self.run(self._wanted)
+
+    def ask_again(
+        self, second: SecondAnswers, order: RunOrder, among: Collection[tuple[str, int]] | None = None
+    ) -> None:
+        """Ask docs a second time; see `SecondAnswers.ask`."""
+        second.ask(self._client, self._tokens, order, self._journal.read(), among)
+
+    def until_decided(self, stopping: Stopping) -> State:
+        """Ask batch by batch until the gate is decided, or all was asked."""
+        self._journal.places = stopping.places
+        state = stopping.grade_new(self._journal.read())
+        for batch in stopping.batches():
+            for _ in self.run([request for request in batch if not self._wanted.is_answered(request)]):
+                pass
+            state = stopping.grade_new(self._journal.read())
+        self._journal.places = {}
+        return state
+
+    def run(self, requests: Sequence[Request] | PendingRequests) -> Iterator[str]:
+        """Ask these; the name of each task as soon as it is done."""
+        for said in ask_in_rounds(self._ask, requests):
+            yield from self._keep(said)
+
+    def first(self) -> Iterator[str]:
+        """The canary; the name of each task that is done, as of `run_pack`.
+
+        Its answers are kept only after it has judged them. Those of a broken server would count as good once the server
+        is repaired, since no setting tells them apart.
+        """
+        yield from (name for name, left in self._left.items() if not left)
+        first = choose_first_requests(self._wanted, self._recordings) if self._recordings else {}
+        if not first:
+            return
+        report_progress(f"canary: {len(first)} docs first, beside the recorded answers")
+        encoder = self._tokens.encoder
+        canary = Canary(
+            self._client, {name: recorded for name, (_, recorded) in first.items()},
+            encoder.encode_text if encoder else list, encoder.bos if encoder else None,
+        )  # fmt: skip
+        held = list(self._ask([request for request, _ in first.values()]))
+        self.canary = canary.judge(held)
+        report_progress(f"canary: {self.canary}")
+        for _, said in held:
+            if said.error is None:
+                self._wanted.note(said.request)
+                yield from self._keep(said)
+        self._pace.begin()
+
+    def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
+        asks = with_token_ids(requests, self._tokens.encoder)
+        return check_token_counts(self._client, asks, check=self._recordings is not None)
+
+    def _keep(self, said: EngineResponse) -> Iterator[str]:
+        self._journal.add(said, engine=self._client.engine)
+        self._pace.add(said)
+        if said.error is not None and not self.failed:
+            log.warning(f"{said.request.id} has no answer: {said.error}")
+        self.asked += 1
+        self.failed += said.error is not None
+        task = said.request.task
+        self._left[task] -= 1
+        if not self._left[task]:
+            yield task
