@@ -19,6 +19,8 @@ from meta_eval.judging.judge import NUMBER, judge_run
 from meta_eval.judging.judgement import Judgement
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.pack.task_choice import choose_tasks
+from meta_eval.results.choice import Choice
 from meta_eval.results.lm_eval_run import Run, read_run
 
 N = 1000
@@ -315,3 +317,31 @@ def test_a_limit_that_cannot_be_is_one_message(tmp_path: Path, text: str, words:
     (tmp_path / "gate.yaml").write_text(text)
     with pytest.raises(ConfigError, match=re.escape(words)):
         read_gate(tmp_path / "gate.yaml")
+
+
+@pytest.mark.parametrize(
+    ("names", "decided"),
+    [
+        (["-meta_b"], ["meta_a", "other"]),
+        (["meta_*"], ["meta_a", "meta_b"]),
+        (["meta_*", "-meta_b"], ["meta_a"]),
+        (["-meta_*"], ["other"]),
+        (["some", "-meta_a"], ["other"]),
+    ],
+)
+def test_names_of_a_gate_are_chosen_as_everywhere(names: list[str], decided: list[str]) -> None:
+    tasks, groups = ["meta_a", "meta_b", "other"], {"some": ("meta_a", "other")}
+    gate, default = Gate.model_validate({"tasks": names}).choose(tasks, groups)
+    assert (list(gate.tasks) or default) == decided
+    of_pack = Manifest.model_construct(tasks=dict.fromkeys(tasks), groups=groups)
+    assert choose_tasks(of_pack, names) == decided
+    assert Choice.of_names(names).of(tasks, groups) == decided
+
+
+def test_a_tasks_own_rule_of_a_gate_goes_before_a_patterns() -> None:
+    rules = {"meta_*": {"max_drop": 3}, "meta_b": {"max_drop": 2}}
+    gate, _ = Gate.model_validate({"tasks": rules}).choose(["meta_a", "meta_b"], {})
+    assert {name: rule.margin for name, rule in gate.tasks.items()} == {"meta_b": 2, "meta_a": 3}
+    for names, said in ((["-meta_*"], "no task is left"), (["x_*"], "tasks: unknown task 'x_*'")):
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            Gate.model_validate({"tasks": names}).choose(["meta_a", "meta_b"], {})

@@ -24,7 +24,7 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.model import Report
 from meta_eval.results.baseline import read_baseline
 from meta_eval.results.clusters import make_content_keys, name_clusters, read_fields
-from meta_eval.results.doc_results import Doc, FilterResult, ResultsError
+from meta_eval.results.doc_results import Doc, FilterResult
 from meta_eval.results.lm_eval_run import read_run
 from meta_eval.results.scores import compute_scores
 from meta_eval.running.early_stop import task_docs
@@ -186,7 +186,7 @@ def test_a_configuration_names_the_field_of_a_recorded_task(tmp_path: Path) -> N
     field = next(iter(json.loads(first[0]["recorded_doc"])))
     pack = recorded(tmp_path / "b", cluster={"tiny_*": field})
     assert all(isinstance(doc["cluster"], str) for doc in read_docs(pack, "tiny_free"))
-    with pytest.raises(ResultsError, match="no doc has the cluster field 'nothing'"):
+    with pytest.raises(ConfigError, match="no doc has the cluster field 'nothing'"):
         recorded(tmp_path / "c", cluster={"tiny_free": "nothing"})
     with pytest.raises(ConfigError, match="unknown task 'other'"):
         recorded(tmp_path / "d", cluster={"other": "x"})

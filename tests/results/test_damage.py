@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from places import REPOSITORY, THOROUGH
 from runs import embed_samples, write_run
 
+from meta_eval import compare, report
 from meta_eval.judging.compare import compare_runs
+from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.judge import judge_run
 from meta_eval.messages.errors import UserError
 from meta_eval.reports.build import build_report, build_report_of_two
@@ -164,3 +167,72 @@ def test_what_is_no_regular_file(tmp_path: Path) -> None:
         read_run([path])
     with pytest.raises(ResultsError, match="no lm_eval files found"):
         read_run([tmp_path])
+
+
+# What became of a samples file, and whether nothing of it can be read.
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
+    "cut in a line": (lambda content: content[:-40], False),
+    "cut between lines": (lambda content: b"".join(content.splitlines(keepends=True)[:-3]), False),
+    "no metric": (lambda content: content.replace(b'"exact_match": 1.0', b'"other": 1.0'), False),
+    "of another type": (lambda content: content.replace(b'"doc_id": ', b'"doc_id": "x", "y": '), True),
+    "binary": (lambda content: bytes(range(256)) * 8, True),
+    "a pointer": (lambda content: POINTER, True),
+    "empty": (lambda content: b"", True),
+}
+
+
+def some_tasks(folder: Path, *damaged: str, how: Callable[[bytes], bytes] = lambda content: content) -> Path:
+    for number, task in enumerate(("meta_a", "meta_b", "meta_c")):
+        write_run(folder, [1.0] * 300 + [0.0] * 100, task=task, time=f"2026-01-02T03-04-0{number}")
+    for task in damaged:
+        (path,) = folder.glob(f"samples_{task}_*")
+        path.write_bytes(how(path.read_bytes()))
+    return folder
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_task_is_left_out_by_name_and_forbids_ship_until_it_is_left_out_on_purpose(
+    tmp_path: Path, name: str
+) -> None:
+    how, nothing_left = DAMAGES[name]
+    a, b = some_tasks(tmp_path / "a"), some_tasks(tmp_path / "b", "meta_b", how=how)
+    judged = compare(a, b, margin=5)
+    decision = judged.decision
+    assert (decision.outcome, [task.task for task in decision.tasks]) == ("UNDECIDED", ["meta_a", "meta_c"])
+    (alarm,) = [alarm for alarm in judged.alarms if alarm.kind == "left out"]
+    (alarmed,) = alarm.tasks
+    assert (alarmed.task, alarmed.run) == ("meta_b", "B") and "samples_meta_b" in str(alarmed.note)
+    assert "left out: meta_b in B" in judged.summary
+    assert compare(a, b, margin=5, tasks=["-meta_b"]).decision.outcome == "SHIP"
+    assert compare(a, b, gate=Gate(margin=5.0, tasks={"-meta_b": Rule()})).decision.outcome == "SHIP"
+    skipped = compare(a, b, margin=5, skip_damaged=True)
+    if nothing_left:
+        assert skipped.decision.outcome == "SHIP"
+        assert any("all files of it are damaged: meta_b" in notice for notice in skipped.notes)
+    with pytest.raises(UserError):
+        compare(a, b, margin=5, tasks=["meta_b"])
+
+
+def test_a_damaged_task_of_a_run_without_a_pack_is_named(tmp_path: Path) -> None:
+    judged = report([some_tasks(tmp_path, "meta_b", how=lambda content: b"")])
+    assert [task.name for task in judged.tasks] == ["meta_a", "meta_c"]
+    assert "left out: meta_b" in judged.summary
+
+
+def test_where_no_task_is_left_the_first_error_ends_it(tmp_path: Path) -> None:
+    some_tasks(tmp_path, "meta_a", "meta_b", "meta_c", how=lambda content: b"")
+    with pytest.raises(ResultsError, match="samples_meta_a.*is empty"):
+        report([tmp_path])
+
+
+@pytest.mark.parametrize("content", [b"", b"{", POINTER])
+def test_a_damaged_results_file_leaves_out_the_tasks_beside_it(tmp_path: Path, content: bytes) -> None:
+    run = some_tasks(tmp_path / "b")
+    (run / "results_2026-01-02T03-04-01.json").write_bytes(content)
+    read = read_run([run])
+    assert (sorted(read.tasks), list(read.faults)) == (["meta_a", "meta_c"], ["meta_b"])
+    (run / "samples_meta_b_2026-01-02T03-04-01.jsonl").unlink()
+    judged = compare(some_tasks(tmp_path / "a"), run, margin=5, tasks=["-meta_b"])
+    assert judged.decision.outcome == "UNDECIDED"  # nobody knows which tasks it had
+    assert "results_2026-01-02T03-04-01.json" in judged.summary

@@ -197,7 +197,7 @@ class _Reading:
 
     def _check_choice(self, runs: Sequence[Run]) -> None:
         """Refuse names that neither runs nor pack have, and a choice of nothing."""
-        known = [name for run in runs for name in (*run.tasks, *run.left_out)]
+        known = [name for run in runs for name in (*run.tasks, *run.left_out, *filter(None, run.faults))]
         groups = dict(self.manifest.groups) if self.manifest else {}
         for run in runs:
             groups |= run.known_groups

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from pydantic import AfterValidator
 # shells, globs, tables and terminals. File names made from a name stay within 255 bytes.
 _NAME = re.compile(r"\w[\w.:+-]*")
 _MOST_BYTES = 160
+_PATTERN = re.compile(r"[*?\[]")
 RULE = "Names are made of letters, digits, '_', '-', '.', ':' and '+', and begin with a letter, a digit or '_'"
 
 # Suffix of a copied YAML. lm-eval reads the file when another includes it, but never as a task.
@@ -28,6 +30,26 @@ def split_excluded(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split names into wanted and excluded ones, as in ``mmlu,-mmlu_law``."""
     excluded = [name[1:].strip() for name in names if name.startswith("-")]
     return [name for name in names if not name.startswith("-")], excluded
+
+
+def expand_patterns(names: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Put the tasks that match in the place of each pattern such as ``mmlu_*``, and of one after a minus.
+
+    A pattern that nothing matches stays, and is refused as the name of nothing.
+
+    Args:
+        names: Names, patterns, and either after a minus.
+        known: The tasks that a pattern can mean.
+    """
+    if not any(map(_PATTERN.search, names)):
+        return list(names)
+    tasks = list(known)
+    expanded: list[str] = []
+    for name in names:
+        minus, pattern = ("-", name[1:].strip()) if name.startswith("-") else ("", name)
+        matches = [task for task in tasks if fnmatchcase(task, pattern)] if _PATTERN.search(pattern) else []
+        expanded += [f"{minus}{task}" for task in matches] or [name]
+    return list(dict.fromkeys(expanded))
 
 
 def join_names(names: Sequence[str], most: int = 5) -> str:

@@ -13,7 +13,7 @@ from meta_eval.judging.judgement import Alarm, Alarmed
 from meta_eval.judging.task_comparison import ScoredRun
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.doc_results import Doc
-from meta_eval.results.lm_eval_run import TaskRun
+from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.thresholds import (
     ALARM_EMPTY,
     ALARM_FLOOR,
@@ -28,9 +28,9 @@ from meta_eval.thresholds import (
 )
 
 Kind = Literal[
-    "no pack", "not run", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side", "empty",
-    "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown", "format",
-    "gate failed", "gate not met",
+    "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
+    "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
+    "format", "gate failed", "gate not met",
 ]  # fmt: skip
 
 # What each is called, what it means or what to do, and its flag in the table of samples; in the order to show them.
@@ -39,6 +39,11 @@ KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
     "gate not met": ("gate not met", "More of these answers than the gate allows, or it cannot be known.", None),
     "no pack": ("no pack named", "Nothing says what a run is to be compared with: name its pack with --pack.", None),
     "not run": ("not run", "These tasks were prepared and have no result.", None),
+    "left out": (
+        "left out",
+        "Nothing is decided of these tasks. Mend their files, or decide without them: --tasks=-NAME.",
+        None,
+    ),
     "no samples": ("no samples", "Run lm_eval with --log_samples: without them nothing is paired or checked.", None),
     "unfinished": ("not all docs", "What is said of these tasks is said of a part of them.", None),
     "sample": ("embedded sample", "These are the invented rows of the embedded sample, and no benchmark.", None),
@@ -134,6 +139,16 @@ def find_alarms(
 def count_changed_prompts(docs: Sequence[Doc]) -> int:
     """Count the docs that were asked with another prompt than the pack's."""
     return sum(doc.prompt_unchanged is False for doc in docs)
+
+
+def find_faults(run: Run, side: str | None = None) -> list[Raised]:
+    """The tasks of a run that cannot be judged, since their files are damaged or of other docs.
+
+    Args:
+        run: The run.
+        side: ``A`` or ``B`` where two are compared.
+    """
+    return [("left out", Alarmed(task, side, note=reason)) for task, reason in run.faults.items()]
 
 
 def group_alarms(raised: Iterable[Raised]) -> tuple[Alarm, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meta_eval.judging.alarms import INVALID, Raised, find_alarms
+from meta_eval.judging.alarms import INVALID, Raised, find_alarms, find_faults
 from meta_eval.judging.drafts import Draft, conclude_judgement
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
@@ -57,12 +57,13 @@ def compare_runs(
         )
     entries, groups, left_out = choose_tasks([baseline, candidate], manifest, choice or Choice())
     known = [*in_a, *in_b, *entries, *left_out]
-    gate = (rules or Gate()).complete(manifest, known, groups).leave_out(left_out)
+    gate = (rules or Gate()).complete(manifest, known, groups)
     common = sorted(in_a & in_b)
-    lacking = sorted((in_a ^ in_b) | (set(entries) - in_a - in_b))
+    faults = {task for run in (baseline, candidate) for task in run.faults if task}
+    lacking = sorted(((in_a ^ in_b) | (set(entries) - in_a - in_b)) - faults - left_out)
     # What the pack does not have, or B has besides, nobody asked for.
-    asked = sorted({*common, *(in_a - in_b), *entries})
-    gate.list_tasks([*asked, *groups])
+    asked = sorted({*common, *(in_a - in_b - left_out), *entries, *(faults - left_out)})
+    gate, asked = gate.choose(asked, groups, left_out)
     ruled = gate.expand_groups(groups)
     shared = find_shared_questions([baseline.tasks[name].docs for name in common])
     drafts = [
@@ -75,7 +76,7 @@ def compare_runs(
         raise ResultsError(f"nothing to compare: {reasons}", where=where, hint="Run both with one pack")
     drafts += draft_groups(candidate, drafts, gate)
     decided_names = list_decided_names(gate, groups, drafts, asked)
-    raised: list[Raised] = []
+    raised = [*find_faults(baseline, "A"), *find_faults(candidate, "B")]
     for name in lacking:
         only = "only A has samples of it" if name in in_a else "only B has samples of it" if name in in_b else None
         raised.append(("not run", Alarmed(name, note=only, veto=name in decided_names)))

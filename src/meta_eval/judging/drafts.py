@@ -58,7 +58,9 @@ def conclude_judgement(
     )
     alone = [evidence_by_task[name] for name in evidence_by_task if name in decided_names and name not in of_groups]
     beside = [evidence for name, evidence in evidence_by_task.items() if (name in decided_names and name in of_groups)]
-    beside += [evidence for name, evidence in evidence_by_task.items() if not gate.tasks and name in members]
+    if not gate.tasks:
+        whole = {name for name, tasks in members.items() if {*tasks} <= {*decided_names}}
+        beside += [evidence for name, evidence in evidence_by_task.items() if name in whole]
     asked = {*decided_names, *of_groups}
     against = [
         replace(veto, invalid=veto.invalid | {name for name, tasks in members.items() if veto.invalid & set(tasks)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,6 +14,7 @@ from meta_eval.judging.conditions import CONDITIONS
 from meta_eval.messages.errors import ConfigError, locating, suggestion
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.margins import MEAN, expand_margins
+from meta_eval.results.choice import Choice
 from meta_eval.stats import Weighting
 from meta_eval.thresholds import MARGIN
 
@@ -88,8 +89,9 @@ class Gate(_Rule):
         min_docs: Docs that are enough where docs are paired; without it all docs of a task are needed.
         limits: By key of a condition (`meta_eval.judging.conditions`) the largest share of a task's answers that it may
             be true of, in percent.
-        tasks: The tasks and groups to decide on, a list of names or a mapping to a `Rule`; without it every task of the
-            pack. A group that lm-eval averages is decided on as a whole, of another one its tasks are.
+        tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `Rule`; what stands after
+            a minus is left out (``-mmlu_law``). Without a name every task of the pack. A group that lm-eval averages
+            is decided on as a whole, of another one its tasks are.
         cluster: By task, or by a pattern such as ``mmlu_*``, the field of its docs that says which are not independent.
         fidelity: What is asked where `meta-eval fidelity` decides; no other command does.
     """
@@ -123,16 +125,32 @@ class Gate(_Rule):
             limits={**self.limits, **own.limits},
         )
 
-    def leave_out(self, left_out: Container[str]) -> Gate:
-        """The same without these tasks.
+    def choose(
+        self, known: Sequence[str], groups: Mapping[str, Sequence[str]], left_out: Collection[str] = ()
+    ) -> tuple[Gate, list[str]]:
+        """The same without patterns and names after a minus, and the tasks to decide on where it names none.
+
+        Args:
+            known: The tasks that are there.
+            groups: The tasks of each group that it may name.
+            left_out: What ``--tasks`` leaves out.
 
         Raises:
-            ConfigError: It names no other.
+            ConfigError: It names a task that is not there, or leaves out every task.
         """
-        tasks = {name: rule for name, rule in self.tasks.items() if name not in left_out}
-        if self.tasks and not tasks:
+        choice = Choice.of_names(list(self.tasks))
+        members_of_groups = [task for tasks in groups.values() for task in tasks]
+        choice.check([*known, *left_out, *members_of_groups], groups, where="tasks")
+        tasks = Choice((), choice.excluded).of(known, groups)
+        rules: dict[str, Rule] = {}
+        for name in sorted(choice.tasks, key=lambda name: name not in known):  # a task's own rule goes before others
+            whole = {*groups.get(name, ())} <= {*tasks}
+            members = (name,) if name in groups and whole else Choice((name,)).of(tasks, groups)
+            for member in members:
+                rules.setdefault(member, self.tasks[name])
+        if choice.tasks and not rules:
             raise ConfigError("--tasks leaves out every task of the gate", hint="Name others with --tasks")
-        return self.model_copy(update={"tasks": tasks})
+        return self.model_copy(update={"tasks": rules}), tasks
 
     def expand_groups(self, groups: Mapping[str, Sequence[str]]) -> Gate:
         """The same with the tasks of its groups, each by the group's rule where it has none of its own."""
@@ -141,20 +159,6 @@ class Gate(_Rule):
             for task in groups.get(name, ()):
                 tasks.setdefault(task, rule)
         return self.model_copy(update={"tasks": tasks})
-
-    def list_tasks(self, known: Iterable[str]) -> list[str]:
-        """The tasks to decide on.
-
-        Raises:
-            ConfigError: The gate names one that is not among those that are known.
-        """
-        names = list(known)
-        for task in self.tasks:
-            if task not in names:
-                raise ConfigError(
-                    f"tasks: unknown task {task!r}{suggestion(task, names)}", hint=f"Tasks: {', '.join(names)}"
-                )
-        return list(self.tasks) or names
 
     @property
     def share(self) -> float:

@@ -18,7 +18,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from meta_eval import stats
-from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_run_problems
+from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_faults, find_run_problems
 from meta_eval.judging.conditions import check_conditions
 from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft, conclude_judgement
@@ -82,10 +82,10 @@ def judge_run(
         ConfigError: The rules name a task that is not there, or a baseline run.
     """
     entries, groups, left_out = choose_tasks([run], manifest, choice or Choice())
-    gate = (rules or Gate()).complete(manifest, [*run.tasks, *entries, *left_out], groups).leave_out(left_out)
-    names = sorted({*run.tasks, *entries})
-    asked = sorted(entries) if manifest else names
-    gate.list_tasks([*asked, *groups])
+    gate = (rules or Gate()).complete(manifest, [*run.tasks, *entries, *left_out], groups)
+    names = sorted({*run.tasks, *entries} - run.faults.keys())
+    asked = sorted(entries) if manifest else [*names, *filter(None, run.faults)]
+    gate, asked = gate.choose(asked, groups, left_out)
     ruled = gate.expand_groups(groups)
     named = {name for name, entry in entries.items() if entry.baseline is not None}
     if any(ruled.rule_of(name).against == "baseline" and name not in named for name in ruled.tasks or asked):
@@ -98,7 +98,10 @@ def judge_run(
     drafts = [draft_task(compared, ruled.rule_of(compared.name), shared) for compared in comparisons]
     drafts += draft_groups(run, drafts, gate)
     decided_names = list_decided_names(gate, groups, drafts, asked)
-    return conclude_judgement(drafts, gate, decided_names, [] if manifest else [("no pack", Alarmed(None))])
+    raised = find_faults(run)
+    return conclude_judgement(
+        drafts, gate, decided_names, raised if manifest else [*raised, ("no pack", Alarmed(None))]
+    )
 
 
 def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> Draft:

@@ -9,7 +9,7 @@ from meta_eval import assets
 from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.boundary.inputs import read_text
-from meta_eval.boundary.pack_names import split_excluded
+from meta_eval.boundary.pack_names import expand_patterns, split_excluded
 from meta_eval.messages.errors import DataError, TemplateError, locating
 from meta_eval.messages.logs import log
 from meta_eval.pack.left_out import LeftOut
@@ -67,7 +67,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     punkt = read_punkt() if scores_ifeval else {}
     files |= punkt
 
-    wanted, _ = split_excluded(config.tasks)
+    wanted, _ = split_excluded(expand_patterns(config.tasks, [task.name for task in tasks]))
     names = [name for name in dict.fromkeys(_canonical(templates, name) for name in wanted) if name in kept]
     run = config.run_settings(names, runs_code=any(task.entry.unsafe_code for task in tasks))
     run = run.model_copy(update={"add_bos_token": add_bos})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meta_eval.boundary.pack_names import split_excluded
+from meta_eval.boundary.pack_names import expand_patterns, split_excluded
 from meta_eval.messages.errors import ConfigError, suggestion
 from meta_eval.messages.logs import log
 from meta_eval.pack.manifest import Manifest
@@ -18,12 +18,12 @@ def choose_tasks(manifest: Manifest, names: Sequence[str]) -> list[str]:
 
     Args:
         manifest: Of the pack.
-        names: Tasks and groups; empty for all tasks. A minus leaves a name out: ``-mmlu_law``.
+        names: Tasks, groups and patterns such as ``mmlu_*``; empty for all tasks. A minus leaves out: ``-mmlu_law``.
 
     Raises:
         ConfigError: The pack lacks a name, or nothing is left.
     """
-    wanted, excluded = split_excluded(names)
+    wanted, excluded = split_excluded(expand_patterns(names, manifest.tasks))
     chosen, without = _tasks(manifest, wanted), _tasks(manifest, excluded)
     left = [name for name in manifest.tasks if (not wanted or name in chosen) and name not in without]
     if not left:

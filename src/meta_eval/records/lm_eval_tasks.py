@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.hashing import hash_pieces, hash_text
-from meta_eval.boundary.pack_names import is_name, split_excluded
+from meta_eval.boundary.pack_names import expand_patterns, is_name, split_excluded
 from meta_eval.catalog import boards
 from meta_eval.messages.errors import ConfigError, DataError, PackError, SourceError, locating, suggestion
 from meta_eval.messages.logs import log
@@ -16,7 +16,7 @@ from meta_eval.pack.task_choice import ROLLING
 from meta_eval.records.chat_template import Chat
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, split_unconditional
 from meta_eval.records.run_selection import leave_tasks_out
-from meta_eval.records.task_code import TaskCode, has_task, list_group_members
+from meta_eval.records.task_code import TaskCode, has_task, list_group_members, list_task_names
 
 # The evals dataset of this name: the tasks of the installed lm-eval.
 LM_EVAL = "lm-eval"
@@ -30,16 +30,17 @@ def find_lm_eval_tasks(
 ) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
     """Find the tasks of names, with shots if the user or a leaderboard gives them, and the groups among the names.
 
-    A name after a minus is left out.
+    What stands after a minus is left out.
 
     Args:
-        names: Tasks, groups and leaderboards (``catalog/boards.yaml``); ``arc_challenge@25`` sets the shots.
+        names: Tasks, patterns such as ``mmlu_*``, groups and leaderboards (``catalog/boards.yaml``);
+            ``arc_challenge@25`` sets the shots.
         template_dir: The user's own tasks.
 
     Raises:
         ConfigError: There is no such task or group, or a task is named with two different numbers of shots.
     """
-    wanted_names, excluded = split_excluded(names)
+    wanted_names, excluded = split_excluded(expand_patterns(names, list_task_names(template_dir)))
     shots, groups = _named(wanted_names, template_dir)
     kept, groups = leave_tasks_out(shots, groups, _named(excluded, template_dir)[0])
     return {name: shots[name] for name in kept}, groups

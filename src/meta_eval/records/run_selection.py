@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from meta_eval.boundary.inputs import read_text
-from meta_eval.boundary.pack_names import join_names, split_excluded
+from meta_eval.boundary.pack_names import expand_patterns, join_names, split_excluded
 from meta_eval.messages.errors import ConfigError, SourceError, suggestion
 from meta_eval.messages.escaping import quoted
 from meta_eval.records.format import ALL
@@ -28,12 +28,12 @@ class TaskIndex(Protocol):
 
 
 def select_tasks(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """Find the tasks of names, and the groups among the names. A minus leaves a name out.
+    """Find the tasks of names and patterns, and the groups among the names. A minus leaves a name out.
 
     Raises:
         ConfigError: The record has no such task or group.
     """
-    wanted, excluded = split_excluded(names)
+    wanted, excluded = split_excluded(expand_patterns(names, record.tasks))
     (chosen, groups), (without, _) = _named(record, wanted), _named(record, excluded)
     return leave_tasks_out(chosen, groups, without)
 

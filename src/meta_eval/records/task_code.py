@@ -20,7 +20,7 @@ from typing import Any
 
 from meta_eval import assets
 from meta_eval.boundary.inputs import read_regular, read_text
-from meta_eval.boundary.pack_names import COPIED_SUFFIX
+from meta_eval.boundary.pack_names import COPIED_SUFFIX, is_name
 from meta_eval.boundary.yaml_files import MAX_BYTES, parse_yaml
 from meta_eval.messages.errors import ConfigError, SourceError, TemplateError
 from meta_eval.templates.spec import FunctionRef, find_functions
@@ -31,6 +31,7 @@ FOLDER = "lm_eval_tasks"
 
 _NAMED = rb"""(?m)^["']?%s["']?[ \t]*:[ \t]*["']?%s["']?[ \t]*(?:\#.*)?\r?$"""
 _ANY_NAME = re.compile(rb"""(?m)^["']?(?:task|group)["']?[ \t]*:.*$""")
+_TASK_NAME = re.compile(rb"""(?m)^["']?task["']?[ \t]*:[ \t]*["']?([^"'#\s]+)["']?[ \t]*(?:\#.*)?\r?$""")
 _GROUP = re.compile(rb"(?m)^group[ \t]*:")
 _INCLUDE = re.compile(r"""(?m)^(["']?include["']?[ \t]*:[ \t]*)(["']?)([^"'#\s][^"'#\n]*?)\2[ \t]*(?=\#|$)""")
 
@@ -184,6 +185,15 @@ def has_task(name: str, template_dir: Path | None = None) -> bool:
     installed = _installed()
     roots = [root for root in (template_dir, installed[0] if installed else None) if root is not None and root.is_dir()]
     return any(any(_of_name(root, "task", name)) for root in roots)
+
+
+def list_task_names(template_dir: Path) -> Iterator[str]:
+    """The tasks of the installed lm-eval and of a template folder, sorted."""
+    installed = _installed()
+    roots = [root for root in (template_dir, installed[0] if installed else None) if root is not None and root.is_dir()]
+    lines = [lines for root in roots for _, lines in _naming(root) if not _GROUP.search(lines)]
+    names = {match[1].decode(errors="replace") for text in lines for match in _TASK_NAME.finditer(text)}
+    yield from sorted(name for name in names if is_name(name))
 
 
 def list_group_members(name: str) -> tuple[str, ...]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Self
 
-from meta_eval.boundary.pack_names import split_excluded
+from meta_eval.boundary.pack_names import expand_patterns, split_excluded
 from meta_eval.messages.errors import ConfigError, suggestion
 
 Groups = Mapping[str, Sequence[str]]
@@ -37,8 +36,13 @@ class Choice:
         wanted = _matching(self.tasks, names, groups) if self.tasks else set(names)
         return [name for name in names if name in wanted - _matching(self.excluded, names, groups)]
 
-    def check(self, known: Iterable[str], groups: Groups) -> None:
+    def check(self, known: Iterable[str], groups: Groups, *, where: str = "--tasks") -> None:
         """Refuse a name that nothing has.
+
+        Args:
+            known: The tasks that are there.
+            groups: The tasks of each group that may be named.
+            where: Where the names were given.
 
         Raises:
             ConfigError: There is one, or no task is left.
@@ -47,16 +51,15 @@ class Choice:
         for name in (*self.tasks, *self.excluded):
             if not _matching((name,), names, groups):
                 raise ConfigError(
-                    f"unknown task {name!r}{suggestion(name, [*names, *groups])}", where="--tasks",
+                    f"unknown task {name!r}{suggestion(name, [*names, *groups])}", where=where,
                     hint=f"Tasks: {', '.join(names)}",
                 )  # fmt: skip
         if not self.of(names, groups):
-            raise ConfigError("no task is left", where="--tasks", hint=f"Tasks: {', '.join(names)}")
+            raise ConfigError("no task is left", where=where, hint=f"Tasks: {', '.join(names)}")
 
 
 def _matching(given: Iterable[str], names: Sequence[str], groups: Groups) -> set[str]:
     matches: set[str] = set()
-    for pattern in given:
-        matches.update(name for name in names if fnmatchcase(name, pattern))
-        matches.update(set(groups.get(pattern, ())) & set(names))
+    for name in expand_patterns(list(given), names):
+        matches.update({name, *groups.get(name, ())} & {*names})
     return matches

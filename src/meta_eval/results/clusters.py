@@ -14,7 +14,6 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.messages.errors import ConfigError, suggestion
-from meta_eval.results.doc_results import ResultsError
 
 # Before an id that is given: it sorts before every hash, so that a cluster keeps it as its name.
 _GIVEN = "!"
@@ -109,10 +108,10 @@ def read_field(doc: Mapping[str, Any], field: str) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
 
 
-def missing_field_error(field: str, columns: Sequence[str], where: str) -> ResultsError:
+def missing_field_error(field: str, columns: Sequence[str], where: str) -> ConfigError:
     """The error of a field that no doc of a task has."""
     listed = ", ".join(columns[:_LISTED])
-    return ResultsError(
+    return ConfigError(
         f"no doc has the cluster field {field!r}{suggestion(field, columns)}",
         where=where,
         hint=f"Fields: {listed}" if listed else "These docs have no fields",

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.messages.logs import report_progress
@@ -44,7 +45,9 @@ class Run:
             very results.
         repeats: The older runs of each task, the newest first, where repeats were asked for: of the same model, the
             same docs in the same order, and the same settings but for the seed.
-        left_out: The tasks that are there and were not chosen.
+        left_out: The tasks that are there and were not chosen, or are damaged where damage is to be skipped.
+        faults: The tasks that cannot be judged, with what is wrong with the files of each; under None what is wrong
+            with files of which nobody knows the task.
         known_groups: The tasks of each group that has a score in any results file.
     """
 
@@ -54,6 +57,7 @@ class Run:
     repeats: Mapping[str, tuple[TaskRun, ...]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     known_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    faults: Mapping[str | None, str] = field(default_factory=dict)
 
     def all_runs(self, task: str) -> tuple[TaskRun, ...]:
         """Every run of a task, the newest first; none of a task that was not run."""
@@ -74,8 +78,8 @@ def read_run(
 
     Args:
         paths: Folders, searched to any depth, and files.
-        skip_damaged: Leave out what is damaged, with a notice, instead of refusing it; an older run of the task, if
-            there is one, takes the place of a file that cannot be read at all.
+        skip_damaged: Leave out what is damaged, with a notice; an older run of the task, if there is one, takes the
+            place of a file that cannot be read at all. Otherwise a task that is damaged is one of `Run.faults`.
         repeats: Keep all runs of a task, to be averaged, and not only the newest.
         count_tokens: See `read_samples`.
         clusters: By task, or by a pattern such as ``mmlu_*``, the field that names the cluster of each doc.
@@ -83,12 +87,11 @@ def read_run(
         groups: Further groups that the choice may name, those of a pack.
 
     Raises:
-        ConfigError: ``clusters`` names a task that is not there.
-        ResultsError: Nothing is there, a file is damaged, files contradict each other, they are of several models, or
-            repeats were not run alike.
+        ConfigError: ``clusters`` names a task that is not there, or a field that no doc of it has.
+        ResultsError: Nothing is there, no task can be read, or the files are of several models.
     """
-    notices: list[str] = []
-    files = index_outputs(paths, skip_damaged=skip_damaged, notices=notices)
+    files = index_outputs(paths, skip_damaged=skip_damaged)
+    notices = [f"left out: {error}" for error in files.damaged.values() if skip_damaged]
     if not files.tasks and not notices:
         raise ResultsError(
             "no lm_eval files found (results_<time>.json, samples_<task>_<time>.jsonl)",
@@ -98,36 +101,61 @@ def read_run(
     check_fields(clusters or {}, list(files.tasks))
     if not repeats:
         _check_models(files)
-    tasks: dict[str, TaskRun] = {}
-    older: dict[str, tuple[TaskRun, ...]] = {}
     known_groups = {name: group.tasks for file in files.results.values() for name, group in file.groups().items()}
     names = (choice or Choice()).of(files.tasks, {**(groups or {}), **known_groups})
-    for task, candidates in ((name, files.tasks[name]) for name in names):
+    runs: dict[str, list[TaskRun]] = {}
+    faults: dict[str | None, ResultsError] = {}
+    for task in names:
         report_progress(f"reading {task}")
-        for chosen in [[candidate] for candidate in candidates] if repeats else [candidates]:
-            task_run = read_newest(
-                files, chosen, skip_damaged=skip_damaged, count_tokens=count_tokens,
+        try:
+            runs[task] = _read_task(
+                files, task, repeats=repeats, skip_damaged=skip_damaged, count_tokens=count_tokens,
                 cluster_field=find_field(clusters or {}, task), say=notices.append, name_newest=False,
             )  # fmt: skip
-            if task_run is not None and task in tasks:
-                check_repeat(tasks[task], task_run)
-                older[task] = (*older.get(task, ()), task_run)
-            elif task_run is not None:
-                tasks[task] = task_run
-    left_out = tuple(name for name in files.tasks if name not in names)
-    if not tasks and not left_out:
-        raise ResultsError("every file is damaged", where=", ".join(map(str, paths)))
-    if left_out:
-        notices.append(f"left out by name: {', '.join(left_out)}")
+        except ResultsError as error:
+            faults[task] = error
+    tasks = {task: read[0] for task, read in runs.items() if read}
+    if not tasks and (names or not files.tasks):
+        raise next(iter(faults.values()), ResultsError("every file is damaged", where=", ".join(map(str, paths))))
+    if not skip_damaged and (unknown := files.unknown_damage()):
+        faults[None] = unknown[0]
+    unchosen = [name for name in files.tasks if name not in names]
+    damaged = [name for name, read in runs.items() if not read]
+    notices += [f"left out by name: {', '.join(unchosen)}"] if unchosen else []
+    notices += [f"left out, since all files of it are damaged: {', '.join(damaged)}"] if damaged else []
     check_one_model({task: result.provenance for task, result in tasks.items()})
     counts = {task: len(files.tasks[task]) for task in tasks if len(files.tasks[task]) > 1}
     if counts and not repeats:
         listed = _list_counts(counts)
         notices.append(f"{listed}: the newest counts; with --repeats, runs of a task are averaged")
+    older = {task: tuple(read[1:]) for task, read in runs.items() if read[1:]}
     if older:
-        listed = _list_counts({task: 1 + len(runs) for task, runs in older.items()})
+        listed = _list_counts({task: 1 + len(others) for task, others in older.items()})
         notices.append(f"{listed} are averaged, doc by doc")
-    return Run(tasks, (*notices, *_without_samples(tasks)), _groups(files, tasks), older, left_out, known_groups)
+    return Run(
+        tasks, (*notices, *_without_samples(tasks)), _groups(files, tasks), older, (*unchosen, *damaged), known_groups,
+        _reasons(faults),
+    )  # fmt: skip
+
+
+def _read_task(files: OutputIndex, task: str, *, repeats: bool, **reading: Any) -> list[TaskRun]:
+    """The newest run of a task, or all of them, the newest first; none where all are damaged and damage is skipped.
+
+    Raises:
+        ResultsError: As of `read_newest`, or they are no repeats.
+    """
+    candidates = files.tasks[task]
+    runs = [
+        read_newest(files, chosen, **reading) for chosen in ([[run] for run in candidates] if repeats else [candidates])
+    ]
+    kept = [task_run for task_run in runs if task_run is not None]
+    for other in kept[1:]:
+        check_repeat(kept[0], other)
+    return kept
+
+
+def _reasons(faults: Mapping[str | None, ResultsError]) -> dict[str | None, str]:
+    return {task: ": ".join(filter(None, (error.where, error.what))) for task, error in faults.items()}
 
 
 def _list_counts(counts: Mapping[str, int]) -> str:
@@ -191,6 +219,8 @@ def read_newest(
         )
     for candidate in candidates:
         try:
+            if candidate.damage is not None and not skip_damaged:
+                raise candidate.damage
             task_run = _read(candidate, files, skip_damaged, count_tokens, cluster_field, say)
         except ResultsError as error:
             if not skip_damaged:
@@ -211,19 +241,27 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
 
     Returns:
         The run, with a notice where the pack was edited. A run of lm-eval's own tasks over the docs and prompts of a
-        record's pack is taken for one of the pack, with a notice.
+        record's pack is taken for one of the pack, with a notice. What was run on other docs than those of the pack is
+        one of `Run.faults`.
 
     Raises:
-        ResultsError: A task was run on other docs than those of the pack.
+        ResultsError: That are all tasks.
     """
     paired: list[str] = []
+    faults: dict[str | None, ResultsError] = {}
     runs = {name: list(run.all_runs(name)) for name in run.tasks}
     for task, results in runs.items():
         for at, result in enumerate(results):
             entry = manifest.tasks.get(task)
             if entry is not None and (fault := _other_docs(result, entry, manifest)):
-                results[at] = _of_record(result, entry, Path(pack), fault)
-                paired.append(task)
+                try:
+                    results[at] = _of_record(result, entry, Path(pack), fault)
+                    paired.append(task)
+                except ResultsError as error:
+                    faults[task] = error
+    if faults and not runs.keys() - faults.keys():
+        raise next(iter(faults.values()))
+    runs = {name: results for name, results in runs.items() if name not in faults}
     notices = [*run.notices, *filter(None, [describe_changes(Path(pack), manifest)])]
     if paired:
         notices.append(
@@ -232,7 +270,7 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
         )
     tasks = {name: results[0] for name, results in runs.items()}
     repeats = {name: tuple(results[1:]) for name, results in runs.items() if results[1:]}
-    return replace(run, tasks=tasks, repeats=repeats, notices=tuple(notices))
+    return replace(run, tasks=tasks, repeats=repeats, notices=tuple(notices), faults={**run.faults, **_reasons(faults)})
 
 
 def _other_docs(result: TaskRun, entry: TaskEntry, manifest: Manifest) -> str | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from meta_eval.results.doc_results import ResultsError
@@ -41,6 +41,7 @@ class TaskOutput:
         samples: Its samples file, if any.
         results: The results file, if any.
         offset: The byte of the samples file at which its samples begin, where that is the results file; else None.
+        damage: What is wrong with the results file beside the samples, where it cannot be read.
     """
 
     task: str
@@ -48,6 +49,7 @@ class TaskOutput:
     samples: Path | None = None
     results: Path | None = None
     offset: int | None = None
+    damage: ResultsError | None = None
 
     def take_results(self, tree: ResultsFile) -> None:
         """Set the results file, and its embedded samples if there are no others."""
@@ -58,41 +60,39 @@ class TaskOutput:
 
 @dataclass(frozen=True, slots=True)
 class OutputIndex:
-    """The invocations of each task, the newest first, and the parsed results files."""
+    """The invocations of each task, the newest first, the parsed results files, and what is wrong with the others."""
 
     tasks: Mapping[str, Sequence[TaskOutput]]
     results: Mapping[Path, ResultsFile]
+    damaged: Mapping[Path, ResultsError] = field(default_factory=dict)
+
+    def unknown_damage(self) -> list[ResultsError]:
+        """What is wrong with results files of which nobody knows the tasks: no samples of their time lie beside."""
+        told = [output.damage for outputs in self.tasks.values() for output in outputs]
+        return [error for error in self.damaged.values() if error not in told]
 
 
-def index_outputs(
-    paths: Sequence[Path], *, skip_damaged: bool = False, notices: list[str] | None = None
-) -> OutputIndex:
+def index_outputs(paths: Sequence[Path], *, skip_damaged: bool = False) -> OutputIndex:
     """Find the tasks of all invocations in folders, at any depth, or of single files.
 
     Args:
         paths: Folders, searched to any depth, and files: of a results file what lies beside it too, of a samples file
             the results that say how it came about.
-        skip_damaged: Leave a results file that cannot be read out, with a notice, instead of refusing it.
-        notices: Takes what must be said.
+        skip_damaged: Also of a results file that is one of the paths only note that it cannot be read.
 
     Raises:
-        ResultsError: A path that is not there, or a file that lm_eval did not write; a damaged results file.
+        ResultsError: A path that is not there, or a file that lm_eval did not write; a damaged results file that is one
+            of the paths, or lies in a folder in which nothing else is.
     """
-    said = [] if notices is None else notices
-
-    def damaged(_: Path, error: ResultsError) -> None:
-        if not skip_damaged:
-            raise error
-        said.append(f"left out: {error}")
-
+    faults: dict[Path, ResultsError] = {}
     results: dict[Path, ResultsFile] = {}
     distinct: dict[tuple[Path | None, Path | None, str], TaskOutput] = {}
     for given in paths:
         if given.is_dir():
             files = [path for path in given.rglob("*") if path.suffix in _SUFFIXES]
-            chosen = _together(files, results, damaged)
+            chosen = _together(files, results, faults.__setitem__)
         else:
-            chosen = _of_file(given, results, damaged)
+            chosen = _of_file(given, results, faults, skip_damaged=skip_damaged)
         for task_files in chosen:
             distinct.setdefault((task_files.samples, task_files.results, task_files.task), task_files)
     tasks: dict[str, list[TaskOutput]] = {}
@@ -102,10 +102,14 @@ def index_outputs(
         reverse=True,
     ):
         tasks.setdefault(task_files.task, []).append(task_files)
-    return OutputIndex(dict(sorted(tasks.items())), results)
+    if faults and not tasks and not skip_damaged:
+        raise next(iter(faults.values()))
+    return OutputIndex(dict(sorted(tasks.items())), results, faults)
 
 
-def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -> list[TaskOutput]:
+def _of_file(
+    given: Path, results: dict[Path, ResultsFile], faults: dict[Path, ResultsError], *, skip_damaged: bool
+) -> list[TaskOutput]:
     if not given.exists():
         raise ResultsError("no such file or folder", where=str(given))
     if not given.is_file():
@@ -119,8 +123,10 @@ def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -
     ]
 
     def damaged_here(which: Path, error: ResultsError) -> None:
-        if which == path:  # what is wrong with another file of the folder is no matter of this one
-            damaged(which, error)
+        if which == path and not skip_damaged:  # what is wrong with another file of the folder is no matter of this one
+            raise error
+        if which == path:
+            faults[which] = error
 
     chosen = [
         task_files
@@ -150,6 +156,7 @@ def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: 
             tree = results[path] = results.get(path) or read_results_file(path)
         except ResultsError as error:
             damaged(path, error)
+            _mark(by_run, path, error)
             continue
         named = _named(path)
         for task in tree.tasks:
@@ -161,6 +168,14 @@ def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: 
                 by_run[path, "", task] = TaskOutput(task, tree.time, old if old in regular else None)
                 by_run[path, "", task].take_results(tree)
     return list(by_run.values())
+
+
+def _mark(by_run: Mapping[tuple[Path, str, str], TaskOutput], results: Path, error: ResultsError) -> None:
+    """Note at the samples of an invocation what is wrong with its results file."""
+    named = _named(results)
+    for (folder, time, _), output in by_run.items():
+        if named and (folder, time) == (results.parent, named["time"]):
+            output.damage = error
 
 
 def _placed(path: Path) -> Path:

@@ -74,8 +74,8 @@ def read_samples(
         cluster_field: The field of a doc that names its cluster; None for a pack's own column.
 
     Raises:
-        ResultsError: The file is empty, cut off, no samples file, or says two things of one doc; or no doc has the
-            field of clusters.
+        ResultsError: The file is empty, cut off, no samples file, or says two things of one doc.
+        ConfigError: No doc has the field of clusters.
     """
     reading = _SampleFileReading(path, tuple(filters))
     samples = 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meta_eval import assets
-from meta_eval.boundary.pack_names import split_excluded
+from meta_eval.boundary.pack_names import expand_patterns, split_excluded
 from meta_eval.messages.errors import ConfigError, suggestion
 from meta_eval.source.dataset import EvalsDataset
 from meta_eval.templates.spec import Template
@@ -52,7 +52,7 @@ def select_tasks(
 
     Args:
         folder: The templates.
-        names: Tasks, aliases and groups, as the user wrote them. A minus leaves a name out.
+        names: Tasks, aliases, groups and patterns such as ``mmlu_*``. A minus leaves out.
         datasets: The parts of the evals dataset; only the embedded sample has several. Each task reads the first part
             that offers it.
         allow_code: Whether to offer tasks that run code written by the model. Otherwise groups leave them out;
@@ -67,7 +67,7 @@ def select_tasks(
     fitting = _fitting(folder, datasets)
     offered = {name: parts for name, parts in fitting.items() if allow_code or not folder.tasks[name].unsafe_code}
     aliases = {alias: name for name, template in folder.tasks.items() for alias in template.spec.aliases}
-    wanted, excluded = split_excluded(names)
+    wanted, excluded = split_excluded(expand_patterns(names, offered))
     without = _excluded(folder, excluded, aliases)
     chosen: dict[str, Selection] = {}
     groups: dict[str, tuple[str, ...]] = {}
