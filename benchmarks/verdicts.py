@@ -381,9 +381,14 @@ def settling(runs: int) -> None:
             if first.outcome == "SHIP":
                 return Counter({"at once": 1})
             # What is asked for supposes the drop that was seen; the truth is none.
-            if first.settling is None or not first.settling.runs or first.mean is None or first.mean.value > 0:
+            if (
+                first.repeats_needed is None
+                or not first.repeats_needed.runs
+                or first.mean is None
+                or first.mean.value > 0
+            ):
                 return Counter()
-            times = first.settling.runs[0][1]
+            times = first.repeats_needed.runs[0][1]
             ours, theirs = [ours[0], *asked(times - 1)], [*theirs, *asked(times - 1)] if again else theirs
             drop = stats.paired_drop(stats.average_runs(theirs), stats.average_runs(ours))
             then = decide_outcome([TaskDrop("t", drop)], allowed)

@@ -80,8 +80,12 @@ def recorded(folder: Path, model: str, engine: Engine) -> dict[str, Any]:
         engine.planted = planted
         record(pack, folder / which, names, model=engine)
         for task in report([folder / which], pack=pack).tasks:
-            if task.apart and task.apart.model and task.apart.prompts:
-                parts = [task.apart.grader.value, task.apart.model.value, task.apart.prompts.value]
+            if task.drop_breakdown and task.drop_breakdown.model and task.drop_breakdown.prompts:
+                parts = [
+                    task.drop_breakdown.grader.value,
+                    task.drop_breakdown.model.value,
+                    task.drop_breakdown.prompts.value,
+                ]
                 result[which][task.name] = [*parts, task.flips.compared - task.flips.agreed if task.flips else None]
     engine.planted = {}
     for name in PLANTED:

@@ -101,7 +101,7 @@ def make_report(*, gated: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8")
         ),
         Task(
             "meta_ifeval", "ifeval__strict", 541, 541, baseline_label="the published number alone", runs=2,
-            instead="verify has not been run on this task: run `meta-eval verify`",
+            fallback_reason="verify has not been run on this task: run `meta-eval verify`",
             scores=(score(0.861, 0.027, 541, published(0.804, averaging="mean of four"), "mean of four"),),
             flips=Flips("Meta's", "ours", 541, 21, 50),
         ),

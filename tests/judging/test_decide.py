@@ -13,7 +13,7 @@ from places import THOROUGH
 from meta_eval import stats
 from meta_eval.judging.decide import (
     Decision,
-    Settling,
+    RepeatPlan,
     TaskDecision,
     TaskDrop,
     Veto,
@@ -82,7 +82,7 @@ def test_below_is_corrected_for_the_number_of_tasks_and_the_interval_is_not() ->
     assert among.interval == alone.interval
     assert among.p_corrected == pytest.approx(10 * alone.p)
     assert "chance" in str(among.remark)
-    assert among.could_see > alone.could_see
+    assert among.detectable_drop > alone.detectable_drop
 
 
 def test_a_task_may_have_a_margin_of_its_own() -> None:
@@ -101,7 +101,7 @@ def test_one_doc_shows_nothing() -> None:
     decision = decide_outcome([evidence(1, 0, 1)])
     assert decision.outcome == "UNDECIDED"
     assert decision.tasks[0].outcome == "undecided"
-    assert decision.tasks[0].settling is None
+    assert decision.tasks[0].repeats_needed is None
 
 
 # All tasks
@@ -113,18 +113,18 @@ def test_an_identical_model_ships() -> None:
     assert decision.reasons == ("not excluded: small 2.5 points",)
     assert decision.mean is not None
     assert decision.interval == decision.mean.interval()
-    assert decision.settling is None
+    assert decision.repeats_needed is None
 
 
 def test_the_mean_is_weighed_by_docs_and_the_other_is_not() -> None:
     decision = decide_outcome([evidence(20, 0, 500, "a"), evidence(0, 0, 1500, "b")])
     assert [task.weight for task in decision.tasks] == pytest.approx([0.25, 0.75])
     assert decision.mean is not None
-    assert decision.equal is not None
+    assert decision.unweighted_mean is not None
     assert decision.mean.value == pytest.approx(0.01)
-    assert decision.equal.value == pytest.approx(0.02)
-    assert decision.unlike is not None
-    assert decision.unlike < 0.001
+    assert decision.unweighted_mean.value == pytest.approx(0.02)
+    assert decision.heterogeneity_p is not None
+    assert decision.heterogeneity_p < 0.001
 
 
 def test_a_mean_that_has_dropped_by_more_than_the_margin_is_a_dont() -> None:
@@ -160,8 +160,8 @@ def test_a_loss_inside_the_margin_is_allowed_of_many_tasks_too() -> None:
     decision = decide_outcome([*small, evidence(300, 300, 20_000, "large")])
     assert decision.interval is not None
     assert decision.interval.upper < MARGIN
-    assert decision.equal_interval is not None
-    assert decision.equal_interval.lower > 0
+    assert decision.unweighted_interval is not None
+    assert decision.unweighted_interval.lower > 0
     assert decision.outcome == "SHIP"
     assert decision.reasons[0].startswith("not excluded: small 9 4.5, small 8 4.5, ")
 
@@ -259,20 +259,20 @@ def test_tasks_have_names_of_their_own() -> None:
 # What would settle it
 
 
-def settled(*tasks: TaskDrop, margin: float = MARGIN) -> Settling:
-    settling = decide_outcome(tasks, margin).settling
-    assert settling is not None
-    return settling
+def settled(*tasks: TaskDrop, margin: float = MARGIN) -> RepeatPlan:
+    plan = decide_outcome(tasks, margin).repeats_needed
+    assert plan is not None
+    return plan
 
 
 def test_without_a_measurement_repeats_are_promised_at_best() -> None:
-    settling = settled(evidence(15, 15, 448), margin=0.023)
-    assert not settling.measured
-    assert settling.margin == pytest.approx(decide_outcome([evidence(15, 15, 448)]).tasks[0].interval.upper)
+    plan = settled(evidence(15, 15, 448), margin=0.023)
+    assert not plan.measured
+    assert plan.provable_margin == pytest.approx(decide_outcome([evidence(15, 15, 448)]).tasks[0].interval.upper)
     # All flips the engine's, half of the variance our side's: sqrt(1/2) of 2.8 standard errors is the least.
     error = drop_of(15, 15, 448).variance ** 0.5
-    assert settling.least == pytest.approx((1.965 + 0.842) * error * 0.5**0.5, rel=1e-3)
-    assert settling.runs == ()
+    assert plan.best_possible_margin == pytest.approx((1.965 + 0.842) * error * 0.5**0.5, rel=1e-3)
+    assert plan.runs == ()
 
 
 def test_a_baseline_that_can_be_run_again_settles_more() -> None:
@@ -281,27 +281,27 @@ def test_a_baseline_that_can_be_run_again_settles_more() -> None:
     both = settled(replace(base, baseline_repeats=1), margin=0.02)
     assert recorded.runs == ()
     assert dict(both.runs)["meta_some"] == 3  # 2.8 * 1.22 / sqrt(3) = 1.98
-    assert both.least == 0
+    assert both.best_possible_margin == 0
 
 
 def test_an_engine_that_was_seen_to_be_quiet_leaves_nothing_to_repeats() -> None:
-    settling = settled(replace(evidence(15, 15, 448), noise=0.0, baseline_repeats=1), margin=0.02)
-    assert settling.measured
-    assert settling.runs == ()
-    assert settling.least == pytest.approx(settling.margin)
+    plan = settled(replace(evidence(15, 15, 448), noise=0.0, baseline_repeats=1), margin=0.02)
+    assert plan.measured
+    assert plan.runs == ()
+    assert plan.best_possible_margin == pytest.approx(plan.provable_margin)
 
 
 def test_no_number_of_runs_shows_what_the_estimate_contradicts() -> None:
-    settling = settled(replace(evidence(140, 100, 2000), baseline_repeats=1))
-    assert settling.runs == ()
-    assert settling.least >= 0.02
+    plan = settled(replace(evidence(140, 100, 2000), baseline_repeats=1))
+    assert plan.runs == ()
+    assert plan.best_possible_margin >= 0.02
 
 
 def test_repeats_go_where_they_take_most_variance_away_for_each_doc() -> None:
     noisy = replace(evidence(150, 150, 1500, "noisy"), baseline_repeats=1)
     quiet = replace(evidence(15, 15, 1500, "quiet"), baseline_repeats=1)
-    settling = settled(noisy, quiet, margin=0.009)
-    runs = dict(settling.runs)
+    plan = settled(noisy, quiet, margin=0.009)
+    runs = dict(plan.runs)
     assert runs["noisy"] > runs.get("quiet", 1)
 
 
@@ -310,8 +310,8 @@ def test_runs_that_were_made_count() -> None:
     chance = np.where(rng.random(448) < 0.1, 0.5, 0.0)
     runs = [(rng.random(448) < chance).astype(float).tolist() for _ in range(5)]
     drop = stats.paired_drop(runs[0], stats.average_runs(runs[1:]))
-    settling = settled(TaskDrop("t", drop, repeats=4, noise=stats.run_noise(runs[1:])), margin=0.015)
-    assert all(count > 4 for _, count in settling.runs)
+    plan = settled(TaskDrop("t", drop, repeats=4, noise=stats.run_noise(runs[1:])), margin=0.015)
+    assert all(count > 4 for _, count in plan.runs)
 
 
 # The baseline and the published number
@@ -320,9 +320,9 @@ def test_runs_that_were_made_count() -> None:
 def test_the_baselines_distance_is_a_figure_of_its_own() -> None:
     distance = baseline_distance("meta_math_hard", "final_em,none", 0.238, 0.254, "a judge model at Meta")
     assert distance.distance == pytest.approx(-0.016)
-    assert not distance.rounded
+    assert not distance.within_rounding
     assert distance.reason == "a judge model at Meta"
-    assert baseline_distance("meta_ifeval", "mean_acc,none", 0.80417, 0.804).rounded
+    assert baseline_distance("meta_ifeval", "mean_acc,none", 0.80417, 0.804).within_rounding
     assert baseline_distance("meta_gpqa", "exact_match,none", None, 0.328).distance is None
 
 

@@ -112,7 +112,7 @@ def test_why_there_are_no_graded_answers_is_said(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(650, 1000))])
     missing = Baseline({}, {"meta_some": "verify has not been run on this pack: run `meta-eval verify`"})
     (task,) = judge_run(run, manifest(meta_some=entry(1000, published(65.0))), missing).tasks
-    assert (task.baseline_label, task.instead) == (NUMBER, missing.missing["meta_some"])
+    assert (task.baseline_label, task.fallback_reason) == (NUMBER, missing.missing["meta_some"])
 
 
 def test_a_judge_models_verdicts_are_no_baseline(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_without_a_pack_the_decision_says_what_is_missing(tmp_path: Path) -> Non
 
 def test_a_score_with_its_interval_and_difference(tmp_path: Path) -> None:
     result = score(tmp_path, right(660, 1000), 67.0)
-    assert (result.value, result.n, result.interval) == (0.66, 1000, stats.wilson_interval(660, 1000))
+    assert (result.value, result.docs, result.interval) == (0.66, 1000, stats.wilson_interval(660, 1000))
     assert result.difference == pytest.approx(-0.01)
 
 
@@ -292,13 +292,13 @@ def test_what_the_baseline_is_off_the_published_number_is_none_of_the_drop(tmp_p
     task = entry(1000, published(67.0), graded_by="judge")
     result = judged(tmp_path / "a", right(650, 1000), task=task, before=right(650, 1000))
     distance = result.scores[0].distance
-    assert distance is not None and distance.distance == pytest.approx(-0.02) and not distance.rounded
+    assert distance is not None and distance.distance == pytest.approx(-0.02) and not distance.within_rounding
     assert "judge" in str(distance.reason) or "then a model" in str(distance.reason)
     assert (drop_of(result).value, drop_of(result).p_value(), result.outcome) == (0.0, 1.0, "within margin")
     near = judged(tmp_path / "b", right(650, 1000), task=entry(1000, published(65.04)), before=right(650, 1000))
-    assert near.scores[0].distance is not None and not near.scores[0].distance.rounded
+    assert near.scores[0].distance is not None and not near.scores[0].distance.within_rounding
     same = judged(tmp_path / "c", right(650, 1000), task=entry(1000, published(65.0)), before=right(650, 1000))
-    assert same.scores[0].distance is not None and same.scores[0].distance.rounded
+    assert same.scores[0].distance is not None and same.scores[0].distance.within_rounding
 
 
 def test_what_is_published_of_f1_has_an_interval_by_t(tmp_path: Path) -> None:
@@ -420,9 +420,9 @@ def test_two_runs_of_one_model_measure_the_noise_of_its_engine(tmp_path: Path) -
     first, second = flipped(before, 20, 40), flipped(before, 40, 20)
     run = repeated(tmp_path, [first, second])
     judgement = judge_run(run, manifest(meta_some=entry(1000)), answered(run, before))
-    assert judgement.decision.settling is not None and judgement.decision.settling.measured
+    assert judgement.decision.repeats_needed is not None and judgement.decision.repeats_needed.measured
     alone = judge_run(replace(run, repeats={}), manifest(meta_some=entry(1000)), answered(run, before))
-    assert alone.decision.settling is not None and not alone.decision.settling.measured
+    assert alone.decision.repeats_needed is not None and not alone.decision.repeats_needed.measured
 
 
 def test_repeats_of_both_sides_of_a_comparison(tmp_path: Path) -> None:
@@ -492,7 +492,7 @@ def test_subtasks_have_scores_of_their_own(tmp_path: Path) -> None:
     subtasks = judged(
         tmp_path, [1, 0, 1], subtasks=["b", "b", "a"], recorded=[True, True, None], task=entry(3)
     ).subtasks
-    assert [(subtask.name, subtask.n, subtask.value, subtask.baseline) for subtask in subtasks] == [
+    assert [(subtask.name, subtask.docs, subtask.value, subtask.baseline) for subtask in subtasks] == [
         ("a", 1, 1.0, None),
         ("b", 2, 0.5, 1.0),
     ]
@@ -688,7 +688,7 @@ def test_p_values_are_corrected_for_the_number_of_tasks(tmp_path: Path) -> None:
 def test_subtasks_are_compared_and_corrected_among_themselves(tmp_path: Path) -> None:
     subtasks = ["a"] * 30 + ["b"] * 30
     a, b = compared(tmp_path, right(60, 60), right(50, 60), subtasks=subtasks).subtasks
-    assert (a.name, a.n, a.value, a.baseline, a.clear) == ("a", 30, 1.0, 1.0, False)
+    assert (a.name, a.docs, a.value, a.baseline, a.clear) == ("a", 30, 1.0, 1.0, False)
     assert (b.name, b.value, b.baseline, b.clear) == ("b", pytest.approx(2 / 3), 1.0, True)
 
 
@@ -741,7 +741,7 @@ def test_other_prompts_make_a_comparison_invalid_and_never_a_dont(tmp_path: Path
     assert judgement.decision.caveats == (reason,) == judgement.decision.reasons[:1]
     assert write_headline(judgement.decision).startswith(f"UNDECIDED: {reason}; mean drop of 1 task 30.0 points")
     assert (judgement.tasks[0].outcome, drop_of(judgement.tasks[0]).value) == ("undecided", pytest.approx(0.3))
-    assert judgement.decision.settling is None
+    assert judgement.decision.repeats_needed is None
     assert compare_runs(first, read_run([write_run(tmp_path / "c", right(50, 100))])).decision.outcome == "DON'T SHIP"
 
 
@@ -777,7 +777,7 @@ def test_other_shots_or_settings_make_a_comparison_invalid(
     assert (judgement.decision.outcome, judgement.decision.exit_code) == ("UNDECIDED", 2)
     assert judgement.decision.caveats == (f"runs not alike: meta_some ({reason})",)
     (task,) = judgement.decision.tasks
-    assert (task.outcome, task.settling) == ("undecided", None)
+    assert (task.outcome, task.repeats_needed) == ("undecided", None)
 
 
 def test_the_same_decoding_said_in_other_words_is_no_difference(tmp_path: Path) -> None:

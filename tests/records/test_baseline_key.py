@@ -58,8 +58,12 @@ def gated(
 
 
 def figures(task: Task) -> tuple[float, ...]:
-    assert task.apart is not None and task.apart.model is not None and task.apart.prompts is not None
-    return task.apart.grader.value, task.apart.model.value, task.apart.prompts.value
+    assert (
+        task.drop_breakdown is not None
+        and task.drop_breakdown.model is not None
+        and task.drop_breakdown.prompts is not None
+    )
+    return task.drop_breakdown.grader.value, task.drop_breakdown.model.value, task.drop_breakdown.prompts.value
 
 
 def test_the_same_model_under_another_pack_differs_in_nothing(run: Path, tmp_path: Path) -> None:
@@ -78,8 +82,11 @@ def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:
     grader, model, prompts = figures(found)
     assert (grader, model) == (0.0, 0.0)
     assert prompts != 0.0
-    assert found.apart is not None
-    assert (found.apart.other_prompts, prompts) == (len(OTHERS), pytest.approx(found.apart.total.value))
+    assert found.drop_breakdown is not None
+    assert (found.drop_breakdown.other_prompts, prompts) == (
+        len(OTHERS),
+        pytest.approx(found.drop_breakdown.total.value),
+    )
     assert [one.doc for one in read_samples([found]) if "other prompt" in one.answers[0].flags] == OTHERS
 
 

@@ -109,8 +109,8 @@ def test_details_of_another_run_are_a_baseline(board: Path, tmp_path: Path) -> N
     record(pack, tmp_path / "run", [ARC])
     (found,) = report([tmp_path / "run"], pack=pack).tasks
     assert found.baseline_label == "the baseline's answers, graded by the pack"
-    assert found.apart is not None and found.decision is not None
-    assert (found.apart.grader.value, found.apart.other_prompts) == (0.0, 1)
+    assert found.drop_breakdown is not None and found.decision is not None
+    assert (found.drop_breakdown.grader.value, found.drop_breakdown.other_prompts) == (0.0, 1)
     rows = tasks()["harness|arc:challenge|25"]
     edit(rows)
     assert found.decision.drop.baseline == pytest.approx(sum(row["metrics"]["acc_norm"] for row in rows) / 9)

@@ -26,7 +26,7 @@ from runs import run_lm_eval
 from meta_eval import compare, export, grade, report, verify
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.stats import Decomposition
+from meta_eval.stats import DropBreakdown
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
 TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
@@ -98,7 +98,7 @@ def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: 
         flips = {task.name: task.flips.compared - task.flips.agreed for task in judged.tasks if task.flips}
         drops = {task.name: task.decision.drop.value for task in judged.tasks if task.decision}
         assert not [alarm.kind for alarm in judged.alarms if alarm.kind == "changed prompts"]
-        told = {task.name: task.apart for task in judged.tasks if task.apart}
+        told = {task.name: task.drop_breakdown for task in judged.tasks if task.drop_breakdown}
         assert {task: figures(one) for task, one in told.items()} == {
             task: (0.0, drop, 0.0) for task, drop in drops.items()
         }
@@ -114,7 +114,7 @@ def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: 
     }
 
 
-def figures(one: Decomposition) -> tuple[float, float, float]:
+def figures(one: DropBreakdown) -> tuple[float, float, float]:
     """The grader's, the model's and the prompts'."""
     assert one.model is not None and one.prompts is not None
     return one.grader.value, one.model.value, one.prompts.value
@@ -135,9 +135,13 @@ def test_what_only_the_grader_changed_is_the_graders(shapes: Path, tmp_path: Pat
     verify(pack)
     record(pack, tmp_path / "again", ["mmlu_abstract_algebra"])
     (task,) = report([tmp_path / "again"], pack=pack).tasks
-    assert task.apart is not None
-    assert (figures(task.apart), task.apart.regraded, task.apart.changed) == ((0.0, 0.0, 0.0), 2, 0)
-    assert task.apart.grader.lost == task.apart.grader.won == 1 / 8
+    assert task.drop_breakdown is not None
+    assert (figures(task.drop_breakdown), task.drop_breakdown.regraded, task.drop_breakdown.changed) == (
+        (0.0, 0.0, 0.0),
+        2,
+        0,
+    )
+    assert task.drop_breakdown.grader.lost == task.drop_breakdown.grader.won == 1 / 8
 
 
 def test_choices_with_prompts_of_their_own_are_asked_and_graded_from_a_file(shapes: Path, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_flips_and_subtasks_are_counted_against_meta(tmp_path: Path) -> None:
     (task,) = report.tasks
     assert task.flips is not None
     assert (task.flips.compared, task.flips.candidate_only, task.flips.baseline_only) == (100, 0, 10)
-    assert [(one.name, one.n, one.value, one.baseline) for one in task.subtasks] == [
+    assert [(one.name, one.docs, one.value, one.baseline) for one in task.subtasks] == [
         ("a.x", 50, 0.5, 0.6),
         ("a.y", 50, 0.5, 0.6),
     ]

@@ -41,7 +41,7 @@ from typing import Literal
 
 from meta_eval import stats
 from meta_eval.judging.caps import allowed_losses, correct_beyond, explain_open_ends, points, subtask_losses, task_caps
-from meta_eval.judging.evidence import Settling, TaskDrop, plan_repeats
+from meta_eval.judging.evidence import RepeatPlan, TaskDrop, plan_repeats
 from meta_eval.stats import Drop, Interval, Weighting
 from meta_eval.thresholds import ALPHA, CAP, MARGIN
 
@@ -53,7 +53,7 @@ __all__ = [
     "Decision",
     "Outcome",
     "Overall",
-    "Settling",
+    "RepeatPlan",
     "TaskDecision",
     "TaskDrop",
     "Veto",
@@ -99,11 +99,11 @@ class TaskDecision:
         interval: The interval of the drop at `LEVEL`, which decides.
         p: Two-sided, of no drop; under 5 % exactly where the interval leaves out 0.
         p_corrected: After Holm's correction over the tasks.
-        could_see: The smallest true drop that docs like these tell from none four times out of five: at Holm's first
-            step, so that it holds whatever the other tasks say.
+        detectable_drop: The smallest true drop that docs like these tell from none four times out of five: at Holm's
+            first step, so that it holds whatever the other tasks say.
         weight: The task's weight in the mean drop.
         remark: What the outcome alone does not say, in one sentence without a full stop; None for nothing.
-        settling: What would show that it is within the margin; None where the interval does not hold the margin.
+        repeats_needed: What would show that it is within the margin; None where the interval does not hold the margin.
     """
 
     task: str
@@ -114,10 +114,10 @@ class TaskDecision:
     interval: Interval
     p: float
     p_corrected: float
-    could_see: float
+    detectable_drop: float
     weight: float
     remark: str | None
-    settling: Settling | None
+    repeats_needed: RepeatPlan | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +129,14 @@ class Decision:
         margin: The largest mean drop that is allowed.
         mean: The mean drop over tasks by their weights; None without a task.
         interval: Its interval at `LEVEL`, which decides.
-        equal: The mean drop in which every task counts the same, with ``equal_interval``.
-        unlike: The p value of the same drop in every task (`stats.heterogeneity_p`); None for a single task. Where it
-            is small, the drops of the tasks differ, and their mean says little.
+        unweighted_mean: The mean drop in which every task counts the same, with ``unweighted_interval``.
+        heterogeneity_p: The p value of the same drop in every task (`stats.heterogeneity_p`); None for a single task.
+            Where it is small, the drops of the tasks differ, and their mean says little.
         tasks: In the order given.
         vetoes: As given.
         reasons: Why it is no SHIP, or what else to know of one; sentences without a full stop, ``caveats`` first.
-        settling: What would show that the mean is within the margin; None where its interval does not hold the margin.
+        repeats_needed: What would show that the mean is within the margin; None where its interval does not hold the
+            margin.
         caveats: The first of ``reasons``: what must be known before any figure.
         invalid: Whether more than the model differs, so that no verdict on the model follows.
         groups: Groups of the tasks, decided as a task is, with no share of the mean.
@@ -146,13 +147,13 @@ class Decision:
     margin: float
     mean: Drop | None
     interval: Interval | None
-    equal: Drop | None
-    equal_interval: Interval | None
-    unlike: float | None
+    unweighted_mean: Drop | None
+    unweighted_interval: Interval | None
+    heterogeneity_p: float | None
     tasks: tuple[TaskDecision, ...]
     vetoes: tuple[Veto, ...]
     reasons: tuple[str, ...]
-    settling: Settling | None
+    repeats_needed: RepeatPlan | None
     caveats: tuple[str, ...] = ()
     invalid: bool = False
     groups: tuple[TaskDecision, ...] = ()
@@ -206,8 +207,8 @@ def decide_outcome(
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
     drops = [evidence.drop for evidence in tasks]
     weights = stats.weigh_tasks(drops, weighting)
-    mean, equal = stats.mean_drop(drops, weights), stats.mean_drop(drops)
-    interval, equal_interval = mean.interval(), equal.interval()
+    mean, unweighted_mean = stats.mean_drop(drops, weights), stats.mean_drop(drops)
+    interval, unweighted_interval = mean.interval(), unweighted_mean.interval()
     everywhere = [evidence.drop for evidence in everything]
     p_values = [drop.p_value() for drop in everywhere]
     standing_out = correct_beyond(everywhere, allowed_losses(drops, weights, margins, mean))
@@ -233,7 +234,7 @@ def decide_outcome(
     reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:
         losses = subtask_losses([evidence for evidence in tasks if evidence.task not in invalid], margin, cap)
-        outcome, reasons = _overall(decided, margin, mean, equal, failures, losses, others)
+        outcome, reasons = _overall(decided, margin, mean, unweighted_mean, failures, losses, others)
     if outcome == "SHIP" and firsts:
         outcome = "UNDECIDED"
     open_question = interval.lower <= margin <= interval.upper and not is_invalid
@@ -242,14 +243,14 @@ def decide_outcome(
         margin=margin,
         mean=mean,
         interval=interval,
-        equal=equal,
-        equal_interval=equal_interval,
-        unlike=stats.heterogeneity_p(drops),
+        unweighted_mean=unweighted_mean,
+        unweighted_interval=unweighted_interval,
+        heterogeneity_p=stats.heterogeneity_p(drops),
         tasks=decided[: len(tasks)],
         groups=decided[len(tasks) :],
         vetoes=tuple(vetoes),
         reasons=(*caveats, *reasons),
-        settling=plan_repeats(tasks, weights, mean, margin) if open_question else None,
+        repeats_needed=plan_repeats(tasks, weights, mean, margin) if open_question else None,
         caveats=caveats,
         invalid=is_invalid,
         weighting=weighting,
@@ -278,10 +279,10 @@ def _task(
         interval=interval,
         p=p,
         p_corrected=p_corrected,
-        could_see=drop.find_detectable(ALPHA / count),
+        detectable_drop=drop.find_detectable(ALPHA / count),
         weight=weight,
         remark=_remark(outcome, drop, interval, p_corrected, count) if valid else NOT_VALID,
-        settling=plan_repeats((evidence,), (1.0,), drop, margin) if valid and margin in interval else None,
+        repeats_needed=plan_repeats((evidence,), (1.0,), drop, margin) if valid and margin in interval else None,
     )
 
 
@@ -304,7 +305,7 @@ def _overall(
     tasks: Sequence[TaskDecision],
     margin: float,
     mean: Drop,
-    equal: Drop,
+    unweighted_mean: Drop,
     failures: Sequence[str],
     losses: Sequence[str],
     vetoes: Sequence[str],
@@ -333,8 +334,8 @@ def _overall(
         ]
     )
     reasons += losses
-    if equal.value >= margin:
-        reasons.append(f"the mean in which every task counts the same dropped by {points(equal.value)}")
+    if unweighted_mean.value >= margin:
+        reasons.append(f"the mean in which every task counts the same dropped by {points(unweighted_mean.value)}")
     reasons += vetoes
     if reasons:
         return "UNDECIDED", tuple(reasons)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from meta_eval.judging.alarms import Raised, find_caveats, find_vetoes, group_alarms
 from meta_eval.judging.decide import TaskDrop, decide_outcome
-from meta_eval.judging.drop_breakdown import decompose_mean_drop
+from meta_eval.judging.drop_breakdown import break_down_mean_drop
 from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreement
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Judgement, Task
@@ -76,10 +76,10 @@ def conclude_judgement(
         if draft.evidence is not None and task.decision is None:
             task = replace(task, reason="it is not asked for")
         tasks.append(task)
-    decomposition = decompose_mean_drop(
-        [(task.apart, task.decision.weight) for task in tasks if task.apart and task.decision]
+    breakdown = break_down_mean_drop(
+        [(task.drop_breakdown, task.decision.weight) for task in tasks if task.drop_breakdown and task.decision]
     )
-    return Judgement(decision, alarms, tuple(sorted(tasks, key=lambda task: task.name)), tuple(notes), decomposition)
+    return Judgement(decision, alarms, tuple(sorted(tasks, key=lambda task: task.name)), tuple(notes), breakdown)
 
 
 def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:

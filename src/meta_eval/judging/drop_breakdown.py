@@ -1,6 +1,6 @@
-"""The decomposition of a drop from a recorded run: recorded verdicts, recorded answers regraded, new answers.
+"""The breakdown of a drop from a recorded run: recorded verdicts, recorded answers regraded, new answers.
 
-`meta_eval.stats.decomposition` has the formulas; here stands which docs and values go into them.
+`meta_eval.stats.breakdown` has the formulas; here stands which docs and values go into them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from meta_eval.thresholds import SAME_VALUE
 Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
 
 
-def decompose_task_drop(
+def break_down_task_drop(
     recorded: ScoredRun, regraded: ScoredRun, candidate: ScoredRun, spec: str, clusters: Clusters
-) -> stats.Decomposition | None:
-    """Decompose a task's drop; None where no doc has all three values in this metric.
+) -> stats.DropBreakdown | None:
+    """Break down a task's drop; None where no doc has all three values in this metric.
 
     Args:
         recorded: What was recorded.
@@ -39,7 +39,9 @@ def decompose_task_drop(
     then_shares = [b if abs(a - b) <= SAME_VALUE else a for a, b in zip(then.good_shares, now.good_shares, strict=True)]
     docs = [candidate.docs[position] for position in new.positions]
     same_prompts = _same_prompts(regraded, candidate, new)
-    return stats.decompose_drop(then_shares, now.good_shares, new.good_shares, same_prompts, new.labels, clusters(docs))
+    return stats.break_down_drop(
+        then_shares, now.good_shares, new.good_shares, same_prompts, new.labels, clusters(docs)
+    )
 
 
 def _same_prompts(regraded: ScoredRun, candidate: ScoredRun, scored: Scores) -> list[bool]:
@@ -50,9 +52,9 @@ def _same_prompts(regraded: ScoredRun, candidate: ScoredRun, scored: Scores) -> 
     ]
 
 
-def decompose_mean_drop(parts: Sequence[tuple[stats.Decomposition, float]]) -> stats.Decomposition | None:
+def break_down_mean_drop(parts: Sequence[tuple[stats.DropBreakdown, float]]) -> stats.DropBreakdown | None:
     """The mean over tasks, with the weights of the decision; None where there are not two tasks."""
     total = sum(weight for _, weight in parts)
     if len(parts) < 2 or total <= 0:
         return None
-    return stats.average_decompositions([part for part, _ in parts], [weight / total for _, weight in parts])
+    return stats.average_breakdowns([part for part, _ in parts], [weight / total for _, weight in parts])

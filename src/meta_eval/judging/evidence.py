@@ -40,7 +40,7 @@ class TaskDrop:
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class RepeatPlan:
     """What would settle a question that is open.
 
     All of it supposes that the true drop is the one that was estimated, or none where a gain was, and asks for an
@@ -50,16 +50,16 @@ class Settling:
     Attributes:
         runs: How often each task would have to be run in all; a baseline that can be run again as often as well. Empty
             where `MAX_PLANNED_RUNS` runs of everything would not do.
-        margin: The smallest margin that these runs are within: the upper end of the interval. To choose
+        provable_margin: The smallest margin that these runs are within: the upper end of the interval. To choose
             it now is to choose it after the fact; it is for the next time.
-        least: The smallest margin that any number of runs would show.
+        best_possible_margin: The smallest margin that any number of runs would show.
         measured: Whether the engine's noise was measured. If not, all flips are taken for it, which is the best case:
-            then ``runs`` and ``least`` are the least that could do, and an A/A pair would tell.
+            then ``runs`` and ``best_possible_margin`` are the least that could do, and an A/A pair would tell.
     """
 
     runs: tuple[tuple[str, int], ...]
-    margin: float
-    least: float
+    provable_margin: float
+    best_possible_margin: float
     measured: bool
 
 
@@ -92,7 +92,7 @@ def _part(evidence: TaskDrop, weight: float) -> _Part:
     )
 
 
-def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop, margin: float) -> Settling | None:
+def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop, margin: float) -> RepeatPlan | None:
     """What would settle an open question on a mean drop; None where it has no spread that repeats could narrow."""
     if not drop.freedom:
         return None
@@ -114,11 +114,11 @@ def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop
                 for part, count, evidence in zip(parts, runs, tasks, strict=True)
             ]
             runs[max(range(len(gains)), key=gains.__getitem__)] += 1
-    return Settling(
+    return RepeatPlan(
         runs=tuple(
             (evidence.task, count) for evidence, count, done in zip(tasks, runs, had, strict=True) if count > done
         ),
-        margin=upper,
-        least=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in parts))),
+        provable_margin=upper,
+        best_possible_margin=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in parts))),
         measured=all(evidence.noise is not None for evidence in tasks),
     )

@@ -22,7 +22,7 @@ from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_fa
 from meta_eval.judging.conditions import check_conditions
 from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft, conclude_judgement
-from meta_eval.judging.drop_breakdown import decompose_task_drop
+from meta_eval.judging.drop_breakdown import break_down_task_drop
 from meta_eval.judging.filters import filter_drops
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
@@ -135,7 +135,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         metric=chosen.spec if chosen else None,
         baseline_label=chosen.label if chosen else None,
         reason=reason,
-        instead=compared.missing_reason,
+        fallback_reason=compared.missing_reason,
         flips=_flips(compared.pair, spec, owner) if compared.pair and spec else None,
         subtasks=describe_subtasks(compared.candidate, spec, compared.pair) if spec else (),
         # How far it is from the published number is said of what the evals dataset records, and of no other baseline.
@@ -151,7 +151,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         cut=_cut(compared, chosen),
         averages=list_other_averages(name, result, entry, baseline_runs[0] if baseline_runs else None),
         source=compared.source,
-        apart=_apart(compared, chosen, shared) if chosen else None,
+        drop_breakdown=_break_down_drop(compared, chosen, shared) if chosen else None,
         lower_is_better=(drop_spec or "").partition(",")[0] in result.lower_is_better,
     )
     raised = find_run_problems(name, compared.candidate_runs, entry, rule)
@@ -192,10 +192,12 @@ def _cut(compared: TaskComparison, chosen: _ChosenBaseline | None) -> Cut | None
     return score_without_cut(compared.candidate, chosen.pair, chosen.spec)
 
 
-def _apart(compared: TaskComparison, chosen: _ChosenBaseline, shared: frozenset[str]) -> stats.Decomposition | None:
+def _break_down_drop(
+    compared: TaskComparison, chosen: _ChosenBaseline, shared: frozenset[str]
+) -> stats.DropBreakdown | None:
     if compared.baseline_runs or compared.recorded_run is None or compared.regraded_answers is None:
         return None
-    return decompose_task_drop(
+    return break_down_task_drop(
         compared.recorded_run,
         compared.regraded_answers,
         compared.candidate,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
 from meta_eval.results.doc_results import Doc
 from meta_eval.results.lm_eval_run import TaskRun
-from meta_eval.stats import Decomposition, Interval
+from meta_eval.stats import DropBreakdown, Interval
 
 # Whose recorded answers and verdicts a run is compared with, where its pack says nothing else.
 META = "Meta's"
@@ -48,7 +48,7 @@ class BaselineDistance:
         baseline: The score of Meta's recorded answers under our graders; None where there are none.
         published: The published number, 0 to 1.
         distance: ``baseline - published``; None without a baseline.
-        rounded: Whether the distance is no more than what the published decimals leave open.
+        within_rounding: Whether the distance is no more than what the published decimals leave open.
         reason: Where the distance comes from, in one sentence without a full stop; None where it is not known.
     """
 
@@ -57,7 +57,7 @@ class BaselineDistance:
     baseline: float | None
     published: float
     distance: float | None
-    rounded: bool
+    within_rounding: bool
     reason: str | None
 
 
@@ -69,7 +69,7 @@ class Score:
         metric: ``metric,filter`` as lm-eval names it.
         averaging: ``micro``, ``macro``, ``mean of four`` …; in words. Of a task of no pack that has several metrics
             the metric.
-        n: Docs that it is the score of; None where nobody wrote it down.
+        docs: Docs that it is the score of; None where nobody wrote it down.
         value: The score; None where the run has none. Without samples it is lm-eval's own average.
         interval: Its interval at `LEVEL`; without samples by lm-eval's standard error.
         published: The published number that it answers; None where there is none.
@@ -81,7 +81,7 @@ class Score:
 
     metric: str
     averaging: str
-    n: int | None
+    docs: int | None
     value: float | None
     interval: Interval | None
     published: Published | None
@@ -184,14 +184,14 @@ class Subtask:
 
     Attributes:
         name: Its name.
-        n: Its docs.
+        docs: Its docs.
         value: The score.
         baseline: The baseline's score on the same docs; None where there is none.
         clear: Whether the difference is larger than chance would make that of any subtask (Holm over the subtasks).
     """
 
     name: str
-    n: int
+    docs: int
     value: float
     baseline: float | None
     clear: bool
@@ -254,8 +254,8 @@ class Task:
         members: Of a group its tasks; empty of a task.
         baseline_label: What the drop is a drop from, in words; None where there is none.
         reason: Why nothing is compared, a clause; None where something is.
-        instead: Why it is not compared with Meta's recorded answers as the pack grades them, a clause; None where it
-            is, or where two runs are compared.
+        fallback_reason: Why it is not compared with Meta's recorded answers as the pack grades them, a clause; None
+            where it is, or where two runs are compared.
         decision: The drop and what is shown; None where nothing is compared, or the gate does not ask for it.
         scores: Each metric that answers a published number, in the order of the pack.
         flips: Doc by doc, from the baseline to the candidate.
@@ -264,8 +264,8 @@ class Task:
         subtasks: By name; empty where there is only one.
         averages: Its metrics that are no shares.
         source: Where its samples are.
-        apart: The drop from what was recorded told apart, in the metric of the drop; None where the pack is of no
-            recorded run, or verify has not graded its answers.
+        drop_breakdown: The parts of the drop from what was recorded, in the metric of the drop; None where the pack is
+            of no recorded run, or verify has not graded its answers.
     """
 
     name: str
@@ -276,7 +276,7 @@ class Task:
     metric: str | None = None
     baseline_label: str | None = None
     reason: str | None = None
-    instead: str | None = None
+    fallback_reason: str | None = None
     decision: TaskDecision | None = None
     scores: tuple[Score, ...] = ()
     flips: Flips | None = None
@@ -285,7 +285,7 @@ class Task:
     subtasks: tuple[Subtask, ...] = ()
     averages: tuple[LmEvalAverage, ...] = ()
     source: SampleSource | None = None
-    apart: Decomposition | None = None
+    drop_breakdown: DropBreakdown | None = None
     lower_is_better: bool = False
     members: tuple[str, ...] = ()
 
@@ -297,10 +297,10 @@ class Task:
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """All that is judged: the decision, what went wrong by kind (vetoes first), the tasks, what else must be said, and
-    the mean of the drops told apart."""
+    the breakdown of the mean drop."""
 
     decision: Decision
     alarms: tuple[Alarm, ...]
     tasks: tuple[Task, ...]
     notes: tuple[str, ...] = ()
-    apart: Decomposition | None = None
+    drop_breakdown: DropBreakdown | None = None

@@ -104,7 +104,7 @@ def _score(
     return Score(
         metric=spec,
         averaging=(published and published.averaging) or ("macro" if macro else "micro"),
-        n=n or (0 if value is None else None),
+        docs=n or (0 if value is None else None),
         value=value,
         interval=interval,
         published=published,

@@ -48,7 +48,7 @@ def build_report(
         tuple(average for group in totals for average in group),
         gated,
         fidelity,
-        judged.apart,
+        judged.drop_breakdown,
     )
 
 

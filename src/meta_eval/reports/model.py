@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from meta_eval.judging.decide import Decision, Settling, TaskDecision
+from meta_eval.judging.decide import Decision, RepeatPlan, TaskDecision
 from meta_eval.judging.judgement import META, Alarm, LmEvalAverage, Task
-from meta_eval.reports import apart
+from meta_eval.reports import breakdown_table
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.text import write_headline
-from meta_eval.stats import Decomposition, Drop, Interval
+from meta_eval.stats import Drop, DropBreakdown, Interval
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
 SCHEMA_VERSION = 3
@@ -66,7 +66,7 @@ class Report:
         totals: What lm-eval averaged over groups of tasks, and what a board would show.
         gated: Whether the exit code follows the decision.
         fidelity: The tables of `meta-eval fidelity` that lie beside the results, their figures alone.
-        apart: The mean drop from a recorded run told apart; None where fewer than two tasks are.
+        drop_breakdown: The parts of the mean drop from a recorded run; None where fewer than two tasks are.
     """
 
     kind: Literal["report", "compare"]
@@ -79,7 +79,7 @@ class Report:
     totals: tuple[LmEvalAverage, ...] = ()
     gated: bool = False
     fidelity: tuple[FidelityReport, ...] = ()
-    apart: Decomposition | None = None
+    drop_breakdown: DropBreakdown | None = None
 
     @property
     def summary(self) -> str:
@@ -143,7 +143,7 @@ class Report:
             ],
             "alarms": [{**_plain(alarm), "veto": alarm.veto} for alarm in self.alarms],
             "tasks": [_task(task) for task in self.tasks],
-            "apart": apart.make_json(self.apart) if self.apart else None,
+            "drop_breakdown": breakdown_table.make_json(self.drop_breakdown) if self.drop_breakdown else None,
             "notes": list(self.notes),
             "totals": [_plain(total) for total in self.totals],
             "fidelity": [table.to_json() for table in self.fidelity],
@@ -158,23 +158,25 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "margin": decision.margin,
         "weights": decision.weighting,
         "mean": _drop(decision.mean, decision.interval) if decision.mean and decision.interval else None,
-        "equal": _drop(decision.equal, decision.equal_interval) if decision.equal and decision.equal_interval else None,
-        "unlike": decision.unlike,
+        "unweighted_mean": _drop(decision.unweighted_mean, decision.unweighted_interval)
+        if decision.unweighted_mean and decision.unweighted_interval
+        else None,
+        "heterogeneity_p": decision.heterogeneity_p,
         "invalid": decision.invalid,
         "caveats": list(decision.caveats),
         "reasons": list(decision.reasons),
         "vetoes": [veto.reason for veto in decision.vetoes],
-        "settling": _settling(decision.settling),
+        "repeats_needed": _plan_json(decision.repeats_needed),
     }
 
 
 def _task(task: Task) -> dict[str, Any]:
     tree = {name: getattr(task, name) for name in ("name", "subset", "outcome", "docs", "prepared", "runs")}
-    tree |= {name: getattr(task, name) for name in ("metric", "baseline_label", "reason", "instead")}
+    tree |= {name: getattr(task, name) for name in ("metric", "baseline_label", "reason", "fallback_reason")}
     tree["drop"] = _task_drop(task.decision) if task.decision else None
     tree["scores"] = [_plain(score) for score in task.scores]
     tree["flips"] = {**_plain(task.flips), "agreed": task.flips.agreed} if task.flips else None
-    tree["apart"] = apart.make_json(task.apart) if task.apart else None
+    tree["drop_breakdown"] = breakdown_table.make_json(task.drop_breakdown) if task.drop_breakdown else None
     tree["cut"] = _plain(task.cut) if task.cut else None
     tree |= {name: [_plain(part) for part in getattr(task, name)] for name in ("subtasks", "averages")}
     tree["gaps"] = list(task.gaps)
@@ -188,14 +190,14 @@ def _task_drop(decision: TaskDecision) -> dict[str, Any]:
         **_drop(decision.drop, decision.interval),
         **{
             name: getattr(decision, name)
-            for name in ("margin", "cap", "p", "p_corrected", "could_see", "weight", "remark")
+            for name in ("margin", "cap", "p", "p_corrected", "detectable_drop", "weight", "remark")
         },
         "paired": decision.drop.paired,
         "docs": decision.drop.docs,
         "clusters": decision.drop.clusters,
         "recovery": decision.drop.recovery,
         "recovery_interval": None if recovery is None else _plain(recovery),
-        "settling": _settling(decision.settling),
+        "repeats_needed": _plan_json(decision.repeats_needed),
     }
 
 
@@ -203,8 +205,8 @@ def _drop(drop: Drop, interval: Interval) -> dict[str, Any]:
     return {"value": drop.value, "interval": _plain(interval), "baseline": drop.baseline, "candidate": drop.candidate}
 
 
-def _settling(settling: Settling | None) -> dict[str, Any] | None:
-    return None if settling is None else {**_plain(settling), "runs": dict(settling.runs)}
+def _plan_json(plan: RepeatPlan | None) -> dict[str, Any] | None:
+    return None if plan is None else {**_plain(plan), "runs": dict(plan.runs)}
 
 
 def _plain(value: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.reports import subtasks, task_tables, text
-from meta_eval.reports.apart import apart_table
+from meta_eval.reports.breakdown_table import breakdown_table
 from meta_eval.reports.document import Document, Fact, Figure, Item, Listing, Section, Verdict
 from meta_eval.reports.fidelity_tables import choice_table, figure_table
 from meta_eval.reports.plot import make_plot
@@ -42,7 +42,7 @@ def report_document(report: Report, samples: Callable[[], Iterable[Sample]]) -> 
 
 def _verdict(report: Report) -> Verdict:
     decision = report.decision
-    advice = text.describe_settling(decision.settling) or ""
+    advice = text.describe_repeats(decision.repeats_needed) or ""
     return Verdict(
         decision.outcome,
         decision.caveats,
@@ -61,20 +61,20 @@ def _facts(decision: Decision) -> Iterator[Fact]:
     yield Fact(f"mean drop of {text.plural(tasks, 'task')}{weighed}", text.format_drop(decision.mean.value), "points")
     yield Fact(f"{LEVEL_TEXT} interval", text.format_drop_interval(decision.interval))
     yield Fact("margin", text.format_percent(decision.margin))
-    if decision.equal is not None and tasks > 1 and decision.weighting != "equal":
-        bounds = text.format_drop_interval(decision.equal_interval)
-        yield Fact("every task the same", text.format_drop(decision.equal.value), detail=bounds)
+    if decision.unweighted_mean is not None and tasks > 1 and decision.weighting != "equal":
+        bounds = text.format_drop_interval(decision.unweighted_interval)
+        yield Fact("every task the same", text.format_drop(decision.unweighted_mean.value), detail=bounds)
 
 
 def _sections(report: Report) -> Iterator[Section]:
     drops, scores = task_tables.drop_table(report), task_tables.score_table(report)
-    apart, flips = apart_table(report.tasks, report.apart), task_tables.flip_table(report)
+    breakdown, flips = breakdown_table(report.tasks, report.drop_breakdown), task_tables.flip_table(report)
     shown = make_plot(report, drops, scores)
     yield Section(
         "tasks", drops.title if drops.rows else "Scores", "Tasks",
         (Figure("plot", shown), replace(drops, views=_BUT_PAGES), *_about_tasks(report)),
     )  # fmt: skip
-    yield Section("apart", apart.title, "Told apart", (apart,))
+    yield Section("drop_breakdown", breakdown.title, "Parts of the drop", (breakdown,))
     label = (report.beside or "scores").split(" ")[0].capitalize()
     yield Section("published", scores.title, label, (scores, *_about_scores(report)))
     yield Section("fidelity", "How likely it finds the recorded answers", "Fidelity", tuple(_fidelity(report)))
@@ -124,7 +124,7 @@ def _about_scores(report: Report) -> Iterator[Listing]:
     distances = [
         Item((_name(task, score),), f"the baseline scores {words}")
         for task, score in both
-        if not (score.distance and score.distance.rounded) and (words := text.describe_distance(score))
+        if not (score.distance and score.distance.within_rounding) and (words := text.describe_distance(score))
     ]
     yield Listing(tuple(distances), views=("terminal",))
     sources = [Item((task.name,), text.describe_published(score)) for task, score in both if score.published]

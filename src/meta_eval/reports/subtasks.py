@@ -49,7 +49,7 @@ def subtask_table(task: Task, report: Report) -> Table[Subtask]:
     """The same as a table, for Markdown."""
     ours, theirs = ("B", "A") if report.kind == "compare" else ("ours", report.whose)
     columns: tuple[Column[Subtask], ...] = (
-        Column("docs", "docs", lambda subtask: subtask.n, text.format_count),
+        Column("docs", "docs", lambda subtask: subtask.docs, text.format_count),
         Column("score", ours, lambda subtask: subtask.value, text.format_percent),
         Column("baseline", theirs, lambda subtask: subtask.baseline, text.format_percent),
         Column("difference", "difference", _difference, text.format_points),

@@ -90,7 +90,7 @@ def _recovery() -> Column[DropRow]:
 def _could_see() -> Column[DropRow]:
     heading = "could see"
     return Column(
-        "could_see", heading, _of_task(lambda decision: decision.could_see), text.format_percent,
+        "detectable_drop", heading, _of_task(lambda decision: decision.detectable_drop), text.format_percent,
         "the smallest drop, in points, that docs like these would have shown four times out of five",
         headings={"terminal": heading.replace(" ", "\n")},
     )  # fmt: skip
@@ -116,8 +116,8 @@ def _means(decision: Decision, tasks: int) -> Iterator[Row[DropRow]]:
     if mean := decision.mean:
         subject = DropRow(mean.docs, mean, decision.interval)
         yield Row(f"mean, {_WEIGHTED[decision.weighting]}", subject, decision.outcome, whole=True)
-    if (equal := decision.equal) and decision.weighting != "equal":
-        yield Row("mean, every task the same", DropRow(equal.docs, equal, decision.equal_interval), whole=True)
+    if (equal := decision.unweighted_mean) and decision.weighting != "equal":
+        yield Row("mean, every task the same", DropRow(equal.docs, equal, decision.unweighted_interval), whole=True)
 
 
 def _drop_legend(report: Report) -> str:
@@ -169,7 +169,7 @@ def score_table(report: Report) -> Table[Score]:
     """Each score with the published number that it answers, and what the baseline is from that."""
     beside = report.beside.split(" ")[0] or "published"
     columns: tuple[Column[Score], ...] = (
-        Column("docs", "docs", lambda score: score.n, text.format_count),
+        Column("docs", "docs", lambda score: score.docs, text.format_count),
         Column(
             "score", "score", lambda score: score.value, text.format_percent, strong=True,
             headings={"terminal": "B" if report.kind == "compare" else "ours"},

@@ -11,7 +11,7 @@ from meta_eval.messages.escaping import visible as visible  # noqa: PLC0414 (the
 from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
-    from meta_eval.judging.decide import Decision, Settling
+    from meta_eval.judging.decide import Decision, RepeatPlan
     from meta_eval.judging.judgement import Alarm, LmEvalAverage, Score, Task
     from meta_eval.stats import Interval
 
@@ -107,11 +107,11 @@ def write_headline(decision: Decision) -> str:
         )
     first, others = decision.caveats, decision.reasons[len(decision.caveats) :]
     clauses = f"{decision.outcome}: {'; '.join((*first, f'{compared}, margin {100 * decision.margin:g}', *others))}"
-    settled = describe_settling(decision.settling) if decision.outcome == "UNDECIDED" else None
+    settled = describe_repeats(decision.repeats_needed) if decision.outcome == "UNDECIDED" else None
     return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
 
 
-def describe_settling(plan: Settling | None) -> str | None:
+def describe_repeats(plan: RepeatPlan | None) -> str | None:
     """What would settle an open question; None where nothing is open."""
     if plan is None:
         return None
@@ -121,14 +121,14 @@ def describe_settling(plan: Settling | None) -> str | None:
         return f"to settle it, run in all {listed}{least}"
     return (
         f"no number of repeats is sure to settle it; the smallest margin that this run shows is "
-        f"{format_percent(plan.margin)}, which is for the next time"
+        f"{format_percent(plan.provable_margin)}, which is for the next time"
     )
 
 
 def explain_outcome(task: Task) -> str | None:
     """What is to be known of a task's outcome beside its numbers; None for nothing."""
     if task.decision is None:
-        return "; ".join(filter(None, (task.reason, task.instead)))
+        return "; ".join(filter(None, (task.reason, task.fallback_reason)))
     turned = f"lower is better in {task.metric}, so that a rise is a drop" if task.lower_is_better else None
     return "; ".join(filter(None, (turned, task.decision.remark))) or None
 
@@ -138,9 +138,9 @@ def group_by_reference(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     names: dict[str, list[str]] = {}
     for task in tasks:
         if task.baseline_label:
-            names.setdefault(f"{task.baseline_label}{f'; {task.instead}' if task.instead else ''}", []).append(
-                task.name
-            )
+            names.setdefault(
+                f"{task.baseline_label}{f'; {task.fallback_reason}' if task.fallback_reason else ''}", []
+            ).append(task.name)
     return list(names.items())
 
 
@@ -176,7 +176,7 @@ def describe_distance(score: Score) -> str | None:
     gap = score.distance
     if gap is None or gap.distance is None:
         return None
-    if gap.rounded:
+    if gap.within_rounding:
         return f"{format_percent(gap.baseline)}, the published number to its last decimal"
     reason = f": {gap.reason}" if gap.reason else ""
     difference = f"{format_points(gap.distance)} from the published {format_percent(gap.published)}"

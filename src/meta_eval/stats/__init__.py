@@ -9,11 +9,11 @@ one way in which a doc can differ, so that it is in there as well.
 variance, also of clustered docs. `drop`: two scores over the same docs, as one statistic for sign, interval, p value
 and power. `weights`: what each task counts in the mean drop. `identical`: what chance makes of an identical copy.
 `ratio`: a mean over tokens with an interval that counts docs. `sequential`: the drop while a run still goes on, with
-bounds (`betting`) that hold at every look. `drift`: late answers that are worse than early ones. `decomposition`: the
+bounds (`betting`) that hold at every look. `drift`: late answers that are worse than early ones. `breakdown`: the
 parts of a drop that are the grader's, the model's and the prompts'. `sampled`: several answers a doc.
 """
 
-from meta_eval.stats.decomposition import Decomposition, DropPart, average_decompositions, decompose_drop
+from meta_eval.stats.breakdown import DropBreakdown, DropPart, average_breakdowns, break_down_drop
 from meta_eval.stats.drift import is_drift, order_p_value, repeat_p_value
 from meta_eval.stats.drop import (
     Drop,
@@ -40,16 +40,16 @@ from meta_eval.stats.score import (
 from meta_eval.stats.weights import Weighting, precision_weights, weigh_tasks
 
 __all__ = [
-    "Decomposition",
     "Drop",
+    "DropBreakdown",
     "DropPart",
     "Interval",
     "Weighting",
-    "average_decompositions",
+    "average_breakdowns",
     "average_runs",
+    "break_down_drop",
     "correct_by_holm",
     "count_needed_answers",
-    "decompose_drop",
     "heterogeneity_p",
     "instruction_shares",
     "is_drift",

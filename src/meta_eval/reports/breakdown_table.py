@@ -1,4 +1,4 @@
-"""A drop from a recorded run told apart, for every view: a table of its parts with intervals."""
+"""A drop from a recorded run in its parts, for every view: a table of its parts with intervals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meta_eval.reports.tables import Column, Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.judging.judgement import Task
-    from meta_eval.stats import Decomposition, Drop, DropPart
+    from meta_eval.stats import Drop, DropBreakdown, DropPart
 
 LEGEND = (
     "Points, positive for worse. Grader: the recorded answers under today's grader. Model: new answers to the recorded "
@@ -18,39 +18,41 @@ LEGEND = (
 )
 
 
-def apart_table(tasks: Iterable[Task], mean: Decomposition | None) -> Table[Decomposition]:
-    """A row for each task whose drop is told apart, the mean of them last."""
-    named_parts = [(task.name, task.apart) for task in tasks if task.apart is not None]
+def breakdown_table(tasks: Iterable[Task], mean: DropBreakdown | None) -> Table[DropBreakdown]:
+    """A row for each task whose drop has its parts, the mean of them last."""
+    named_parts = [(task.name, task.drop_breakdown) for task in tasks if task.drop_breakdown is not None]
     rows = [Row(name, parts) for name, parts in named_parts]
     if mean is not None:
         rows.append(Row("mean, by precision", mean, whole=True))
     notes = ((name, "; ".join(_notes(parts))) for name, parts in named_parts)
-    columns: tuple[Column[Decomposition], ...] = (
+    columns: tuple[Column[DropBreakdown], ...] = (
         Column("docs", "docs", lambda parts: parts.docs, text.format_count),
         _part("total", lambda parts: parts.total),
         _part("grader", lambda parts: parts.grader),
         _part("model", lambda parts: parts.model),
         _part("prompts", lambda parts: parts.prompts),
     )
-    title = "The difference from the record, told apart"
-    return Table("apart", title, columns, tuple(rows), LEGEND, tuple((name, note) for name, note in notes if note))
+    title = "The parts of the difference from the record"
+    return Table(
+        "drop_breakdown", title, columns, tuple(rows), LEGEND, tuple((name, note) for name, note in notes if note)
+    )
 
 
-def _part(key: str, part: Callable[[Decomposition], Drop | DropPart | None]) -> Column[Decomposition]:
+def _part(key: str, part: Callable[[DropBreakdown], Drop | DropPart | None]) -> Column[DropBreakdown]:
     """The column of a part, with its interval below; a part that nothing tells is missing."""
 
-    def value(parts: Decomposition) -> float | None:
+    def value(parts: DropBreakdown) -> float | None:
         drop = part(parts)
         return None if drop is None else drop.value
 
-    def detail(parts: Decomposition) -> str | None:
+    def detail(parts: DropBreakdown) -> str | None:
         drop = part(parts)
         return None if drop is None else _bounds(drop)
 
     return Column(key, key, value, text.format_drop, detail=detail, strong=True)
 
 
-def make_json(parts: Decomposition) -> dict[str, Any]:
+def make_json(parts: DropBreakdown) -> dict[str, Any]:
     """As plain JSON data, from -1 to 1; a part that nothing tells is null, ``rest`` is model and prompts together."""
     named = {
         "total": parts.total,
@@ -77,7 +79,7 @@ def _bounds(part: Drop | DropPart) -> str:
     return "" if interval.lower == interval.upper else text.format_drop_interval(interval)
 
 
-def _notes(parts: Decomposition) -> Iterator[str]:
+def _notes(parts: DropBreakdown) -> Iterator[str]:
     if parts.regraded:
         yield f"{text.plural(parts.regraded, 'recorded answer')} graded otherwise today"
     if parts.other_prompts:

@@ -48,7 +48,7 @@ class DropPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Decomposition:
+class DropBreakdown:
     """A drop, split into the parts of the grader, the model and the prompts.
 
     Attributes:
@@ -74,14 +74,14 @@ class Decomposition:
     other_prompts: int
 
 
-def decompose_drop(
+def break_down_drop(
     recorded: Sequence[float],
     regraded: Sequence[float],
     new: Sequence[float],
     same_prompt: Sequence[bool],
     labels: Sequence[Hashable] | None = None,
     clusters: Sequence[Hashable] | None = None,
-) -> Decomposition:
+) -> DropBreakdown:
     """Split the drop from a recorded run into its parts; the module's docstring has the formulas.
 
     Args:
@@ -116,7 +116,7 @@ def decompose_drop(
         weights = average_docs(regraded, labels).weights
         share = math.fsum(weight for weight, is_same in zip(weights, same, strict=True) if not is_same)
         prompts = _prompts(rest, model, of(False), share)
-    return Decomposition(
+    return DropBreakdown(
         total=paired_drop(recorded, new, labels, clusters),
         grader=paired_drop(recorded, regraded, labels, clusters),
         rest=rest,
@@ -129,7 +129,7 @@ def decompose_drop(
     )
 
 
-def average_decompositions(parts: Sequence[Decomposition], weights: Sequence[float]) -> Decomposition:
+def average_breakdowns(parts: Sequence[DropBreakdown], weights: Sequence[float]) -> DropBreakdown:
     """Average the decompositions of several tasks; the parts still add up to the total.
 
     Args:
@@ -142,7 +142,7 @@ def average_decompositions(parts: Sequence[Decomposition], weights: Sequence[flo
     models = [part.model for part in parts if part.model is not None]
     prompts = [part.prompts for part in parts if part.prompts is not None]
     whole = len(models) == len(parts)
-    return Decomposition(
+    return DropBreakdown(
         total=mean_drop([part.total for part in parts], weights),
         grader=mean_drop([part.grader for part in parts], weights),
         rest=mean_drop([part.rest for part in parts], weights),

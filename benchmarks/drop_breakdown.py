@@ -1,8 +1,8 @@
-"""How often the three figures of a drop told apart hold the truth: simulated docs through `stats.decompose_drop`.
+"""How often the three parts of a drop hold the truth: simulated docs through `stats.break_down_drop`.
 
-    python benchmarks/apart.py                  1,000 runs of each case; under a minute
-    python benchmarks/apart.py --runs 2000
-    python benchmarks/apart.py --small          a few runs of each: CI
+    python benchmarks/drop_breakdown.py                  1,000 runs of each case; under a minute
+    python benchmarks/drop_breakdown.py --runs 2000
+    python benchmarks/drop_breakdown.py --small          a few runs of each: CI
 
 Of each doc a recorded verdict is drawn; the grader takes some wrong ones for right or right ones for wrong, the model
 loses some, and some docs are asked with another prompt, of which a further share is lost. The truth of each figure is
@@ -63,7 +63,7 @@ def coverage(runs: int) -> None:
             regraded = recorded | (drawn(grader) & ~recorded)
             lost, won, other, by_prompt = drawn(model + noise), drawn(noise), drawn(share), drawn(prompt)
             new = np.where(regraded, ~lost & ~(other & by_prompt), won)
-            decomposition = stats.decompose_drop(
+            decomposition = stats.break_down_drop(
                 recorded.astype(float), regraded.astype(float), new.astype(float), list(~other),
                 clusters=None if size == 1 else np.repeat(np.arange(groups), size).tolist(),
             )  # fmt: skip

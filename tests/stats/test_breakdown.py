@@ -1,4 +1,4 @@
-"""A drop told apart: it adds up, and what is planted is found in its own figure and in no other."""
+"""The parts of a drop: it adds up, and what is planted is found in its own figure and in no other."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ docs = st.lists(
 
 def told(
     rows: list[tuple[float, float, float, bool, str, int]], labelled: bool, clustered: bool
-) -> stats.Decomposition:
+) -> stats.DropBreakdown:
     recorded, regraded, new, same, labels, clusters = map(list, zip(*rows, strict=True))
-    return stats.decompose_drop(
+    return stats.break_down_drop(
         recorded, regraded, new, same, labels if labelled else None, clusters if clustered else None
     )
 
@@ -47,13 +47,13 @@ def test_their_means_over_tasks_add_up_too(
     tasks: list[list[tuple[float, float, float, bool, str, int]]], labelled: bool
 ) -> None:
     weights = [(n + 1) / sum(range(1, len(tasks) + 1)) for n in range(len(tasks))]
-    parts = stats.average_decompositions([told(rows, labelled, False) for rows in tasks], weights)
+    parts = stats.average_breakdowns([told(rows, labelled, False) for rows in tasks], weights)
     assert parts.grader.value + parts.rest.value == pytest.approx(parts.total.value, abs=1e-8)
     if parts.model is not None and parts.prompts is not None:
         assert parts.model.value + parts.prompts.value == pytest.approx(parts.rest.value, abs=1e-8)
 
 
-def figures(parts: stats.Decomposition) -> tuple[float, float, float]:
+def figures(parts: stats.DropBreakdown) -> tuple[float, float, float]:
     assert parts.model is not None and parts.prompts is not None
     return tuple(round(part.value, 9) for part in (parts.grader, parts.model, parts.prompts))  # type: ignore[return-value]
 
@@ -61,26 +61,26 @@ def figures(parts: stats.Decomposition) -> tuple[float, float, float]:
 def test_what_is_planted_is_found_in_its_own_figure() -> None:
     right, lost = [1.0] * 100, [0.0] * 8 + [1.0] * 92
     same = [True] * 100
-    assert figures(stats.decompose_drop(right, lost, lost, same)) == (0.08, 0.0, 0.0)
-    assert figures(stats.decompose_drop(right, right, lost, same)) == (0.0, 0.08, 0.0)
+    assert figures(stats.break_down_drop(right, lost, lost, same)) == (0.08, 0.0, 0.0)
+    assert figures(stats.break_down_drop(right, right, lost, same)) == (0.0, 0.08, 0.0)
     other = [False] * 20 + [True] * 80
-    assert figures(stats.decompose_drop(right, right, lost, other)) == (0.0, 0.0, 0.08)
+    assert figures(stats.break_down_drop(right, right, lost, other)) == (0.0, 0.0, 0.08)
     # All three: eight docs graded otherwise; one doc in ten lost everywhere; of those asked otherwise half besides.
     new = [0.0] * 15 + [1.0] * 35 + [0.0] * 5 + [1.0] * 45
-    whole = stats.decompose_drop([0.0] * 8 + [1.0] * 92, [1.0] * 100, new, [False] * 50 + [True] * 50)
+    whole = stats.break_down_drop([0.0] * 8 + [1.0] * 92, [1.0] * 100, new, [False] * 50 + [True] * 50)
     assert figures(whole) == (-0.08, 0.1, 0.1)
     assert (whole.regraded, whole.changed, whole.other_prompts) == (8, 20, 50)
 
 
 def test_where_every_prompt_is_another_model_and_prompts_are_not_told_apart() -> None:
-    parts = stats.decompose_drop([1.0] * 4, [1.0] * 4, [1.0, 1.0, 0.0, 0.0], [False] * 4)
+    parts = stats.break_down_drop([1.0] * 4, [1.0] * 4, [1.0, 1.0, 0.0, 0.0], [False] * 4)
     assert (parts.model, parts.prompts, parts.rest.value) == (None, None, 0.5)
 
 
 def test_few_docs_with_the_recorded_prompt_leave_the_prompts_uncertain() -> None:
     regraded, new = [1.0] * 1000, [0.0] * 50 + [1.0] * 950
-    few = stats.decompose_drop(regraded, regraded, new, [place >= 990 for place in range(1000)])
-    half = stats.decompose_drop(regraded, regraded, new, [place >= 500 for place in range(1000)])
+    few = stats.break_down_drop(regraded, regraded, new, [place >= 990 for place in range(1000)])
+    half = stats.break_down_drop(regraded, regraded, new, [place >= 500 for place in range(1000)])
     assert few.prompts is not None and half.prompts is not None
     assert 0.0 in few.prompts.interval
     assert 0.0 not in half.prompts.interval
