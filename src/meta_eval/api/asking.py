@@ -72,7 +72,9 @@ def prepare(
             return rebuild_pack(config, asked.publication, asked)
         templates = () if asked.template_dir is None else (f"template_dir={json.dumps(str(asked.template_dir))}",)
         settings, place = open_config(config or DEFAULT_CONFIG, [*asked.overrides, *templates])
-        from meta_eval.records.preparation import prepare_config  # after what a mistake in the file needs
+        from meta_eval.records.preparation import (
+            prepare_config,
+        )  # a slow import, not needed to report errors in the file
 
         return prepare_config(settings, place)
 

@@ -1,4 +1,4 @@
-"""Files that prepare and init copy, wherever meta-eval is installed."""
+"""Shipped files that commands copy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _CHECKOUT = _HERE.parents[2]
 
 
 def asset_path(name: str) -> Path:
-    """A shipped file or folder: inside the installed package, or at the top of a checkout.
+    """The path of a shipped file or folder, in the installed package or in a checkout.
 
-    ``meta_template``, ``eval_config.yaml``, ``work_dir.gitignore`` and the pages in ``docs`` stand at the top of the
-    repository, where users look for them; the wheel carries them here.
+    In the repository, ``meta_template``, ``eval_config.yaml``, ``work_dir.gitignore`` and ``docs`` are at the top,
+    where users look for them. The wheel contains them here.
     """
     inside = _HERE / name
     return inside if inside.exists() else _CHECKOUT / name

@@ -1,9 +1,9 @@
-"""Loads the docs of one task of this pack; prepare puts a copy beside every task's YAML.
+"""Loads the docs of a task of this pack. prepare copies this file beside every task's YAML.
 
-lm-eval calls ``load`` with the task's ``dataset_kwargs`` and ``metadata``. The file is found from where this module
-lies, so that the pack works in any place and from any working directory.
+lm-eval calls ``load`` with the task's ``dataset_kwargs`` and ``metadata``. Paths are relative to this module, so the
+pack works in any place and from any working directory.
 
-The docs of a recorded run are lm-eval's own, of any shape: they stand there as text, and become what they were.
+Docs of a recorded run may have any shape. They are stored as text and restored on load.
 """
 
 import hashlib
@@ -13,16 +13,16 @@ from typing import Any
 
 
 def load(docs_file: str, sha256: str, beside: dict[str, str] | None = None, **_: Any) -> Any:
-    """The docs as ``datasets.DatasetDict({"latest": …})``, checked against their recorded SHA-256.
+    """Load the docs as ``datasets.DatasetDict({"latest": …})``, after a check of their SHA-256.
 
     Args:
         docs_file: The parquet file, relative to this module's folder.
-        sha256: Hex digest of the file.
-        beside: What scoring reads besides, relative to this module's folder: each file with its hex digest.
-        _: The task's metadata, which lm-eval passes along.
+        sha256: Its hex digest.
+        beside: Other files that scoring reads, relative to this module's folder, with their hex digests.
+        _: The task's metadata, which lm-eval passes too.
 
     Raises:
-        ValueError: A file is missing or is not the one that prepare wrote.
+        ValueError: A file is missing, or differs from what prepare wrote.
     """
     import datasets
     import pyarrow
@@ -30,18 +30,18 @@ def load(docs_file: str, sha256: str, beside: dict[str, str] | None = None, **_:
 
     for name, digest in (beside or {}).items():
         _checked(name, digest)
-    with pyarrow.parquet.ParquetFile(_checked(docs_file, sha256)) as parquet:  # with half of read_table's memory
+    with pyarrow.parquet.ParquetFile(_checked(docs_file, sha256)) as parquet:  # half the memory of read_table
         docs = pyarrow.Table.from_batches(parquet.iter_batches(1024), parquet.schema_arrow)
     if "recorded_doc" in docs.column_names:
         return {"latest": RecordedDocs(docs)}
-    # Without a fingerprint of its own a dataset pickles all that it holds to make one.
+    # Without a given fingerprint, the dataset would pickle its whole content to compute one.
     return datasets.DatasetDict({"latest": datasets.Dataset(docs, fingerprint=sha256[:16])})
 
 
 class RecordedDocs(list[dict[str, Any]]):
-    """Docs as their own task made them, each with what was recorded of it; what it has itself is not replaced.
+    """Docs as their own task made them, with their recorded columns. Columns of the doc itself are not replaced.
 
-    The columns whose names begin with ``recorded_`` are always the record's, and ``recorded_prompt`` is what was asked.
+    Columns that begin with ``recorded_`` always come from the record. ``recorded_prompt`` is the recorded prompt.
     """
 
     def __init__(self, table: Any) -> None:
@@ -49,7 +49,7 @@ class RecordedDocs(list[dict[str, Any]]):
 
     @property
     def features(self) -> dict[str, Any]:
-        """The columns, by name: lm-eval asks whether a text is one of them."""
+        """The columns by name. lm-eval asks whether a text is a column."""
         return dict.fromkeys(self[0]) if self else {}
 
 

@@ -1,7 +1,7 @@
-"""Lets lm-eval's own IFEval score with the Punkt model that this pack may bring; prepare puts a copy beside its YAML.
+"""Lets lm-eval's own IFEval use the Punkt model of this pack, if it has one. prepare copies this file beside its YAML.
 
-lm-eval's checkers look for the model when they are imported, and download it where there is none. A task's YAML is read
-before what it includes, so that this module is imported first. The docs are those of ``pack_docs``, beside it.
+lm-eval's checkers look for the model on import, and download it if it is missing. lm-eval reads a task's YAML before
+its included files, so this module is imported first. It loads the docs with ``pack_docs``, beside it.
 """
 
 import importlib.util
@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve()
 
 
 def load(**settings: Any) -> Any:
-    """The docs, as ``pack_docs.load`` reads them."""
+    """Load the docs with ``pack_docs.load``."""
     path = HERE.with_name("pack_docs.py")
     spec = importlib.util.spec_from_file_location("pack_docs", path)
     if spec is None or spec.loader is None:
@@ -23,7 +23,7 @@ def load(**settings: Any) -> Any:
 
 
 def _find_model() -> None:
-    """Put the pack's ``nltk_data`` first on nltk's path, where the pack brings it."""
+    """Put the pack's ``nltk_data``, if present, first on nltk's path."""
     pack = next((folder for folder in HERE.parents if (folder / "manifest.json").is_file()), None)
     if pack is None or not (pack / "nltk_data").is_dir():
         return

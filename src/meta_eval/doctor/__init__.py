@@ -1,1 +1,1 @@
-"""What can go wrong before the first token is generated: checks of the pack, of this machine and of the engine."""
+"""Checks of the pack, the machine and the engine that find problems before generation."""

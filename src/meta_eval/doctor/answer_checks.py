@@ -1,4 +1,4 @@
-"""What an engine said beside what the shipped model says, as checks, each with what to do if it fails."""
+"""Compares an engine's responses with the known answers of the shipped model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Responses = Mapping[str, EngineResponse]
 
 
 def check_answers(known: Sequence[KnownAnswer], first: Responses, second: Responses) -> list[Check]:
-    """The checks, from the responses to each request in two rounds; the last known answer is the one too long."""
+    """Make the checks from two rounds of responses. The last known answer is the prompt that is too long."""
     pairs = [AnswerPair(answer, first.get(answer.request.id), second.get(answer.request.id)) for answer in known]
     within = [pair for pair in pairs if pair.known.group != "too_long"]
     return _AnswerChecks(within, pairs[-1].first).make_checks()
@@ -23,7 +23,7 @@ def check_answers(known: Sequence[KnownAnswer], first: Responses, second: Respon
 
 @dataclass(frozen=True, slots=True)
 class AnswerPair:
-    """A known answer, and the responses of both rounds."""
+    """A known answer with the responses of both rounds."""
 
     known: KnownAnswer
     first: EngineResponse | None
@@ -31,16 +31,16 @@ class AnswerPair:
 
     @property
     def text(self) -> str:
-        """The answer of the first round."""
+        """The text of the first round."""
         return (self.first.text if self.first else None) or ""
 
     def is_answered(self) -> bool:
-        """Whether there is an answer, of the right kind."""
+        """Whether there is an answer of the right kind."""
         first = self.first
         return first is not None and first.error is None and len(first.choices) == len(self.known.request.continuations)
 
     def is_steady(self) -> bool:
-        """Whether the second answer is the first."""
+        """Whether both rounds gave the same answer."""
         if self.second is None or self.second.error is not None or self.first is None:
             return False
         if self.first.text != self.second.text:
@@ -49,21 +49,21 @@ class AnswerPair:
         return all(abs(value - other) <= KNOWN_LIKELIHOOD_CLOSE for (value, _), (other, _) in pairs)
 
     def starts_with(self, bos: int) -> bool:
-        """Whether the text begins as the known one."""
+        """Whether the text begins like the known text."""
         return self.text.startswith(self.known.texts[bos][0])
 
     def has_text(self, bos: int) -> bool:
-        """Whether text and end are the known ones; an engine may not say why an answer ended."""
+        """Whether the text and its end are the known ones. An engine may omit why an answer ended."""
         text, end = self.known.texts[bos]
         return self.text == text and self.first is not None and self.first.finish_reason in (None, end)
 
     def measure_error(self, bos: int) -> float:
-        """Nats by which the likelihoods differ from the known ones, at most."""
+        """Largest difference from the known log-likelihoods, in nats."""
         pairs = zip(self.first.choices if self.first else (), self.known.choices[bos], strict=True)
         return max((float("inf") if math.isnan(value) else abs(value - right) for (value, _), (right, _) in pairs))
 
     def has_choices(self, bos: int) -> bool:
-        """Whether likelihoods, and which of them are greedy, are the known ones."""
+        """Whether the log-likelihoods and their greedy flags are the known ones."""
         pairs = zip(self.first.choices if self.first else (), self.known.choices[bos], strict=True)
         greedy_right = all(greedy in (None, right) for (_, greedy), (_, right) in pairs)
         return self.measure_error(bos) <= KNOWN_LIKELIHOOD_CLOSE and greedy_right
@@ -71,7 +71,7 @@ class AnswerPair:
 
 @dataclass(slots=True)
 class _AnswerChecks:
-    """Each check is made for the number of BOS that there is, so that a wrong number is one fault and not ten."""
+    """Checks for the number of BOS that the engine really uses. A wrong number is then a single fault, not ten."""
 
     pairs: Sequence[AnswerPair]
     too_long: EngineResponse | None
@@ -91,7 +91,7 @@ class _AnswerChecks:
         self.steady = all(pair.is_steady() for pair in self.pairs if pair.is_answered())
 
     def make_checks(self) -> list[Check]:
-        """Every check of what was asked, in the order in which a user should fix what fails."""
+        """Make all checks, in the order in which to fix failures."""
         of_choices = [self._check_likelihoods(), self._check_one_pass()] if self._asked_choices else []
         return [
             self._check_requests(), self._check_bos(), self._check_answers(), self._check_end(), self._check_stop(),
@@ -142,7 +142,7 @@ class _AnswerChecks:
         return failed(name, ", ".join(seen), hint)
 
     def _check_share(self, name: str, pairs: Sequence[AnswerPair], right: Iterable[bool], hint: str) -> Check:
-        """A check of texts that must all be right."""
+        """Check texts that must all be right."""
         marks = list(right)
         share = f"{sum(marks)} of {len(marks)}"
         if not marks:
@@ -190,7 +190,7 @@ class _AnswerChecks:
         tokens = max((pair.known.tokens for pair in (*texts, *choices)), default=0)
         if not all(pair.starts_with(self._text_bos) for pair in texts):
             wrong.append(f"after {tokens:,} tokens another answer")
-        # A cut prompt is off by more than rounding; where short ones are too, it is not the length.
+        # A cut prompt causes errors above rounding. If short prompts have them too, length is not the cause.
         if not self._is_off(self._choices("one_pass")) and self._is_off(choices):
             wrong.append(f"after {tokens:,} tokens other likelihoods")
         counts = {pair.first.prompt_tokens for pair in texts if pair.first and pair.first.prompt_tokens is not None}
@@ -204,7 +204,7 @@ class _AnswerChecks:
         return failed(name, "; ".join(wrong), hint)
 
     def _is_off(self, pairs: Iterable[AnswerPair]) -> bool:
-        """Whether likelihoods are off by more than rounding."""
+        """Whether log-likelihoods differ by more than rounding."""
         return any(pair.measure_error(self._choice_bos) > KNOWN_LIKELIHOOD_ROUNDED for pair in pairs)
 
     def _check_greedy(self) -> Check:

@@ -1,4 +1,4 @@
-"""One check of `meta-eval doctor` and what came of it."""
+"""The result of a check of `meta-eval doctor`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Status = Literal["passed", "failed", "not checked"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line for the user.
+    """A line for the user.
 
     Attributes:
-        name: What was looked at, in a word or two.
-        status: What came of it; not checked also where another fault hides it.
+        name: What was checked, in a word or two.
+        status: The result. Also "not checked" if another fault hides it.
         what: What was seen, or why it was not checked.
-        hint: What to do about a failure, with the exact command where there is one; None for the others.
+        hint: What to do about a failure, with the command if there is one. None otherwise.
     """
 
     name: str

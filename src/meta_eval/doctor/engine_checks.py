@@ -1,4 +1,4 @@
-"""The checks of an engine: a model whose every answer is known, asked through the client of a backend."""
+"""Checks an engine with the shipped model, through the client of a backend."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from meta_eval.running.client import Client, with_token_ids
 
 @dataclass(frozen=True, slots=True)
 class EngineChecks:
-    """The checks of one engine.
+    """The checks of an engine.
 
     Attributes:
-        engine: What answered.
-        seconds: That it took to answer, its start not counted.
-        checks: In the order in which a user should fix what fails.
+        engine: The engine that answered.
+        seconds: Time to answer, without the start.
+        checks: In the order in which to fix failures.
     """
 
     engine: str
@@ -33,7 +33,7 @@ class EngineChecks:
 
 
 def check_engine(client: Client) -> EngineChecks:
-    """Ask a backend at work every known prompt that it says it can answer, twice, and compare.
+    """Send a running backend every known prompt that it supports, twice, and compare the answers.
 
     Raises:
         BackendError: The engine is gone.
@@ -48,6 +48,6 @@ def check_engine(client: Client) -> EngineChecks:
     started = time.monotonic()
     rounds = [
         {response.request.id: response for response in client.answer(ordered)}
-        for ordered in (requests, requests[::-1])  # in another order, so that other requests share a batch
+        for ordered in (requests, requests[::-1])  # another order makes other batches
     ]
     return EngineChecks(client.engine, time.monotonic() - started, check_answers(known, *rounds))

@@ -1,4 +1,4 @@
-"""Checks of the lm_eval that the printed command would start: its version, and whether it loads and scores the pack."""
+"""Checks the lm_eval of the printed command: its version, and whether it loads and scores the pack."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meta_eval.doctor.lm_eval_install import LmEval, find_lm_eval, read_installe
 from meta_eval.doctor.lm_eval_probe import Probe
 from meta_eval.pack.manifest import Manifest
 
-# What brings a library that scoring imports; others are called as they are imported.
+# How to install libraries that scoring imports. For others the import name is the package.
 _BROUGHT_BY = {
     **dict.fromkeys(("math_verify", "sympy", "latex2sympy2_extended"), "lm-eval[math]"),
     **dict.fromkeys(("langdetect", "nltk", "immutabledict", "lm_eval.tasks.ifeval.utils"), "lm-eval[ifeval]"),
@@ -21,7 +21,7 @@ _ANTLR = "antlr4-python3-runtime==4.11.*"
 
 
 def check_version(manifest: Manifest) -> Check:
-    """The lm_eval that would run is one that a pack supports."""
+    """Check that a pack supports the installed lm_eval."""
     supported = f">={manifest.lm_eval.minimum},<{manifest.lm_eval.below}"
     lm_eval = find_lm_eval()
     if lm_eval is None:
@@ -42,7 +42,7 @@ def check_version(manifest: Manifest) -> Check:
 
 
 def _supports(supported: str, version: str) -> bool:
-    """A version of the range; a release candidate comes before its release, and what is no version is outside."""
+    """Whether a version is in a range. Release candidates precede their release; invalid versions are outside."""
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion, Version
 
@@ -53,7 +53,7 @@ def _supports(supported: str, version: str) -> bool:
 
 
 def check_environment(manifest: Manifest, probe: Probe | None) -> Iterator[Check]:
-    """Version, functions, first docs, and what scoring needs, of a probe that was asked."""
+    """Check version, functions, first docs and requirements of scoring, from the answer of a probe."""
     yield check_version(manifest)
     if probe is None:
         for name in ("functions", "first docs", "scoring"):
@@ -72,7 +72,7 @@ def check_environment(manifest: Manifest, probe: Probe | None) -> Iterator[Check
 
 
 def _check_scoring(lm_eval: LmEval, answer: dict[str, Any]) -> Iterator[Check]:
-    """The libraries and data that scoring needs, each with the command that brings it."""
+    """Check the libraries and data that scoring needs. A failure names the command that installs them."""
     python = shlex.quote(lm_eval.python)
     pip = f"Run: {python} -m pip install"
     for name, error in answer["modules"].items():
@@ -113,7 +113,7 @@ def _describe_load_hint(error: str) -> str:
 
 
 def check_engine_install(manifest: Manifest) -> Iterator[Check]:
-    """Whether the engine could start here; often another machine than that which prepares, so nothing of it fails."""
+    """Check whether the engine could start here. It never fails, because another machine often runs it."""
     engine = manifest.backend
     lm_eval = find_lm_eval()
     if lm_eval is not None and engine.imports:

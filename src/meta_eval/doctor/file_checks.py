@@ -1,4 +1,4 @@
-"""Checks of the pack's files against its manifest, and of the room for what the run will write."""
+"""Checks the pack's files against its manifest, and the disk space for the run."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry
 
 _AGAIN = "Run `meta-eval prepare` again, or copy the pack whole"
 
-# A token of Llama 3 is about 4.4 bytes of English; 5 leaves room for other text.
+# English has about 4.4 bytes per token of Llama 3. The rest is a reserve for other text.
 _BYTES_PER_TOKEN = 5
-# JSON escapes, metrics, hashes and field names beside the texts, as measured on lm-eval's samples files.
+# Factor for JSON escapes, metrics, hashes and field names, measured on lm-eval's samples files.
 _OVERHEAD = 1.3
 
 
 def check_files(pack: Path, manifest: Manifest, *, hash_up_to: int | None) -> Iterator[Check]:
-    """Every file is there and is what prepare wrote, and nothing else is there that would run with them.
+    """Check that every file is there and unchanged, and that no extra file would run with them.
 
     Args:
-        pack: The folder.
+        pack: The pack.
         manifest: Its manifest.
-        hash_up_to: Bytes; of larger files only the size is looked at. None for no limit.
+        hash_up_to: Size limit in bytes. For larger files only the size is compared. None means no limit.
     """
     try:
         changes = integrity.find_changes(pack, manifest, hash_up_to=hash_up_to)
@@ -41,7 +41,7 @@ def check_files(pack: Path, manifest: Manifest, *, hash_up_to: int | None) -> It
 
 
 def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
-    """Results can be written, and the samples files will fit."""
+    """Check that results can be written and the samples files will fit."""
     output = Path(manifest.run.output_path)
     folder = output.parent if output.suffix == ".json" else output
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
@@ -77,7 +77,7 @@ def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
 
 
 def _samples_bytes(pack: Path, entry: TaskEntry) -> int:
-    """An upper bound of the samples file: each line holds the doc, the prompt once more, and the answer twice."""
+    """An upper bound of the samples file's size. Each line holds the doc, the prompt again, and the answer twice."""
     if entry.docs_file is None or not (pack / entry.docs_file).is_file():
         return 0
     answer = 2 * _BYTES_PER_TOKEN * entry.longest_prompt.max_gen_toks
@@ -86,6 +86,6 @@ def _samples_bytes(pack: Path, entry: TaskEntry) -> int:
         with open_parquet(pack / entry.docs_file) as parquet:
             for batch in parquet.iter_batches(1024):
                 docs += batch.nbytes + batch.column("prompt").nbytes + batch.num_rows * answer
-    except Exception:  # the files check has said that it is damaged
+    except Exception:  # the file check reports damage
         return 0
     return int(_OVERHEAD * docs * len(entry.filters))

@@ -1,8 +1,8 @@
-"""The shipped model whose every answer is known: where it lies, how it is served, and what it says.
+"""The shipped model with known answers: its folder, its server, its answers.
 
-What is shipped (``assets/known_answers``) is a Llama of a million parameters that knows 25 answers by heart, and a file
-of what it says to 40 prompts with no BOS, one and two, computed from Llama's definition without any engine
-(``tools/known_answers.py``). So each check has one right answer and no threshold but that of rounding.
+``assets/known_answers`` contains a Llama with a million parameters that knows 25 answers by heart. A file holds its
+answers to 40 prompts with 0, 1 and 2 BOS. They were computed from Llama's definition without any engine
+(``tools/known_answers.py``). So each check has exactly one right answer, up to rounding.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ END = list_families()[0].end_of_turn
 
 @dataclass(frozen=True, slots=True)
 class KnownAnswer:
-    """One prompt and what the model says to it.
+    """A prompt with the model's answer.
 
     Attributes:
-        group: What it is asked for.
-        request: What is asked.
-        tokens: Of the prompt, without BOS.
-        texts: Of ``generate``, by the number of BOS: the text and the reason of its end.
-        choices: Of ``choices``, by the number of BOS: each log-likelihood, in nats, and whether it is the greedy one.
+        group: What the prompt tests.
+        request: The request.
+        tokens: Length of the prompt without BOS.
+        texts: For ``generate``, by number of BOS: the text and its finish reason.
+        choices: For ``choices``, by number of BOS: each log-likelihood in nats, and whether it is greedy.
     """
 
     group: str
@@ -49,7 +49,7 @@ def model_folder() -> Path:
 
 
 def serve_command() -> tuple[str, ...]:
-    """The command that serves the model as the checks expect it."""
+    """The command that serves the model for the checks."""
     return ("vllm", "serve", str(model_folder()), "--dtype", "float32", "--max-model-len", str(MAX_MODEL_LEN))
 
 
@@ -66,7 +66,7 @@ def settings_of(options: EngineOptions) -> RunSettings:
 
 
 def read_known_answers() -> list[KnownAnswer]:
-    """The prompts of the shipped file with their answers, and at the end one prompt that no context holds."""
+    """Read the known answers. The last prompt is too long for any context."""
     content = json.loads(assets.read_asset("known_answers/known.json"))
     answers = [_known_answer(fields) for fields in content["asks"]]
     long = next(answer for answer in answers if answer.group == "long" and answer.texts)

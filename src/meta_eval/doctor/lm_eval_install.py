@@ -1,4 +1,4 @@
-"""The lm_eval of this machine: its script, the Python that runs it, and its version; it is not started for that."""
+"""Finds the lm_eval of this machine: script, Python and version. Does not start it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meta_eval.boundary.inputs import open_regular
 
 @dataclass(frozen=True, slots=True)
 class LmEval:
-    """The ``lm_eval`` script, the Python that runs it, and whether it is on PATH."""
+    """The ``lm_eval`` script, its Python, and whether it is on PATH."""
 
     script: Path
     python: str
@@ -22,14 +22,14 @@ class LmEval:
 
 
 def find_lm_eval() -> LmEval | None:
-    """The script that a shell would start; else the one beside meta-eval's own Python."""
+    """The script that a shell would start, or else the script beside meta-eval's own Python."""
     on_path = shutil.which("lm_eval")
     script = Path(on_path) if on_path else Path(sys.executable).with_name("lm_eval")
     return LmEval(script, _read_python(script), bool(on_path)) if script.is_file() else None
 
 
 def _read_python(script: Path) -> str:
-    """From the script's first lines: ``#!/…/python``, or pip's way around a path that is too long for that."""
+    """Read the interpreter from the script: ``#!/…/python``, or pip's form for paths that are too long."""
     try:
         with open_regular(script) as file:
             head = file.read(4096).decode("utf-8", "replace").splitlines()
@@ -44,7 +44,7 @@ def _read_python(script: Path) -> str:
 
 
 def read_installed_version(python: str) -> str | None:
-    """lm-eval's version in the environment of a Python, read from its metadata without starting it."""
+    """lm-eval's version in a Python environment, read from metadata."""
     if python == sys.executable or Path(python).parent == Path(sys.executable).parent:
         try:
             return importlib.metadata.version("lm_eval")

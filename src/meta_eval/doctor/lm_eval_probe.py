@@ -1,7 +1,6 @@
-"""The lm_eval that the printed command would start, asked whether it can load and score a pack.
+"""Asks the lm_eval of the printed command whether it can load and score a pack.
 
-It is asked with its own Python, in a process of its own, with meta-eval out of reach: the machine with the GPU need not
-have it.
+It runs in its own process with its own Python, without access to meta-eval. The GPU machine may not have meta-eval.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ _PROBE = Path(__file__).with_name("probe_script.py")
 _PROBE_SECONDS = 600
 _LATEX = "sympy.parsing.latex"
 
-# The instructions of IFEval whose checkers split text with nltk's punkt_tab, which nltk does not bring along.
+# IFEval instructions whose checkers need nltk's punkt_tab. nltk does not ship it.
 NEEDS_PUNKT = frozenset(("change_case:capital_word_frequency", "length_constraints:number_sentences"))
 
 
 class Probe:
-    """That lm_eval, which imports itself while others look at the pack's files; see `probe_script`."""
+    """The probed lm_eval. It imports itself while other checks read the pack's files. See `probe_script`."""
 
     def __init__(self, lm_eval: LmEval, process: subprocess.Popen[bytes] | OSError, *streams: IO[bytes]) -> None:
         self.lm_eval = lm_eval
@@ -46,7 +45,7 @@ class Probe:
         self._ended: Future[object] = Future()
 
     def ask(self, pack: Path, manifest: Manifest) -> None:
-        """Have it load the pack; `check_environment` waits for the answer."""
+        """Ask it to load the pack. `check_environment` waits for the answer."""
         modules = _find_imports(pack, manifest)
         asked = {
             "pack": str(pack.resolve()),
@@ -63,7 +62,7 @@ class Probe:
             executor.shutdown(wait=False)
 
     def read_answer(self) -> dict[str, Any] | str:
-        """What it said, or what is wrong with asking it."""
+        """The answer, or why there is none."""
         python = self.lm_eval.python
         if isinstance(self._process, OSError):
             return f"{python} cannot be asked ({self._process})"
@@ -82,12 +81,12 @@ class Probe:
 
 @contextlib.contextmanager
 def start_probe() -> Iterator[Probe | None]:
-    """Start the lm_eval of this machine; None where there is none. It is gone when the block ends."""
+    """Start the lm_eval of this machine, or yield None if there is none. It ends with the block."""
     lm_eval = find_lm_eval()
     if lm_eval is None:
         yield None
         return
-    # Files, no pipes, and a session of its own: what code of a pack leaves at work is ended, and nobody waits for it.
+    # Files instead of pipes, and its own session: leftover processes of the pack's code are stopped, and nobody waits.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             process = subprocess.Popen(
@@ -114,19 +113,19 @@ def _read(file: IO[bytes]) -> str:
 
 
 def _find_bundled_tasks(manifest: Manifest) -> list[str]:
-    """The tasks whose docs lie in the pack."""
+    """The tasks whose docs are in the pack."""
     return [name for name, entry in manifest.tasks.items() if entry.docs_file is not None]
 
 
 def _find_functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]]:
-    """Every ``!function`` of the pack: the file that names it, its module (relative to the pack) and its name."""
+    """Every ``!function`` of the pack: its file, its module (relative to the pack) and its name."""
     functions = set()
     for name in manifest.files:
         if not name.endswith((".yaml", "_yaml")):
             continue
         try:
             tree = read_yaml(pack / name)
-        except TemplateError:  # the files check has said so
+        except TemplateError:  # the file check reports it
             continue
         folder = PurePosixPath(name).parent
         functions |= {(name, (folder / ref.module_file).as_posix(), ref.function) for ref in find_functions(tree)}
@@ -134,7 +133,7 @@ def _find_functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]
 
 
 def _find_imports(pack: Path, manifest: Manifest) -> set[str]:
-    """Every module that a file of the pack imports anywhere, ``importlib.import_module("…")`` included."""
+    """Every module that a file of the pack imports, including ``importlib.import_module("…")``."""
     own = {PurePosixPath(name).stem for name in manifest.files if name.endswith(".py")}
     modules: set[str] = set()
     for name in manifest.files:
@@ -151,12 +150,12 @@ def _find_imports(pack: Path, manifest: Manifest) -> set[str]:
                 modules.add(node.module)
             elif isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "import_module":
                 modules |= {str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant)}
-    # A script of a pack may import its neighbours; a pack brings those itself.
+    # Scripts of a pack may import their neighbours.
     return {name for name in modules if name.partition(".")[0] not in own}
 
 
 def _name_libraries(modules: Iterable[str]) -> set[str]:
-    """What must be importable: of lm-eval its submodules, of others the package."""
+    """What must be importable: submodules of lm-eval, and packages otherwise."""
     libraries = set()
     for name in modules:
         top = name.partition(".")[0]

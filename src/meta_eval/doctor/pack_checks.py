@@ -1,4 +1,4 @@
-"""The checks of a pack and of this machine, in seconds and without a GPU."""
+"""Checks a pack and this machine in seconds, without a GPU."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from meta_eval.pack.manifest import Manifest, read_manifest
 
 
 def check_written_pack(pack: Path) -> list[Check]:
-    """Check what prepare has just written, in a few milliseconds: manifest, files, and the version of lm_eval.
+    """Check a pack that prepare has just written, in a few milliseconds: manifest, files, and the version of lm_eval.
 
-    Of large files only the size is compared.
+    Only sizes are compared for large files.
     """
     manifest = _read_manifest(pack)
     if isinstance(manifest, Check):
@@ -26,10 +26,10 @@ def check_written_pack(pack: Path) -> list[Check]:
 
 
 def check_pack(pack: Path) -> Iterator[Check]:
-    """All checks of a pack and of this machine, in the order in which a user should fix what fails.
+    """Check a pack and this machine, in the order in which to fix failures.
 
     Args:
-        pack: The folder that prepare wrote.
+        pack: The pack.
     """
     manifest = _read_manifest(pack)
     if isinstance(manifest, Check):
@@ -42,7 +42,7 @@ def check_pack(pack: Path) -> Iterator[Check]:
         unchanged = not any(check.status == "failed" for check in file_checks)
         if unchanged and probe is not None:
             probe.ask(pack, manifest)
-        # While lm_eval loads the pack.
+        # Meanwhile lm_eval loads the pack.
         others = [
             *check_prompts(pack, manifest),
             *check_output(pack, manifest),

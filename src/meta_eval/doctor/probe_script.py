@@ -1,8 +1,8 @@
 # mypy: disable-error-code="import-untyped"
-"""Run by the lm_eval's own Python: can it import and load what a pack holds? One JSON object in, one out.
+"""Runs in lm_eval's own Python: can it import and load the pack? JSON object in, JSON object out.
 
-A script that imports nothing of meta-eval and makes sure that nobody else can: the pack must do without. It imports
-lm_eval before it is asked anything, while who asks looks at the files; asked nothing it ends.
+The script imports nothing of meta-eval and prevents others from doing so, because the pack must work without it. It
+imports lm_eval before it reads the request, to save time. Without a request it ends.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class _Refuse(importlib.abc.MetaPathFinder):
 
 
 class _NoDownloads(importlib.abc.MetaPathFinder):
-    """nltk, whenever somebody imports it, without its download, which lm-eval's IFEval module tries.
+    """Import nltk without its download function, which lm-eval's IFEval module calls.
 
-    It is not imported for that alone: it brings scipy and scikit-learn.
+    nltk is imported only on demand, because it imports scipy and scikit-learn.
     """
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:  # noqa: ARG002
@@ -50,10 +50,10 @@ class _NoDownloads(importlib.abc.MetaPathFinder):
 
 
 def _error_of(step: Callable[[], object]) -> str | None:
-    """What goes wrong, in one line; None when nothing does."""
+    """The error of a step in one line, or None."""
     try:
         step()
-    except BaseException as error:  # code of a pack may end the program too
+    except BaseException as error:  # a pack's code may also exit
         return f"{type(error).__name__}: {' '.join(str(error).split())}"
     return None
 
@@ -115,19 +115,19 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    # A started script has its own folder in front of sys.path, which lm_eval would not have.
+    # A script's own folder comes first on sys.path. lm_eval would not have it there.
     sys.path.pop(0)
     sys.meta_path[:0] = [_Refuse(), _NoDownloads()]
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not look like the answer
-    gc.disable()  # it lives for seconds, and what it imports for as long
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # output of libraries must not mix with the answer
+    gc.disable()  # the process lives only for seconds
     importlib.import_module("lm_eval.tasks")
     process, asked = os.getpid(), sys.stdin.read()
     answered = answer(json.loads(asked)) if asked else None
-    if asked and os.getpid() == process:  # and not one that code of a pack forked
+    if asked and os.getpid() == process:  # not a process that the pack's code forked
         json.dump(answered, out)
         out.close()
-    os._exit(0)  # whatever such code left at work
+    os._exit(0)  # end leftover threads too
 
 
 if __name__ == "__main__":

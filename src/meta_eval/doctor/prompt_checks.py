@@ -1,4 +1,4 @@
-"""Checks of the prompts as the engine will read them: special tokens, exactly one BOS, room for the answer."""
+"""Checks prompts as the engine will read them: special tokens, exactly one BOS, room for the answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
-    """With the model's tokenizer if it is on this machine; what needs none is checked in any case."""
+    """Check prompts with the model's tokenizer, if it is on this machine. Other checks need no tokenizer."""
     model = manifest.run.tokenizer_of()
     try:
         tokenizer = find_tokenizer(model)
@@ -38,12 +38,12 @@ def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
 
 
 def _read_prompts(pack: Path, entry: TaskEntry) -> Prompts:
-    """Every prompt; none where the docs are not here or damaged."""
+    """All prompts of a task. None if the docs are missing or damaged."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         if entry.docs_file is None or "prompt" not in entry.columns:
             return
-        with contextlib.suppress(Exception):  # the files check has said that it is damaged
+        with contextlib.suppress(Exception):  # the file check reports damage
             columns = [column for column in PROMPT_COLUMNS if column in entry.columns]
             with open_parquet(pack / entry.docs_file) as parquet:
                 yield from parquet.iter_batches(BATCH, columns=columns)
@@ -52,7 +52,7 @@ def _read_prompts(pack: Path, entry: TaskEntry) -> Prompts:
 
 
 def _special_of(manifest: Manifest) -> tuple[str, ...]:
-    """The special tokens that prompts may hold, BOS first: a family's, or of a record its tokenizer's BOS, if any."""
+    """Special tokens that prompts may contain, BOS first. For a record, only its tokenizer's BOS, if any."""
     if any(entry.record is None for entry in manifest.tasks.values()):
         return find_family(next(iter(manifest.tasks.values())).model).special
     recorded = (entry.record.bos for entry in manifest.tasks.values() if entry.record is not None and entry.record.bos)
@@ -62,7 +62,7 @@ def _special_of(manifest: Manifest) -> tuple[str, ...]:
 def _check_special_tokens(
     tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts], special: tuple[str, ...]
 ) -> Check:
-    """Each special token that the prompts use, and BOS, is one id; else the model reads its letters."""
+    """Check that each special token in the prompts, and BOS, is a single id. Otherwise the model reads its letters."""
     name = "special tokens"
     if tokenizer is None:
         return not_checked(name, f"no tokenizer of {model} on this machine")
@@ -87,10 +87,10 @@ def _check_special_tokens(
 def _check_bos(
     manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts], bos: str | None
 ) -> Iterator[Check]:
-    """Exactly one BOS: from the engine, as add_bos_token says, and none from the prompts; ``bos`` is its text.
+    """Check for exactly one BOS: the engine adds it (add_bos_token), and no prompt contains it. ``bos`` is its text.
 
-    With add_bos_token=True every backend of lm-eval encodes with the tokenizer's own special tokens, so that encoding a
-    prompt in this way shows what the engine will see.
+    With add_bos_token=True every backend of lm-eval lets the tokenizer add its special tokens. Encoding a prompt in
+    this way shows what the engine will see.
     """
     name = "BOS"
     backend = manifest.run.backend
@@ -118,7 +118,7 @@ def _check_bos(
         yield not_checked(name, f"no prompt brings one; no tokenizer of {model} on this machine to see one added")
         return
     wanted = tokenizer.token_to_id(bos) if bos else None
-    if wanted is None:  # the check above has said so
+    if wanted is None:  # the check above reports it
         return
     for task, texts in prompts.items():
         first = next(iter(texts), None)
@@ -126,7 +126,7 @@ def _check_bos(
             continue
         ids = tokenizer.encode(first).ids
         if not ids.count(wanted) and not manifest.needs_bos:
-            continue  # nor had the prompts of the record one
+            continue  # the prompts of the record had none either
         if ids.count(wanted) != 1 or ids[0] != wanted:
             yield failed(
                 name,
@@ -140,7 +140,7 @@ def _check_bos(
 def _check_length(
     name: str, entry: TaskEntry, prompts: Prompts, tokenizer: Tokenizer | None, manifest: Manifest
 ) -> Check:
-    """The longest prompt and the longest answer fit the context; lm-eval would cut the prompt in silence."""
+    """Check that the longest prompt and the longest answer fit the context. lm-eval would silently cut the prompt."""
     length, limit = entry.longest_prompt, manifest.run.max_model_len
     tokens, how = length.tokens, length.how
     if how == "estimated" and tokenizer is not None and next(iter(prompts), None) is not None:

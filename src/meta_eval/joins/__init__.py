@@ -1,7 +1,7 @@
-"""Joins add ground truth, or a whole table, from an original dataset to the rows of an evals dataset.
+"""Joins: add ground truth, or a whole table, from an original dataset to the rows of an evals dataset.
 
-One file a benchmark, and one line here. Configuration (``originals``), templates (``join``) and the sample's files take
-names and defaults from this registry.
+Each benchmark has a file, and a line here. Configuration (``originals``), templates (``join``) and the sample's files
+take names and defaults from this registry.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Gorilla's databases of APIs, by which APIBench's official evaluation judges every call.
+"""Gorilla's databases of APIs. APIBench's official evaluation judges every call by them.
 
-The files of the hub's dataset, and of ``data/api`` in the repository (Patil et al. 2023, arXiv:2305.15334).
+Files of the hub's dataset, and of ``data/api`` in the repository (Patil et al. 2023, arXiv:2305.15334).
 """
 
 from __future__ import annotations

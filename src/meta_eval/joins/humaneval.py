@@ -20,7 +20,7 @@ class _HumanEval(RowJoin):
         }
 
     def evidence(self, original: Mapping[str, Any]) -> tuple[str, ...]:
-        """The stub that the prompt asks to complete."""
+        """The function stub that the prompt asks to complete."""
         return (str(original.get("prompt")),)
 
 

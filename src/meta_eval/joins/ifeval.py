@@ -24,8 +24,7 @@ class _IFEval(RowJoin):
             raise DataError("should hold key (int), instruction_id_list and kwargs (lists)")
         if not ids or len(ids) != len(kwargs):
             raise DataError(f"has {len(ids)} instructions and {len(kwargs)} kwargs")
-        # google/IFEval fills every keyword with null; a sparse object says the same and stays what the original file
-        # says.
+        # google/IFEval fills every missing keyword with null. Without the nulls the object equals the original file's.
         sparse = [{name: value for name, value in (item or {}).items() if value is not None} for item in kwargs]
         return {
             "key": original["key"],
@@ -36,12 +35,12 @@ class _IFEval(RowJoin):
 
 
 def read_dialog_prompt(row: Row) -> str:
-    """The one user message of a dialog that stands in ``input_question`` as JSON; plain text is the prompt itself.
+    """The only user message of a dialog, which ``input_question`` holds as JSON. Plain text is the prompt itself.
 
-    JSON is parsed as JSON: its ``true``, ``false`` and ``null`` are its own, and those inside a prompt are text.
+    Literals ``true``, ``false`` and ``null`` are JSON's. Inside a prompt they are text.
 
     Raises:
-        DataError: It is JSON of another shape, or holds more than one user message.
+        DataError: The JSON has another shape, or several user messages.
     """
     question = str(row["input_question"])
     try:
@@ -66,8 +65,8 @@ def read_dialog_prompt(row: Row) -> str:
     return str(bodies[0])
 
 
-# One placeholder is asked for in Meta's rows, in the copy that Meta's recipe joins (wis-k's) and in Google's published
-# answers of GPT-4 of November 2023, three in Google's file of today. Wherever the arguments were seen they say three.
+# Meta's rows, the copy that Meta's recipe joins (wis-k's) and Google's published answers of GPT-4 of November 2023 ask
+# for one placeholder. Google's current file asks for three. The known arguments always say three.
 _KEY_2785 = KnownDifference(
     "IFEval key 2785",
     frozenset(

@@ -1,6 +1,6 @@
 """The two kinds of join: an original row for each row of an evals dataset, or a whole table for a task.
 
-An original's columns arrive in the row under names that no column of Meta's has, so that nothing is overwritten.
+Columns of an original get names that Meta's columns never have. Nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _T = TypeVar("_T")
 
 
 class Original(BaseModel):
-    """Where the ground truth of a join comes from.
+    """The source of a join's ground truth.
 
-    ``id`` is a hub id or a local file or folder. ``fallback`` is tried, and said aloud, when ``id`` cannot be had;
-    ``revision`` belongs to ``id`` alone.
+    ``id`` is a hub id, or a local file or folder. If it is unavailable, ``fallback`` is used and a note says so.
+    ``revision`` applies only to ``id``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -42,13 +42,13 @@ class Original(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class OriginalRows:
-    """The rows of one split of an original dataset at one version.
+    """The rows of a split of an original dataset at a version.
 
     Attributes:
         rows: In the order of the dataset.
         dataset_id: The hub id, or the file or folder as the user wrote it.
-        revision: The hub's commit, or ``sha256:…`` for files on disk.
-        fallback: Whether it stands in for the one that was asked for.
+        revision: The hub's commit, or ``sha256:…`` for local files.
+        fallback: Whether this is the fallback of the requested dataset.
     """
 
     rows: Sequence[Row]
@@ -62,9 +62,9 @@ class KnownDifference:
     """A row of an original whose text differs between copies of the dataset.
 
     Attributes:
-        name: What the row is called.
-        texts: SHA-256 (hex, of UTF-8) of each text that it is known to have.
-        why: Where they come from and what is the same nevertheless, a clause.
+        name: The row's name in messages.
+        texts: SHA-256 (hex, of UTF-8) of each known text of the row.
+        why: A clause that tells where the texts come from, and what is nevertheless the same.
     """
 
     name: str
@@ -74,7 +74,7 @@ class KnownDifference:
 
 @dataclass(frozen=True, slots=True)
 class KnownPair:
-    """A row that met its original by a known difference; hashes as in `KnownDifference`."""
+    """A row that matched its original by a known difference. Hashes as in `KnownDifference`."""
 
     difference: KnownDifference
     question_hash: str
@@ -84,15 +84,15 @@ class KnownPair:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Rows with what their originals brought.
+    """The joined rows.
 
     Attributes:
         rows: The rows that matched, in the order of the evals dataset.
         normalised: Question hashes of rows that matched only after normalisation.
-        shown: Question hashes of rows that matched only by what their prompts show.
-        known_differences: The rows that matched only by a known difference between copies of the original.
-        left_out: Question hash and kind of every row that did not match (only with ``allow_unmatched``).
-        files: Content by name of what scoring reads besides the docs; it lies beside the task's YAML.
+        shown: Question hashes of rows that matched only by the content of their prompts.
+        known_differences: Rows that matched only by a known difference between copies of the original.
+        left_out: Question hash and kind of each row without a match (only with ``allow_unmatched``).
+        files: Name and content of other files that scoring reads. They are written beside the task's YAML.
     """
 
     rows: list[Row]
@@ -105,13 +105,13 @@ class Joined:
 
 @dataclass(frozen=True)
 class Join(ABC):
-    """One way to bring an original dataset to the rows of a subset.
+    """A way to join an original dataset to the rows of a subset.
 
     Attributes:
-        name: As configuration and templates call it; the sample's original has it as its file's name.
-        original: The dataset that is read where the configuration names no other.
-        split: The split of it that is read.
-        brings_gold: Whether the gold comes from the original, so that the rows may lack it.
+        name: Its name in configuration and templates, and the name of the sample's file.
+        original: The default dataset.
+        split: The split that is read.
+        brings_gold: Whether the original brings the gold, so that rows may lack it.
     """
 
     name: str
@@ -121,22 +121,22 @@ class Join(ABC):
 
     @abstractmethod
     def join(self, rows: Sequence[Row], place: RowPlace, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:
-        """The rows of a subset with what the original brings.
+        """Join the rows of a subset with the original.
 
         Raises:
-            JoinError: Rows and originals do not match as they should.
-            DataError: An original that is needed is malformed.
+            JoinError: Rows and originals do not match as required.
+            DataError: An original row that is needed is malformed.
         """
 
 
 @dataclass(frozen=True)
 class RowJoin(Join):
-    """Adds an original row to each row, matched by the text of its question. It never guesses.
+    """Adds an original row to each row by the text of its question. It never guesses.
 
     Attributes:
-        key_columns: The original's column that holds the text of the question: the first of these that it has.
-        known: Differences between copies of the original that the join accepts, and reports.
-        copies: Copies that are known to fit the rows, for who has one that does not.
+        key_columns: Possible columns of the question's text in the original. The first that exists is used.
+        known: Accepted differences between copies of the original. They are reported.
+        copies: Copies that are known to fit the rows, suggested if a copy does not fit.
     """
 
     key_columns: tuple[str, ...]
@@ -149,33 +149,33 @@ class RowJoin(Join):
 
     @abstractmethod
     def bring(self, original: Mapping[str, Any]) -> dict[str, Any]:
-        """What an original row adds to the row that it matches.
+        """The columns that an original row adds to its match.
 
         Raises:
-            DataError: It is malformed; ``where`` names it.
+            DataError: The row is malformed. ``where`` names it.
         """
 
     def evidence(self, original: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG002 (of most joins there is none)
-        """What a prompt shows of this original, for a row whose question is no original's text; none where the
-        question alone decides.
+        """Texts of this original that a prompt shows, for rows whose question matches no original. Empty if only the
+        question decides.
         """
         return ()
 
     def match(
         self, left: Sequence[str], right: Sequence[str], rows: Sequence[Row], originals: Sequence[Row]
     ) -> Matching:
-        """Which original row is each row's, by the texts of their questions, else by what the prompt shows."""
+        """Match each row to an original row, first by the texts of their questions, then by the prompt."""
         matching = match_one_to_one(left, right)
         if matching.problems:
             match_shown(matching, list(map(_last_request, rows)), list(map(self.evidence, originals)))
         return matching
 
     def join(self, rows: Sequence[Row], place: RowPlace, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:
-        """One to one; see `meta_eval.joins.text_matching` for the rule.
+        """Join one to one. See `meta_eval.joins.text_matching` for the rule.
 
         Raises:
-            JoinError: A row has no original, or several, and ``allow_unmatched`` is False; or nothing matched at all.
-            DataError: An original that is needed is malformed.
+            JoinError: A row has no original or several, and ``allow_unmatched`` is False. Or nothing matched at all.
+            DataError: An original row that is needed is malformed.
         """
         source = f"{originals.dataset_id}, split {self.split}"
         bring = partial(_guarded, self.bring)
@@ -215,8 +215,8 @@ class TableJoin(Join):
     """Adds a whole original as a file of the pack, for tasks whose scoring needs all of it.
 
     Attributes:
-        columns: What the file in the pack keeps of every row, each a string.
-        brings: The column of every doc that names the file, which lies beside the task's YAML.
+        columns: The columns that the pack's file keeps, each a string.
+        brings: The column of every doc that names the file. The file is beside the task's YAML.
     """
 
     columns: tuple[str, ...]
@@ -224,10 +224,10 @@ class TableJoin(Join):
     brings_gold: ClassVar[bool] = False
 
     def join(self, rows: Sequence[Row], place: RowPlace, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:  # noqa: ARG002
-        """Every row, with the name of the file that holds the table: one JSON object a line, in the original's order.
+        """Add the file's name to every row. The file has a JSON object per line, in the original's order.
 
         Raises:
-            DataError: A row of the original lacks a column: this is another table.
+            DataError: A row of the original lacks a column, so it is another table.
         """
         for number, original in enumerate(originals.rows):
             with locating(f"{originals.dataset_id}, file {self.split}, row {number}"):
@@ -239,10 +239,10 @@ class TableJoin(Join):
 
 
 def _guarded(read: Callable[[Row], _T], row: Mapping[str, Any], where: str) -> _T:
-    """What a join reads of a row; a row of any other shape than it knows is malformed.
+    """Read a row. Any error means that the row is malformed.
 
     Raises:
-        DataError: It is.
+        DataError: The row is malformed.
     """
     try:
         with locating(where):
@@ -257,7 +257,7 @@ def _guarded(read: Callable[[Row], _T], row: Mapping[str, Any], where: str) -> _
 
 def need_texts(original: Mapping[str, Any], columns: Sequence[str]) -> None:
     """Raises:
-    DataError: A column of an original row is no string, or an empty one.
+    DataError: A column of an original row is empty or not a string.
     """
     missing = [column for column in columns if not isinstance(original.get(column), str) or not original[column]]
     if missing:
@@ -265,7 +265,9 @@ def need_texts(original: Mapping[str, Any], columns: Sequence[str]) -> None:
 
 
 def _last_request(row: Row) -> str:
-    """The last user turn of a rendered prompt: the shots before it show other problems. Else the whole prompt."""
+    """The last user turn of a prompt, because earlier turns are shots with other problems. Without turns, the whole
+    prompt.
+    """
     prompt = str(row["input_final_prompts"][0])
     for family in list_families():
         _, head, request = prompt.rpartition("user".join(family.header))

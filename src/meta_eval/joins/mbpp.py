@@ -11,7 +11,7 @@ from meta_eval.messages.errors import DataError
 
 class _Mbpp(RowJoin):
     def bring(self, original: Mapping[str, Any]) -> dict[str, Any]:
-        """Of all forms of MBPP: ``full`` has a text of set-up code, ``sanitized`` and MBPP+ a list of imports."""
+        """Read any form of MBPP. ``full`` has setup code as text; ``sanitized`` and MBPP+ have a list of imports."""
         need_texts(original, ("code",))
         tests, imports = original.get("test_list"), original.get("test_imports") or []
         if not isinstance(tests, list) or not tests or not all(isinstance(test, str) for test in tests):
@@ -25,7 +25,7 @@ class _Mbpp(RowJoin):
         }
 
     def evidence(self, original: Mapping[str, Any]) -> tuple[str, ...]:
-        """MBPP words some different problems alike; their first test distinguishes them."""
+        """The first test. It distinguishes problems that MBPP words alike."""
         return str(original.get("text") or original.get("prompt")), str((original.get("test_list") or [""])[0])
 
 

@@ -1,4 +1,4 @@
-"""Reads the original datasets of a pack, each once: the configured dataset, or its fallback."""
+"""Reads each original dataset of a pack once: the configured dataset, or its fallback."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Originals:
     """Reads originals on demand.
 
     Attributes:
-        wanted: Where each join's original comes from, by join; the default of a join that is not there.
-        of_sample: Whether the sample's own originals take the place of the defaults.
+        wanted: Source of each join's original. Other joins use their defaults.
+        of_sample: Whether the sample's originals replace the defaults.
         read: What was read so far, by join.
     """
 
@@ -28,11 +28,11 @@ class Originals:
     read: dict[str, OriginalRows] = field(default_factory=dict)
 
     def rows(self, join: Join) -> OriginalRows:
-        """The rows that a join reads.
+        """Read the rows for a join.
 
         Raises:
-            ConfigError: The name is no path that exists and no hub id.
-            SourceError: Neither the original nor its fallback can be had, or a file is damaged.
+            ConfigError: The name is neither an existing path nor a hub id.
+            SourceError: Neither the original nor its fallback is available, or a file is damaged.
         """
         if join.name not in self.read:
             original, fallback = self._open(join)

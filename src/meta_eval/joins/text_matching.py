@@ -1,10 +1,10 @@
-"""One-to-one matching of texts: exact first, then equal under Unicode and white-space normalisation, never a guess.
+"""Matches texts one to one: exactly first, then after normalisation of Unicode and white space. It never guesses.
 
-Pure. ``left`` are the rows of an evals dataset, ``right`` those of the original; every left row must find one right
-row that no other left row wants. Right rows may be left over (MATH-hard takes Level 5 alone).
+``left`` are the rows of an evals dataset, ``right`` those of the original. Every left row needs exactly one right row
+that no other left row needs. Right rows may be left over (MATH-hard uses only Level 5).
 
-Where a row has no text that equals the original's, `match_shown` looks for the one original that its prompt shows, and
-`match_known` for the one that is known, by its hash, to be the same row in another wording.
+Other rows can still match: `match_shown` uses the original that a prompt shows, and `match_known` uses hashes of known
+differences. These functions have no side effects beyond their arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal
 
 from meta_eval.boundary.hashing import hash_text
 
-# Nearest candidates cost a comparison with every right row, so they are looked up for the first few only.
+# Finding candidates compares with every right row, so it is done only for the first few.
 _EXPLAINED = 5
 
 
@@ -27,8 +27,8 @@ class Problem:
 
     Attributes:
         left: Its index.
-        kind: ``unmatched``, or ``ambiguous`` when several rows of either side share its text.
-        candidates: Indices of the right rows that come nearest, best first; empty beyond the first few problems.
+        kind: ``unmatched``, or ``ambiguous`` if several rows of either side have its text.
+        candidates: Indices of the nearest right rows, best first. Empty beyond the first few problems.
     """
 
     left: int
@@ -38,10 +38,10 @@ class Problem:
 
 @dataclass(slots=True)
 class Matching:
-    """The outcome: ``pairs[i]`` is the right row of left row i, or None.
+    """The result: ``pairs[i]`` is the right row of left row i, or None.
 
-    ``normalised`` lists the left rows whose texts were equal only after normalisation, ``shown`` those that only their
-    prompts matched, ``known`` those that a known difference matched, each with the index of that difference.
+    ``normalised`` lists left rows that matched only after normalisation, ``shown`` those that matched only by their
+    prompts. ``known`` lists those that matched by a known difference, with its index.
     """
 
     pairs: list[int | None]
@@ -52,12 +52,12 @@ class Matching:
 
 
 def normalise_text(text: str) -> str:
-    """Normalise a text: NFC, single spaces for runs of white space, none at the ends."""
+    """Normalise a text: NFC, single spaces, no white space at the ends."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def match_one_to_one(left: Sequence[str], right: Sequence[str]) -> Matching:
-    """Match texts one to one; see the module's docstring for the rule."""
+    """Match texts one to one by the rule above."""
     result = Matching([None] * len(left))
     ambiguous: dict[int, tuple[int, ...]] = {}
     free_left = set(range(len(left)))
@@ -85,16 +85,16 @@ def match_one_to_one(left: Sequence[str], right: Sequence[str]) -> Matching:
 
 
 def match_shown(matching: Matching, prompts: Sequence[str], evidence: Sequence[tuple[str, ...]]) -> None:
-    """Match the left rows that have no pair yet with the one right row that their prompt shows.
+    """Match unmatched left rows to the only right row that their prompt shows.
 
-    A prompt shows a right row when it holds every text of its evidence, normalised. Where it shows several, one whose
-    first text is a part of another's first text is not meant. What is left must be one row, without a pair yet, that
-    no other prompt shows; everything else stays a problem.
+    A prompt shows a right row if it contains all texts of its evidence, after normalisation. If it shows several, a row
+    whose first text is a part of another's first text is dropped. The rest must be a single unmatched row that no other
+    prompt shows. Otherwise the problem stays.
 
     Args:
-        matching: What `match_one_to_one` found; changed in place.
-        prompts: For each left row the text to look in.
-        evidence: For each right row the texts that must be in it.
+        matching: The result of `match_one_to_one`. It is changed.
+        prompts: The text to search, by left row.
+        evidence: The texts to find, by right row.
     """
     needles = [tuple(normalise_text(text) for text in texts) for texts in evidence]
     candidates_of: dict[int, list[int]] = {}
@@ -122,14 +122,14 @@ def match_shown(matching: Matching, prompts: Sequence[str], evidence: Sequence[t
 def match_known(
     matching: Matching, left: Sequence[str], right: Sequence[str], known: Sequence[Collection[str]]
 ) -> None:
-    """Match the left rows that have no pair yet by hashes of texts that are known to belong to the same row.
+    """Match unmatched rows by hashes of texts that are known to belong to the same row.
 
     Args:
-        matching: What `match_one_to_one` found; changed in place.
+        matching: The result of `match_one_to_one`. It is changed.
         left: The texts of the left rows.
         right: The texts of the right rows.
-        known: For each known difference the SHA-256 (hex, of UTF-8) of every text that its row has somewhere. It
-            matches only where one unmatched left row and one right row without a pair have such a text.
+        known: For each known difference, the SHA-256 (hex, of UTF-8) of every known text of its row. It matches only if
+            exactly one unmatched row on each side has such a text.
     """
     taken = {pair for pair in matching.pairs if pair is not None}
     waiting = [problem.left for problem in matching.problems if problem.kind == "unmatched"]
@@ -152,7 +152,7 @@ def _by(texts: Sequence[str], indices: set[int], key: object) -> dict[str, list[
 
 
 def _nearest(text: str, right: Sequence[str]) -> tuple[int, ...]:
-    import difflib  # of a failed join alone
+    import difflib  # only a failed join needs it
 
     unique = {other: index for index, other in reversed(list(enumerate(right)))}
     return tuple(unique[near] for near in difflib.get_close_matches(text, list(unique), n=2, cutoff=0.6))
