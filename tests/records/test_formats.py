@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import cli
 from packs import prepare, read_docs
 from places import REPOSITORY
 
 from meta_eval import export, verify
+from meta_eval.boundary import extensions
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.records import format_registry
@@ -35,6 +37,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     points = {format_registry.ENTRY_POINTS: [Point("csv", "csv_record:CsvFormat", format_registry.ENTRY_POINTS)]}
     monkeypatch.setattr(format_registry, "entry_points", lambda group: points.get(group, []))
+    monkeypatch.setattr(extensions, "_LOADED", {})
     yield
 
 
@@ -108,3 +111,17 @@ def test_without_the_package_such_a_folder_is_no_record(tmp_path: Path) -> None:
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(run))
     with pytest.raises(UserError, match=r"baseline: .* holds no recorded run in a known format \(details, lm-eval\)"):
         prepare(tmp_path / "pack", "meta_gpqa", baseline=str(run))
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_fault_of_a_format_names_its_class(tmp_path: Path) -> None:
+    (tmp_path / "record").mkdir()
+    (tmp_path / "record" / "t.csv").write_text("prompt\nonly\n", encoding="utf-8")
+    words = (
+        f"evals_dataset={tmp_path / 'record'}",
+        "model_name=my/model",
+        f"work_dir={tmp_path / 'pack'}",
+        "tasks=recorded",
+    )
+    done = cli("prepare", *(word for setting in words for word in ("--set", setting)), cwd=tmp_path)
+    assert (done.returncode, "error: csv_record:CsvFormat: failed with " in done.stderr) == (2, True), done.stderr

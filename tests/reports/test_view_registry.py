@@ -19,6 +19,7 @@ from places import REPOSITORY
 from reports import make_comparison, make_report
 from runs import entry, manifest, published, write_run
 
+from meta_eval.boundary import extensions
 from meta_eval.messages.errors import ConfigError
 from meta_eval.reports import task_tables, view_registry
 from meta_eval.reports.model import Report
@@ -94,6 +95,32 @@ def test_a_view_is_refused_before_anything_is_read(run: Path) -> None:
     assert (done.returncode, "would be written twice" in done.stderr) == (2, True)
 
 
+FAULTS: list[tuple[Any, str]] = [
+    (lambda *_: 1 / 0, "some:View: failed with ZeroDivisionError: division by zero (test_view_registry.py, line"),
+    (lambda *_: None, f"view {__name__}.Broken: render gave NoneType and no text"),
+]
+
+
+@pytest.mark.parametrize(("render", "said"), FAULTS)
+def test_a_fault_of_a_view_names_its_class_and_is_no_bug_of_ours(
+    run: Path, monkeypatch: pytest.MonkeyPatch, render: Any, said: str
+) -> None:
+    monkeypatch.setattr(extensions, "_LOADED", {})
+    install(monkeypatch, broken=type("Broken", (View,), {"render": render, "__module__": __name__}))
+    done = cli("report", "out", "--pack", "pack", "--view", "broken=r.txt", cwd=run)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"error: {said}")
+    assert not (run / "r.txt").exists()
+
+
+def test_a_bug_names_the_classes_of_other_packages_that_took_part(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extensions, "_LOADED", {})
+    broken = type("Broken", (View,), {"render": lambda *_: [1], "__module__": __name__})
+    install(monkeypatch, broken=broken)
+    done = cli("report", "out", "--pack", "pack", "--view", "broken=r.txt", cwd=run)
+    assert (done.returncode, "a bug of meta-eval, or of some:View (TypeError)" in done.stderr) == (70, True)
+
+
 def test_without_the_package_there_is_no_such_view() -> None:
     with pytest.raises(ConfigError, match="unknown view junit"):
         view_registry.find_view("junit", "report")
@@ -108,7 +135,9 @@ def test_one_loop_shows_every_table_of_a_document(tmp_path: Path, monkeypatch: p
             for table in document.tables:
                 for row in table.rows:
                     cells = (table.cell(row, column) for column in table.columns)
-                    csv.writer(out).writerow([table.key, row.name, row.part, *(cell.text for cell in cells)])
+                    plain = [figure for cell in cells for figure in (cell.value, cell.lower, cell.upper)]
+                    assert {type(figure) for figure in plain} <= {int, float, str, type(None)}
+                    csv.writer(out).writerow([table.key, row.name, row.part, *plain])
             return out.getvalue()
 
     install(monkeypatch, sheet=Sheet)

@@ -18,11 +18,13 @@ from places import REPOSITORY, TEMPLATES
 
 from meta_eval.backends import registry
 from meta_eval.backends.registry import SHIPPED
+from meta_eval.boundary import extensions
 from meta_eval.config import Config, load_config
-from meta_eval.doctor.known_answers import model_folder
+from meta_eval.doctor.known_answers import model_folder, settings_of
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.running.client import Client
+from meta_eval.running.client import Client, describe_start
+from meta_eval.verb_options import EngineOptions
 
 TEXTS, CHOICES = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
 
@@ -50,6 +52,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         Point("gone", "function_backend:Gone", registry.ENTRY_POINTS),
     ]}  # fmt: skip
     monkeypatch.setattr(registry, "entry_points", lambda group: points.get(group, []))
+    monkeypatch.setattr(extensions, "_LOADED", {})
     own = ModuleType("own")
     own.answer = lambda _prompt, _stop, _max_tokens: "The best answer is A."  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "own", own)
@@ -135,8 +138,8 @@ def test_without_a_command_of_lm_eval_prepare_says_why(tmp_path: Path) -> None:
     ("name", "words"),
     [
         ("functoin", r"did you mean 'function'.*Allowed: vllm.*, function"),
-        ("other", r"'other' \(function_backend:FunctionBackend\) does not define a Backend of that name"),
-        ("gone", r"'gone' \(function_backend:Gone\) cannot be loaded"),
+        ("other", r"'other' \(function_backend:FunctionBackend\) defines the backend 'function'"),
+        ("gone", r"'gone': function_backend:Gone: cannot be loaded: AttributeError"),
     ],
 )
 def test_a_name_that_no_package_answers_to_is_one_message(name: str, words: str) -> None:
@@ -154,3 +157,22 @@ def test_every_shipped_backend_says_what_it_answers_and_has_a_client() -> None:
         assert backend.kinds <= {"generate", "choices", "force"}
         assert issubclass(backend.load_client(), Client)
         assert backend.install or not backend.imports, "what it needs can be installed"
+
+
+def test_a_fault_of_a_backend_names_it_and_its_package(module: ModuleType, tmp_path: Path) -> None:
+    sys.modules["own"].answer = lambda *_: 1 / 0  # type: ignore[attr-defined]
+    done = go("run", tmp_path, "--no-canary", tasks=TEXTS)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1].startswith(
+        "error: function_backend:FunctionBackend: failed with ZeroDivisionError: division by zero (function_backend.py,"
+    )
+    assert "a bug of meta-eval" not in done.stderr
+
+
+def test_a_backend_that_starts_nothing_has_no_log(module: ModuleType, tmp_path: Path) -> None:
+    done = go("run", tmp_path, "--no-canary", "--no-report", tasks=TEXTS)
+    assert "connecting to function\n" in done.stderr
+    assert "starting" not in done.stderr
+    for name, serve, starts in (("server", False, False), ("server", True, True), ("vllm", False, True)):
+        settings = settings_of(EngineOptions(backend=name)).model_copy(update={"serve": serve})
+        assert ("its log" in describe_start(settings, tmp_path)) == starts

@@ -79,6 +79,10 @@ class Backend(ABC):
         """Whether a run starts its own server."""
         return self.can_serve and settings.serve
 
+    def starts_engine(self, settings: Settings) -> bool:
+        """Whether a run starts an engine, in this process or as a server: of the module in ``imports``."""
+        return bool(self.imports) or self.starts_server(settings)
+
     def gpus(self, settings: Settings) -> int:
         """Number of GPUs of a run."""
         return settings.tensor_parallel_size * settings.data_parallel_size

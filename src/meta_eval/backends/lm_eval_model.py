@@ -165,6 +165,9 @@ class _Trtllm(LmEvalModel):
 
     tokenizer = "tokenizer"
 
+    def starts_engine(self, settings: Settings) -> bool:  # noqa: ARG002 (it asks one that runs)
+        return False
+
     def arguments(self, settings: Settings) -> dict[str, object]:
         return {
             "model": settings.model_name,
@@ -183,6 +186,9 @@ class _Server(LmEvalModel):
     """An OpenAI-compatible server with lm-eval's own client."""
 
     tokenizer = "tokenizer"
+
+    def starts_engine(self, settings: Settings) -> bool:  # noqa: ARG002 (the server runs already)
+        return False
 
     def arguments(self, settings: Settings) -> dict[str, object]:
         return {

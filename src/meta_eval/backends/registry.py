@@ -12,7 +12,8 @@ from meta_eval.backends.ray import Ray
 from meta_eval.backends.server import Server
 from meta_eval.backends.settings import Settings
 from meta_eval.backends.vllm import Vllm
-from meta_eval.messages.errors import suggestion
+from meta_eval.boundary.extensions import load_extension
+from meta_eval.messages.errors import UserError, suggestion
 
 ENTRY_POINTS = "meta_eval.backends"
 
@@ -62,9 +63,9 @@ def _others() -> dict[str, EntryPoint]:
 
 def _load(point: EntryPoint) -> Backend:
     try:
-        backend = point.load()()
-    except Exception as error:
-        raise UnknownBackendError(f"{point.name!r} ({point.value}) cannot be loaded: {error}") from error
-    if not isinstance(backend, Backend) or backend.name != point.name:
-        raise UnknownBackendError(f"{point.name!r} ({point.value}) does not define a Backend of that name")
+        backend: Backend = load_extension(point, Backend)
+    except UserError as error:
+        raise UnknownBackendError(f"{point.name!r}: {error}") from error
+    if backend.name != point.name:
+        raise UnknownBackendError(f"{point.name!r} ({point.value}) defines the backend {backend.name!r}")
     return backend

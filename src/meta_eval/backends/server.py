@@ -65,6 +65,10 @@ class Server(LmEvalBackend):
         "max_gen_toks": "each task sets its own",
     }  # fmt: skip
 
+    def starts_engine(self, settings: Settings) -> bool:
+        """Only with ``serve: true``."""
+        return self.starts_server(settings)
+
     def load_client(self) -> type[Any]:
         return load_class("meta_eval.running.server_client:ServerClient")
 

@@ -132,9 +132,11 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
         err.print(Text(visible(text.getvalue().rstrip())), soft_wrap=True)
         return 2
     except Exception as error:
+        from meta_eval.boundary.extensions import find_extension_fault
         from meta_eval.cli import bug
 
-        return bug.tell_bug(error)
+        fault = find_extension_fault(error)
+        return _end(str(fault)) if fault else bug.tell_bug(error)
 
 
 def _end(message: str) -> int:

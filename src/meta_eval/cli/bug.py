@@ -13,6 +13,7 @@ import sys
 import tempfile
 import traceback
 
+from meta_eval.boundary.extensions import list_loaded
 from meta_eval.cli.console import err
 from meta_eval.version import __version__
 
@@ -36,8 +37,9 @@ def tell_bug(error: Exception) -> int:
     except OSError:
         path = ""
         err.out(text)
+    others = "".join(f", or of {name}" for name in list_loaded())
     err.print(
-        f"a bug of meta-eval ({type(error).__name__}): it is not your mistake. Please report it and attach "
+        f"a bug of meta-eval{others} ({type(error).__name__}): it is not your mistake. Please report it and attach "
         + (f"{path}, which holds no data and no secrets" if path else "the text above"),
         style="bold red",
         soft_wrap=True,

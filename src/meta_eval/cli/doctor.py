@@ -160,7 +160,7 @@ def _ask_engine(chosen: EngineOptions) -> EngineChecks:
     from meta_eval.backends.registry import UnknownBackendError
     from meta_eval.doctor.engine_checks import check_engine
     from meta_eval.doctor.known_answers import END, settings_of
-    from meta_eval.running.client import client_of
+    from meta_eval.running.client import client_of, describe_start
 
     try:
         settings = settings_of(chosen)
@@ -171,7 +171,7 @@ def _ask_engine(chosen: EngineOptions) -> EngineChecks:
         raise ConfigError(str(first["msg"]), where=f"--{str(first['loc'][0]).replace('_', '-')}") from None
     logs = Path(tempfile.mkdtemp(prefix="meta-eval-doctor-"))  # kept if a check failed, because messages name it
     with (
-        show_progress(f"starting {settings.backend}; its log: {logs}"),
+        show_progress(describe_start(settings, logs)),
         client_of(settings)(settings, model=chosen.model or settings.model_name, logs=logs, end=(END,)) as client,
     ):
         report_progress(f"asking {client.engine}")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 
+from meta_eval.boundary.extensions import load_extension
 from meta_eval.boundary.inputs import expand_home
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.records.details.details_record import DetailsFormat
@@ -27,7 +28,8 @@ def list_formats() -> Iterator[RecordFormat]:
     for shipped in _SHIPPED:
         yield shipped()
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
-        yield point.load()()
+        record_format: RecordFormat = load_extension(point, RecordFormat)
+        yield record_format
 
 
 def find_format(place: Place) -> RecordFormat | None:

@@ -52,11 +52,20 @@ class Column(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure, as data and as text, with its small print."""
+    """A figure, as plain data and as text, with its small print.
 
-    value: Value
+    Attributes:
+        value: A number or a word. None where there is none, and in the column of an interval.
+        text: The figure as people read it.
+        detail: Small print.
+        lower, upper: Bounds of an interval; None in other columns.
+    """
+
+    value: float | str | None
     text: str
     detail: str = ""
+    lower: float | None = None
+    upper: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +131,10 @@ class Table(Generic[S]):
         value = column.value(row.subject)
         text = ("" if row.whole else NONE) if value is None else column.write(value)
         detail = column.detail if not column.detailed or view in column.detailed else None
-        return Cell(value, text, (detail(row.subject) if detail else None) or "")
+        small = (detail(row.subject) if detail else None) or ""
+        if isinstance(value, Interval):
+            return Cell(None, text, small, value.lower, value.upper)
+        return Cell(value, text, small)
 
     def to_json(self) -> dict[str, Any]:
         """The table as plain JSON data, by the columns' keys."""

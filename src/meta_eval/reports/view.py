@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from meta_eval.boundary.outputs import replace_file
+from meta_eval.boundary.outputs import OutputError, replace_file
 from meta_eval.reports.document import Document as Document  # noqa: PLC0414 (for views of other packages)
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.fidelity_document import fidelity_document
@@ -49,6 +49,9 @@ def write_view(path: Path, view: View, document: Document) -> None:
         OutputError: The file cannot be written.
     """
     content = view.render(document)
+    if not isinstance(content, Iterable):
+        made = f"{type(view).__module__}.{type(view).__qualname__}"
+        raise OutputError(f"render gave {type(content).__name__} and no text", where=f"view {made}")
     with replace_file(path) as out:
         if isinstance(content, bytes):
             assert isinstance(out, io.TextIOWrapper)  # noqa: S101 (what `replace_file` opens)

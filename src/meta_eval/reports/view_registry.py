@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from meta_eval.boundary.extensions import load_extension
 from meta_eval.messages.errors import ConfigError
 from meta_eval.reports.shipped_views import EvalResultsView, HtmlView, JsonView, MarkdownView, TextView
 from meta_eval.reports.view import View
@@ -32,11 +33,10 @@ def find_view(name: str, kind: str) -> View:
         ConfigError: There is none of this name, or it does not show such a document.
     """
     others = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    view_type = _SHIPPED[name] if name in _SHIPPED else others[name].load() if name in others else None
-    if view_type is None:
+    if name not in _SHIPPED and name not in others:
         known = ", ".join(sorted({*_SHIPPED, *others}))
         raise ConfigError(f"unknown view {name}", where="--view", hint=f"Views: {known}")
-    view: View = view_type()
+    view: View = _SHIPPED[name]() if name in _SHIPPED else load_extension(others[name], View)
     if kind not in view.kinds:
         raise ConfigError(f"the view {name} shows only {', '.join(sorted(view.kinds))}", where="--view")
     return view

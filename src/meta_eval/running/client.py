@@ -142,6 +142,12 @@ def client_of(settings: RunSettings) -> type[Client]:
     return client
 
 
+def describe_start(settings: RunSettings, logs: Path) -> str:
+    """The step before the first request: with the folder of its log where the backend starts an engine."""
+    starts = backend_of(settings).starts_engine(settings)
+    return f"starting {settings.backend}; its log: {logs}" if starts else f"connecting to {settings.backend}"
+
+
 def with_token_ids(
     requests: Iterable[Request], encoder: Encoder | None, *, top_k: int = 0, batch: int = 128
 ) -> Iterator[EngineRequest]:

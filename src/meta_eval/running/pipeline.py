@@ -24,7 +24,7 @@ from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.running.canary import Summary
-from meta_eval.running.client import client_of
+from meta_eval.running.client import client_of, describe_start
 from meta_eval.running.early_stop import Stopping
 from meta_eval.running.journal import Journal, check_shard, model_fingerprint
 from meta_eval.running.model_tokens import ModelTokens, tokens_of
@@ -158,7 +158,7 @@ def run_pack(
         if grade_only:
             done.unanswered = {name: left for name, left in wanted.left.items() if left}
         elif any(wanted.left.values()) or second.pending:
-            report_progress(f"starting {settings.backend}; its log: {logs}")
+            report_progress(describe_start(settings, logs))
             with client_of(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
                 done.left_out |= leave_out_tasks(
