@@ -1,1 +1,1 @@
-"""run: ask a model what a pack asks, on whatever it runs, without losing an answer."""
+"""run: sends the requests of a pack to a model on any backend, and keeps every answer."""

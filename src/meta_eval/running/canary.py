@@ -1,24 +1,24 @@
-"""The canary: a few docs are answered first and compared with the recorded answers, before hours are spent.
+"""The canary: the first docs are compared with the recorded answers, to stop a broken set-up early.
 
-What stops a run, and why it is certain enough (each number is reasoned; real models were not at hand to measure it):
+These observations stop a run. The limits are reasoned, not measured on real models:
 
-* **The engine counts another number of tokens** in a prompt than were sent. No threshold: a BOS was added or taken, or
-  the prompt cut. Checked for every request of the run, wherever the engine counts.
-* **All texts are degenerate** where the recorded ones are not: empty, special tokens alone, one word or sign over and
-  over. No working Llama answers so on every doc; `FEWEST` docs must say so.
-* **Hardly a text begins as the recorded one**, in its first token: k of n do, and of a copy that begins alike on one
-  doc in three so few would with a probability below `CHANCE`; 0 of 12, 2 of 24, 4 of 32. (Not one is too strict a rule:
-  the tiny Llama of doctor without BOS, which is wrong on every doc, begins 1 of 24 right by chance.) A model that
-  opens all its answers in a way of its own (``<think>``) is let go on where it can be forced and finds most tokens of
-  the recorded answers; else it is stopped, by mistake: a minute is lost by that, and hours by the contrary.
+* **The engine counts another number of tokens** in a prompt than were sent: a BOS was added or removed, or the prompt
+  was cut. There is no threshold. It is checked for every request, if the engine counts.
+* **All texts are degenerate** and the recorded texts are not: empty, only special tokens, or a repeated word or sign.
+  No working Llama does that on every doc. At least `FEWEST` docs are needed.
+* **Hardly any text has the recorded first token.** A model that agrees on a third of the docs would have so few with a
+  probability below `CHANCE`: 0 of 12, 2 of 24, 4 of 32. (Requiring none would be too strict: doctor's tiny Llama
+  without BOS is wrong on every doc and has 1 of 24 by chance.) A model may open all answers in another way
+  (``<think>``). It passes if it can be forced and predicts most tokens of the recorded answers. Otherwise it is stopped
+  by mistake, which costs a minute instead of hours.
 * **The recorded answers are likelier with another number of BOS**, where the engine can be forced
-  (`running.canary_evidence`). What share of their tokens is the likeliest one tells of the others what may be wrong.
-* **Likelihoods say nothing**: not a number, or alike for all continuations of every doc, to `ALIKE` nats.
-* **The likeliest continuation is the recorded one on so few docs** that one which agrees on half of them would do so
-  with a probability below `CHANCE`. Of four choices a broken model agrees on a quarter.
+  (`running.canary_evidence`). The share of likeliest tokens also suggests causes for the other observations.
+* **Likelihoods are useless**: not a number, or equal for all continuations of every doc, within `ALIKE` nats.
+* **The likeliest continuation is the recorded one on too few docs.** A model that agrees on half of them would have so
+  few with a probability below `CHANCE`. With four choices a broken model agrees on a quarter.
 
-Fewer docs than these need are never a verdict; they are shown. What is suspect is asked again with one BOS less and one
-more, where token ids go in: an answer that is then the recorded one names the cause.
+With too few docs nothing stops the run; the figures are shown. If the backend takes token ids, suspect docs are asked
+again with a BOS less and a BOS more. If that gives the recorded answer, the cause is known.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from meta_eval.running.canary_evidence import (
 )
 from meta_eval.running.client import Client, EngineRequest, EngineResponse
 
-# How many docs are asked again in another way.
+# Number of docs that are asked again with another BOS count.
 VARIANTS = 8
 
-# The probability of a false stop that each statistical rule allows, under the share of docs on which a copy of the
-# model, fine-tuned or quantised, is taken to begin alike, or to choose alike.
+# The probability of a false stop of each statistical rule, for a fine-tuned or quantised model that agrees on the
+# assumed share of docs.
 CHANCE = 0.01
 BEGINS_ALIKE = 1 / 3
 CHOOSES_ALIKE = 1 / 2
 
-# Texts that must be degenerate, all of them; of 4 a model may leave each empty for a reason of its own.
+# Minimum number of texts, all degenerate; with only 4, a model may have reasons to leave each empty.
 FEWEST = 6
 
 # Nats within which likelihoods of all continuations count as the same.
 ALIKE = 1e-4
 
-# The share of texts that begin with one and the same token where a model has an opening of its own.
+# The share of texts with the same first token if a model opens its answers in another way.
 OPENS_ALIKE = 0.8
 
 _GO_ON = "Fix it, or go on all the same with --no-canary. These answers were not kept"
@@ -70,20 +70,20 @@ class CanaryError(BackendError):
 
 @dataclass(frozen=True, slots=True)
 class AnswerComparison:
-    """An answer beside the recorded one.
+    """An answer compared with the recorded answer.
 
     Attributes:
-        request: What was asked.
-        tokens: Of the prompt; None where they are not known.
-        alike: Of texts: tokens of the common prefix, characters where there is no tokenizer.
-        of: Of texts: tokens of the recorded one.
-        equal: Of texts: whether they are equal word for word.
-        empty: Of texts: whether it is degenerate, and in which way; ``""`` where it is not.
-        header: Of texts: whether it begins with the head of a turn, which a chat template adds.
-        opening: Of texts: the first token.
-        same: Of choices: whether the likeliest is the same.
-        off: Of choices: the largest difference of two probabilities, normalised over the continuations.
-        flat: Of choices: whether all are alike or not a number.
+        request: The request.
+        tokens: Tokens of the prompt; None if unknown.
+        alike: Texts: tokens of the common prefix, or characters without a tokenizer.
+        of: Texts: tokens of the recorded text.
+        equal: Texts: whether they are exactly equal.
+        empty: Texts: how the text is degenerate; ``""`` if it is not.
+        header: Texts: whether it begins with the header of a turn, which a chat template adds.
+        opening: Texts: the first token.
+        same: Choices: whether the likeliest choice is the same.
+        off: Choices: the largest difference of two probabilities, normalised over the continuations.
+        flat: Choices: whether all are equal or not a number.
     """
 
     request: Request
@@ -106,7 +106,7 @@ Cut = Callable[[str], Sequence[Any]]
 def check_token_counts(
     client: Client, asks: Iterable[EngineRequest], *, check: bool = True
 ) -> Iterator[tuple[EngineRequest, EngineResponse]]:
-    """Ask, and hold the engine's own count of each prompt's tokens against what was sent, if it is to be checked.
+    """Send requests, and compare the engine's count of prompt tokens with what was sent, if ``check`` is set.
 
     Raises:
         CanaryError: They differ.
@@ -139,7 +139,7 @@ _MORE = {
 
 
 def compare_answer(ask: EngineRequest, said: EngineResponse, recorded: Recorded, cut: Cut) -> AnswerComparison:
-    """Put an answer beside the recorded one."""
+    """Compare an answer with the recorded answer."""
     tokens = None if ask.prompt_ids is None else len(ask.prompt_ids)
     if said.choices:
         ours = [value for value, _ in said.choices]
@@ -165,7 +165,7 @@ def compare_answer(ask: EngineRequest, said: EngineResponse, recorded: Recorded,
 
 
 def _heads() -> tuple[str, ...]:
-    """How an answer begins that is the head of a turn."""
+    """The texts that begin the header of a turn."""
     tokens = (token for family in list_families() for token in (family.header[0], family.bos))
     return (*tokens, "assistant\n", "assistant<|")
 
@@ -183,7 +183,7 @@ def _degenerate(text: str) -> str:
 
 
 def _shares(values: Sequence[float]) -> list[float]:
-    """Probabilities among the continuations alone."""
+    """Probabilities normalised over the continuations."""
     top = max(values)
     grown = [math.exp(value - top) for value in values]
     return [value / sum(grown) for value in grown]
@@ -191,18 +191,18 @@ def _shares(values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a canary saw.
+    """The findings of a canary.
 
     Attributes:
-        texts: How many texts were compared.
-        begin: How many of them begin with the recorded one's first token.
-        prefix: The mean share of the recorded text's tokens that the common prefix has, 0 to 1.
-        equal: How many are equal word for word.
-        choices: How many docs of choices were compared.
-        same: On how many of them the likeliest continuation is the recorded one.
+        texts: Number of texts that were compared.
+        begin: Number of these with the recorded first token.
+        prefix: The mean share of the recorded text's tokens in the common prefix, 0 to 1.
+        equal: Number of exactly equal texts.
+        choices: Number of choice docs that were compared.
+        same: Number of these with the recorded likeliest continuation.
         off: The median difference of two normalised probabilities, the largest of each doc.
-        forced: Tokens of recorded answers that were forced; 0 where the engine cannot.
-        top: The share of them that are the likeliest in their place, 0 to 1; None without.
+        forced: Number of forced tokens of recorded answers; 0 if the engine cannot force.
+        top: The share of these that are the likeliest at their place, 0 to 1; None without.
         logprob: Their mean log-probability, in nats; None without.
     """
 
@@ -250,11 +250,11 @@ class Summary:
 
 
 def find_suspicion(seen: Sequence[AnswerComparison], *, own_opening: bool = False) -> str | None:
-    """What is certainly wrong with some answers, or None.
+    """Find what is certainly wrong with some answers; None if nothing is.
 
     Args:
         seen: The answers.
-        own_opening: Whether the model is known to open its answers in a way of its own; they then need not begin alike.
+        own_opening: Whether the model is known to open its answers in another way; first tokens may then differ.
     """
     texts = [comparison for comparison in seen if comparison.same is None]
     choices = [comparison for comparison in seen if comparison.same is not None]
@@ -273,19 +273,19 @@ def find_suspicion(seen: Sequence[AnswerComparison], *, own_opening: bool = Fals
 
 
 def binomial_cdf(hits: int, of: int, share: float) -> float:
-    """The probability of so few hits or fewer, of independent trials: the binomial distribution."""
+    """The binomial probability of at most so many hits."""
     return sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(hits + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """Judges what was said first.
+    """Judges the first answers.
 
     Args:
-        client: Is asked again where something is suspect.
-        recorded: What Meta recorded, by the id of the request.
-        cut: Cuts a text into tokens.
-        bos: The token that begins a prompt; None where token ids do not go in.
+        client: Gets further requests if something is suspect.
+        recorded: The recorded answers, by id of the request.
+        cut: Splits a text into tokens.
+        bos: The BOS token; None if the backend takes no token ids.
     """
 
     client: Client
@@ -294,7 +294,7 @@ class Canary:
     bos: int | None
 
     def judge(self, said: Sequence[tuple[EngineRequest, EngineResponse]]) -> Summary:
-        """What was seen.
+        """Summarise the answers.
 
         Raises:
             CanaryError: The set-up is broken.
@@ -332,7 +332,7 @@ class Canary:
     def _cause(
         self, asks: Sequence[EngineRequest], seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None
     ) -> str:
-        """The likeliest cause, from a few docs asked with another number of BOS."""
+        """Find the likeliest cause, by asking a few docs with another number of BOS."""
         ids = self.bos is not None and all(ask.prompt_ids for ask in asks)
         if ids:
             some = sorted(asks, key=lambda ask: len(ask.prompt_ids or ()))[:VARIANTS]
@@ -368,7 +368,7 @@ class Canary:
 
 
 def _opens_alike(seen: Sequence[AnswerComparison]) -> bool:
-    """Whether nearly all texts begin with one token, and not with the head of a turn: ``<think>`` and the like."""
+    """Whether nearly all texts begin with the same token, such as ``<think>``, and not with the header of a turn."""
     texts = [comparison for comparison in seen if comparison.same is None and not comparison.empty]
     if not texts or any(comparison.header for comparison in texts):
         return False
@@ -377,13 +377,13 @@ def _opens_alike(seen: Sequence[AnswerComparison]) -> bool:
 
 
 def pair_responses(client: Client, asks: Sequence[EngineRequest]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
-    """Each answer with what was asked."""
+    """Pair each answer with its request."""
     by_id = {ask.request.id: ask for ask in asks}
     return ((by_id[said.request.id], said) for said in client.answer(asks))
 
 
 def _agreement(seen: Sequence[AnswerComparison]) -> float:
-    """The share of docs that begin, or choose, as recorded."""
+    """The share of docs with the recorded first token or choice."""
     return sum(comparison.alike > 0 if comparison.same is None else bool(comparison.same) for comparison in seen) / max(
         len(seen), 1
     )

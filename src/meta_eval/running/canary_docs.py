@@ -1,4 +1,4 @@
-"""Which docs are asked first: a few of every task and subtask, with what Meta recorded of them."""
+"""Chooses the first docs of a run: a few of every task and subtask, with their recorded answers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from meta_eval.answers.recorded_answers import Recorded, Recordings
 from meta_eval.answers.requests import Request
 from meta_eval.running.pending_requests import PendingRequests
 
-# How many in all.
+# Number of docs in all.
 DOCS = 32
 
 
 def choose_first_requests(wanted: PendingRequests, recordings: Recordings) -> dict[str, tuple[Request, Recorded]]:
-    """What is asked first, by id, with what Meta recorded: of what is not answered yet."""
+    """Choose the first requests among the pending ones, by id, with their recorded answers."""
     recorded, eligible = {}, {}
     for task, left in wanted.left.items():
         if left:
@@ -37,11 +37,11 @@ def spread_docs(tasks: Mapping[str, Sequence[str | None]], docs: int = DOCS) -> 
 
     Args:
         tasks: By task, the subtask of each doc; None for a doc that cannot be compared.
-        docs: How many in all.
+        docs: Number of docs in all.
     """
     turns = {task: iter(_in_turns(subtasks)) for task, subtasks in tasks.items()}
     names = list(turns)
-    if len(names) > docs:  # every so many of them, for those that are alike stand beside each other
+    if len(names) > docs:  # every k-th, because similar tasks are next to each other
         names = [names[number * len(names) // docs] for number in range(docs)]
     docs_by_task: dict[str, list[int]] = {}
     taken = 0
@@ -57,7 +57,7 @@ def spread_docs(tasks: Mapping[str, Sequence[str | None]], docs: int = DOCS) -> 
 
 
 def _in_turns(subtasks: Sequence[str | None]) -> Iterator[int]:
-    """One doc of each subtask, then the next of each."""
+    """Take a doc of each subtask in turn."""
     by_name: dict[str, list[int]] = {}
     for doc, name in enumerate(subtasks):
         if name is not None:

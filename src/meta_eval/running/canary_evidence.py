@@ -1,9 +1,9 @@
-"""What the canary sees when it forces the recorded answers: how likely each of their tokens is, and with which BOS.
+"""Measures for the canary how likely each token of the recorded answers is, and with which number of BOS.
 
-A copy that is sound finds most tokens of the recorded answers the likeliest ones, whatever it would have begun with
-itself; one whose weights or tokens are scrambled finds hardly any. What no share shows is a wrong prompt: behind the
-first words of an answer any language model goes on well, and the tiny Llama of doctor finds 79 % of them without
-BOS. So a good share excuses one thing alone, a model that opens every answer in a way of its own.
+For a sound model most recorded tokens are the likeliest, however it would open its own answers. With scrambled weights
+or tokens hardly any are. The share does not reveal a wrong prompt: after the first words of an answer any language
+model goes on well. Doctor's tiny Llama without BOS has 79 %. So a good share excuses only a model that opens every
+answer in another way.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from meta_eval.thresholds import BOS_DOCS, SOUND
 from meta_eval.token_fidelity.bos_likelihood import measure_gain
 from meta_eval.token_fidelity.perturbations import change_bos
 
-# Tokens of an answer that are forced: enough to tell, and a bound on what the canary costs.
+# Forced tokens of an answer: enough for a decision, and a bound on the canary's cost.
 _MOST = 256
 
-# Below this share of likeliest tokens hardly anything works, of so many tokens of so many docs; from SOUND on most.
+# Shares of likeliest tokens: below BROKEN hardly anything works, from SOUND on most does. Minimum tokens and docs.
 BROKEN = 0.25
 ENOUGH_TOKENS, ENOUGH_DOCS = 64, 6
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryEvidence:
-    """What was found of some recorded answers.
+    """Log-probabilities of some recorded answers.
 
     Attributes:
-        docs: By request the mean log-probability of a token, in nats.
-        tokens: Of all of them.
+        docs: The mean log-probability of a token by request, in nats.
+        tokens: Number of all tokens.
         top: The share of likeliest tokens, 0 to 1.
         logprob: The mean log-probability of a token, in nats.
     """
@@ -49,12 +49,12 @@ class CanaryEvidence:
 
     @property
     def is_broken(self) -> bool:
-        """Whether hardly a token is found."""
+        """Whether hardly any token is the likeliest."""
         return self._is_enough and self.top < BROKEN
 
     @property
     def is_sound(self) -> bool:
-        """Whether most of it works."""
+        """Whether most tokens are the likeliest."""
         return self._is_enough and self.top >= SOUND
 
     def __str__(self) -> str:
@@ -64,12 +64,12 @@ class CanaryEvidence:
 def make_forced_requests(
     asks: Sequence[EngineRequest], recorded: Mapping[str, Recorded], cut: Callable[[str], Sequence[Any]]
 ) -> list[EngineRequest]:
-    """What forces the recorded answers of some texts that were asked.
+    """Make requests that force the recorded answers of text requests.
 
     Args:
-        asks: With token ids; others cannot be forced.
-        recorded: By the id of the request.
-        cut: Cuts a text into tokens.
+        asks: Requests with token ids; others cannot be forced.
+        recorded: The recorded answers by id of the request.
+        cut: Splits a text into tokens.
     """
     forced = []
     for ask in asks:
@@ -80,7 +80,7 @@ def make_forced_requests(
 
 
 def measure_evidence(client: Client, asks: Sequence[EngineRequest]) -> CanaryEvidence | None:
-    """What an engine finds; None where it forces nothing, or would load the model for it once more."""
+    """Measure the evidence; None if the engine cannot force, or would load the model again for it."""
     docs, tokens, top, total = {}, 0, 0, 0.0
     if client.backend.reloads_model or "force" not in client.backend.kinds or not asks:
         return None
@@ -89,14 +89,14 @@ def measure_evidence(client: Client, asks: Sequence[EngineRequest]) -> CanaryEvi
         if said.error is None and forced is not None:
             docs[said.request.id] = math.fsum(forced.logprobs) / len(forced.logprobs)
             tokens += len(forced.ids)
-            # Of two that are alike, which bfloat16 makes many of, either may come first.
+            # Ties, which are common in bfloat16, count as likeliest.
             top += sum(own >= best for own, best in zip(forced.logprobs, forced.top_logprobs, strict=True))
             total += math.fsum(forced.logprobs)
     return CanaryEvidence(docs, tokens, top / tokens, total / tokens) if tokens else None
 
 
 def find_other_bos(client: Client, asks: Sequence[EngineRequest], evidence: CanaryEvidence, bos: int) -> str | None:
-    """Whether the recorded answers are likelier with another number of BOS, and what that means.
+    """Explain another number of BOS, if it makes the recorded answers likelier; else None.
 
     `meta_eval.token_fidelity.bos_likelihood` has the rule.
     """
@@ -112,9 +112,9 @@ def find_other_bos(client: Client, asks: Sequence[EngineRequest], evidence: Cana
         if gained is not None:
             words = f"the recorded answers are likelier with {name}, {gained}. With {name} it answers as recorded"
             likelier.append((gained.nats, f"{words}: {cause}"))
-    return max(likelier)[1] if likelier else None  # what strips one takes a word of the prompt where none is sent
+    return max(likelier)[1] if likelier else None  # an engine that strips a BOS takes a word of a prompt without BOS
 
 
 def change_bos_number(ask: EngineRequest, bos: int, *, fewer: bool) -> EngineRequest:
-    """The same with one BOS less or one more."""
+    """Remove a BOS from a request, or add another."""
     return replace(ask, prompt_ids=change_bos(ask.prompt_ids or (), bos, fewer=fewer))

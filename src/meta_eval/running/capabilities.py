@@ -1,4 +1,4 @@
-"""What a backend cannot answer, said before anything is asked: one check for run and fidelity."""
+"""Checks which requests a backend cannot answer, before any is sent. Used by run and fidelity."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def find_refusals(
     """Find the kinds of requests that cannot be answered, each with the reason.
 
     Args:
-        backend: What it declares is looked at first.
+        backend: Its declared abilities are checked first.
         kinds: ``generate``, ``choices`` or ``force``.
-        client: The backend at work, which may find out more; None before it is started.
-        has_tokenizer: Whether requests bring their token ids.
+        client: The started backend, which may know more; None before it is started.
+        has_tokenizer: Whether requests have token ids.
     """
     refusals = {}
     for kind in dict.fromkeys(kinds):

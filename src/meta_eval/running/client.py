@@ -1,4 +1,5 @@
-"""What a run must know of a backend: requests go in, answers come out, in any order and as soon as they are there."""
+"""The interface between a run and a backend: requests go in, answers come out in any order as soon as they are
+ready."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ class EngineRequest:
     """A request, ready to be sent.
 
     Attributes:
-        request: What the pack asks.
-        prompt_ids: Its prompt with exactly one BOS; None where the model's tokenizer is not on this machine.
-        continuation_ids: Of ``choices``, the tokens of each continuation behind those of the prompt, of ``force`` those
-            of the one text; None likewise.
-        top_k: Of ``force``: how many of the likeliest tokens in each place are wanted besides.
+        request: The pack's request.
+        prompt_ids: Its prompt with exactly one BOS; None if the model's tokenizer is not on this machine.
+        continuation_ids: ``choices``: the tokens of each continuation after the prompt. ``force``: the tokens of the
+            only text. None likewise.
+        top_k: ``force``: how many likeliest tokens to return for each place.
     """
 
     request: Request
@@ -34,12 +35,12 @@ class EngineRequest:
 
     @property
     def forced_ids(self) -> Sequence[int]:
-        """Of ``force``: the tokens that the engine is given."""
+        """``force``: the tokens to force."""
         return (self.continuation_ids or ((),))[0]
 
     @property
     def one_token_each(self) -> bool:
-        """Whether each continuation is one token and no two are the same: one prefill then tells them all apart."""
+        """Whether each continuation is a single, distinct token. A single prefill then scores all."""
         if self.continuation_ids is None or any(len(ids) != 1 for ids in self.continuation_ids):
             return False
         return len({ids[0] for ids in self.continuation_ids}) == len(self.continuation_ids)
@@ -47,22 +48,22 @@ class EngineRequest:
 
 @dataclass(frozen=True, slots=True)
 class EngineResponse:
-    """What came of an `EngineRequest`: one of text, choices, forced and error.
+    """The answer to an `EngineRequest`: text, choices, forced or error.
 
     Attributes:
-        request: What was asked.
-        text: Of ``generate``, without stop text and end token.
-        choices: Of ``choices``, in the order of the continuations: log-likelihood (nats, summed over tokens), and
-            whether every token is the likeliest one, None where the engine does not say.
-        forced: Of ``force``: what the engine finds of each token.
-        finish_reason: ``stop``, ``length`` at max_tokens, or ``content_filter``; None where the engine does not say.
-        token_ids: Of the text, where the engine says them.
-        prompt_tokens: Tokens of the prompt, BOS included.
+        request: The request.
+        text: ``generate``: the text, without stop text and end token.
+        choices: ``choices``: for each continuation the log-likelihood (nats, summed over tokens), and whether every
+            token is the likeliest (None if unknown).
+        forced: ``force``: the log-probability of each token.
+        finish_reason: ``stop``, or ``length`` at max_tokens; None if unknown.
+        token_ids: Token ids of the text, if the engine returns them.
+        prompt_tokens: Tokens of the prompt, with BOS.
         completion_tokens: Tokens of the answer.
-        cached_tokens: Tokens of the prompt that the engine had in its prefix cache; None where it does not say.
+        cached_tokens: Tokens of the prompt from the engine's prefix cache; None if unknown.
         started, ended: Seconds since 1970.
         error: Why there is no answer.
-        again: Of an error: whether asking again may help.
+        again: Whether a retry may help after an error.
     """
 
     request: Request
@@ -81,16 +82,17 @@ class EngineResponse:
 
 
 class Client(ABC):
-    """A backend at work. Entered it is ready; left it has let go of everything that it started, whatever happened.
+    """A started backend. Inside the ``with`` block it is ready; leaving the block always stops everything that it
+    started.
 
     Args:
-        settings: Of the pack.
-        model: What to load or to ask for, `RunSettings.model_name` unless a sweep says otherwise.
-        logs: A folder for the logs of what it starts.
-        end: Texts that end every answer, besides the stop texts of its request: the model's end token.
+        settings: The settings of the pack.
+        model: The model to load or request: `RunSettings.model_name`, or a model of a sweep.
+        logs: A folder for logs.
+        end: Texts that end every answer in addition to its stop texts: the model's end token.
 
     Attributes:
-        backend: What it is the client of.
+        backend: Its backend.
     """
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
@@ -101,7 +103,7 @@ class Client(ABC):
         """Start it.
 
         Raises:
-            BackendError: It cannot be started; with the tail of its log.
+            BackendError: It cannot be started; the message has the tail of its log.
         """
         return self
 
@@ -111,33 +113,33 @@ class Client(ABC):
         """Stop it."""
 
     def cannot(self, kind: str, *, has_tokenizer: bool) -> str | None:  # noqa: ARG002 (most can answer all)
-        """Why requests of a kind cannot be answered, found out before the first; None where they can.
+        """Why requests of a kind cannot be answered, known before the first; None if they can.
 
         Args:
             kind: ``generate``, ``choices`` or ``force``.
-            has_tokenizer: Whether requests bring their token ids.
+            has_tokenizer: Whether requests have token ids.
         """
         return None
 
     @property
     @abstractmethod
     def engine(self) -> str:
-        """What answers, with its version, such as ``vllm 0.32.0``; known once it is entered."""
+        """The engine with its version, such as ``vllm 0.32.0``; known inside the ``with`` block."""
 
     @abstractmethod
     def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
-        """Answer each of some requests once.
+        """Answer each request once.
 
-        It reads ``asks`` no faster than it needs them, so that a file of requests never lies in memory, and yields
-        each answer as soon as it is there. A request that cannot be answered is a `EngineResponse` with ``error``.
+        It reads ``asks`` only as needed, so a file of requests is never wholly in memory. It yields each answer as soon
+        as it is ready. A request that cannot be answered gives an `EngineResponse` with ``error``.
 
         Raises:
-            BackendError: The engine is gone, and nothing more can be asked.
+            BackendError: The engine is gone; further requests are pointless.
         """
 
 
 def client_of(settings: RunSettings) -> type[Client]:
-    """The class that asks the backend of some settings, imported now."""
+    """The client class of the backend in some settings; this imports it."""
     client: type[Client] = backend_of(settings).load_client()
     return client
 
@@ -151,7 +153,7 @@ def describe_start(settings: RunSettings, logs: Path) -> str:
 def with_token_ids(
     requests: Iterable[Request], encoder: Encoder | None, *, top_k: int = 0, batch: int = 128
 ) -> Iterator[EngineRequest]:
-    """Requests with their token ids, encoded some at a time: an encoding is far larger than its text."""
+    """Add token ids to requests in batches: an encoding is far larger than its text."""
     import itertools
 
     left = iter(requests)
@@ -161,16 +163,16 @@ def with_token_ids(
             yield EngineRequest(request, tokens.get("prompt_token_ids"), tokens.get("continuation_token_ids"), top_k)
 
 
-# What the words of `explain_too_long` hold, and those of no other failure.
+# Text that only the messages of `explain_too_long` contain.
 TOO_LONG = "and max_model_len is"
 
 
 def explain_too_long(ask: EngineRequest, room: int) -> str | None:
-    """Why a request does not fit a context, or None. Stock lm-eval would cut the prompt from the left, in silence."""
+    """Why a request does not fit a context, or None. Stock lm-eval would silently cut the prompt from the left."""
     if ask.prompt_ids is None:
         return None
     longest = max((len(continuation) for continuation in ask.continuation_ids or ()), default=0)
-    # Engines that say how likely a prompt's tokens are write one of their own behind it.
+    # Engines that return log-probabilities of a prompt generate a token after it.
     tokens = len(ask.prompt_ids) + (longest or ask.request.max_tokens) + (ask.request.kind == "force")
     if tokens <= room:
         return None

@@ -1,6 +1,6 @@
-"""What is said over the wire to ``/v1/completions``: bodies of requests, and the reading of what comes back.
+"""Builds request bodies for ``/v1/completions``, and parses its answers.
 
-Servers differ in what they take besides OpenAI's own fields; `Abilities` holds what one was found to take.
+Servers accept different fields besides OpenAI's; `Abilities` has the fields that a server accepts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from meta_eval.results.sample_parser import FILTERED
 from meta_eval.running.client import EngineRequest, EngineResponse
 from meta_eval.running.transport import GarbledError, Json
 
-# Fields that are not OpenAI's, in vLLM's and SGLang's words: the ids of what was read and written; special tokens kept
-# in the text; no penalty of the model's own generation_config.json, which would change greedy answers.
+# Fields of vLLM and SGLang: return token ids; keep special tokens in the text; ignore penalties of the model's
+# generation_config.json, which would change greedy answers.
 EXTRAS: Mapping[str, Any] = {
     "return_token_ids": True,
     "skip_special_tokens": False,
@@ -23,24 +23,24 @@ EXTRAS: Mapping[str, Any] = {
     "repetition_penalty": 1.0,
 }
 
-# A prompt that any vocabulary has, to see what a server takes.
+# A prompt valid in any vocabulary, for testing a server.
 PROBE = (0, 0, 0)
 
-# Counts are below it, in every program that reads JSON; and the longest text, which a line of the journal must hold.
+# Limit of counts that every JSON reader handles; and the longest text, which must fit a line of the journal.
 _MOST = 2**53
 _LONGEST = 4 * 2**20
 
 
 @dataclass(slots=True)
 class Abilities:
-    """What a server takes.
+    """The abilities of a server.
 
     Attributes:
-        token_ids: Prompts as token ids, of exactly these and no other.
-        extras: Those of `EXTRAS` that it does not refuse.
-        labels: Whether it says the log-probabilities of tokens that are named, None while nobody asked.
-        forced: How it says those of a prompt's tokens: a name of `FORCED`, ``""`` if it does not; None while nobody
-            asked.
+        token_ids: Whether it takes prompts as token ids and uses exactly these.
+        extras: Those of `EXTRAS` that it accepts.
+        labels: Whether it returns log-probabilities of named tokens; None until tried.
+        forced: How it returns log-probabilities of a prompt's tokens: a name of `FORCED`, ``""`` if it does not; None
+            until tried.
     """
 
     token_ids: bool = True
@@ -50,8 +50,8 @@ class Abilities:
 
 
 def build_text_request(ask: EngineRequest, *, seed: int, end: Sequence[str], can: Abilities) -> dict[str, Any]:
-    """A request for a text: greedy unless the task says ``do_sample``. Each repeat has a seed of its own, or sampled
-    answers to the same prompt would all be the same."""
+    """Build a text request, greedy unless the task sets ``do_sample``. Each repeat has another seed; otherwise all
+    samples of a prompt would be the same."""
     request = ask.request
     settings = dict(request.settings or {})
     if not settings.pop("do_sample", None) and not settings.get("temperature"):
@@ -68,7 +68,7 @@ def build_text_request(ask: EngineRequest, *, seed: int, end: Sequence[str], can
 
 
 def build_label_request(prompt: Sequence[int], ids: Sequence[int]) -> dict[str, Any]:
-    """A request for the log-probabilities of some tokens behind a prompt."""
+    """Build a request for the log-probabilities of some tokens after a prompt."""
     return {
         "prompt": list(prompt), "max_tokens": 1, "temperature": 0.0, "logprobs": len(ids),
         "logprob_token_ids": list(ids), "return_tokens_as_token_ids": True,
@@ -78,16 +78,17 @@ def build_label_request(prompt: Sequence[int], ids: Sequence[int]) -> dict[str, 
 def build_forced_request(
     prompt: Sequence[int], continuation: Sequence[int], how: str, top_k: int = 1
 ) -> dict[str, Any]:
-    """A request for the log-probabilities of a prompt's own last tokens, and of the likeliest ones in their places."""
+    """Build a request for the log-probabilities of a prompt's last tokens, and of the likeliest tokens at their
+    places."""
     asked = {"prompt_logprobs": top_k} if how == "prompt_logprobs" else {"echo": True, "logprobs": top_k}
     return {"prompt": [*prompt, *continuation], "max_tokens": 1, "temperature": 0.0, **asked}
 
 
 def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared: Any) -> EngineResponse:
-    """What came of a request for a text.
+    """Parse the answer to a text request.
 
     Raises:
-        GarbledError: It is no completion, or the server ended it halfway.
+        GarbledError: It is not a completion, or the server aborted it.
     """
     choice = read_choice(answer)
     text, finish = choice.get("text"), choice.get("finish_reason")
@@ -99,7 +100,7 @@ def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared:
         raise GarbledError(f"a text of {len(text):,} characters")
     if finish not in ("stop", "length", FILTERED, None):
         raise GarbledError(f"it ended with {finish!r:.40}")
-    for ending in end:  # servers that were asked to keep special tokens may keep the last one too
+    for ending in end:  # servers that keep special tokens may keep the end token too
         text = text.removesuffix(ending)
     ids, usage = choice.get("token_ids"), read_usage(answer)
     ids = ids if isinstance(ids, list) and all(map(_is_count, ids)) else None
@@ -110,7 +111,7 @@ def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared:
 
 
 def read_labels(answer: Json, ids: Sequence[int]) -> list[tuple[float, bool | None]]:
-    """The log-probability of each label, and whether it is the likeliest token.
+    """Parse the log-probability of each label, and whether it is the likeliest token.
 
     Raises:
         GarbledError: They are not all there.
@@ -124,7 +125,7 @@ def read_labels(answer: Json, ids: Sequence[int]) -> list[tuple[float, bool | No
 
 
 def read_forced(answer: Json, continuation: Sequence[int], how: str) -> tuple[float, bool | None]:
-    """The sum of the log-probabilities of the last tokens of a prompt, and whether each is the likeliest.
+    """Parse the sum of log-probabilities of a prompt's last tokens, and whether each is the likeliest.
 
     Raises:
         GarbledError: They are not all there.
@@ -154,8 +155,8 @@ def _prompt_logprobs(choice: Json, continuation: Sequence[int]) -> list[Place]:
 
 
 def _echo(choice: Json, continuation: Sequence[int]) -> list[Place]:
-    """The prompt comes first and one token that was written last, as lm-eval reads it. Ranks are not said, and the
-    likeliest tokens as text, of which several may be the same: they are numbered down from -1, which is no token."""
+    """Parse an echoed prompt with a generated token at the end, as lm-eval does. There are no ranks. Likeliest tokens
+    are texts, which may repeat, so they are numbered down from -1, which is not a token."""
     logprobs, count = choice["logprobs"], len(continuation) + 1
     places: list[Place] = []
     for token, own, top in zip(
@@ -170,12 +171,12 @@ def _echo(choice: Json, continuation: Sequence[int]) -> list[Place]:
     return places
 
 
-# What comes of reading a tree as if it were what it should be.
+# Errors of reading a tree of the wrong form.
 _ODD = (AttributeError, KeyError, IndexError, TypeError, ValueError)
 
 
 def _logprob(value: object) -> float:
-    """Raises: ValueError: It is no number, or none that could be written down and added up."""
+    """Raises: ValueError: It is not a finite number."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _MOST:
         return float(value)
     raise ValueError
@@ -191,7 +192,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
 
 
-# How a server is asked for the log-probabilities of a prompt's tokens, the better way first, and how they are read.
+# Ways to request log-probabilities of a prompt's tokens, best first, each with its parser.
 _PLACES: Mapping[str, Callable[[Json, Sequence[int]], list[Place]]] = {
     "prompt_logprobs": _prompt_logprobs,
     "echo": _echo,
@@ -200,10 +201,10 @@ FORCED = tuple(_PLACES)
 
 
 def read_choice(answer: Json) -> Json:
-    """The one choice of a completion.
+    """The only choice of a completion.
 
     Raises:
-        GarbledError: There is none, or there are several.
+        GarbledError: There is not exactly one.
     """
     choices = answer.get("choices")
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
@@ -212,7 +213,7 @@ def read_choice(answer: Json) -> Json:
 
 
 def read_usage(answer: Json) -> dict[str, int]:
-    """The counts of tokens that are there."""
+    """Read the token counts that are present."""
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
@@ -221,11 +222,12 @@ def read_usage(answer: Json) -> dict[str, int]:
 
 
 def explain_other_prompt(answer: Json, sent: Sequence[int] | None) -> str | None:
-    """Why what the server read is not what was meant, or None: servers cut prompts in silence, and add a BOS or none.
+    """Explain why the server read another prompt than was sent, or None: servers silently cut prompts, and add or omit
+    a BOS.
 
     Args:
         answer: A completion.
-        sent: The token ids of the prompt, whether they or its text were sent; None where nobody knows them.
+        sent: The token ids of the prompt, even if its text was sent; None if unknown.
     """
     if sent is None:
         return None

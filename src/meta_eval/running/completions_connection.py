@@ -23,14 +23,14 @@ _LONGEST_NAME = 200
 
 
 class _RefusedError(Exception):
-    """The server refuses a request, whatever is left out of it."""
+    """The server refuses even the simplest request."""
 
 
 class CompletionsConnection(Connection):
-    """One server that speaks OpenAI's ``/v1/completions``.
+    """A server with OpenAI's ``/v1/completions``.
 
     Attributes:
-        can: What it takes.
+        can: Its abilities.
     """
 
     def __init__(self, url: str, settings: RunSettings, model: str, key: str | None) -> None:
@@ -40,7 +40,7 @@ class CompletionsConnection(Connection):
         self._learning = asyncio.Lock()
 
     async def meet(self) -> None:
-        """Check that the server answers and has the model; the first time also what it supports."""
+        """Check that the server answers and has the model; the first time, also find its abilities."""
         try:
             status, headers, raw = await self._transport.request("GET", "/models", timeout=TO_SAY)
             self._refuse_strangers(status, raw)
@@ -57,11 +57,11 @@ class CompletionsConnection(Connection):
             raise Failed(str(error)) from None
 
     async def complete(self, body: Mapping[str, Any]) -> Json | str:
-        """One completion, or why the server will never give it; errors as of `post`."""
+        """Get a completion, or the reason why the server will never give it; errors as of `post`."""
         return await self.post("/completions", {"model": self._model, **body})
 
     async def can_label(self) -> bool:
-        """Whether it gives the log-probabilities of named tokens; tried once."""
+        """Whether it returns log-probabilities of named tokens; tried once."""
         async with self._learning:
             if self.can.labels is None:
                 ids = [0, 1]
@@ -71,7 +71,7 @@ class CompletionsConnection(Connection):
             return self.can.labels
 
     async def how_forced(self) -> str:
-        """How it gives the log-probabilities of a prompt's tokens; tried once, empty if it does not."""
+        """How it returns log-probabilities of a prompt's tokens; tried once, empty if it does not."""
         async with self._learning:
             for how in FORCED if self.can.forced is None else ():
                 body = completions.build_forced_request(PROBE[:1], PROBE[1:], how)
@@ -82,7 +82,7 @@ class CompletionsConnection(Connection):
             return self.can.forced
 
     async def _tried(self, body: Mapping[str, Any], read: Callable[[Json], object]) -> bool:
-        """Whether it answers as it should; one that fails twice does not."""
+        """Whether its answer can be parsed; two failures mean no."""
         for _ in range(2):
             try:
                 answer = await self.complete(body)
@@ -99,7 +99,7 @@ class CompletionsConnection(Connection):
         return False
 
     def _card(self, answer: Json) -> Json:
-        """What it says of the model that is asked for."""
+        """Find the server's entry of the requested model."""
         cards = _models(answer)
         for same in _SAME:
             for card in cards:
@@ -115,7 +115,7 @@ class CompletionsConnection(Connection):
         )  # fmt: skip
 
     def _check_length(self, card: Json) -> None:
-        meta = card.get("meta")  # of llama.cpp: what one of its slots holds
+        meta = card.get("meta")  # llama.cpp: context of a slot
         longest = card.get("max_model_len", meta.get("n_ctx") if isinstance(meta, dict) else None)
         wanted = self._settings.max_model_len
         if not isinstance(longest, int):
@@ -134,16 +134,16 @@ class CompletionsConnection(Connection):
             version = parse_body(raw).get("version") if status == 200 else None
         except (GarbledError, Failed):
             version = None
-        # It stands beside every answer.
+        # The name is stored with every answer.
         return self._transport.hide_key(
             one_line(f"{name} {version}" if isinstance(version, str) else str(name))[:_LONGEST_NAME]
         )
 
     async def _learn(self) -> None:
-        """Whether it takes token ids, and which of `EXTRAS`.
+        """Find out whether it takes token ids, and which of `EXTRAS`.
 
-        Servers that do not take token ids refuse them, have no such page, fail or cut the connection. A text tells
-        whether it is that.
+        Servers without token ids refuse them, have no such page, fail or cut the connection. A text request shows
+        whether token ids are the cause.
         """
         self.can = Abilities()
         try:
@@ -160,7 +160,8 @@ class CompletionsConnection(Connection):
             log.warning(f"{self.url} does not accept {', '.join(missing)}: these fields are omitted")
 
     async def _learn_with_text(self, fault: Exception) -> None:
-        """The same with a text, after token ids ended in ``fault``; that once more where it may have passed."""
+        """Find out the same with a text, after token ids failed with ``fault``; retry token ids if the fault may be
+        temporary."""
         self.can = Abilities(token_ids=False)
         try:
             await self._accepted()
@@ -181,10 +182,10 @@ class CompletionsConnection(Connection):
                 self.can = of_text
 
     async def _accepted(self) -> Json:
-        """The answer to the simplest request; what the server names in a refusal is left out for good.
+        """Send the simplest request, and drop for good the fields that the server refuses.
 
         Raises:
-            _RefusedError: It refuses it whatever is left out.
+            _RefusedError: It refuses the request without these fields too.
             NoPageError, GarbledError, CutError, Failed: As `complete`.
         """
         while True:
@@ -200,10 +201,10 @@ class CompletionsConnection(Connection):
                 del self.can.extras[name]
 
     async def _refuse_chat(self) -> None:
-        """Say so where it has chat alone.
+        """Refuse a server with only a chat endpoint.
 
         Raises:
-            BackendError: It has.
+            BackendError: It has only chat.
         """
         body = {"model": self._model, "max_tokens": 1, "messages": [{"role": "user", "content": "1"}]}
         try:
@@ -226,7 +227,7 @@ def _models(answer: Json) -> list[Json]:
 
 
 def _names(card: Json) -> Iterator[str]:
-    """What a server calls a model: vLLM by its name or its path, llama.cpp also by aliases."""
+    """The server's names of a model: vLLM uses name or path, llama.cpp also aliases."""
     aliases = card.get("aliases")
     for name in (card.get("id"), card.get("root"), *(aliases if isinstance(aliases, list) else ())):
         if isinstance(name, str):
@@ -241,7 +242,7 @@ def _is_file_of(name: str, model: str) -> bool:
     return name.endswith(".gguf") and model in (PurePath(name).name, PurePath(name).stem)
 
 
-# Whether a server's name of a model is the one that is asked for: as it is; with Ollama's tag; a file of llama.cpp.
+# Ways to match a server's model name with the requested name: equal; with Ollama's tag; as a file of llama.cpp.
 _SAME: tuple[Callable[[str, str], bool], ...] = (
     str.__eq__,
     _is_tagged,

@@ -1,4 +1,4 @@
-"""One server: whether it is there, and one request to it, in whatever words it is asked."""
+"""A connection to a server: its availability, and single requests."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.running.transport import Failed, Json, Transport, parse_body, read_complaint, retry_after
 
-# Seconds until a server must have said what it is.
+# Seconds for a server to identify itself.
 TO_SAY = 60.0
 
-# What says "not now": too early, too many, overloaded, and what stands before a server that is starting.
+# Statuses for "not now": too early, too many, overloaded, and those of a proxy before a starting server.
 _NOT_NOW = frozenset((408, 425, 429, 503))
 
-# What says that there is no such page.
+# Statuses for a missing page.
 _NO_PAGE = frozenset((404, 405, 501))
 
 
 class NoPageError(BackendError):
-    """The server has no such page, or has none for such a request."""
+    """The server has no such page, or not for such a request."""
 
 
 class Connection(ABC):
-    """One server. What is sent by `get` and `post` says each failure in the errors that `ServersClient` understands.
+    """A server. `get` and `post` raise the errors that `ServersClient` handles.
 
     Args:
-        url: Its address, with the ``/v1`` of those that have one.
-        settings: Of the pack.
-        model: What to ask for.
-        key: Of the API; None for none. It is told to this server alone, and to no log.
+        url: Its address, with ``/v1`` if it has that.
+        settings: The settings of the pack.
+        model: The model to request.
+        key: The API key; None for none. It is sent only to this server and never logged.
 
     Attributes:
-        engine: Its name and version; empty until it was met.
+        engine: Its name and version; empty before `meet`.
         up: Set while it answers.
     """
 
@@ -49,24 +49,24 @@ class Connection(ABC):
 
     @abstractmethod
     async def meet(self) -> None:
-        """See that it is there and can answer, and set `engine`; called again each time that it was gone.
+        """Check that it is available, and set `engine`; called again after every outage.
 
         Raises:
             CutError, Failed: It does not answer now.
-            BackendError: It has not what is needed.
+            BackendError: It lacks something that is needed.
         """
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         await self._transport.close()
 
     @property
     def is_ready(self) -> bool:
-        """Whether it may be asked now."""
+        """Whether requests may be sent now."""
         return self.up.is_set() and self._not_before <= time.monotonic()
 
     async def wait_until_ready(self) -> None:
-        """Wait until it may be asked."""
+        """Wait until requests may be sent."""
         await self.up.wait()
         while (left := self._not_before - time.monotonic()) > 0:
             await asyncio.sleep(left * random.uniform(1.0, 1.1))  # noqa: S311 (no secret)
@@ -77,19 +77,19 @@ class Connection(ABC):
             await asyncio.sleep(0.1)
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for so many seconds."""
+        """Send no requests for some seconds."""
         self._not_before = max(self._not_before, time.monotonic() + seconds)
 
     async def get(self, path: str) -> Json | str:
-        """What a page of it says, as `post`."""
+        """Get a page; results and errors as of `post`."""
         return await self._ask("GET", path, None, timeout=TO_SAY)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Json | str:
-        """What it answers to a body that is sent as JSON, or why it never will.
+        """Send a body as JSON. Return the answer, or the reason why there will never be one.
 
         Raises:
-            CutError, GarbledError, Failed: There is no answer, and asking again may help.
-            BackendError: It will answer nothing of ours.
+            CutError, GarbledError, Failed: There is no answer, and a retry may help.
+            BackendError: It will not answer any of our requests.
         """
         return await self._ask("POST", path, body)
 

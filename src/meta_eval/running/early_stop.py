@@ -1,7 +1,7 @@
-"""--stop-when-decided: docs in the order of a plan, a look after each batch, and an end as soon as the gate is decided.
+"""--stop-when-decided: asks docs in a planned order, grades after each batch, and stops once the gate is decided.
 
-The statistics, their guarantees and their limits are those of `meta_eval.stats.sequential`; this brings the scores: of
-each doc Meta's recorded answer as the pack grades it, and the new answer graded by the same graders.
+`meta_eval.stats.sequential` has the statistics, guarantees and limits. This module provides the scores: the pack's
+graders grade the recorded and the new answer of each doc.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from meta_eval.results.scores import Scores
 from meta_eval.stats.drift import is_drift, order_p_value
 from meta_eval.stats.sequential import PairableDocs, Sequential, State, plan_rounds
 
-# Docs of the first batch; each later one is a quarter of what was asked before, so that an engine is kept busy and no
-# more than a fifth is asked beyond the decision.
+# Docs of the first batch; each later batch is a quarter of the docs so far. That keeps an engine busy, and at most a
+# fifth is asked after the decision.
 _FIRST, _GROWTH = 64, 0.25
 
 
 @dataclass(slots=True)
 class _Task:
-    """One task of the gate: the metric of its drop, its docs as Meta answered them, and the new ones."""
+    """A task of the gate: the metric of its drop, its docs as recorded, and the new docs."""
 
     spec: str
     docs: tuple[Doc, ...]
@@ -44,13 +44,13 @@ class _Task:
 
 
 class Stopping:
-    """The gate of one run.
+    """The gate of a run.
 
     Args:
         pack: The folder of the pack; verify must have kept its baseline.
         manifest: Its manifest.
-        grading: Of the tasks.
-        requests: All that they ask, by task and doc.
+        grading: The grading of the tasks.
+        requests: All requests by task and doc.
         rules: The margins, and the weights of tasks.
         seed: Of the order of docs.
 
@@ -58,7 +58,7 @@ class Stopping:
         places: By task and doc its place in the order.
 
     Raises:
-        ConfigError: A task has no recorded answer to every doc, so that there is nothing to decide with.
+        ConfigError: A task lacks a recorded answer to a doc, so nothing can be decided.
     """
 
     def __init__(
@@ -122,10 +122,10 @@ class Stopping:
         return done[: (len(done) + 1) // 2]
 
     def grade_new(self, answers: Answers) -> State:
-        """Grade what was not graded yet, and decide.
+        """Grade new answers, and decide.
 
         Args:
-            answers: All that there are. What failed for good counts as lost.
+            answers: All answers so far. Requests that failed for good count as lost.
         """
         for name, task in self._tasks.items():
             fresh: dict[int, list[EngineAnswer]] = {}
@@ -147,7 +147,7 @@ class Stopping:
         return self._gate.read_state()
 
     def _add(self, name: str, task: _Task, fresh: Mapping[int, object]) -> None:
-        # Scores that weigh docs differently need all docs: those that were not asked stand in as Meta answered them.
+        # Scores with unequal weights of docs need all docs; unasked docs use the recorded answers.
         mixed = [task.new.get(doc.doc_id, doc) for doc in task.docs]
         scores = ScoredRun([mixed]).scores(task.spec)
         scores = replace(scores, lower_is_better=task.recorded.lower_is_better) if scores else None
@@ -159,7 +159,7 @@ class Stopping:
 
     @property
     def docs(self) -> int:
-        """How many docs the plan has."""
+        """Number of docs in the plan."""
         return len(self._plan.order)
 
 
@@ -169,7 +169,7 @@ def _share(task: _Task, doc: int) -> float:
 
 
 def _metric(docs: Sequence[Doc], entry: TaskEntry) -> Scores | None:
-    """The metric of the drop, as report chooses it: one that is published for such docs, else the verdict."""
+    """The metric of the drop, chosen as in report: a metric with a published score, else the verdict."""
     published = sorted(entry.published, key=lambda number: not number.same_settings)
     for spec in (*(number.our_metric for number in published), entry.verdict):
         scores = ScoredRun([docs]).scores(spec)
@@ -179,7 +179,7 @@ def _metric(docs: Sequence[Doc], entry: TaskEntry) -> Scores | None:
 
 
 def task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozenset[str]) -> PairableDocs:
-    """What a plan needs to know of one task.
+    """Describe a task for a plan.
 
     Args:
         name: Its name.
@@ -200,7 +200,7 @@ def task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozense
 
 
 def _all_right(doc: Doc) -> Doc:
-    """A doc with every verdict right. Its contribution is the most that it can differ by."""
+    """A doc with every verdict right. Its contribution is the largest possible difference."""
     answers = {
         name: replace(answer, metrics={metric: _right(value) for metric, value in answer.metrics.items()})
         for name, answer in doc.answers.items()

@@ -1,4 +1,4 @@
-"""What went wrong in an engine, as one message with its hint and the tail of its log."""
+"""Explains a failure of an engine, with a hint and the tail of its log."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from meta_eval.backends.base import BackendError
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.messages.logs import log
 
-# Lines of a log that are shown, and bytes that are searched.
+# Lines of a log to show, and bytes to search.
 _LINES = 8
 _BYTES = 1 << 18
 
-# By what an engine, CUDA or the hub says: what that means, and the hint. The first that is found.
+# Text in the log of an engine, CUDA or the hub: its meaning, and the hint. The first match counts.
 _KNOWN: tuple[tuple[str, str, str], ...] = (
     (
         r"GatedRepoError|gated repo|access to model .* is restricted",
@@ -67,12 +67,12 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
 
 
 def diagnose_engine(error: BaseException | None, log_file: Path | None, *, where: str) -> BackendError:
-    """One message of what an engine died of.
+    """Explain the death of an engine.
 
     Args:
-        error: What Python was told; None where a process just ended.
-        log_file: What the engine wrote, if it wrote any.
-        where: Which backend, for the message.
+        error: The exception; None if a process just ended.
+        log_file: The engine's log, if any.
+        where: The backend, for the message.
     """
     tail = _tail(log_file)
     said = f"{type(error).__name__}: {error}" if error is not None else ""

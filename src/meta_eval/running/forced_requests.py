@@ -1,4 +1,4 @@
-"""What a fidelity run has to ask: the recorded answers of some docs that were not forced yet."""
+"""The requests of a fidelity run: recorded answers that were not forced yet."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from meta_eval.verification.evaluator import Evaluator
 
 
 class ToForce:
-    """What is to be asked. Gone through it gives what has no answer yet; the requests are built anew each time.
+    """The requests to force. Iterating gives those without an answer; each iteration builds the requests again.
 
     Attributes:
-        total: By task, the requests of this shard.
-        left: Those of them that have no answer yet.
-        docs: By task the docs that are meant, of all shards.
-        lengths: By task and doc the characters of the prompt, of those with a recorded text.
+        total: Number of requests of this shard, by task.
+        left: Number of these without an answer.
+        docs: The selected docs of all shards, by task.
+        lengths: Characters of the prompt by task and doc, for docs with a recorded text.
     """
 
     def __init__(
@@ -65,18 +65,18 @@ class ToForce:
         return {name: len(numbers) for name, numbers in self._numbers.items()}
 
     def is_whole(self, answer: EngineAnswer) -> bool:
-        """Whether an answer holds all that is wanted."""
+        """Whether an answer has everything that is requested."""
         return bool(answer.choices) or (answer.tokens is not None and answer.tokens.top_k >= self.top_k)
 
     def check_backend(self, backend: Backend, client: Client | None = None) -> None:
-        """Refuse a backend that cannot answer all of it, before anything is asked.
+        """Refuse a backend that cannot answer all requests, before any is sent.
 
         Args:
-            backend: What is to answer.
-            client: The same at work; None before it is started.
+            backend: The backend.
+            client: The started backend; None before it is started.
 
         Raises:
-            BackendError: So it is.
+            BackendError: It cannot answer all requests.
         """
         for kind, why in find_refusals(backend, self._kinds, client).items():
             others = ", ".join(name for name, shipped in SHIPPED.items() if kind in shipped.kinds)
@@ -86,7 +86,7 @@ class ToForce:
             )
 
     def _drawn(self, tasks: Sequence[str], manifest: Manifest, docs: int | None, seed: int) -> dict[str, Sequence[int]]:
-        """By task the numbers of the docs."""
+        """Draw the numbers of docs by task."""
         ranges = {name: docs_to_run(manifest.tasks[name].docs, self._limit) for name in tasks}
         if docs is None:
             return {name: numbers for name, numbers in ranges.items() if numbers}
@@ -103,7 +103,7 @@ class ToForce:
         return self.of_docs(self._numbers)
 
     def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
-        """The requests of some docs, by task their numbers."""
+        """The requests of some docs, given by task and number."""
         for name, numbers in docs.items():
             recorded, _ = self.recordings.read_task(name)
             yield from build_scoring_requests(self._evaluator, name, self._limit, recorded, numbers)

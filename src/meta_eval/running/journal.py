@@ -1,8 +1,8 @@
-"""Where a run keeps its answers: a file that only grows, so that the same command goes on where it stopped.
+"""Keeps the answers of a run in an append-only file, so that the same command resumes.
 
-``OUTPUT/answers/MODEL.KEY.jsonl``, or ``MODEL.KEY.I-of-N.jsonl`` of a shard. KEY is a hash of everything that an answer
-depends on apart from its request (`collect_identity`), so a run with other settings never reads them. Each line also
-names the hash of its request: when a prompt, a stop text or a limit has changed, its old answer no longer counts.
+The file is ``OUTPUT/answers/MODEL.KEY.jsonl``, or ``MODEL.KEY.I-of-N.jsonl`` for a shard. KEY is a hash of everything
+except the request that an answer depends on (`collect_identity`). A run with other settings never reads the file. Each
+line also has the hash of its request: after a change of prompt, stop text or limit, the old answer no longer counts.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from meta_eval.messages.errors import ConfigError, PackError
 from meta_eval.messages.escaping import quoted
 from meta_eval.running.client import EngineResponse
 
-# Bytes from which of a file of weights only samples are read, how many, and how large each is.
+# Size from which weight files are only sampled, number of samples, and bytes per sample.
 _WHOLE = 16 * 2**20
 _BLOCKS, _BLOCK = 256, 4096
 
-# Through no link, into a file that is somebody else's; and a named pipe keeps nobody waiting.
+# Never through a link into a foreign file; and without blocking on a named pipe.
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 _MOST_SHARDS = 1_000_000
 
 
 class Journal:
-    """The file of one run or of one of its shards. Entered it is open and nobody else's.
+    """The file of a run or shard. Inside the ``with`` block it is open and locked.
 
     Args:
         folder: ``OUTPUT/answers``.
@@ -94,7 +94,7 @@ class Journal:
                 header = {"format": FORMAT, "version": VERSION, "model": self._model, "settings_sha256": self.key}
                 self._append({**header, **({"rerun": True} if self._second else {}), "settings": self._identity})
             elif os.pread(self._file, 1, size - 1) != b"\n":
-                self._write(b"\n")  # ends a line that a crash cut off; its request is asked again
+                self._write(b"\n")  # ends a line that a crash cut off; its request is sent again
         except BaseException:
             os.close(self._file)
             raise
@@ -106,21 +106,21 @@ class Journal:
         try:
             os.fsync(self._file)
         except OSError:
-            pass  # what can be kept is kept; a full disk was said already
+            pass  # keep what can be kept; a full disk was already reported
         finally:
             os.close(self._file)
 
     @property
     def stem(self) -> str:
-        """``MODEL.KEY``: the name of all that is of this run."""
+        """``MODEL.KEY``, the common name of this run's files."""
         return self._stem
 
     def files(self) -> list[Path]:
-        """All files of this run that are there, those of its shards too, sorted."""
+        """All existing files of this run, including those of shards, sorted."""
         return sorted(self._folder.glob(f"{_literal(self._stem)}*.jsonl"))
 
     def read(self) -> Answers:
-        """What was answered so far, by this process or any other."""
+        """Read all answers so far, of any process."""
         return read_answers(self.files(), prefer="last")
 
     def note(self, **facts: str) -> None:
@@ -132,7 +132,7 @@ class Journal:
         self._append({"format": FORMAT, "version": VERSION, "settings_sha256": self.key, **facts})
 
     def add(self, said: EngineResponse, *, engine: str) -> None:
-        """Append an answer: one line, one write.
+        """Append an answer as a line, in a single write.
 
         Raises:
             PackError: It cannot be written.
@@ -200,11 +200,11 @@ def check_shard(shard: object) -> None:
 
 
 def model_fingerprint(model: str) -> str:
-    """What tells a model from another of its name: of a folder or file a hash, of the hub the commit.
+    """Identify a model's content: a hash of a folder or file, or the commit of a model on the hub.
 
-    Files of 16 MiB and more go in by their size and 256 samples of 4 KiB, evenly spread: weights that were trained on
-    differ everywhere, and hashing a terabyte would take longer than the run. ``""`` where nothing is known, as of a
-    model that only a server has.
+    Of files from 16 MiB on, size and 256 evenly spread samples of 4 KiB are hashed: training changes weights
+    everywhere, and hashing a terabyte would take longer than the run. ``""`` if unknown, as for a model that only a
+    server has.
     """
     folder = Path(model)
     if folder.is_dir() or folder.is_file():
@@ -242,7 +242,7 @@ def _samples(path: Path) -> Iterator[bytes]:
 
 
 def _file_name(model: str) -> str:
-    """A model's name as a part of a file's: its last two parts."""
+    """The last two parts of a model's name, for file names."""
     name = "__".join(part for part in model.split("/")[-2:] if part not in ("", ".", ".."))
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name)[:100].lstrip(".") or "model"
 

@@ -1,4 +1,4 @@
-"""Asks llama.cpp, which the client starts and stops."""
+"""The client of llama.cpp, which it starts and stops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCRIPT = Path(__file__).with_name("llamacpp_server.py")
 
 
 class LlamaCppClient(ServerClient):
-    """llama.cpp's ``/v1/completions``. Prompts go out as text, since a GGUF file brings its own tokenizer."""
+    """llama.cpp's ``/v1/completions``. Prompts are sent as text, because a GGUF file has its own tokenizer."""
 
     @property
     def engine(self) -> str:

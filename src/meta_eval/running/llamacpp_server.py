@@ -1,7 +1,7 @@
 """Serves a GGUF file with llama.cpp: ``python llamacpp_server.py MODEL FIELDS PORT``.
 
-FIELDS is JSON: fields of ``xllamacpp.CommonParams``, and of its ``cpuparams``, such as ``n_threads``. Started as a
-script, with nothing of meta-eval.
+FIELDS is JSON: fields of ``xllamacpp.CommonParams``, and of its ``cpuparams``, such as ``n_threads``. It runs as a
+script, without meta-eval.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def main(model: str, fields: str, port: str) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is to be saved
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing to save
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -29,7 +29,7 @@ def main(model: str, fields: str, port: str) -> None:
 
 
 def _set(params: Any, name: str, value: object) -> None:
-    """Set a field; of a choice ``q8_0`` means ``GGML_TYPE_Q8_0``."""
+    """Set a field; for enums ``q8_0`` means ``GGML_TYPE_Q8_0``."""
     if not hasattr(params, name):
         sys.exit(f"model_args.{name}: llama.cpp has no such field (xllamacpp.CommonParams)")
     now = getattr(params, name)

@@ -1,4 +1,4 @@
-"""Any other model of lm-eval, through lm-eval's own class and some requests at a time, so that it resumes too."""
+"""Runs any other model class of lm-eval, in chunks of requests so that it can resume."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from meta_eval.running.client import Client, EngineRequest, EngineResponse, expl
 from meta_eval.running.engine_faults import diagnose_engine
 from meta_eval.running.vllm_client import _into
 
-# Requests of one kind and settings that are answered together: what a crash can cost, and what is sorted by length.
+# Requests with the same kind and settings that are answered together. A crash loses at most these; within them lm-eval
+# sorts by length.
 _CHUNK = 64
 
-# A batch on a CPU, where lm-eval's search for the largest would try with whole contexts for hours.
+# Batch size on a CPU. lm-eval's search for the largest batch would take hours there.
 _CPU_BATCH = 8
 
 
 class LmEvalClient(Client):
     """A model class of lm-eval, made with the arguments of the command that prepare prints.
 
-    It gives text alone: ``finish_reason`` is None, and tokens are counted by the tokenizer. Special tokens stay in
-    the answers where the class can be asked for them (lm-eval's own ``hf`` drops them).
+    It returns only text: ``finish_reason`` is None, and the tokenizer counts tokens. Special tokens stay in the answers
+    if the class supports that (lm-eval's own ``hf`` drops them).
     """
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
@@ -86,7 +87,7 @@ class LmEvalClient(Client):
         return f"lm-eval {version('lm-eval')} {self.settings.backend}"
 
     def _further(self, make: Any) -> dict[str, Any]:
-        """What lm_eval hands over besides. Its ``hf`` takes CUDA for granted where nobody says another device."""
+        """Further arguments that lm_eval passes. Without a device, its ``hf`` assumes CUDA."""
         torch = sys.modules.get("torch")
         takes_device = "device" in signature(make.__init__).parameters and "device" not in self.settings.model_args
         cpu = takes_device and torch is not None and not torch.cuda.is_available()
@@ -117,7 +118,8 @@ class LmEvalClient(Client):
             yield from responses
 
     def _one_by_one(self, asks: Sequence[EngineRequest], first: Exception) -> Iterator[EngineResponse]:
-        """After a chunk failed: only what fails by itself is a failure. Nothing at all is one of the engine."""
+        """Retry a failed chunk request by request, so that only bad requests fail. If all fail, the engine has
+        failed."""
         log.warning(f"{len(asks):,} requests failed in one batch and are retried one by one: {_said_of(first)}")
         failed: list[EngineResponse] = []
         for ask in asks:
@@ -158,7 +160,7 @@ class LmEvalClient(Client):
         return EngineResponse(request, text=text, prompt_tokens=prompt, completion_tokens=written, **shared)
 
     def _instances(self, ask: EngineRequest) -> list[Any]:
-        """As lm-eval's tasks build them."""
+        """Build the instances as lm-eval's tasks do."""
         from lm_eval.api.instance import Instance
 
         request = ask.request
@@ -173,11 +175,11 @@ class LmEvalClient(Client):
         ]
 
     def _check_bos(self, ask: EngineRequest) -> None:
-        """Whether the model's class makes the same tokens of a prompt as the pack's way, with exactly one BOS."""
+        """Check that the model's class tokenizes a prompt as the pack does, with exactly one BOS."""
         prompt, ids = ask.request.prompt, ask.prompt_ids
         try:
             own = self._lm.tok_encode(prompt.rstrip() if ask.request.kind == "choices" else prompt)
-        except Exception:  # (what a class without a tokenizer of its own does here is its own)
+        except Exception:  # (a class without a tokenizer may do anything here)
             own = None
         if ids is None or not isinstance(own, list) or not all(isinstance(token, int) for token in own):
             if not self._unseen:
@@ -196,13 +198,13 @@ class LmEvalClient(Client):
 
 
 def _likeness(ask: EngineRequest) -> str:
-    """What the requests of one call must share."""
+    """The settings that requests of a call must share."""
     request = ask.request
     return json.dumps([request.kind, request.stop, request.max_tokens, dict(request.settings or {})], sort_keys=True)
 
 
 def _keep_special_tokens(lm: Any) -> list[str]:
-    """Have special tokens decoded as the text that they are; returns the texts that may end or pad an answer then."""
+    """Keep special tokens in decoded text. Return the texts that may then end or pad an answer."""
     decode = getattr(lm, "tok_decode", None)
     if decode is None or "skip_special_tokens" not in signature(decode).parameters:
         return []
@@ -213,7 +215,7 @@ def _keep_special_tokens(lm: Any) -> list[str]:
 
 
 def _fix_batch_size(lm: Any) -> None:
-    """``auto`` searched for once: lm-eval's ``hf`` would search anew at each call."""
+    """Search for the ``auto`` batch size once; lm-eval's ``hf`` would search again at each call."""
     if getattr(lm, "batch_size", None) == "auto" and hasattr(lm, "batch_size_per_gpu"):
         cpu = getattr(getattr(lm, "device", None), "type", "") == "cpu"
         lm.batch_size_per_gpu = _CPU_BATCH if cpu else lm._detect_batch_size()

@@ -1,4 +1,4 @@
-"""The tokens of a model: what a prompt becomes, and what ends an answer."""
+"""A model's tokenizer and end token."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from meta_eval.messages.errors import SourceError
 from meta_eval.messages.logs import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 
-# The last is what tells the commit, of which a run is: it must be there before the first answer is kept.
+# config.json shows the commit, which identifies the run, so it must be there before the first answer is kept.
 _FILES = ("tokenizer.json", "tokenizer_config.json", "config.json")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTokens:
-    """What is known of a model's tokens.
+    """A model's tokenizer and end token.
 
     Attributes:
-        encoder: Makes token ids of requests; None where the tokenizer cannot be had.
-        end: The end token as text, which ends every answer: Llama's instruct models end at ``<|eot_id|>``, and a copy
-            whose generation_config.json forgot it would go on. None where nobody says it.
+        encoder: Makes token ids of requests; None without the tokenizer.
+        end: The end token as text, which ends every answer. Llama's instruct models end at ``<|eot_id|>``; a model
+            without it in generation_config.json would go on. None if unknown.
     """
 
     encoder: Encoder | None
@@ -36,16 +36,16 @@ class ModelTokens:
 
 
 def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool = True) -> ModelTokens:
-    """The tokenizer of a model, from its folder, the hub's cache or the hub.
+    """Load the tokenizer of a model from its folder, the hub's cache or the hub.
 
     Args:
         model: The name of a repository or the path of a folder.
-        needed: Whether nothing can be asked without it; without a BOS nothing can, for a server adds one to a text.
+        needed: Whether requests need it. Prompts without BOS always do, because a server adds a BOS to a text.
         needs_bos: See `Encoder`.
         add_bos: See `Encoder`.
 
     Raises:
-        BackendError: It is needed and cannot be had, or does not put one BOS before a text.
+        BackendError: It is needed and not available, or does not put exactly one BOS before a text.
     """
     needed = needed or not add_bos
     fault = None if Path(model).is_dir() else _download(model)
@@ -66,7 +66,7 @@ def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool
 
 
 def _download(model: str) -> SourceError | None:
-    """Bring its files into the hub's cache; why they cannot be had, or None."""
+    """Download a model's files into the hub's cache. Return the error, or None."""
     from meta_eval.source.hub import download_model_files
 
     if all(_cached(model, name) is not None for name in _FILES):

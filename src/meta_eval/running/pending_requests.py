@@ -1,4 +1,4 @@
-"""What a run has to ask: the requests of its tasks and of its shard that have no answer yet."""
+"""The pending requests of a run: those of its tasks and shard that have no answer yet."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from meta_eval.verification.evaluator import Evaluator
 
 
 class PendingRequests:
-    """Gone through as often as one likes, task by task, in each those together whose prompts begin alike; the requests
-    are built anew each time and never all held.
+    """Iterate over the requests by task, grouped by shared prompt prefix. Each iteration builds the requests again;
+    they are never all in memory.
 
     Args:
-        evaluator: Of the pack.
-        tasks: Which to ask, in order.
+        evaluator: The evaluator of the pack.
+        tasks: The tasks, in order.
         limit: ``--limit`` of the pack.
-        shard: ``(I, N)``: each N-th request from the I-th on, counted through all tasks.
-        answers: What was answered before.
-        lanes: How many servers are asked: as many stretches of a task are gone through side by side.
+        shard: ``(I, N)``: every N-th request from the I-th on, counted over all tasks.
+        answers: Earlier answers.
+        lanes: Number of servers; so many ranges of a task are interleaved.
 
     Attributes:
-        total: By task, the requests of this shard.
-        left: Those of them that have no answer yet.
-        kinds: By task, what its requests are: ``generate`` or ``choices``.
+        total: Number of requests of this shard, by task.
+        left: Number of these without an answer.
+        kinds: The kind of a task's requests: ``generate`` or ``choices``.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class PendingRequests:
             self.total[name], self.left[name] = len(hashes), left
 
     def by_doc(self) -> dict[str, dict[int, list[Request]]]:
-        """All requests, answered or not, by task and doc; of all docs at once, in memory."""
+        """All requests, answered or not, by task and doc; all in memory."""
         requests: dict[str, dict[int, list[Request]]] = {}
         for request in self._own():
             requests.setdefault(request.task, {}).setdefault(request.doc, []).append(request)
         return requests
 
     def is_answered(self, request: Request) -> bool:
-        """Whether it was answered before this run began, or noted since."""
+        """Whether a request was answered before this run, or marked since."""
         return (request.id, request.sha256) in self._answered
 
     def note(self, request: Request) -> None:
@@ -77,24 +77,24 @@ class PendingRequests:
         self._answered.add((request.id, request.sha256))
 
     def leave_out(self, tasks: Iterable[str]) -> None:
-        """Ask nothing of some tasks."""
+        """Skip some tasks."""
         for name in tasks:
             del self.left[name], self._order[name]
 
     def docs_left(self, task: str) -> set[int]:
-        """The docs of a task of which this shard asks something that is not answered."""
+        """The docs of a task with unanswered requests in this shard."""
         hashes = self._hashes.get(task, {})
         return {int(key[0].split("/")[1]) for key in hashes.items() if key not in self._answered}
 
     def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
-        """What is left of some docs, by task."""
+        """The pending requests of some docs, given by task."""
         for name, numbers in docs.items():
             for request in build_requests(self._evaluator, name, self._limit, numbers):
                 if request.id in self._hashes[name] and not self.is_answered(request):
                     yield request
 
     def hashes(self, task: str | None = None) -> dict[str, str]:
-        """What is asked, by id its hash, of one task or of all."""
+        """The hash of each request by id, for a task or for all."""
         some = self._hashes.values() if task is None else [self._hashes.get(task, {})]
         return {name: sha256 for hashes in some for name, sha256 in hashes.items()}
 
@@ -116,17 +116,16 @@ class PendingRequests:
 def leave_out_tasks(
     wanted: PendingRequests, backend: Backend, client: Client | None = None, *, has_tokenizer: bool = True, whole: bool
 ) -> dict[str, str]:
-    """Leave out the tasks that a backend cannot answer, and say so before the first request.
+    """Leave out the tasks that a backend cannot answer, and warn before the first request.
 
     Args:
-        wanted: What is to be asked.
-        backend: What is to answer.
-        client: The same at work; None before it is started.
+        wanted: The pending requests.
+        backend: The backend.
+        client: The started backend; None before it is started.
         has_tokenizer: Whether requests bring their token ids.
         whole: Whether no task may be missing.
 
-    Returns:
-        By task, why it was left out.
+    Returns: The reason for each left-out task.
 
     Raises:
         BackendError: No task may be missing, or none is left and nothing was answered before.
@@ -146,11 +145,11 @@ def leave_out_tasks(
 
 
 def select_answers(answers: Answers, wanted: Mapping[str, str]) -> Answers:
-    """The answers to some requests: a file of a run may hold those of other tasks, and of prompts that were changed.
+    """Select the answers to some requests. A file of a run may also have answers to other tasks and to changed prompts.
 
     Args:
-        answers: All that there are.
-        wanted: Their hashes by id.
+        answers: All answers.
+        wanted: The hashes of requests by id.
     """
 
     def asked(key: tuple[str, str | None]) -> bool:

@@ -1,7 +1,7 @@
 """run: prepare if it is needed, check, ask what has no answer yet, grade.
 
-The story of one request: it is built by lm-eval's task (`answers.requests`), found to have no answer (`wanted`), given
-its tokens (`tokens`), asked (`client`), kept (`journal`), and graded with all others of its task (`answers.grade`).
+A request is built by lm-eval's task (`answers.requests`), selected if it has no answer (`pending_requests`), tokenized
+(`model_tokens`), sent (`client`), its answer kept (`journal`), and graded with its task (`answers.grading`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from meta_eval.running.time_left import Pace, expected_tokens
 from meta_eval.stats.sequential import State
 from meta_eval.verb_options import RunOptions
 
-# What of the settings may change from run to run: where results go, how many requests at a time, on how many copies, at
-# which address. No answer depends on it, or only as on the weather in a data centre.
+# Settings that may change from run to run: output folder, concurrency, copies, address. They do not affect answers
+# beyond ordinary run-to-run noise.
 _FREE = frozenset(
     (
         "base_url", "batch_size", "concurrency", "data_parallel_size", "gpu_memory_utilization", "log_samples",
@@ -46,18 +46,18 @@ _FREE = frozenset(
     )
 )  # fmt: skip
 
-# Which docs are asked is the pack's; an answer is the same.
+# The selection of docs does not change an answer.
 _NO_MATTER = _FREE | {"limit"}
 
-# What only the pack says, and no answer depends on.
+# Settings of the pack that do not affect answers.
 _OF_PACK = frozenset(("tasks", "include_path", "runs_code"))
 
-# Called with a task that is answered whole and its scores, 0 to 1 by ``metric,filter``.
+# Called with a completely answered task and its scores, 0 to 1 by ``metric,filter``.
 Scored = Callable[[str, dict[str, float]], None]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C while requests were asked; ``kept`` answers of ``total`` are on the disk."""
+    """Ctrl-C during requests; ``kept`` answers of ``total`` are on disk."""
 
     def __init__(self, kept: int, total: int) -> None:
         super().__init__()
@@ -66,16 +66,16 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(slots=True)
 class RunResult:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
         pack: The folder of the pack.
-        answers: The files of answers, those of all shards.
-        engine: What answered; None where there was nothing to ask.
-        before: Requests that were answered when it began.
-        asked: Requests that it asked.
-        failed: Requests whose every attempt failed.
-        canary: What the first answers showed; None where there were none.
+        answers: The files of answers of all shards.
+        engine: The engine; None if there was nothing to ask.
+        before: Number of requests answered before it began.
+        asked: Number of requests that it sent.
+        failed: Number of requests that failed on every attempt.
+        canary: The findings of the canary; None without a canary.
         left_out: The tasks that the engine cannot answer, each with the reason.
         unanswered: Where nothing was to be asked, by task the requests that have no answer.
         graded: Scores and the results file; None of a shard, which somebody grades when all are done.
@@ -108,18 +108,18 @@ def run_pack(
     baseline: bool = False,
     scored: Scored | None = None,
 ) -> RunResult:
-    """Ask a model what a pack asks, and grade its answers.
+    """Send the requests of a pack to a model, and grade its answers.
 
     Args:
         config: What to evaluate and how. A pack that lies in its work_dir and is of the same settings is used as it is.
         options: What is asked, and how it is graded.
-        model: Which of the configuration's models is asked; None for the first. All are asked what one pack asks.
-        config_place: Where it was written, for messages.
-        baseline: Grade the recorded answers as well, where `verify` has not: report compares the run with them.
-        scored: Called with each task that is answered whole; it is then graded at once, and with all others again.
+        model: The model of the configuration to use; None for the first. All use the same pack.
+        config_place: The name of the configuration in messages.
+        baseline: Also grade the recorded answers, if `verify` has not: report compares the run with them.
+        scored: Called with each completely answered task. The task is graded at once, and again with all others.
 
     Raises:
-        UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
+        UserError: Anything that the user can fix. Earlier answers are kept; the same call resumes.
         Interrupted: By Ctrl-C; likewise.
     """
     check_shard(options.shard)
@@ -137,7 +137,7 @@ def run_pack(
         backend.check_installed(settings)
     tokens = _tokens(model, backend, settings, manifest, grade_only=grade_only)
     logs = output / "answers" / "logs"
-    if shard[1] > 1:  # one file of several machines would be of none
+    if shard[1] > 1:  # a file shared by several machines would be useless
         logs = logs / f"{shard[0]}-of-{shard[1]}"
     identity = collect_identity(settings)
     with Journal(output / "answers", model, identity, shard) as journal:
@@ -255,7 +255,7 @@ def check_order_options(options: RunOptions) -> None:
 
 
 def _make_baseline(pack: Path, grading: Grading) -> None:
-    """Grade the recorded answers that were not graded yet; a failure is only a warning."""
+    """Grade recorded answers that were not graded yet; a failure is only a warning."""
     from meta_eval.verification.baselines import refresh_baseline
 
     try:
@@ -280,7 +280,7 @@ def _facts(done: RunResult, stopping: Stopping | None, second: SecondAnswers) ->
 
 
 def collect_identity(settings: RunSettings) -> dict[str, Any]:
-    """Collect everything apart from its request that an answer depends on, as plain JSON: the key of kept answers."""
+    """Collect everything except the request that an answer depends on, as plain JSON: the key of kept answers."""
     dumped = settings.model_dump(mode="json")
     kept = {name: value for name, value in sorted(dumped.items()) if name not in _NO_MATTER | _OF_PACK}
     own = kept.pop("tokenizer")
@@ -289,7 +289,7 @@ def collect_identity(settings: RunSettings) -> dict[str, Any]:
 
 
 def prepare_pack(config: Config, config_place: str, *, edited: bool) -> Path:
-    """The pack of a configuration: the one that lies there, if it is of the same settings."""
+    """The pack of a configuration: the existing pack if it has the same settings, else a new one."""
     pack = Path(config.work_dir)
     if (pack / MANIFEST).exists():
         manifest = read_manifest(pack)
@@ -305,12 +305,12 @@ def prepare_pack(config: Config, config_place: str, *, edited: bool) -> Path:
 
 
 def _changed(manifest: Manifest, config: Config) -> list[str]:
-    """The keys in which a configuration is not that of a pack, but for those that no answer depends on."""
+    """The keys that differ between a configuration and a pack, except those that do not affect answers."""
     asked = manifest.prepared_from
     pairs = {
         name: (getattr(manifest.run, name), getattr(config, name))
         for name in Settings.model_fields
-        if name not in _FREE or name in ("margin", "weights")  # report judges by the pack's
+        if name not in _FREE or name in ("margin", "weights")  # report uses the pack's
     }
     for name in type(asked).model_fields:
         wanted = config.originals.by_join() if name == "originals" else getattr(config, name)
@@ -319,7 +319,7 @@ def _changed(manifest: Manifest, config: Config) -> list[str]:
 
 
 def settings_of(manifest: Manifest, config: Config) -> RunSettings:
-    """The pack's, with what the user may change from run to run."""
+    """The pack's settings, with those that the user may change from run to run."""
     return manifest.run.model_copy(update={name: getattr(config, name) for name in _FREE})
 
 
@@ -331,9 +331,9 @@ def _tell(
     scored: Scored | None,
     shard: tuple[int, int],
 ) -> None:
-    """Grade one task before the others are asked. It is graded with them again; what fails here only is said.
+    """Grade a task before the others are asked. It is graded again with them, so a failure here is only reported.
 
-    Not where nobody listens, or of a part of a task.
+    Does nothing without a listener, or for a part of a task.
     """
     if scored is None or shard[1] > 1:
         return

@@ -1,8 +1,7 @@
-"""The probes of a fidelity run: a few docs are asked again behind prompts that a wrong set-up would make of theirs.
+"""The probes of a fidelity run: a few docs with prompts changed as a wrong set-up would change them.
 
-`meta_eval.token_fidelity.perturbations` has them, `meta_eval.token_fidelity.probe_signatures` what they tell. They are
-requests of kind ``force`` like all others, answered and kept in the same way; their id and hash tell them from the doc
-itself.
+`meta_eval.token_fidelity.perturbations` makes them, `meta_eval.token_fidelity.probe_signatures` interprets them. They
+are ordinary requests of kind ``force``, with their own ids and hashes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from meta_eval.running.client import EngineRequest, with_token_ids
 from meta_eval.token_fidelity.perturbations import MOST, PROMPTS, START, make_perturbations, turn_start_round
 from meta_eval.token_fidelity.probe_table import Probed
 
-# Docs with short prompts, which are asked in all ways, and those with the longest, of which the start is changed.
+# Number of docs with short prompts, which get all probes, and with the longest prompts, which get another start.
 SHORT, LONG = 16, 8
 
 
@@ -28,27 +27,27 @@ Docs = Mapping[str, Sequence[int]]
 
 
 class ProbeRequests:
-    """The probes that a run asks in addition to its docs.
+    """The probes that a run sends in addition to its docs.
 
     Args:
-        short: Requests of kind ``force`` that are asked in all ways.
-        long: Those of which the start of the prompt is changed.
+        short: Requests of kind ``force`` that get all probes.
+        long: Requests that get a changed start of the prompt.
     """
 
     def __init__(self, short: Iterable[Request], long: Iterable[Request]) -> None:
         self._ways = [(request, PROMPTS) for request in short] + [(request, (START,)) for request in long]
 
     def is_begun(self, answers: Answers) -> bool:
-        """Whether any probe was asked; so it is where there is none."""
+        """Whether any probe was answered; True without probes."""
         keys = [_key(request, name) for request, names in self._ways for name in names]
         return not keys or any(key in answers.given or key in answers.failed for key in keys)
 
     def build_asks(self, encoder: Encoder, answered: Container[Key] = ()) -> Iterator[EngineRequest]:
-        """What has no answer yet.
+        """Build the probes without an answer.
 
         Args:
-            encoder: Of the model's tokenizer; without a BOS nothing is asked.
-            answered: The ids and hashes of what is.
+            encoder: The model's tokenizer; without a BOS there are no probes.
+            answered: The ids and hashes of answered probes.
         """
         for request, names in self._ways if encoder.bos is not None else ():
             left = {name for name in names if _key(request, name) not in answered}
@@ -58,7 +57,7 @@ class ProbeRequests:
                         yield EngineRequest(_probe(request, name), prompt, [answer])
 
     def build_table(self, answers: Answers) -> Iterator[Probed]:
-        """What was said, in the order of the docs."""
+        """Build the rows of the table of probes, in the order of docs."""
         for request, names in self._ways:
             own = answers.given.get((request.id, request.sha256))
             for name in names:
@@ -74,7 +73,7 @@ class ProbeRequests:
 
 
 def _probe(request: Request, name: str) -> Request:
-    """The request of a probe: that of the doc, with an id and a hash of its own."""
+    """The request of a probe: that of the doc, with another id and hash."""
     return replace(request, id=f"{request.id}/{name}", settings={"probe": name})
 
 
@@ -98,10 +97,10 @@ def _variants(
 
 
 def choose_probed_docs(lengths: Mapping[str, Mapping[int, int]]) -> tuple[Docs, Docs]:
-    """The docs that are asked in all ways, the shortest of each task in turn, and the longest of all.
+    """Choose the docs for all probes, the shortest of each task in turn, and the longest docs of all.
 
     Args:
-        lengths: By task and doc the length of the prompt; the same lengths give the same docs.
+        lengths: The length of the prompt by task and doc. The same lengths give the same docs.
     """
     orders = [[(task, doc) for doc in sorted(docs, key=lambda doc: (docs[doc], doc))] for task, docs in lengths.items()]
     in_turn = [doc for row in itertools.zip_longest(*orders) for doc in row if doc is not None]

@@ -1,4 +1,4 @@
-"""vLLM on the machines of a Ray cluster, or in a cluster of one that lives as long as the run: ``ray.data.llm``."""
+"""Runs vLLM on a Ray cluster, or on a local cluster for the time of the run, with ``ray.data.llm``."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ from meta_eval.running.client import EngineRequest, EngineResponse, explain_too_
 from meta_eval.running.engine_faults import diagnose_engine
 from meta_eval.running.vllm_client import VllmClient, typed_model_args
 
-# Requests that travel together: Ray gives their answers back when all are there, and a worker that dies loses them.
+# Requests per batch. Ray returns a batch when all its answers are ready, and a dying worker loses it.
 _TOGETHER = 8
 
-# How many such batches a worker is given at a time: 1,024 requests, which is all that vLLM takes on the largest cards.
+# Batches per worker at a time: 1,024 requests, vLLM's maximum on the largest cards.
 _BATCHES = 128
 
-# How often a cluster of this machine is started until it is up.
+# Attempts to start a local cluster.
 _STARTS = 3
 
-# What of the driver's environment the workers get, on other machines too; no credential is among it.
+# Environment variables that workers get, also on other machines; no credentials.
 _SHARED = ("VLLM_", "HF_HUB_OFFLINE")
 
-# Errors with which vLLM refuses a request; the same would be refused again.
+# Errors with which vLLM refuses a request for good.
 _REFUSED = ("ValueError", "VLLMValidationError", "ValidationError", "TypeError")
 
 
 class RayClient(VllmClient):
-    """The requests of `VllmClient`, asked of ``data_parallel_size`` workers of ``tensor_parallel_size`` GPUs each.
+    """`VllmClient` on ``data_parallel_size`` workers with ``tensor_parallel_size`` GPUs each.
 
-    What Ray gives back says not why an answer ended. One of fewer than max_tokens tokens was stopped, since its prompt
-    leaves room for all of them. One of max_tokens was cut off if its text is that of all its tokens, and was stopped
-    if a stop text or end token is missing from it; where the tokens do not tell, ``finish_reason`` is None.
+    Ray's results have no finish reason. An answer with fewer than max_tokens tokens was stopped, because its prompt
+    leaves room for all. An answer with max_tokens was cut off if its text is that of all its tokens, and was stopped if
+    the text lacks a stop text or end token. If unclear, ``finish_reason`` is None.
 
-    A worker that dies is started again by Ray, and what it was asked is asked again. Answers come in batches of 8.
+    Ray restarts a worker that dies and repeats its requests. Answers come in batches of 8.
     """
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         super().__init__(settings, model=model, logs=logs, end=end)
         self._log = logs / "ray.log"
-        self._params: Any = dict  # of the sampling parameters; the workers make vLLM's own of it
+        self._params: Any = dict  # sampling parameters; the workers convert them to vLLM's class
         self._lora = None
         self._mine = settings.ray_address is None
         self._handler: logging.Handler | None = None
@@ -65,7 +65,7 @@ class RayClient(VllmClient):
 
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True, exist_ok=True)
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send home what runs here
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
         os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
         if typed_model_args(self.settings).get("lora_local_path") is not None:
             raise BackendError(
@@ -79,7 +79,7 @@ class RayClient(VllmClient):
 
                 self._versions = f"ray {ray.__version__}, vllm {version('vllm')}"
                 self._can_ask_ids = "logprob_token_ids" in signature(SamplingParams).parameters
-                self._flat = False  # what it makes is none that Arrow knows
+                self._flat = False  # Arrow cannot store its result
                 self._connect()
         except ModuleNotFoundError as error:
             raise BackendError(
@@ -117,7 +117,7 @@ class RayClient(VllmClient):
         for row in self._answers(blocks):
             parts = open_.setdefault(row["number"], {})
             parts[row["part"]] = row
-            # Ray itself is made of pickles: who can forge this one has the driver already.
+            # Ray itself uses pickle: whoever can forge this already controls the driver.
             ask: EngineRequest | None = pickle.loads(parts[0]["ask"]) if 0 in parts else None  # noqa: S301
             if ask is not None and len(parts) == self._count(ask):
                 del open_[row["number"]]
@@ -128,7 +128,7 @@ class RayClient(VllmClient):
             )
 
     def _rows(self, asks: Iterable[EngineRequest]) -> Iterator[dict[str, Any] | EngineResponse]:
-        """A row for each thing that the engine is asked; what does not fit comes back as it is."""
+        """Make a row for each engine request; requests that do not fit are returned as errors."""
         for number, ask in enumerate(asks):
             why = explain_too_long(ask, self.settings.max_model_len)
             if why is not None:
@@ -150,11 +150,11 @@ class RayClient(VllmClient):
         return len(ask.continuation_ids or ()) if ask.request.kind == "choices" and self._forces(ask) else 1
 
     def _forces(self, ask: EngineRequest) -> bool:
-        """Whether it is told by the log-probabilities of what is put behind the prompt."""
+        """Whether a request is answered by log-probabilities of the tokens after the prompt."""
         return ask.request.kind == "force" or (ask.request.kind == "choices" and not self._in_one_pass(ask))
 
     def _answers(self, blocks: list[Any]) -> Iterator[Mapping[str, Any]]:
-        """The rows as they come back."""
+        """The resulting rows, as they arrive."""
         answers: Iterator[Mapping[str, Any]] | None = None
         while True:
             try:
@@ -163,14 +163,14 @@ class RayClient(VllmClient):
                     row = next(answers, None)
             except Exception as error:
                 self._collect_logs()
-                cause = getattr(error, "cause", None) or error  # Ray wraps it in the traces of two machines
+                cause = getattr(error, "cause", None) or error  # Ray wraps it in tracebacks of two machines
                 raise diagnose_engine(cause, self._log, where="backend ray") from error
             if row is None:
                 return
             yield row
 
     def _asked(self, blocks: list[Any]) -> Iterator[Mapping[str, Any]]:
-        """The pipeline: parameters, vLLM, what is kept of its answers."""
+        """The pipeline: parameters, vLLM, reduction of its answers."""
         import ray
         from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 
@@ -178,7 +178,7 @@ class RayClient(VllmClient):
         context.enable_progress_bars = False
         engine = {name: value for name, value in self._arguments().items() if name != "model"}
         config = vLLMEngineProcessorConfig(
-            # On the other machines of a cluster the same path must be there.
+            # Other machines of the cluster must have the same path.
             model_source=str(Path(self.model).absolute()) if Path(self.model).is_dir() else self.model,
             engine_kwargs=engine,
             concurrency=(self.settings.data_parallel_size, self.settings.data_parallel_size),
@@ -262,7 +262,7 @@ class RayClient(VllmClient):
             log.warning(f"the cluster has {gpus} GPUs; waiting for {needed}")
 
     def _start(self, init: Callable[[], Any]) -> None:
-        """Ray gives its own processes 30 seconds, whatever else the machine has to do."""
+        """Start Ray, with retries: it gives its processes only 30 seconds, even on a busy machine."""
         import ray
 
         for left in reversed(range(_STARTS)):
@@ -276,7 +276,7 @@ class RayClient(VllmClient):
                 return
 
     def _hush(self) -> None:
-        """Ray's words into the log; each of its libraries brings a handler of its own for the terminal."""
+        """Redirect Ray's output to the log. Each of its libraries has its own terminal handler."""
         for name, logger in logging.root.manager.loggerDict.items():
             if name.split(".")[0] == "ray" and isinstance(logger, logging.Logger):
                 logger.handlers, logger.propagate = [], name != "ray"
@@ -287,7 +287,7 @@ class RayClient(VllmClient):
         return version("vllm").endswith("cpu")
 
     def _place(self) -> dict[str, Any] | None:
-        """Ray Data asks for GPUs, unless it is told what a worker takes."""
+        """The resources of a worker; without them Ray Data requests GPUs."""
         if not self._on_cpu():
             return None
         return {"bundles": [{"CPU": 1}] * self.settings.tensor_parallel_size, "strategy": "PACK"}
@@ -302,7 +302,7 @@ class RayClient(VllmClient):
             self._handler.close()
 
     def _collect_logs(self) -> None:
-        """Of a cluster of our own, what its workers printed, before its folder is anybody's guess."""
+        """Copy the workers' output of a local cluster, while its folder is known."""
         import ray
 
         if not self._mine or self._collected:
@@ -323,15 +323,15 @@ class RayClient(VllmClient):
 
 
 def explain_ending(text: str, all_text: str) -> str | None:
-    """``stop`` or ``length`` of an answer of max_tokens tokens, or None where it cannot be told.
+    """``stop`` or ``length`` for an answer of max_tokens tokens; None if unclear.
 
     Args:
-        text: As vLLM gives it: without the stop text or the end token that it was stopped by.
+        text: vLLM's text, without the stop text or end token.
         all_text: The text of all its tokens.
     """
     if text == all_text:
         return "length"
-    # A character whose bytes are not all there is in one and not in the other as well, and stops nothing.
+    # An incomplete character also appears in only one of the texts, but is not a stop.
     return "stop" if all_text.startswith(text) and "\ufffd" not in all_text[len(text) :] else None
 
 

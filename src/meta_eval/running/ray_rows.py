@@ -1,7 +1,6 @@
-"""What Ray's workers do with a row before and after the engine.
+"""Functions that Ray's workers apply to a row before and after the engine.
 
-These functions travel to them by value, so that a cluster needs vLLM and Ray, and no meta-eval: nothing of it may be
-imported here.
+They are sent by value, so a cluster needs only vLLM and Ray. Do not import meta-eval here.
 """
 
 from __future__ import annotations
@@ -13,20 +12,20 @@ from typing import Any
 
 
 def prepare_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The sampling parameters of a row, which ``wanted`` are as JSON.
+    """Add the sampling parameters, given as JSON in ``wanted``, to a row.
 
-    Rows lie together in Arrow's tables. Of dictionaries that do not all have the same names it makes structs with
-    holes, and of a whole number that one row lacks a float: vLLM refuses the one and dies of the other. A UserDict it
-    takes for an object, and hands it on as it is.
+    Rows are stored in Arrow tables. Arrow turns dictionaries with different keys into structs with nulls, and integers
+    with missing values into floats; vLLM refuses or crashes on these. A UserDict is stored as an opaque object and
+    passes unchanged.
     """
     return {"sampling_params": UserDict(json.loads(row["wanted"]))}
 
 
 def reduce_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What the engine said of a row, without the log-probabilities of a whole prompt: columns that any row has.
+    """Reduce the engine's answer to columns that every row has, without the log-probabilities of a whole prompt.
 
-    Of ``forced`` last tokens, or of the ids that were asked for, ``choices`` holds log-likelihood and greedy; of
-    a text it is empty. Where ``each`` of them is asked for, ``places`` holds its tokens, log-probabilities and ranks.
+    For ``forced`` last tokens, or requested ids, ``choices`` has log-likelihood and is-greedy; for a text it is empty.
+    With ``each``, ``places`` has tokens, log-probabilities and ranks.
     """
     said: dict[str, Any] = {"seconds": row.get("time_taken_llm"), "choices": []}
     forced = int(row["forced"])
@@ -52,5 +51,5 @@ def reduce_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_id(place: Mapping[Any, Any]) -> dict[int, Any]:
-    """Arrow may have made text of the ids, and None of those that stand elsewhere in its table."""
+    """Restore ids. Arrow may have turned them into text, and those of other rows into None."""
     return {int(token): entry for token, entry in place.items() if entry is not None}

@@ -1,4 +1,4 @@
-"""Asking until it is answered or has failed for good."""
+"""Repeats requests until they are answered or have failed for good."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from meta_eval.answers.requests import Request
 from meta_eval.messages.logs import log
 from meta_eval.running.client import EngineRequest, EngineResponse
 
-# How often a request that failed is asked in all, and the seconds before each further round: what fails together
-# with others (a server that restarts) may be answered when they are done.
+# Seconds before each round of requests. Requests that failed together, for example during a restart of the server, may
+# succeed later.
 ROUNDS = (0, 2, 10)
 
 
@@ -18,11 +18,11 @@ def ask_in_rounds(
     ask: Callable[[Iterable[Request]], Iterator[tuple[EngineRequest, EngineResponse]]],
     requests: Iterable[Request],
 ) -> Iterator[EngineResponse]:
-    """What came of each request in the end.
+    """Give the final answer or failure of each request.
 
     Args:
-        ask: Asks some.
-        requests: All of them.
+        ask: Sends requests.
+        requests: All requests.
     """
     for number, wait in enumerate(ROUNDS):
         time.sleep(wait)

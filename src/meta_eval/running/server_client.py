@@ -1,4 +1,4 @@
-"""Servers that speak OpenAI's ``/v1/completions``: what is asked of them, and what comes back."""
+"""The client of servers with OpenAI's ``/v1/completions``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
                 if not (kind == "choices" and await server.can_label()) and not await server.how_forced():
                     named = "named tokens or of " if kind == "choices" else ""
                     return f"{server.url} says no log-probabilities of {named}a prompt (prompt_logprobs, echo)"
-            except (CutError, Failed):  # the requests themselves will tell
+            except (CutError, Failed):  # the requests themselves will show it
                 continue
         return None
 
@@ -100,10 +100,10 @@ class ServerClient(ServersClient[CompletionsConnection]):
 
 
 def _checked(answer: Json | str, prompt: Sequence[int] | None) -> Json:
-    """An answer to the very prompt that was meant.
+    """Check that an answer belongs to the prompt that was sent.
 
     Raises:
-        RefusedError: It is none.
+        RefusedError: It does not.
     """
     why = answer if isinstance(answer, str) else completions.explain_other_prompt(answer, prompt)
     if isinstance(answer, str) or why:

@@ -1,8 +1,8 @@
-"""Servers, one or several, each given so many requests at a time, whatever words they are asked in.
+"""The client of HTTP servers of any protocol, with a number of concurrent requests to each.
 
-A thread runs the connections; requests go to it and answers come back through queues. Each server has as many workers
-as it may have requests. What begins alike waits for the same server, which has it in its prefix cache; a worker whose
-server has nothing waiting takes what waits for another: fast servers take more, and those of a dead one take none.
+A thread runs the connections; queues carry requests and answers. Each server has a worker per concurrent request.
+Requests with a shared prefix wait for the same server, for its prefix cache. A worker without waiting requests takes
+those of another server. So fast servers do more, and dead servers nothing.
 """
 
 from __future__ import annotations
@@ -32,22 +32,23 @@ from meta_eval.running.vllm_server import Served, start_vllm
 _T = TypeVar("_T")
 _Server = TypeVar("_Server", bound=Connection)
 
-# Requests that lie ready for each that a server works on, so that it never waits for us.
+# Requests ready for each that a server works on, so that it never waits.
 _AHEAD = 2
 
-# Seconds for which a run waits for its last server to come back.
+# Seconds that a run waits for its last server to come back.
 _PATIENCE = 300.0
 
-# Requests that fail, with none answered, until it is the server and not the requests.
+# Failures without any success after which the server is to blame, not the requests.
 _HOPELESS = 16
 
 
 class RefusedError(Exception):
-    """What asking again does not help."""
+    """A failure that a retry cannot help."""
 
 
 class Job:
-    """A request on its way, ``ask``. What was answered of it is kept: of choices each continuation may be a request."""
+    """A request in progress, ``ask``. Partial answers are kept: each continuation of choices may be a separate
+    request."""
 
     def __init__(self, ask: EngineRequest) -> None:
         self.ask = ask
@@ -57,7 +58,7 @@ class Job:
 
 
 class _Jobs:
-    """What waits, a lane a server."""
+    """Waiting requests, in a lane per server."""
 
     def __init__(self, servers: Sequence[Connection]) -> None:
         self._lanes: dict[Connection, deque[Job]] = {server: deque() for server in servers}
@@ -65,7 +66,7 @@ class _Jobs:
         self._waiting = asyncio.Semaphore(0)
 
     def put_nowait(self, job: Job) -> None:
-        """Put it where the last one began as it does; where none did, to where the fewest wait."""
+        """Put a request into the lane with a shared prefix, else into the shortest lane."""
         prompt = job.ask.request.prompt
         lane = max(
             self._lanes, key=lambda server: (count_shared_blocks(self._last[server], prompt), -len(self._lanes[server]))
@@ -80,34 +81,34 @@ class _Jobs:
 
 
 class ServersClient(Client, Generic[_Server]):
-    """Asks servers over HTTP: those that are there, or one that it starts (``serve: true``).
+    """Sends requests to HTTP servers: existing servers, or a server that it starts (``serve: true``).
 
-    A backend of another kind of server writes `connect` and `ask`. Who is asked what, at most ``concurrency`` requests
-    at a time each, and what is asked again, is done here.
+    A backend for another protocol implements `connect` and `ask`. This class distributes requests, at most
+    ``concurrency`` at a time for each server, and retries them.
     """
 
     @abstractmethod
     def connect(self, url: str, model: str, key: str | None) -> _Server:
-        """A connection to one of them.
+        """Make a connection to a server.
 
         Args:
-            url: As `base_url` says it.
-            model: What to ask for.
-            key: Of the API; None for none.
+            url: Its address in `base_url`.
+            model: The model to request.
+            key: The API key; None for none.
         """
 
     @abstractmethod
     async def ask(self, server: _Server, job: Job) -> EngineResponse:
-        """Ask one server one request, once.
+        """Send a request to a server, once.
 
         Raises:
             RefusedError: It will never answer it.
-            CutError, GarbledError, Failed: It did not, and asking again may help.
-            BackendError: It will answer nothing of ours.
+            CutError, GarbledError, Failed: It did not answer, and a retry may help.
+            BackendError: It will not answer any of our requests.
         """
 
     def start_server(self) -> Served | None:
-        """Start the server of this run; None where it is there."""
+        """Start the server of this run; None if it exists already."""
         return start_vllm(self.settings, self.model, self.logs) if self.backend.starts_server(self.settings) else None
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
@@ -160,7 +161,7 @@ class ServersClient(Client, Generic[_Server]):
         workers = self._on_loop(self._start(jobs, said))
         try:
             while True:
-                # What is there goes out first: the file keeps it before the next requests are built.
+                # Yield finished answers first, so that they are kept before the next requests are built.
                 while not ended and under_way < room and said.empty():
                     ask = next(left, None)
                     if ask is None:
@@ -175,21 +176,21 @@ class ServersClient(Client, Generic[_Server]):
                 response = said.get()
                 if isinstance(response, BaseException):
                     self._on_loop(_cancelled(workers))
-                    while not said.empty():  # what was answered meanwhile is kept
+                    while not said.empty():  # keep what was answered meanwhile
                         if isinstance(other := said.get(), EngineResponse):
                             yield other
                     raise response
                 under_way -= 1
                 yield response
         finally:
-            if self._loop.is_running():  # not where the client was left before
+            if self._loop.is_running():  # unless the client was already closed
                 self._on_loop(_cancelled(workers))
 
     def _on_loop(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _connect(self, urls: Sequence[str]) -> None:
-        """Meet all servers; those that do not answer yet are looked for again while others work."""
+        """Connect to all servers; those that do not answer yet are retried while others work."""
         key = os.environ.get("OPENAI_API_KEY")
         self._servers = [self.connect(url, self._asked_for, key) for url in urls]
         met = await asyncio.gather(*(server.meet() for server in self._servers), return_exceptions=True)
@@ -229,7 +230,7 @@ class ServersClient(Client, Generic[_Server]):
     async def _work(
         self, server: _Server, jobs: _Jobs, said: queue.SimpleQueue[EngineResponse | BaseException]
     ) -> None:
-        """One of the requests that a server may have at a time, over and over."""
+        """A worker: sends requests to a server, one after another."""
         while True:
             await server.wait_until_ready()
             job = await jobs.get(server)
@@ -257,7 +258,7 @@ class ServersClient(Client, Generic[_Server]):
         return EngineResponse(job.ask.request, error=said, again=again, started=job.first_asked, ended=time.time())
 
     def _may_be_asked_again(self, job: Job, fault: Exception) -> bool:
-        """A request that is turned away is not at fault; it is retried until its time is over."""
+        """Whether to retry a request. A request that was turned away is retried until its time is over."""
         if isinstance(fault, Failed) and fault.turned_away:
             if not self._turned_away:
                 self._turned_away = True
@@ -268,18 +269,18 @@ class ServersClient(Client, Generic[_Server]):
         return job.failures <= self.settings.retries
 
     def _pause(self, server: _Server, job: Job, fault: Exception) -> float:
-        """Seconds before a request is asked again. A server that names some is left alone for them by all."""
+        """Seconds before a retry. If the server names a time, all workers wait so long."""
         if isinstance(fault, Failed) and fault.retry_after is not None:
             server.pause(fault.retry_after)
             return 0.0
-        # The worker sleeps: a server that is overloaded is asked less.
+        # The worker sleeps, so an overloaded server gets fewer requests.
         return draw_backoff(job.failures + job.turned_away)
 
     def _count(self, server: _Server, done: EngineResponse) -> None:
-        """Give up where nothing at all is answered: the requests are not to blame, and retrying cannot help.
+        """Give up if nothing at all is answered: the requests are not to blame, and retries cannot help.
 
         Raises:
-            BackendError: So it is.
+            BackendError: Nothing is answered.
         """
         if done.error is None:
             self._answered += 1
@@ -291,10 +292,10 @@ class ServersClient(Client, Generic[_Server]):
                 )
 
     async def _watch(self, server: _Server) -> None:
-        """Look after one server: when it is down, until it is up again.
+        """Watch a server; when it is down, wait until it is up again.
 
         Raises:
-            BackendError: It is another one now; or no server is left, and none came back.
+            BackendError: It changed its engine or model; or no server is left, and none came back.
         """
         while True:
             await server.wait_until_down()

@@ -1,7 +1,7 @@
-"""Job scripts for Slurm: an array of shards that answer, and a job behind it that grades and reports.
+"""Writes job scripts for Slurm: an array of shards that answer, then a job that grades and reports.
 
-The scripts are written from ``templates/``. Whatever comes from outside stands in them quoted for the shell; what goes
-into an ``#SBATCH`` line, where no quoting protects anything, is checked first.
+The scripts are made from ``templates/``. External values are quoted for the shell. Values in ``#SBATCH`` lines, which
+cannot be quoted, are checked first.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _KIND = "slurm"
 
 
 def write_jobs(config: Config, folder: Path, jobs: Jobs, *, config_place: str) -> Path:
-    """Prepare the pack, if it is not there, and write the job scripts; the path of the one that submits.
+    """Prepare the pack if needed, and write the job scripts. Return the path of the script that submits them.
 
     Args:
-        config: What to evaluate and how; of a model over several nodes with ``backend: server``.
-        folder: Where to write; their logs go there too. Scripts that were edited are refused, not replaced.
+        config: What to evaluate and how; ``backend: server`` for a model over several nodes.
+        folder: The folder for scripts and logs. Edited scripts are refused, not replaced.
         jobs: The layout, and what the jobs do.
         config_place: The configuration's file, as the jobs read it.
 
@@ -55,7 +55,7 @@ def write_jobs(config: Config, folder: Path, jobs: Jobs, *, config_place: str) -
     check_folder(folder, _KIND, names=SCRIPTS, shared=True)
     gpus_of_node(config, jobs)
     pack = prepare_pack(config, config_place, edited=jobs.edited)
-    Grading(pack, jobs)  # what a job refuses is refused before it waits
+    Grading(pack, jobs)  # fail now instead of after waiting in the queue
     settings = settings_of(read_manifest(pack), config)
     if find_tokenizer(settings.tokenizer_of()) is None:
         log.warning(
@@ -76,10 +76,10 @@ def render_scripts(
     """The text of each script by its name.
 
     Args:
-        settings: Of the run.
+        settings: The settings of the run.
         jobs: The layout.
-        folder: Where they will lie, absolute.
-        common: What ``meta-eval run`` is given by both jobs.
+        folder: The absolute folder of the scripts.
+        common: Arguments of ``meta-eval run`` in both jobs.
         pack: The pack.
 
     Raises:
@@ -118,15 +118,15 @@ def render_scripts(
 
 
 def gpus_of_node(settings: Settings, jobs: Jobs) -> str | None:
-    """What a node of a job asks for, ``8`` or ``h100:8``; None for no GPU.
+    """The GPUs of a node, ``8`` or ``h100:8``; None for no GPU.
 
     Raises:
-        ConfigError: The GPUs that the model takes cannot be spread evenly over the nodes, or are not those of a node.
+        ConfigError: The model's GPUs cannot be spread evenly over the nodes, or do not match a node.
     """
     pipeline = str(settings.model_args.get("pipeline_parallel_size", 1))
     if not pipeline.isdecimal() or int(pipeline) < 1:
         raise ConfigError(f"{pipeline!r} is not a number of GPUs", where="model_args.pipeline_parallel_size")
-    # Over several nodes the job serves, and backend server is only who asks.
+    # Over several nodes the job starts the server, and backend server only sends requests.
     needed = find_backend("vllm" if jobs.nodes > 1 else settings.backend).gpus(settings) * int(pipeline)
     if jobs.nodes > 1 and settings.data_parallel_size > 1:
         raise ConfigError(
@@ -151,10 +151,10 @@ def gpus_of_node(settings: Settings, jobs: Jobs) -> str | None:
 
 
 def _serve(settings: RunSettings) -> list[str]:
-    """The command of the server; its port, nodes and ranks are the script's.
+    """The command of the server; the script adds port, nodes and ranks.
 
     Raises:
-        ConfigError: model_args holds what cannot be served so.
+        ConfigError: model_args has arguments that a server does not support.
     """
     if "lora_local_path" in settings.model_args:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The layout of a run on a Slurm cluster, checked: nothing quotes what stands in an ``#SBATCH`` line."""
+"""The layout of a run on a Slurm cluster. Values are checked, because ``#SBATCH`` lines cannot be quoted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.secrets import holds_secret
 from meta_eval.verb_options import ScoringOptions
 
-# What the story of these scripts hangs on; an option of the same name would break it.
+# Options that the scripts set themselves; a user's option of the same name would break them.
 _OURS = frozenset(
     ("array", "a", "dependency", "d", "nodes", "N", "ntasks", "n", "ntasks-per-node", "signal", "open-mode", "requeue",
      "no-requeue", "output", "o", "chdir", "D")
@@ -29,19 +29,19 @@ class Jobs(ScoringOptions):
     """How a run is laid out on a cluster, and what its jobs do.
 
     Attributes:
-        overrides: ``KEY=VALUE`` that they are given.
+        overrides: ``KEY=VALUE`` settings for the jobs.
         canary: Compare the first answers with the recorded ones.
         shards: Jobs of the array, each of which answers its part.
-        nodes: Nodes of each; on more than one the model is served by vLLM over all of them.
-        gpus: GPUs of a node, ``8`` or ``h100:8``; None for what the configuration takes, ``0`` for none.
-        partition: Where both jobs run; None for the cluster's default.
-        time: Limit of each job, as Slurm writes it; a shard whose time is up goes back into the queue.
-        lines: Further options of sbatch, one each, as they stand behind ``#SBATCH``, of both jobs.
-        answer_lines: Of the jobs that answer.
-        grade_lines: Of the job that grades.
+        nodes: Nodes of each job; with several, vLLM serves the model over all of them.
+        gpus: GPUs of a node, ``8`` or ``h100:8``; None to follow the configuration, ``0`` for none.
+        partition: The partition of both jobs; None for the cluster's default.
+        time: Time limit of each job, in Slurm's format; a shard that runs out of time is queued again.
+        lines: Further ``#SBATCH`` options of both jobs.
+        answer_lines: Options of the jobs that answer.
+        grade_lines: Options of the job that grades.
 
     Raises:
-        ConfigError: One cannot stand in an ``#SBATCH`` line, or is what the scripts set themselves.
+        ConfigError: An option is not valid in an ``#SBATCH`` line, or is set by the scripts.
     """
 
     overrides: Sequence[str] = ()
@@ -71,7 +71,7 @@ class Jobs(ScoringOptions):
             _check_line(line)
 
     def arguments(self) -> list[str]:
-        """What ``meta-eval run`` is given besides its configuration."""
+        """Arguments of ``meta-eval run`` besides its configuration."""
         flags = {"--allow-code": self.allow_code, "--edited": self.edited, "--no-canary": not self.canary}
         return [
             *(word for override in self.overrides for word in ("--set", override)),
@@ -81,7 +81,7 @@ class Jobs(ScoringOptions):
 
 
 def _check_line(line: str) -> None:
-    """Raises: ConfigError: It is no option of sbatch, is more than one line, or one that the scripts set."""
+    """Raises: ConfigError: It is not an option of sbatch, has several lines, or is set by the scripts."""
     option = _OPTION.fullmatch(line)
     if option is None or not line.isprintable():
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""How far a run is, how fast, and when it will be done."""
+"""Measures the speed of a run and estimates the remaining time."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from meta_eval.messages.logs import report_progress
 from meta_eval.pack.manifest import Manifest
 from meta_eval.running.client import EngineResponse
 
-# Reading a prompt costs about a thirtieth of writing as many tokens, on the engines that were measured; a cached
-# prefix costs nothing. It only has to tell tasks of long prompts from tasks of long answers.
+# Reading a prompt token costs about a thirtieth of writing a token, on measured engines. This only has to separate
+# tasks with long prompts from tasks with long answers.
 _PROMPT = 1 / 30
 
-# Answers of a task from which its own mean length is believed more than that of Meta's recorded answers; and answers,
-# and times that an answer takes, after which a speed is known: until then what is under way counts for nothing.
+# Answers of a task from which its own mean length counts more than that of the recorded answers. Also the number of
+# answers, and of durations of an answer, after which the speed is known.
 _ENOUGH = 32
 _WAVES = 2
 
-# Characters a token of English has, under Llama 3's tokenizer.
+# Characters per token of English in Llama 3's tokenizer.
 _CHARACTERS = 4.4
 
 
 class Pace:
-    """Counts what was said, and estimates the rest.
+    """Counts answers, and estimates the remaining time.
 
     Args:
-        left: By task, the requests that are to be asked.
-        expected: By task, the tokens that an answer may have, of `expected_tokens`.
+        left: Number of pending requests by task.
+        expected: Expected tokens of an answer by task, from `expected_tokens`.
         clock: Seconds.
     """
 
@@ -47,13 +47,13 @@ class Pace:
         self.begin()
 
     def begin(self) -> None:
-        """Measure the speed from now on: what was asked before, such as a canary, waited for something else."""
+        """Measure the speed from now on. Earlier requests, such as the canary, have other delays."""
         self._began = self._clock()
         self._answers = self._written = 0
         self._work = self._waited = 0.0
 
     def add(self, said: EngineResponse) -> None:
-        """One more answer."""
+        """Count an answer."""
         task = said.request.task
         self._left[task] -= 1
         if said.error is not None:
@@ -83,7 +83,7 @@ class Pace:
         return ", ".join(words)
 
     def seconds_left(self) -> float | None:
-        """None while there is nothing to estimate it from."""
+        """The estimated remaining seconds; None without data."""
         if not self._work or self._answers < _ENOUGH or self._seconds * self._answers < _WAVES * self._waited:
             return None
         prompt = self._prompts[1] / self._prompts[0] * _PROMPT
@@ -108,7 +108,7 @@ class Pace:
 
 
 def expected_tokens(pack: Path, manifest: Manifest, task: str) -> float:
-    """The mean length of the recorded answers of a task, in tokens; 0 of choices and where none are recorded."""
+    """The mean length of a task's recorded answers, in tokens; 0 for choices and without recorded answers."""
     import pyarrow.compute as pc
 
     file = manifest.tasks[task].docs_file

@@ -1,9 +1,9 @@
-"""fidelity: how likely does a copy of the model find each token of the answers that Meta recorded?
+"""fidelity: measures how likely each token of the recorded answers is under a model.
 
-The story of one doc: its recorded answer becomes a request (`answers.recorded`), prompt and answer go through the
-engine in one prefill (`client`), what it says of each token is kept (`journal`), and at the end all of it is one table
-(`force_tables`). Nothing is decoded, so that it takes a small part of a run's time. Of choices the likelihoods
-themselves are kept beside the recorded ones.
+Each recorded answer becomes a request (`forced_requests`). Prompt and answer go through the engine in a single prefill
+(`client`). The log-probabilities of tokens are kept (`journal`) and finally written as a table (`token_table_writer`).
+Nothing is decoded, so it takes a small part of a run's time. For choices, the likelihoods are kept next to the recorded
+ones.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from meta_eval.running.token_table_writer import Tables, hash_tokenizer, write_t
 from meta_eval.token_fidelity.table_pairing import check_same_tokenizer
 from meta_eval.verb_options import FidelityOptions
 
-# Where its answers and tables lie, in the output folder.
+# Folder of answers and tables in the output folder.
 FOLDER = "fidelity"
 
 
 @dataclass(slots=True)
 class FidelityResult:
-    """What came of it.
+    """The result of a fidelity run.
 
     Attributes:
         pack: The folder of the pack.
-        answers: The files of answers, those of all shards.
-        tables: The tables; None of a shard.
-        engine: What answered; None where there was nothing to ask.
-        before: Requests that were answered when it began.
-        asked: Requests that it asked.
-        failed: Of these, those without an answer.
-        probed: Probes that it asked.
+        answers: The files of answers of all shards.
+        tables: The tables; None for a shard.
+        engine: The engine; None if there was nothing to ask.
+        before: Number of requests answered before it began.
+        asked: Number of requests that it sent.
+        failed: Number of these without an answer.
+        probed: Number of probes that it sent.
     """
 
     pack: Path
@@ -66,15 +66,15 @@ class FidelityResult:
 
 
 def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityOptions) -> FidelityResult:
-    """Ask a model how likely it finds the recorded answers of a pack, and write what it says as a table.
+    """Measure how likely the recorded answers of a pack are under a model, and write the result as a table.
 
     Args:
         pack: The folder that prepare wrote.
-        settings: Which model, on which engine.
-        options: What is asked of the recorded answers.
+        settings: Model and engine.
+        options: The selection of recorded answers, and further options.
 
     Raises:
-        UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
+        UserError: Anything that the user can fix. Earlier answers are kept; the same call resumes.
         Interrupted: By Ctrl-C; likewise.
     """
     shard = options.shard
@@ -139,7 +139,8 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
 
 
 def _probe(client: Client, journal: Journal, probing: ProbeRequests, tokens: ModelTokens) -> int:
-    """Ask what of the probes has no answer, once: how many. What an engine does to a probe's BOS is not counted."""
+    """Send the unanswered probes once, and return their number. The engine's token count is not checked, because probes
+    change the BOS."""
     asks = () if tokens.encoder is None else probing.build_asks(tokens.encoder, journal.read().given)
     asked = 0
     for _, said in check_token_counts(client, asks, check=False):
@@ -151,7 +152,7 @@ def _probe(client: Client, journal: Journal, probing: ProbeRequests, tokens: Mod
 def _of_files(
     pack: Path, manifest: Manifest, names: Sequence[str], settings: RunSettings, options: FidelityOptions, output: Path
 ) -> FidelityResult:  # fmt: skip
-    """The tables of answers that were made elsewhere."""
+    """Write the tables of answers that were made elsewhere."""
     files = [Path(file) for file in options.answers]
     given = read_answers(files)
     wanted = ToForce(pack, manifest, names, settings, options.docs, (0, 1), options.top_k, given)

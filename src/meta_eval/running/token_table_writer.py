@@ -1,4 +1,4 @@
-"""From the answers of a fidelity run to its tables."""
+"""Writes the tables of a fidelity run from its answers."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from meta_eval.token_fidelity.probe_table import probes_path, write_probes
 from meta_eval.token_fidelity.table_file import Header
 from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens
 
-# By task, of each request in the order of the pack its hash and its answer.
+# By task, the hash and answer of each request, in the order of the pack.
 _Found = Mapping[str, Sequence[tuple[str, EngineAnswer]]]
 
 
 @dataclass(slots=True)
 class Tables:
-    """What was written.
+    """The written tables.
 
     Attributes:
-        texts: The table of texts, token by token; None where there is none.
-        choices: That of choices; likewise.
-        probes: That of the probes; likewise.
-        answers: In the first two together.
-        tokens: Of the texts.
-        left_out: By task the docs that are in no table, by the reason.
+        texts: The table of texts, token by token; None if there is none.
+        choices: The table of choices; likewise.
+        probes: The table of probes; likewise.
+        answers: Number of answers in the first two.
+        tokens: Number of tokens of texts.
+        left_out: Number of docs in no table, by task and reason.
     """
 
     texts: Path | None = None
@@ -60,13 +60,13 @@ def write_tables(
     """Write the tables in the order of the pack; a table without rows is not written.
 
     Args:
-        path: That of texts; the other lies beside it.
-        wanted: What was asked.
-        answers: What came of it.
-        probing: What was asked besides; None for nothing.
-        model: Which model was asked.
-        settings_sha256: Of all settings that an answer depends on.
-        tokenizer: The model whose tokenizer it has; None for its own.
+        path: The table of texts; the others are next to it.
+        wanted: The requests.
+        answers: The answers.
+        probing: The probes; None for none.
+        model: The model that was asked.
+        settings_sha256: The hash of all settings that affect answers.
+        tokenizer: The model with its tokenizer; None for its own.
 
     Raises:
         UserError: Nothing is answered.
@@ -101,7 +101,7 @@ def write_tables(
         done.probes = probes_path(path)
         write_probes(done.probes, header, probes)
     for old in {path, choices_path(path), probes_path(path)} - {done.texts, done.choices, done.probes}:
-        old.unlink(missing_ok=True)  # of another selection of docs; its answers are in the journal
+        old.unlink(missing_ok=True)  # from another selection of docs; its answers are in the journal
     return done
 
 
@@ -112,7 +112,7 @@ def hash_tokenizer(model: str) -> str:
 
 
 def _sorted(wanted: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[str, int]]]:
-    """By task the answers that are there, and how many are not, by the reason."""
+    """The existing answers by task, and the number of missing answers by reason."""
     answers_by_task: dict[str, list[tuple[str, EngineAnswer]]] = {}
     left_out = {}
     for name, hashes in wanted.hashes.items():
@@ -174,5 +174,5 @@ def _doc(answer: EngineAnswer) -> int:
 
 
 def _first(lists: Any, top_k: int, kind: type[np.generic]) -> Any:
-    """The first columns of all rows, which may have been asked for more; None for none."""
+    """The first columns of all rows, which may have more; None for none."""
     return np.asarray([row[:top_k] for row in lists], kind) if top_k else None

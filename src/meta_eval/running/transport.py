@@ -1,4 +1,4 @@
-"""HTTP to one server: requests go out, bodies come back, and what goes wrong is said in our own words."""
+"""HTTP to a server, with clear messages for failures."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 from meta_eval.backends.server import is_loopback
 from meta_eval.boundary.json_text import parse_loose_json
 
-# Seconds until somebody must have taken a connection.
+# Seconds to connect.
 _TO_CONNECT = 30.0
 
-# The likelihood of every token of a prompt of 128k tokens is some 25 MB of JSON.
+# Log-probabilities of a prompt of 128k tokens are some 25 MB of JSON.
 _MOST_BYTES = 128 * 2**20
 
-# Seconds for which an idle connection is kept: less than the five after which vLLM closes it.
+# Seconds to keep an idle connection: less than the five after which vLLM closes it.
 _IDLE = 2.0
 
-# Seconds of the first pause, which doubles with each failure, the longest, and the longest that a server may ask for.
+# Seconds of the first pause (doubled with each failure), of the longest, and of the longest that a server may request.
 _FIRST, _MOST, _MOST_ASKED_FOR = 0.5, 60.0, 600.0
 
-# By the names of aiohttp's errors, and of those that they are made of, what happened; the first that fits.
+# Explanations by names of aiohttp's errors and their bases; the first match counts.
 _FAULTS = (
     ("ClientConnectorDNSError", "no machine has this name"),
     ("ClientConnectorCertificateError", "its certificate is not trusted here"),
@@ -45,19 +45,19 @@ Json = Mapping[str, Any]
 
 
 class GarbledError(ValueError):
-    """An answer has another form than it should; the request may be sent again."""
+    """An answer has the wrong form; the request may be sent again."""
 
 
 class CutError(Exception):
     """The connection was refused or cut: the server may be gone."""
 
 
-class Failed(Exception):  # noqa: N818 (it is the request that has)
-    """A request failed and may be asked again.
+class Failed(Exception):  # noqa: N818 (the request has failed)
+    """A request failed and may be retried.
 
     Attributes:
         turned_away: Whether the server was only too busy.
-        retry_after: The seconds that it asks for.
+        retry_after: Seconds that the server asks to wait.
     """
 
     def __init__(self, what: str, *, turned_away: bool = False, retry_after: float | None = None) -> None:
@@ -69,16 +69,16 @@ class Transport:
     """The connections to one server.
 
     Args:
-        url: With its ``/v1``.
-        timeout: Seconds for one answer.
-        key: Of the API; None for none. It is told to this server alone, and to no log.
+        url: The address, with ``/v1``.
+        timeout: Seconds for an answer.
+        key: The API key; None for none. It is sent only to this server and never logged.
     """
 
     def __init__(self, url: str, timeout: float, key: str | None) -> None:
         import aiohttp
 
         self._url, self._timeout, self._key = url, timeout, key
-        # The proxies of the environment are for the world outside.
+        # Ignore the environment's proxies for loopback addresses.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE),
             timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=_TO_CONNECT),
@@ -87,19 +87,19 @@ class Transport:
         )
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._session.close()
 
     async def request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None,
         root: bool = False,
     ) -> tuple[int, Mapping[str, str], bytes]:  # fmt: skip
-        """One request, its status, headers and body.
+        """Send a request. Return status, headers and body.
 
         Args:
             method, path: Such as ``POST`` and ``/completions``.
             body: Sent as JSON.
-            timeout: Seconds, where it should answer sooner than usual.
+            timeout: Seconds; None for the usual timeout.
             root: Count the path from the server's root, not from its ``/v1``.
 
         Raises:
@@ -131,13 +131,13 @@ class Transport:
 
 
 def draw_backoff(failures: int, most: float = _MOST) -> float:
-    """Seconds before the next attempt: twice as many after each failure, and between half of them and all, so that
-    what failed together does not come back together."""
+    """Seconds before the next attempt: doubled after each failure, times a random factor from 0.5 to 1, so that retries
+    are spread."""
     return min(most, _FIRST * 2.0 ** max(0, failures - 1)) * random.uniform(0.5, 1.0)  # noqa: S311 (no secret)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """``Retry-After`` in seconds, whichever of its two forms it has."""
+    """Read ``Retry-After`` in seconds, from either of its two forms."""
     said = headers.get("Retry-After", "").strip()
     if not said:
         return None
@@ -152,14 +152,14 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _fault(error: BaseException) -> str:
-    """What happened, for a user: aiohttp speaks of sockets."""
+    """Explain an error to a user; aiohttp's messages are about sockets."""
     inner = getattr(error, "os_error", None)
     names = {kind.__name__ for fault in (error, inner) if fault is not None for kind in type(fault).__mro__}
     return next((words for name, words in _FAULTS if name in names), "the connection was cut")
 
 
 async def _read(response: Any) -> bytes:
-    """A body, which may be an endless one, or a small one that unpacks to that.
+    """Read a body with a size limit, also for compressed bodies.
 
     Raises:
         Failed: It is longer than any answer.
@@ -174,10 +174,10 @@ async def _read(response: Any) -> bytes:
 
 
 def parse_body(raw: bytes) -> Json:
-    """A body as an object.
+    """Parse a body as a JSON object.
 
     Raises:
-        GarbledError: It is none.
+        GarbledError: It is not an object.
     """
     try:
         content = parse_loose_json(raw)

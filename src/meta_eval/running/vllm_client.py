@@ -1,7 +1,7 @@
-"""vLLM in this process, fed as fast as it takes requests and emptied as they finish.
+"""Runs vLLM in this process, and yields each answer as soon as it is finished.
 
-``LLM.generate`` gives nothing back before its last answer is there; its engine is stepped here instead, so that each
-answer is on the disk as soon as it is done.
+``LLM.generate`` returns nothing before its last answer. So its engine is stepped here, and each answer is on disk as
+soon as it is done.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from meta_eval.backends.settings import RunSettings
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
 from meta_eval.running.engine_faults import diagnose_engine
 
-# How many requests lie in the engine for each that it works on, so that it never waits for us.
+# Requests in the engine for each that it works on, so that it never waits.
 _AHEAD = 2
 
-# At the file descriptors 1 and 2, which a process has but once.
+# Guards file descriptors 1 and 2, which threads share.
 _turns = threading.RLock()
 
 
 @dataclass(slots=True)
 class _Open:
-    """A request at work: what came of each of its parts. Of choices each continuation may be one."""
+    """A request in progress, with the results of its parts. Each continuation of choices may be a part."""
 
     ask: EngineRequest
     parts: int
@@ -45,23 +45,22 @@ class _Open:
 class VllmClient(Client):
     """vLLM in this process.
 
-    Log-likelihoods of choices of one token each come from one prefill, exactly: the engine is asked for the
-    log-probabilities of their ids (``logprob_token_ids``). Others cost a prefill a continuation, whose context is read
-    from the prefix cache. vLLM by itself leaves the cache alone where it is asked for ``prompt_logprobs``, since those
-    of cached tokens are missing; but only those behind the context are wanted. Where the cache held more than the
-    context, a continuation is asked once more without it.
-    A text that it is given costs one prefill (``prompt_logprobs``), of which the answer's part is kept.
+    Choices of a single token need one prefill: the engine returns the log-probabilities of their ids
+    (``logprob_token_ids``). Other choices need a prefill per continuation, with the context from the prefix cache. By
+    default vLLM skips the cache with ``prompt_logprobs``, because cached tokens have none; here only those after the
+    context are needed. If the cache held more than the context, the continuation is repeated without the cache. A
+    forced text needs one prefill (``prompt_logprobs``); the answer's part is kept.
     """
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         super().__init__(settings, model=model, logs=logs, end=end)
         self._log = logs / "vllm.log"
         self._numbers = itertools.count()
-        self._reading_cache: dict[str, Any] = {}  # the parameter that lets prompt_logprobs read it
+        self._reading_cache: dict[str, Any] = {}  # the parameter that allows cache reads with prompt_logprobs
 
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True, exist_ok=True)
-        # vLLM's own words go to stdout else, which is a machine's.
+        # vLLM logs to stdout otherwise, which is for machines.
         os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
         try:
             with _into(self._log):
@@ -88,7 +87,7 @@ class VllmClient(Client):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Left to the end of the process it may abort there, when threads of its own outlive the interpreter.
+        # Shut it down now: at exit its threads may outlive the interpreter and abort.
         core = getattr(getattr(self, "_engine", None), "engine_core", None)
         with contextlib.suppress(Exception), _into(self._log):
             if core is not None:
@@ -132,7 +131,7 @@ class VllmClient(Client):
                         yield self._said(opened)
 
     def _add(self, ask: EngineRequest, owners: dict[str, tuple[_Open, int]]) -> EngineResponse | None:
-        """Give the engine a request; a refusal is returned."""
+        """Add a request to the engine; return its refusal, if any."""
         now = time.time()
         why = explain_too_long(ask, self.settings.max_model_len)
         if why is not None:
@@ -142,7 +141,7 @@ class VllmClient(Client):
         for part, (ids, params) in enumerate(parts):
             try:
                 name = self._enqueue(ids, params)
-            except ValueError as error:  # vLLM's own errors of validation are such
+            except ValueError as error:  # vLLM's validation errors are ValueErrors
                 return EngineResponse(ask.request, error=f"vLLM refuses it: {error}"[:500], again=False)
             owners[name] = opened, part
         return None
@@ -151,20 +150,20 @@ class VllmClient(Client):
         prompt = {"prompt_token_ids": ids}
         if hasattr(self._llm, "enqueue"):
             (name,) = self._llm.enqueue([prompt], params, lora_request=self._lora, use_tqdm=False)
-            return str(name).partition("-")[0]  # a suffix that its outputs do not bear
+            return str(name).partition("-")[0]  # outputs lack the suffix
         name = str(next(self._numbers))  # older engines
         self._engine.add_request(name, prompt, params, lora_request=self._lora)
         return name
 
     def _lacks_its_own(self, ask: EngineRequest, output: Any) -> bool:
-        """Whether the log-probabilities of a continuation were left out, since the cache held some of its tokens."""
+        """Whether log-probabilities of a continuation are missing because the cache held some of its tokens."""
         if ask.request.kind != "choices" or self._in_one_pass(ask) or not self._reading_cache:
             return False
-        # The last token of the context says the first of the continuation, and must have been computed.
+        # The context's last token predicts the continuation's first, so it must have been computed.
         return (output.num_cached_tokens or 0) >= len(ask.prompt_ids or ())
 
     def _parts(self, ask: EngineRequest, *, cached: bool = True) -> Iterator[tuple[list[int], Any]]:
-        """Token ids and parameters of each prompt that a request takes.
+        """Token ids and parameters of each prompt of a request.
 
         Args:
             ask: The request.
@@ -191,15 +190,15 @@ class VllmClient(Client):
         return self._can_ask_ids and ask.one_token_each
 
     def _forcing(self, ask: EngineRequest) -> dict[str, Any]:
-        """vLLM says the rank of each token of a prompt, and the likeliest ones; there is no way to have it begin where
-        the answer does and say both (``prompt_logprob_start`` goes with ids that are named, and says no ranks)."""
+        """The parameters for forcing. vLLM returns ranks and likeliest tokens for the whole prompt only
+        (``prompt_logprob_start`` needs named ids and returns no ranks)."""
         return {
             "max_tokens": 1, "temperature": 0, "prompt_logprobs": max(1, ask.top_k), "detokenize": False,
             **({"flat_logprobs": True} if self._flat else {}),
         }  # fmt: skip
 
     def _sampling(self, ask: EngineRequest) -> dict[str, Any]:
-        """As lm-eval turns generation_kwargs into sampling parameters: greedy unless do_sample, special tokens kept."""
+        """Make sampling parameters as lm-eval does: greedy unless do_sample, special tokens kept."""
         settings = dict(ask.request.settings or {})
         if not settings.pop("do_sample", None) and not settings.get("temperature"):
             settings["temperature"] = 0.0
@@ -243,7 +242,7 @@ class VllmClient(Client):
             return EngineResponse(request, forced=tokens, completion_tokens=len(ids), **shared)
         try:
             return EngineResponse(request, choices=self._choices(opened.ask, outputs), completion_tokens=0, **shared)
-        except (KeyError, TypeError, ValueError):  # of a request that was set aside and went on from the cache
+        except (KeyError, TypeError, ValueError):  # a preempted request that resumed from the cache
             return EngineResponse(request, error="vLLM left out log-probabilities of a continuation", **shared)
 
     def _choices(self, ask: EngineRequest, outputs: Sequence[Any]) -> list[tuple[float, bool]]:
@@ -275,7 +274,7 @@ class VllmClient(Client):
 
     @property
     def _given(self) -> dict[str, Any]:
-        """The user's model_args, read as lm-eval reads them, without those that are lm-eval's own."""
+        """The user's model_args, parsed as in lm-eval, without lm-eval's own."""
         typed = typed_model_args(self.settings)
         for name in ("think_end_token", "enable_thinking", "chat_template_args", "prefix_token_id", "truncation_side"):
             if typed.pop(name, None) is not None:
@@ -296,7 +295,7 @@ class VllmClient(Client):
 
 
 def typed_model_args(settings: RunSettings) -> dict[str, Any]:
-    """``model_args`` with the types that lm-eval gives them: it reads them as text."""
+    """``model_args`` with types, parsed from text as lm-eval does."""
     from lm_eval.utils import simple_parse_args_string
 
     text = ",".join(f"{name}={value}" for name, value in settings.model_args.items())
@@ -305,7 +304,7 @@ def typed_model_args(settings: RunSettings) -> dict[str, Any]:
 
 
 def _forced(output: Any, continuation: Iterable[int]) -> tuple[float, bool]:
-    """The sum of the log-probabilities of a prompt's last tokens, and whether each is the likeliest."""
+    """Sum the log-probabilities of a prompt's last tokens; also whether each is the likeliest."""
     ids = list(continuation)
     total, greedy = 0.0, True
     for token, place in zip(ids, output.prompt_logprobs[-len(ids) :], strict=True):
@@ -316,9 +315,10 @@ def _forced(output: Any, continuation: Iterable[int]) -> tuple[float, bool]:
 
 @contextlib.contextmanager
 def _into(file: Path) -> Iterator[None]:
-    """What this process and those that it starts print goes to a file, below Python: vLLM's words come from C++ too.
+    """Redirect output of this process and its children to a file, at the level of file descriptors: vLLM also prints
+    from C++.
 
-    Other threads print there meanwhile; two engines take turns, so that afterwards all is as it was.
+    Output of other threads goes there too. Two engines take turns, so that the descriptors are restored.
     """
     with _turns:
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""``vllm serve`` for the time of a run: started on a free port of this machine, and ended with it, whatever happens."""
+"""Runs ``vllm serve`` on a free port of this machine for the time of a run, and always stops it."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from meta_eval.running.engine_faults import diagnose_engine
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
 _HOST = "127.0.0.1"
 
-# Seconds that a server may take to load its weights, and that its end may take: what the watchdog gives it, and more.
+# Seconds for loading weights, and for stopping: more than the watchdog's steps.
 _TO_START = 1800.0
 _TO_STOP = 45.0
 
 
 class Served:
-    """A server that is ours.
+    """A server that we started.
 
     Args:
-        program: What it is called in messages.
-        command: What starts it.
-        url: Where it will answer.
-        name: What the model is called there.
-        log_file: Where its words go.
+        program: Its name in messages.
+        command: The command that starts it.
+        url: Its address.
+        name: Its name of the model.
+        log_file: The file for its output.
     """
 
     def __init__(self, program: str, command: Sequence[str], url: str, name: str, log_file: Path) -> None:
         self.url, self.name, self._program, self._log = url, name, program, log_file
         with log_file.open("wb") as out:
-            # In a session of its own, so that Ctrl-C ends first who asks, and then in order who answers.
+            # In a new session, so that Ctrl-C stops the client first and then the server.
             self._watchdog = subprocess.Popen(
                 [sys.executable, "-I", str(_WATCHDOG), *command], stdin=subprocess.PIPE, stdout=out, stderr=out,
                 start_new_session=True, env=_environment(),
             )  # fmt: skip
 
     def wait(self) -> None:
-        """Until it answers.
+        """Wait until it answers.
 
         Raises:
             BackendError: It ended, or takes too long.
         """
         until = time.monotonic() + _TO_START
-        # Not through a proxy of the environment: it is this machine's.
+        # No proxy: the server is on this machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         while time.monotonic() < until:
             if (ended := self.ended()) is not None:
@@ -71,13 +71,13 @@ class Served:
         )  # fmt: skip
 
     def ended(self) -> BackendError | None:
-        """What it ended with; None while it runs."""
+        """The error that it ended with; None while it runs."""
         if self._watchdog.poll() is None:
             return None
         return diagnose_engine(None, self._log, where=f"{self._program}, which ended with {self._watchdog.returncode}")
 
     def stop(self) -> None:
-        """End it and all that it started."""
+        """Stop it and all its child processes."""
         if self._watchdog.stdin is not None:
             self._watchdog.stdin.close()
         try:
@@ -90,12 +90,12 @@ def start_vllm(settings: RunSettings, model: str, logs: Path) -> Served:
     """Start a server and wait until it answers.
 
     Args:
-        settings: Of the pack; model_args are its flags.
-        model: What to load.
-        logs: Where ``serve.log`` goes; one that is there is put aside.
+        settings: The settings of the pack; model_args are its flags.
+        model: The model to load.
+        logs: The folder of ``serve.log``; an old log is renamed.
 
     Raises:
-        BackendError: It cannot be started; with the tail of its log.
+        BackendError: It cannot be started; the message has the tail of its log.
     """
     if settings.base_url:
         raise BackendError(
@@ -124,13 +124,13 @@ def start_server(command: Callable[[int], Sequence[str]], program: str, name: st
     """Start a server on a free port of this machine, and wait until it answers.
 
     Args:
-        command: What starts it on a port.
-        program: What it is called in messages.
-        name: What the model is called there.
-        logs: Where ``serve.log`` goes; one that is there is put aside.
+        command: Makes the command for a port.
+        program: Its name in messages.
+        name: Its name of the model.
+        logs: The folder of ``serve.log``; an old log is renamed.
 
     Raises:
-        BackendError: It cannot be started; with the tail of its log.
+        BackendError: It cannot be started; the message has the tail of its log.
     """
     port = _free_port()
     log_file = logs / "serve.log"
@@ -147,7 +147,7 @@ def start_server(command: Callable[[int], Sequence[str]], program: str, name: st
 
 
 def _vllm() -> list[str]:
-    """vLLM of this environment, else the one that a shell would start."""
+    """The command of vLLM: in this environment, else on the shell's path."""
     if importlib.util.find_spec("vllm") is not None:
         return [sys.executable, "-P", "-m", "vllm.entrypoints.cli.main"]
     program = shutil.which("vllm")
@@ -157,7 +157,7 @@ def _vllm() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without the key of somebody's API, which this server would ask of us."""
+    """Our environment without an API key, which this server would otherwise require."""
     return {name: value for name, value in os.environ.items() if name != "VLLM_API_KEY"}
 
 

@@ -1,8 +1,8 @@
-"""Runs a command in a process group of its own, and ends it and all that it started when standard input ends.
+"""Runs a command in a new process group, and stops it with all its children when standard input closes.
 
-Started as a script, with nothing of meta-eval: ``python watchdog.py COMMAND…``. Whoever started it holds the other end
-of its standard input; however that one ends, kill -9 included, the system closes it. An engine is not left alone on the
-GPUs then. Its exit status is the command's.
+It runs as a script, without meta-eval: ``python watchdog.py COMMAND…``. The parent holds the other end of standard
+input. However the parent ends, even by kill -9, the system closes it, so no engine stays on the GPUs. Its exit status
+is the command's.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-# Signals in the order of their urgency, and the seconds that each is given.
+# Signals in order of urgency, and seconds to wait after each.
 _STEPS = ((signal.SIGINT, 20.0), (signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0))
 _TICK = 0.2
 
-# Seconds of each step for what outlives the command itself: it has no work left to end in order.
+# Seconds per step for processes that outlive the command.
 _REST = 2.0
 
-# Signals that came.
+# Signals received.
 _told: list[bool] = []
 
 # Of prctl(2).
@@ -35,7 +35,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 def main(command: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: _told.append(True))
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what the command leaves behind becomes our child, and is found
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the command become our children, and are found
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, process_group=0,
         preexec_fn=lambda: _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),  # noqa: PLW1509 (there are no threads)
@@ -58,13 +58,13 @@ def main(command: list[str]) -> int:
 
 
 def _over() -> bool:
-    """Whether standard input ended, or a signal came; waits a moment for it."""
+    """Whether standard input closed, or a signal came; waits a moment."""
     ready, _, _ = select.select([0], [], [], _TICK)
     return bool(_told) or (bool(ready) and not os.read(0, 1024))
 
 
 def _signalled(child: subprocess.Popen[bytes], number: int) -> bool:
-    """Whether there was somebody left to be told."""
+    """Send a signal; return whether a process was left."""
     if not _alive(child):
         return False
     with contextlib.suppress(OSError):
@@ -77,7 +77,7 @@ def _signalled(child: subprocess.Popen[bytes], number: int) -> bool:
 
 
 def _alive(child: subprocess.Popen[bytes]) -> bool:
-    """Whether the command, its group or anything that it started still runs; the dead are buried."""
+    """Whether the command, its group or its descendants still run; reaps ended processes."""
     child.poll()
     left = list(_descendants())
     for pid in left:
@@ -90,7 +90,7 @@ def _alive(child: subprocess.Popen[bytes]) -> bool:
         os.killpg(child.pid, 0)
     except OSError:
         return False
-    return sys.platform != "linux"  # there the list above is the better witness: a zombie of the group is no work
+    return sys.platform != "linux"  # on Linux the list above is more reliable: zombies of the group do not count
 
 
 def _runs(pid: int) -> bool:
@@ -98,7 +98,7 @@ def _runs(pid: int) -> bool:
 
 
 def _descendants() -> Iterator[int]:
-    """Our children and theirs, where /proc tells."""
+    """Our descendants, as far as /proc shows them."""
     parents: dict[int, int] = {}
     if sys.platform == "linux":
         for name in (path.name for path in Path("/proc").iterdir()):
@@ -113,7 +113,7 @@ def _descendants() -> Iterator[int]:
 
 
 def _stat(pid: int) -> tuple[str, str]:
-    """State and parent of a process; empty where it is gone. Its name, in brackets, may hold anything."""
+    """State and parent of a process; empty if it is gone. Its name, in brackets, may contain anything."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
         return words[0], words[1]
@@ -122,7 +122,7 @@ def _stat(pid: int) -> tuple[str, str]:
 
 
 def _prctl(option: int, value: int) -> None:
-    """Of Linux; elsewhere, and where it is refused, the group alone is ended."""
+    """Call prctl (Linux). Elsewhere, or if refused, only the group is stopped."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

@@ -1,8 +1,7 @@
 """Makes the probes: a few docs are asked again with the prompt changed as a wrong set-up would change it.
 
-What a change does tells causes apart that leave the same trace in a table
-(`meta_eval.token_fidelity.probe_signatures`). Prompts are those of a chat of a known family, or plain text; what a
-prompt has not, such as headers, is not probed.
+The effect separates causes with the same trace in a table (`meta_eval.token_fidelity.probe_signatures`). Prompts are
+chats of a known family, or plain text. A probe that does not apply, such as headers in plain text, is skipped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""verify: prove everything behind the model, before a GPU is paid for.
+"""verify: checks everything after the model without a GPU.
 
-Meta's datasets hold what its own models answered and how Meta judged that. So a pack is run through lm-eval's own
-evaluator with those answers in the place of a model, and every verdict is compared with
-Meta's. What the graders said is kept beside the pack (`meta_eval.results.baseline`): report pairs runs with it.
+A record has answers and their verdicts. verify runs a pack through lm-eval's evaluator with the recorded answers
+instead of a model, and compares every verdict with the recorded verdict. The new verdicts are kept next to the pack
+(`meta_eval.results.baseline`); report pairs runs with them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The baseline of a pack, made where it is missing or stale."""
+"""Makes the baseline of a pack if it is missing or stale."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from meta_eval.verification.pack_verification import verify
 
 
 def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) -> None:
-    """Run verify on the tasks that it has not graded, or not since the pack was changed.
+    """Run verify on tasks that were never graded, or not since the pack changed.
 
     Args:
         pack: The folder that prepare wrote.
         tasks: Names of its tasks.
-        options: Whether code that a model wrote may be run, and the pack be edited.
+        options: Whether code written by a model may run, and whether the pack may be edited.
 
     Raises:
-        UserError: The folder is no pack, or was edited.
+        UserError: The folder is not a pack, or was edited.
     """
     manifest = read_manifest(pack)
     missing = read_baseline(pack, manifest).missing
@@ -38,6 +38,6 @@ def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) 
 
 
 def _is_recorded(manifest: Manifest, task: str) -> bool:
-    """Whether anybody's answers are recorded: not of a task of lm-eval as it is."""
+    """Whether a task has recorded answers. Snapshots of lm-eval's own tasks have none."""
     entry = manifest.tasks[task]
     return entry.baseline is not None or entry.record is None or entry.record.model is not None

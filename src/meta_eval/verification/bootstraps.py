@@ -1,7 +1,7 @@
-"""Standard errors that lm-eval estimates by drawing docs anew: bleu, chrf, ter, perplexity, mcc, f1, median.
+"""Bootstraps lm-eval's standard errors of bleu, chrf, ter, perplexity, mcc, f1 and median in this process.
 
-lm-eval has a pool of forked processes for it. In a process with threads or signal handlers such a pool may never end,
-and it shows nothing for minutes. Here they are drawn in this process: the same draws, so the same numbers.
+lm-eval uses a pool of forked processes, which may hang in a process with threads or signal handlers. The draws here are
+the same, so the numbers are too.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from meta_eval.boundary.code_lock import call_outside, divide_by_thread
 from meta_eval.messages.logs import report_progress
 
-# Of lm-eval: each thousand draws has a generator of its own.
+# As in lm-eval: a new generator for each thousand draws.
 _CHUNK = 1000
 
 
 @contextmanager
 def replace_bootstrap(name: str) -> Iterator[None]:
-    """Let lm-eval's evaluator bootstrap meanwhile, in a block of `take_turn`: other threads have it as it is.
+    """Replace lm-eval's bootstrap within the block, inside `take_turn`. Other threads keep the original.
 
     Args:
         name: The task.
@@ -43,7 +43,7 @@ def replace_bootstrap(name: str) -> Iterator[None]:
 
 
 def draw_resamples(values: Sequence[Any], iters: int) -> Iterator[list[Any]]:
-    """As many values drawn with replacement, ``iters`` times; the draws of lm-eval's ``bootstrap_stderr``."""
+    """Resample values with replacement, ``iters`` times, with the draws of lm-eval's ``bootstrap_stderr``."""
     size = min(_CHUNK, iters)
     for number in range(iters // size):
         generator = random.Random(number)  # noqa: S311 (a statistic)

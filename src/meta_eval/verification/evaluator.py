@@ -1,8 +1,8 @@
-"""One task of a pack through lm-eval's own evaluator, with answers that are there already; in silence.
+"""Runs a task of a pack through lm-eval's evaluator with given answers, without output.
 
-Everything that a real run does after generation happens here in lm-eval's code: its task, its filters, its metrics.
-It is `evaluate`; `simple_evaluate` around it makes a model, and asks torch, pip and git about this machine for a
-results file that verify does not write.
+lm-eval's own code does everything that follows generation: task, filters, metrics. The function is `evaluate`.
+`simple_evaluate` would also make a model, and ask torch, pip and git about this machine for a results file that verify
+does not write.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ Tell = Callable[[logging.LogRecord], None]
 
 @dataclass(slots=True)
 class Evaluated:
-    """What lm-eval made of a task.
+    """The result of evaluating a task.
 
     Attributes:
-        samples: lm-eval's samples, one a doc and filter, each doc held once and shared.
-        scores: What the task's own aggregations make of them, by ``metric,filter``.
+        samples: lm-eval's samples, for each doc and filter; docs are shared.
+        scores: The task's aggregated scores by ``metric,filter``.
         filters: The names of the filters, in the task's order.
-        failures: What graders logged about a doc, by its index: why an answer could not be graded.
-        extract: The template's own ``extract(output)``, which says what its scorer takes for the answer; None when
-            its filters say it.
-        results: All else that lm-eval says of it, as it stands in a results file.
+        failures: By index of the doc, what graders logged: why an answer could not be graded.
+        extract: The template's own ``extract(output)``, which gives the answer that its scorer uses; None if filters
+            extract it.
+        results: The rest of lm-eval's results, as in a results file.
     """
 
     samples: list[dict[str, Any]]
@@ -57,7 +57,7 @@ class Evaluated:
 
 
 class Evaluator:
-    """The tasks of a pack, as lm-eval finds them; ``pack`` is its folder."""
+    """Loads and evaluates the tasks of a pack with lm-eval; ``pack`` is its folder."""
 
     def __init__(self, pack: Path) -> None:
         self.pack = pack
@@ -69,9 +69,9 @@ class Evaluator:
 
     @contextlib.contextmanager
     def _at_work(self, name: str, tell: Tell = lambda _: None) -> Iterator[None]:
-        """lm-eval on a task in silence, as `silence_libraries`, and an error out of it in one line.
+        """Run lm-eval on a task silently, as `silence_libraries`, and turn its errors into a single line.
 
-        Of some, pack_docs and the templates have said what is to be done already.
+        Errors of pack_docs and the templates already carry a hint.
         """
         try:
             with restore_random_state(), isolate_code(self.pack), silence_libraries(tell):
@@ -93,12 +93,12 @@ class Evaluator:
             ) from None
 
     def load(self, name: str, *, listed: bool = True) -> Any:
-        """lm-eval's task object, its docs as a list that all samples share.
+        """Load lm-eval's task object, with docs as a list that all samples share.
 
         Args:
             name: The task.
-            listed: False leaves the docs as lm-eval has them, on the disk, for who goes through them but once and
-                grades nothing. Such a task is loaded once; the caller may change what it is given, but for its config.
+            listed: False leaves the docs on disk, for callers that read them once and grade nothing. Such a task is
+                cached; the caller may change it, except its config.
 
         Raises:
             PackError: lm-eval cannot load it.
@@ -121,11 +121,11 @@ class Evaluator:
                 else self._manager.load_task_or_group([name])
             )
             task = loaded[name]
-            # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
+            # lm-eval would read every doc again for each filter. A list is read once, and samples refer to it.
             docs = task.eval_docs
             if listed and not isinstance(docs, list):
                 batches = docs.with_format("arrow")[:].to_batches(1024)
-                # lm-eval's own references, so that each batch goes as its docs are listed and texts stand once.
+                # Drop lm-eval's references, so that each batch is freed once its docs are listed.
                 task.dataset = task.task_docs = docs = None
                 docs = _listed(batches)
         split = task.config.test_split or task.config.validation_split
@@ -134,18 +134,18 @@ class Evaluator:
         return task
 
     def instances(self, name: str, task: Any, **how: Any) -> list[Any]:
-        """lm-eval's requests of all docs of a task, as its evaluator has them built for any model.
+        """Build lm-eval's requests of all docs of a task, as its evaluator does for any model.
 
         Args:
             name: The task.
-            task: What `load` gave; it holds none of them afterwards.
+            task: The result of `load`; it does not keep the requests.
             how: Further arguments of lm-eval's ``build_all_requests``: a chat template.
 
         Raises:
             PackError: lm-eval cannot build them.
         """
         with self._at_work(name):
-            # As the evaluator calls it where no cache of requests is asked for.
+            # As the evaluator calls it without a cache of requests.
             task.build_all_requests(limit=None, samples=None, rank=0, world_size=1, **how)
         built: list[Any] = task.instances
         task._instances = None
@@ -166,12 +166,12 @@ class Evaluator:
 
         Args:
             name: The task.
-            task: What `load` gave.
-            answers: Instead of the recorded ones, one item a doc that is scored.
+            task: The result of `load`.
+            answers: Answers instead of the recorded answers, an item for each scored doc.
             indices: The docs to score, sorted; None for all.
-            allow_code: Run what the task marks as unsafe code.
+            allow_code: Run code that the task marks as unsafe.
             bootstrap_iters: lm-eval's, for standard errors; 0 for none.
-            hashed: Whether somebody reads the hashes of its samples, which take longer than the scoring.
+            hashed: Whether to compute the hashes of samples, which takes longer than scoring.
 
         Raises:
             PackError: lm-eval cannot evaluate it.
@@ -189,7 +189,7 @@ class Evaluator:
                 log_samples=True,
                 confirm_run_unsafe_code=allow_code,
             )
-        # lm-eval counts the docs that it was given; where only some were asked for, these are their own indices.
+        # lm-eval numbers the docs that it is given; with a selection, these are the original indices.
         numbers = list(indices) if indices is not None else list(range(watch.docs))
         return Evaluated(
             results.pop("samples")[name],
@@ -205,7 +205,7 @@ class Evaluator:
         )
 
 
-# What scorers need beside their code, by a word of the error that tells that it is missing: what to say, what to do.
+# Parts that scorers need besides their code. By a word of the error when it is missing: message and hint.
 _PARTS = {
     "HF_ALLOW_CODE_EVAL": (
         "its scorer runs programs that a model wrote, and HF_ALLOW_CODE_EVAL=1 is not set",
@@ -219,9 +219,9 @@ _PARTS = {
 
 
 def explain_lacking_part(error: Exception, where: str) -> PackError | None:
-    """The message about a part that this machine lacks and a scorer needs; None for every other error.
+    """The error for a part that a scorer needs and this machine lacks; None for any other error.
 
-    The libraries say it in many lines: code_eval of `evaluate` in a ValueError, nltk in a LookupError.
+    The libraries' own messages are long: code_eval of `evaluate` raises a ValueError, nltk a LookupError.
     """
     if not isinstance(error, (LookupError, ValueError)) or "\n" not in str(error):
         return None
@@ -230,7 +230,7 @@ def explain_lacking_part(error: Exception, where: str) -> PackError | None:
 
 
 def _listed(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
-    """Docs out of arrow; the batches are let go one by one, and their memory with them."""
+    """Convert docs from arrow. Each batch is released once converted."""
     import pyarrow as pa
 
     docs: list[dict[str, Any]] = []
@@ -242,7 +242,7 @@ def _listed(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
 
 
 class _Watch:
-    """Stands before a task's ``process_results``: counts for the progress, and notes what a grader logs of a doc."""
+    """Wraps a task's ``process_results`` to count progress and to collect what a grader logs about a doc."""
 
     def __init__(self, name: str, task: Any, docs: int) -> None:
         self.docs = docs
@@ -279,18 +279,18 @@ class _Watch:
             self.failures[self._done % self.docs] = record.getMessage()
 
 
-# The thread of tqdm, which draws nothing at random.
+# tqdm's thread, which uses no random numbers.
 _MONITOR = "tqdm_monitor"
 
-# What warns of things that are no matter here.
+# Loggers with warnings that do not matter here.
 _NOISY = ("lm_eval", "datasets", "huggingface_hub", "transformers")
 
 
 class _Collector(logging.Handler):
-    """Takes the records of the thread whose turn it is.
+    """Collects the log records of the thread that has the turn.
 
-    Drops those warnings by itself: where the level of one logger changes, every logger of the process looks for its
-    own anew, which took longer than many a task.
+    It drops these warnings itself. Changing a logger's level would clear the level cache of every logger, which takes
+    longer than many tasks.
     """
 
     def __init__(self, tell: Tell, *, alone: bool) -> None:
@@ -300,30 +300,30 @@ class _Collector(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if not has_turn():
-            if self._others is not None:  # which logging asks only where there is no handler
+            if self._others is not None:  # logging asks this only without a handler
                 self._others.handle(record)
         elif record.levelno >= logging.ERROR or record.name.partition(".")[0] not in _NOISY:
             self._tell(record)
 
 
 class _Inside:
-    """Stands where a filter of `warnings` has a pattern of texts."""
+    """Takes the place of the pattern in a filter of `warnings`."""
 
     def match(self, _: str) -> bool:
-        """Whatever this thread warns of, while it is its turn."""
+        """Match every warning of this thread while it has the turn."""
         return has_turn()
 
 
 @contextlib.contextmanager
 def _unwarned() -> Iterator[None]:
-    """No warnings in this thread; `warnings.catch_warnings` would take the filters of other threads along."""
+    """Suppress warnings in this thread. `warnings.catch_warnings` would change the filters of other threads too."""
     filters: Any = warnings.filters
     entry = ("ignore", _Inside(), Warning, None, 0)
     filters.insert(0, entry)
     try:
         yield
     finally:
-        now: Any = warnings.filters  # other ones, where another thread has them replaced for a while
+        now: Any = warnings.filters  # may differ if another thread has replaced them
         for some in (filters, now):
             with contextlib.suppress(ValueError):
                 some.remove(entry)
@@ -331,10 +331,10 @@ def _unwarned() -> Iterator[None]:
 
 @contextlib.contextmanager
 def silence_libraries(tell: Tell = lambda _: None) -> Iterator[None]:
-    """Keep what lm-eval and its libraries log, warn and draw in this thread off the terminal.
+    """Keep logs, warnings and progress bars of lm-eval and its libraries in this thread off the terminal.
 
     Args:
-        tell: Gets each log record from WARNING on instead, and of those libraries from ERROR on.
+        tell: Receives log records from WARNING on; from these libraries from ERROR on.
     """
     with take_turn(), _collected(tell), _unwarned(), redirect_streams(stdout=None, stderr=None):
         yield
@@ -360,7 +360,7 @@ def _collected(tell: Tell) -> Iterator[None]:
         root.removeHandler(collector)
         for _, handler in handlers:
             handler.removeFilter(of_others)
-        for logger in noisy:  # of what is imported for the first time
+        for logger in noisy:  # loggers of modules that were just imported
             for handler in logger.handlers[:]:
                 if (logger, handler) not in handlers:
                     logger.removeHandler(handler)
@@ -371,9 +371,9 @@ def _collected(tell: Tell) -> Iterator[None]:
 
 @contextlib.contextmanager
 def restore_random_state() -> Iterator[None]:
-    """Give the state of `random` and of numpy's back: lm-eval draws names of tasks from them, and graders may too.
+    """Restore the random state of `random` and numpy. lm-eval draws names of tasks from them, and graders may too.
 
-    Where other threads run, which may draw from them as well, it is left as it is.
+    With other threads, which may draw too, the state is left as it is.
     """
     numpy = sys.modules.get("numpy.random")
     before, of_numpy = random.getstate(), numpy.get_state() if numpy else None

@@ -1,4 +1,4 @@
-"""The story of verify: each task is evaluated with recorded answers, tallied, judged, and kept as a baseline."""
+"""Runs verify: each task is evaluated with recorded answers, tallied, judged, and kept as a baseline."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def verify(
 
     Args:
         pack: The folder that prepare wrote.
-        options: Which tasks, and by what: the attributes of `meta_eval.verb_options.VerifyOptions`.
-        progress: Called with the task, the answers scored, and how many there are.
+        options: Tasks and settings: the attributes of `meta_eval.verb_options.VerifyOptions`.
+        progress: Called with the task, the number of answers scored, and their total.
         keywords: Single options, such as ``tasks`` and ``min_agreement``, by their names.
 
     Raises:
-        PackError: The folder is no pack, was edited, or there is nothing to grade again.
+        PackError: The folder is not a pack, was edited, or has nothing to grade again.
         ResultsError: A results file of the finished run is damaged, or its runs are of several models.
-        ConfigError: A name that the pack does not have, or a share that is none.
+        ConfigError: The pack lacks a name, or a share is not between 0 and 1.
     """
     with displaying(progress):
         return _verify(Path(pack), (options or VerifyOptions()).updated(**keywords))
@@ -134,7 +134,7 @@ def _check(
     context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
     if entry.record is not None and saved is None:
         return evaluated, tally_record(entry, evaluated.samples, context)
-    with isolate_code(evaluator.pack):  # it asks the template what an answer's extraction is
+    with isolate_code(evaluator.pack):  # runs the template's extraction
         return evaluated, tally_task(name, entry, evaluated.samples, context)
 
 
@@ -147,9 +147,10 @@ def _check_baseline(
     edited: Sequence[str],
     allow_code: bool,
 ) -> None:
-    """Grade the answers of the record that ``baseline:`` names, keep the verdicts, and say where they are not its own.
+    """Grade the answers of the record that ``baseline:`` names, keep the verdicts, and report those that differ from
+    the record.
 
-    Of a task of which nothing else is recorded this is the proof.
+    For a task without other recorded answers, this is the proof.
     """
     entry = result.entry
     answers = [answer for answer in read_named(evaluator.pack, entry) if answer.responses is not None]
@@ -194,7 +195,7 @@ def _judge(tallies: Tallies, entry: TaskEntry, wanted: float, *, of_baseline: bo
 
 
 def _write(path: Path, text: str, folder: Path) -> None:
-    """One file below verify's folder, whole or not at all.
+    """Write a file below verify's folder, whole or not at all.
 
     Raises:
         PackError: The folder cannot be made.
@@ -203,7 +204,7 @@ def _write(path: Path, text: str, folder: Path) -> None:
     ignore = folder / ".gitignore"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not os.path.lexists(ignore):  # one that is there may have been edited
+        if not os.path.lexists(ignore):  # an existing file may have been edited
             ignore.write_text(_GITIGNORE, encoding="utf-8")
     except OSError as error:
         raise PackError(f"cannot be written ({error})", where=str(path)) from None
@@ -212,5 +213,5 @@ def _write(path: Path, text: str, folder: Path) -> None:
 
 
 def _line(disagreement: dict[str, Any]) -> str:
-    """One line of ``<task>.jsonl``; the file is empty when there is no disagreement."""
+    """Format a line of ``<task>.jsonl``; the file is empty without disagreements."""
     return format_json(disagreement, default=str) + "\n"

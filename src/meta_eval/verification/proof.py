@@ -11,23 +11,24 @@ from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.metrics import NO_SHARE
 from meta_eval.verification.tallies import Tallies, Tally, macro_score
 
-# Below the agreement asked for; not every doc was scored; nothing was compared, for a reason; the task cannot be run.
+# below: under the required agreement. unfinished: some docs not scored. not checked: nothing to compare. failed: the
+# task cannot run.
 Status = Literal["passed", "below", "unfinished", "not checked", "failed"]
 
 
 @dataclass(slots=True)
 class TaskProof:
-    """What is known of one task.
+    """The result of a task.
 
     Attributes:
-        entry: The manifest's word on it.
+        entry: Its entry in the manifest.
         status: Only ``passed`` is a pass.
-        reason: Why it is none; None for a pass.
-        min_agreement: What was asked for, 0 to 1.
+        reason: Why it did not pass; None for a pass.
+        min_agreement: The required agreement, 0 to 1.
         tallies: Counts and disagreements; None when nothing was scored.
-        scores: Every score of the task, 0 to 1, by ``metric,filter``, as its own aggregations give it.
-        file: Where the disagreements stand.
-        of_baseline: Whether what was compared are the verdicts of the record that ``baseline:`` names.
+        scores: All scores of the task's own aggregations, 0 to 1, by ``metric,filter``.
+        file: The file of disagreements.
+        of_baseline: Whether the compared verdicts are those of the record that ``baseline:`` names.
     """
 
     entry: TaskEntry
@@ -41,7 +42,7 @@ class TaskProof:
 
     @property
     def published(self) -> PublishedEntry | None:
-        """The published number to compare our score with: of the verdict, of its macro average, else the first."""
+        """The published score to compare with: that of the verdict, of its macro average, or else the first."""
         for wanted in (self.entry.verdict, self._macro):
             for number in self.entry.published:
                 if number.our_metric == wanted:
@@ -50,29 +51,29 @@ class TaskProof:
 
     @property
     def metric(self) -> str:
-        """The ``metric,filter`` of our score: what the published number is of; where there is none, the verdict."""
+        """The ``metric,filter`` of our score: that of the published score, or else the verdict."""
         return self.published.our_metric if self.published else self.entry.verdict
 
     @property
     def averaging(self) -> str:
-        """How our score is averaged: ``macro`` over subtasks, ``micro`` over docs, or as the published number is."""
+        """How our score is averaged: ``macro`` over subtasks, ``micro`` over docs, or as the published score."""
         if self.metric == self._macro:
             return "macro"
         return (self.published.averaging if self.published else None) or "micro"
 
     @property
     def our_score(self) -> float | None:
-        """Our score of the whole task, 0 to 1, as the task's own aggregation gives it; None where it is no share."""
+        """Our score of the task by its own aggregation, 0 to 1; None if it is not a share."""
         score = None if self.metric.partition(",")[0] in NO_SHARE else self.scores.get(self.metric)
         return score if score is not None and 0 <= score <= 1 else None
 
     @property
     def compares_verdicts(self) -> bool:
-        """Whether verdicts were compared, and not readings, whose mean is not a score."""
+        """Whether verdicts were compared. The mean of readings is not a score."""
         return self.tallies is not None and self.tallies.metric == self.entry.verdict
 
     def mean(self, which: Callable[[Tally], float | None]) -> float | None:
-        """The mean of others' verdicts, 0 to 1, averaged as our score is; None where they are none in its metric."""
+        """The mean of other verdicts, 0 to 1, averaged like our score; None if they are not in its metric."""
         if self.tallies is None or not self.compares_verdicts:
             return None
         if self.metric == self._macro:
@@ -87,12 +88,12 @@ class TaskProof:
 
 @dataclass(slots=True)
 class Proof:
-    """What verify found out about a pack.
+    """The result of verify for a pack.
 
     Attributes:
         pack: The folder.
         regraded: The folder of the run whose answers were graded, if any.
-        edited: The files of the pack that are not as prepare wrote them.
+        edited: Files of the pack that changed since prepare.
         tasks: By name.
     """
 
@@ -103,13 +104,13 @@ class Proof:
 
     @property
     def passed(self) -> bool:
-        """Every task that was checked passed, and at least one was."""
+        """Whether every checked task passed, and at least one was checked."""
         statuses = {report.status for report in self.tasks.values()}
         return "passed" in statuses and statuses <= {"passed", "not checked"}
 
     @property
     def exit_code(self) -> int:
-        """0: passed. 2: a task cannot be run, which you can fix. 1: any other failure."""
+        """0: passed. 2: a task cannot run, for a reason that you can fix. 1: any other failure."""
         if any(report.status == "failed" for report in self.tasks.values()):
             return 2
         return 0 if self.passed else 1

@@ -1,8 +1,7 @@
-"""The answers of a recorded run, graded again and compared with the recorded metrics of every doc.
+"""Compares the regraded answers of a recorded run with the recorded metrics of every doc.
 
-Pure: lm-eval's samples of the replay in, counts and disagreements out. A doc agrees where each recorded value is the
-same today: numbers to a millionth, sets in any order, all else to the letter. Metrics that came since are no
-disagreement.
+Pure: lm-eval's samples of the replay in, counts and disagreements out. A doc agrees if every recorded value is the same
+today: numbers within a millionth, sets in any order, everything else exactly. Newer metrics are ignored.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ def tally_record(
     context: Explanations,
     given: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> Tallies:
-    """Compare the metrics of each recorded answer today with those that were recorded.
+    """Compare today's metrics of each recorded answer with the recorded metrics.
 
     Args:
         entry: The task.
-        samples: The replay's, one a doc and filter.
+        samples: The samples of the replay, for each doc and filter.
         context: Why graders failed, by doc.
-        given: By doc what its answer was given then; None where the docs hold it.
+        given: The recorded metrics by doc; None if the docs hold them.
     """
     rows: dict[int, dict[str, Mapping[str, Any]]] = {}
     for sample in samples:
@@ -61,7 +60,7 @@ def _recorded(text: object, number: int) -> Mapping[str, Any]:
     """Read the recorded metrics of a doc of a pack.
 
     Raises:
-        PackError: They are none: the pack was edited.
+        PackError: They are invalid: the pack was edited.
     """
     try:
         metrics = json.loads(text or "{}") if isinstance(text, str) or text is None else None
@@ -123,14 +122,14 @@ def _line(
 
 
 def _in_file(value: Any) -> Any:
-    """A value as lm-eval writes it to a file, by its own rule for what JSON cannot hold."""
+    """Convert a value as lm-eval does for values that JSON cannot hold."""
     from lm_eval.utils import handle_non_serializable
 
     return json.loads(json.dumps(to_plain_number(value), default=handle_non_serializable))
 
 
 def _same(today: Any, recorded: Any) -> bool:
-    """Whether a value is the recorded one, which went through a file: there a set is a list in any order."""
+    """Whether a value equals the recorded value. Files store a set as a list in any order."""
     today, recorded = to_plain_number(today), to_plain_number(recorded)
     if isinstance(today, (list, tuple, set, frozenset)) and isinstance(recorded, list):
         if isinstance(today, (set, frozenset)):
@@ -144,6 +143,6 @@ def _same(today: Any, recorded: Any) -> bool:
 
 
 def _number(value: Any) -> float | None:
-    """A verdict that is one number; None for what only its own average understands."""
+    """A verdict as a number; None for values that only their own aggregation can use."""
     value = to_plain_number(value)
     return float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None

@@ -1,7 +1,7 @@
-"""A model that answers each doc with what Meta's own model answered, so that everything behind a model can be proven.
+"""A model that gives the recorded answers, for checking everything after the model.
 
-It needs neither torch nor a GPU. lm-eval versions that look for plug-ins find it as ``--model meta-replay``; for the
-others ``python -m meta_eval.verification.replay`` is ``lm_eval`` with this model in it, and takes the same arguments.
+It needs neither torch nor a GPU. lm-eval versions with plug-ins find it as ``--model meta-replay``. For others ``python
+-m meta_eval.verification.replay`` is ``lm_eval`` with this model, and takes the same arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "meta-replay"
 
-# The answers of one doc, by the index of the request: texts, or pairs of log-likelihood and whether it is greedy.
+# The answers of a doc by index of the request: texts, or pairs of log-likelihood and is-greedy.
 Answers = Mapping[int, Sequence[Any]]
 
 
@@ -29,13 +29,13 @@ class ReplayLM(LM):  # type: ignore[misc]
 
     Docs of a recorded run of lm-eval hold every answer to every request (``recorded_responses``).
 
-    A doc for which nothing was recorded is answered with the empty text, which no filter finds anything in, or with
-    likelihoods that are no numbers, which the choice tasks count as ungraded.
+    A doc without a recorded answer gets the empty text, from which filters extract nothing, or NaN likelihoods, which
+    choice tasks count as ungraded.
 
     Args:
-        answers: Other answers than the recorded ones, by doc index: those of a finished run, to grade them again.
-        _: What lm-eval passes to any model (``pretrained``, ``batch_size``, …), so that the printed command can be
-            tried with this one.
+        answers: Answers by doc index instead of the recorded answers: those of a finished run, to grade them again.
+        _: lm-eval's arguments for any model (``pretrained``, ``batch_size``, …), so that the printed command works with
+            this model.
     """
 
     def __init__(self, answers: Sequence[Answers] | None = None, **_: Any) -> None:
@@ -47,7 +47,7 @@ class ReplayLM(LM):  # type: ignore[misc]
         return NAME
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:  # noqa: ARG002
-        """One recorded output a request."""
+        """The recorded output of each request."""
         if self._answers is not None:
             return _saved(self._answers, requests)
         if _of_record(requests):
@@ -68,7 +68,7 @@ class ReplayLM(LM):  # type: ignore[misc]
         return answers
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:  # noqa: ARG002
-        """The recorded log-likelihood of each text; only docs of a recorded run ask for one."""
+        """The recorded log-likelihood of each text; only recorded runs have such requests."""
         return _saved(self._answers, requests, nothing=math.nan)
 
 
@@ -78,7 +78,8 @@ def _of_record(requests: Sequence[Instance]) -> bool:
 
 
 def _recorded_text(doc: Mapping[str, Any]) -> str:
-    """What was recorded; of a choice task that asks for the next token the likeliest choice, the first of equals."""
+    """The recorded output. For a choice task scored by the next token, it is the likeliest choice; the first of
+    equals."""
     if "continuations" not in doc:
         return doc["recorded_output"] or ""
     if not has_recorded_answer(doc):
@@ -88,12 +89,12 @@ def _recorded_text(doc: Mapping[str, Any]) -> str:
 
 
 def _saved(answers: Sequence[Answers] | None, requests: Sequence[Instance], nothing: Any = None) -> list[Any]:
-    """lm-eval asks a request as often as the task repeats it; each time the next saved response is the answer.
+    """The saved responses, in order: lm-eval sends a request as often as the task repeats it.
 
     Args:
-        answers: By doc; None for those that stand in the docs.
-        requests: What is asked.
-        nothing: The answer where the doc has none.
+        answers: Answers by doc; None to use those in the docs.
+        requests: The requests.
+        nothing: The answer for a doc without answers.
     """
     asked: Counter[tuple[int, int]] = Counter()
     responses_given = []
@@ -115,7 +116,7 @@ def read_recorded(docs: Sequence[Mapping[str, Any]]) -> list[Answers]:
 
 
 def has_recorded_answer(doc: Mapping[str, Any]) -> bool:
-    """Whether there is anything to replay: an output, or a likelihood that is a number for every choice."""
+    """Whether a doc has an answer to replay: an output, or a numeric likelihood for every choice."""
     if "recorded_responses" in doc:
         return doc["recorded_responses"] is not None
     if "continuations" not in doc:
@@ -126,8 +127,8 @@ def has_recorded_answer(doc: Mapping[str, Any]) -> bool:
 
 
 def register_replay_model() -> None:
-    """Make lm-eval know the model by its name, where it did not find it as a plug-in."""
-    import lm_eval.models  # noqa: F401 (fills the registry, which refuses newcomers while it is empty)
+    """Register the model in lm-eval, unless it was found as a plug-in."""
+    import lm_eval.models  # noqa: F401 (fills the registry, which refuses additions while empty)
     from lm_eval.api.registry import MODEL_REGISTRY, register_model
 
     if NAME not in MODEL_REGISTRY:
@@ -135,7 +136,7 @@ def register_replay_model() -> None:
 
 
 def main() -> None:
-    """``lm_eval``, with this model in it."""
+    """Run ``lm_eval`` with this model."""
     from lm_eval.__main__ import cli_evaluate
 
     register_replay_model()
@@ -143,7 +144,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Run as a script this module is not the one that lm-eval would import by its name.
+    # As a script, this module is not the module that lm-eval imports by name.
     from meta_eval.verification.replay import main as run
 
     run()

@@ -1,7 +1,7 @@
-"""What lm-eval's evaluator makes hashes of, for each doc and filter: written fast, or not at all where nobody reads it.
+"""Speeds up the hashes that lm-eval's evaluator makes for each doc and filter, or skips them.
 
-It hashes a doc as indented JSON, which Python writes without its C encoder, and does so anew for each filter. With long
-prompts that takes longer than all scoring.
+lm-eval hashes each doc as indented JSON, again for each filter. Python writes indented JSON without its C encoder,
+which takes longer than scoring if prompts are long.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
 class _OtherError(TypeError):
-    """A value that is left to json."""
+    """A value that is left to `json`."""
 
 
 @contextlib.contextmanager
 def replace_hashing(wanted: bool) -> Iterator[None]:
-    """Let lm-eval's evaluator work meanwhile, in a block of `take_turn`: other threads have it as it is.
+    """Replace lm-eval's hashing within the block, inside `take_turn`. Other threads keep the original.
 
     Args:
-        wanted: Whether somebody reads ``doc_hash``, ``prompt_hash`` and ``target_hash`` of its samples: they are then
-            what it makes by itself, else empty. An lm-eval that makes them in another way than those so far does so.
+        wanted: Whether ``doc_hash``, ``prompt_hash`` and ``target_hash`` of samples are needed. They then equal
+            lm-eval's own, otherwise they are empty. An lm-eval with another way of hashing is left unchanged.
     """
     from lm_eval import evaluator
 
@@ -57,10 +57,10 @@ def dump_json(value: Any, **settings: Any) -> str:
 
 
 def _indented(value: Any, margin: str) -> str:
-    """The JSON of dicts with texts for keys, lists, texts, numbers, booleans and None.
+    """Write JSON of dicts with text keys, lists, texts, numbers, booleans and None.
 
     Raises:
-        _OtherError: There is something else.
+        _OtherError: There is a value of another type.
     """
     kind, inner = type(value), margin + "  "
     if kind is str:

@@ -1,4 +1,4 @@
-"""The answers of a finished lm_eval run, as `meta_eval.results` reads them, to be graded again."""
+"""Reads the answers of a finished lm_eval run, with `meta_eval.results`, to grade them again."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Saved:
 
     Attributes:
         indices: The docs that were answered, sorted.
-        answers: One item a doc of ``indices``.
-        verdicts: The verdict that the run gave each doc; None where the file holds none under this metric and filter.
+        answers: An item for each doc of ``indices``.
+        verdicts: The run's verdict of each doc; None if the file has none under this metric and filter.
     """
 
     indices: list[int]
@@ -33,11 +33,11 @@ class Saved:
 
 
 def find_samples(folder: Path, tasks: Sequence[str]) -> OutputIndex:
-    """The runs of some tasks below a folder that left samples, by task.
+    """Find the runs of some tasks with samples below a folder, by task.
 
     Raises:
-        PackError: There are none for any of the tasks.
-        ResultsError: The newest of them are of several models, or a results file is damaged.
+        PackError: No task has samples.
+        ResultsError: The newest runs are of several models, or a results file is damaged.
     """
     files = index_outputs([folder])
     runs_by_task = {
@@ -64,11 +64,11 @@ def read_saved(
     """Read the newest samples of a task against the docs of today's pack.
 
     Args:
-        files: What `find_samples` found.
+        files: The result of `find_samples`.
         task: The task.
         docs: Its docs in this pack.
         verdict: ``metric,filter`` whose saved value is the verdict.
-        say: Called with what must be said of the files.
+        say: Called with notices about the files.
 
     Raises:
         ResultsError: The files are damaged, or the run was of other docs than these.
@@ -100,13 +100,13 @@ def _is_doc(doc: Doc, docs: Sequence[Mapping[str, Any]]) -> bool:
     if doc.doc_id >= len(docs):
         return False
     today = docs[doc.doc_id]
-    hashes = today["input_final_prompts_hash"]  # null where the evals dataset records none
+    hashes = today["input_final_prompts_hash"]  # null if the evals dataset records none
     prompts = doc.prompt_hashes if hashes is None else tuple(map(str, hashes))
     return (doc.question_hash, doc.prompt_hashes) == (today["input_question_hash"], prompts)
 
 
 def _responses(saved: Any) -> Answers:
-    """``resps`` as a model gave them: lm-eval writes every part of it as text."""
+    """Convert ``resps`` back to the model's values. lm-eval writes every part as text."""
     try:
         return {
             index: [response if isinstance(response, str) else _likelihood(response) for response in request]

@@ -1,7 +1,7 @@
-"""Our verdicts compared with others, doc by doc. Pure: lm-eval's samples in, counts and disagreements out.
+"""Compares our verdicts with others, doc by doc. Pure: lm-eval's samples in, counts and disagreements out.
 
-A verdict is a number: 1 right, 0 wrong, or what an F1 or ROUGE gave. Where Meta's ``is_correct`` says something else
-than whether an answer is right, the template's ``reading`` says the same of ours, and takes the verdict's place.
+A verdict is a number: 1 for right, 0 for wrong, or the value of an F1 or ROUGE. If Meta's ``is_correct`` does not mean
+that an answer is right, the template's ``reading`` computes its meaning from ours and replaces the verdict.
 
 Two verdicts agree when they differ by no more than `SAME_VERDICT`.
 """
@@ -28,18 +28,18 @@ class Tally:
     """Counts over the docs of a task or a subtask.
 
     Attributes:
-        docs: All of them.
-        compared: Those with both verdicts, ours and theirs.
+        docs: All docs.
+        compared: Docs with both verdicts, ours and theirs.
         ours: Sum of our verdicts (readings) over all docs.
-        theirs: Sum of their verdicts over the docs that have one, ``with_theirs``.
-        meta: As ``theirs``, of Meta's recorded verdicts, and ``like_meta`` the docs on which ours is the same. When a
-            finished run is graded again these are not theirs: they are of another model's answers.
+        theirs: Sum of their verdicts over the ``with_theirs`` docs that have a verdict.
+        meta: Sum of Meta's recorded verdicts; ``like_meta`` counts the docs with the same verdict as ours. If a
+            finished run is graded again, these differ from ``theirs``, because they belong to another model's answers.
         agreed: Docs on which both verdicts agree.
-        ours_only: Docs to which we give the higher verdict; of a yes or no, the docs that only we call right.
-        theirs_only: The other way round.
-        unextracted: Docs in whose answer nothing was found; None where the task does not say.
-        ungraded: Docs that a grader failed on.
-        not_recorded: Docs without a recorded answer or without a verdict to compare ours with.
+        ours_only: Docs with our verdict higher; for yes or no, docs that only we call right.
+        theirs_only: Docs with their verdict higher.
+        unextracted: Docs without an extracted answer; None if the task does not report it.
+        ungraded: Docs on which a grader failed.
+        not_recorded: Docs without a recorded answer or without a verdict to compare with.
     """
 
     docs: int = 0
@@ -101,9 +101,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One doc: our verdict, theirs (the one ours is compared with), Meta's, and what else is counted.
+    """A doc: our verdict, theirs (with which ours is compared), Meta's, and other counts.
 
-    ``read`` is what Meta's is compared with: ours, or what the template's ``reading`` makes of the answer.
+    ``read`` is compared with Meta's verdict: our verdict, or the template's ``reading`` of the answer.
     """
 
     ours: float
@@ -121,7 +121,7 @@ class Judged:
 
 @dataclass(slots=True)
 class Tallies:
-    """What verify found out about one task; ``metric`` is the ``metric,filter`` of our verdicts or readings."""
+    """The counts and disagreements of a task; ``metric`` is the ``metric,filter`` of our verdicts or readings."""
 
     metric: str
     total: Tally
@@ -132,7 +132,7 @@ class Tallies:
 
 @dataclass(slots=True)
 class Explanations:
-    """What else explains a verdict: why graders failed, how the scorer reads an answer, and what a run gave; by doc."""
+    """Explanations of verdicts by doc: why graders failed, how the scorer reads an answer, and the values of a run."""
 
     failures: Mapping[int, str] = field(default_factory=dict)
     extract: Callable[[str], str | None] | None = None
@@ -141,7 +141,7 @@ class Explanations:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """What a doc of a pack holds of Meta's verdicts."""
+    """Meta's verdicts in a doc of a pack."""
 
     recorded_is_correct: bool | None
     recorded_metrics: str | None
@@ -152,10 +152,10 @@ class _Recorded:
 
 
 def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]], context: Explanations) -> Tallies:
-    """Compare every verdict of a task with Meta's, or with the saved ones of a finished run.
+    """Compare every verdict of a task with Meta's, or with the saved verdicts of a finished run.
 
     Raises:
-        TemplateError: The metric that the manifest calls the verdict is not there or is no number.
+        TemplateError: The manifest's metric of verdicts is missing or not a number.
     """
     reading = entry.reading or entry.verdict
     compared = reading if context.saved is None else entry.verdict
@@ -192,10 +192,10 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
 
 
 def _scored(by_filter: Mapping[str, Mapping[str, Any]], spec: str, name: str) -> tuple[Mapping[str, Any], float]:
-    """The sample of a doc under the filter of ``metric,filter``, and what the metric gave it.
+    """The sample of a doc under the filter of ``metric,filter``, and its value.
 
     Raises:
-        TemplateError: There is no such metric or filter, or it is no number.
+        TemplateError: There is no such metric or filter, or the value is not a number.
     """
     metric, _, filter_name = spec.partition(",")
     row = by_filter.get(filter_name)
@@ -210,10 +210,10 @@ def _scored(by_filter: Mapping[str, Mapping[str, Any]], spec: str, name: str) ->
 
 
 def read_number(value: Any, where: str) -> float:
-    """A metric's value of one doc; of a pair ``(subtask, value)`` the value.
+    """Read a metric's value of a doc; a pair ``(subtask, value)`` gives its value.
 
     Raises:
-        TemplateError: It is no number.
+        TemplateError: It is not a number.
     """
     if isinstance(value, (list, tuple)) and len(value) == 2:
         value = value[1]
@@ -240,11 +240,11 @@ def _disagreement(
     context: Explanations,
     reads: bool,
 ) -> dict[str, Any]:
-    """One line of ``<task>.jsonl``; ``reads`` where the metric is a reading and no verdict."""
+    """Make a line of ``<task>.jsonl``; ``reads`` if the metric is a reading."""
     row = by_filter[chosen]
     doc = row["doc"]
     answer = read_output(row)
-    # A scorer that reads the whole output itself says what it takes of it, where no filter did.
+    # If no filter extracts the answer, a scorer that reads the whole output shows its extraction.
     scorer = context.extract if answer is not None and not row.get("unextracted") else None
     extracted_answer = scorer(answer) if scorer and answer is not None else read_extraction(row)
     others = [
@@ -286,7 +286,7 @@ def _why(
     failure: str | None,
     reading: str | None,
 ) -> tuple[str, str]:
-    """A short name for the kind of disagreement, and a sentence: the first of these that is so."""
+    """A short name for the kind of disagreement, and a sentence; the first that applies."""
     right = judged.theirs is not None and judged.ours > judged.theirs
     also = f"; filter {', '.join(others)} finds one that gives the other verdict" if others else ""
     reasons = (
