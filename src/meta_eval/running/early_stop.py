@@ -98,7 +98,7 @@ class Stopping:
         self.margin = rules.share
 
     def batches(self) -> Iterator[list[Request]]:
-        """What to ask next, until it is decided or all was asked. Call `grade_new` between two batches.
+        """The next requests, until the gate is decided or all are asked. Call `grade_new` between batches.
 
         A SHIP does not end a run that drifts: what is asked later may be another model's.
         """

@@ -122,7 +122,7 @@ def leave_out_tasks(
         wanted: The pending requests.
         backend: The backend.
         client: The started backend; None before it is started.
-        has_tokenizer: Whether requests bring their token ids.
+        has_tokenizer: Whether requests have token ids.
         whole: Whether no task may be missing.
 
     Returns: The reason for each left-out task.

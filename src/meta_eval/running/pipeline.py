@@ -77,9 +77,9 @@ class RunResult:
         failed: Number of requests that failed on every attempt.
         canary: The findings of the canary; None without a canary.
         left_out: The tasks that the engine cannot answer, each with the reason.
-        unanswered: Where nothing was to be asked, by task the requests that have no answer.
-        graded: Scores and the results file; None of a shard, which somebody grades when all are done.
-        stopped: What was shown when it ended, of a run that stops when it is decided.
+        unanswered: Number of requests without an answer by task, if nothing was to be asked.
+        graded: Scores and the results file; None for a shard, which is graded when all are done.
+        stopped: The decision of a run that stopped early.
         asked_again: Requests that were asked a second time.
         order: The random order of its docs; None where there is none.
     """

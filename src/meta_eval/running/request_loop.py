@@ -22,7 +22,7 @@ from meta_eval.stats.sequential import State
 
 
 class RequestLoop:
-    """Everything that is wanted, asked in rounds until it is answered or has failed for good.
+    """Sends pending requests in rounds until each is answered or has failed for good.
 
     Args:
         client: What answers.
@@ -69,7 +69,7 @@ class RequestLoop:
         second.ask(self._client, self._tokens, order, self._journal.read(), among)
 
     def until_decided(self, stopping: Stopping) -> State:
-        """Ask batch by batch until the gate is decided, or all was asked."""
+        """Ask batch by batch until the gate is decided, or all docs are asked."""
         self._journal.places = stopping.places
         state = stopping.grade_new(self._journal.read())
         for batch in stopping.batches():
@@ -80,15 +80,15 @@ class RequestLoop:
         return state
 
     def run(self, requests: Sequence[Request] | PendingRequests) -> Iterator[str]:
-        """Ask these; the name of each task as soon as it is done."""
+        """Send requests, and yield the name of each task as soon as it is done."""
         for said in ask_in_rounds(self._ask, requests):
             yield from self._keep(said)
 
     def first(self) -> Iterator[str]:
-        """The canary; the name of each task that is done, as of `run_pack`.
+        """Run the canary, and yield the name of each task that is done, as `run`.
 
-        Its answers are kept only after it has judged them. Those of a broken server would count as good once the server
-        is repaired, since no setting tells them apart.
+        Its answers are kept only after they pass. Otherwise the answers of a broken server would count after a repair,
+        because the settings are the same.
         """
         yield from (name for name, left in self._left.items() if not left)
         first = choose_first_requests(self._wanted, self._recordings) if self._recordings else {}
