@@ -1,14 +1,14 @@
 """meta-eval: lm-eval task packs from Meta's published Llama evals datasets.
 
-``from meta_eval import prepare, verify, run, fidelity, export, grade, report, compare, Config, Manifest``; importing
-this loads none of them yet.
+``from meta_eval import prepare, verify, run, fidelity, export, grade, report, compare, Config, Manifest``. Each is
+imported on first use.
 """
 
 from __future__ import annotations
 
 from meta_eval.version import __version__
 
-# typing's own is not asked: until `meta_eval.__main__` has begun, each import is time in which Ctrl-C is a traceback.
+# Not typing's own: until `meta_eval.__main__` runs, Ctrl-C during an import gives a traceback.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

@@ -1,4 +1,4 @@
-"""``python -m meta_eval``, and the script of that name: imports as little as can be before Ctrl-C is in good hands."""
+"""``python -m meta_eval`` and the ``meta-eval`` script. Handles Ctrl-C before the heavy imports."""
 
 import gc
 import os
@@ -6,12 +6,12 @@ import signal
 
 
 def main() -> None:
-    """Run the command line. An interrupt while its modules are still imported ends as one at work does: 130, a line."""
-    # pydantic looks through all that is installed for plug-ins of its own, at every start.
+    """Run the command line. Ctrl-C during imports ends as it does later: exit code 130 and a line."""
+    # Otherwise pydantic searches all installed packages for plug-ins at every start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
-    # Docs and samples are hundreds of thousands of objects without a cycle, which would be searched for one in vain.
+    # Docs and samples are hundreds of thousands of objects without cycles. Searching them would be a waste.
     gc.set_threshold(50_000, 20, 20)
-    early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where a shell has set it aside
+    early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not if a shell ignores the signal
     if early:
         signal.signal(signal.SIGINT, _before_anything)
     from meta_eval.boundary.isolation import keep_stdout
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _before_anything(number: int, frame: object) -> None:  # noqa: ARG001 (what a handler is called with)
-    # No exception: libraries that are half imported swallow it or make another of it.
+    # No exception: half-imported libraries may swallow or change it.
     try:
         os.write(2, b"interrupted: nothing was begun\n")
     finally:

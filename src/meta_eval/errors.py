@@ -1,4 +1,4 @@
-"""The errors that meta-eval raises, under the name by which other programs import them."""
+"""The errors that meta-eval raises, for import by other programs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The options of each verb: one object that the command line fills, the API takes, and the function works with.
+"""The options of each verb, with defaults. The command line fills these objects, and the API accepts them.
 
-Each stands here with its defaults, once. `report` and `compare` have theirs in `meta_eval.judging.options`.
+`report` and `compare` have theirs in `meta_eval.judging.options`.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ TEMPLATES = Path("./meta_template")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What all options have in common."""
+    """The base class of all options."""
 
     def updated(self, **keywords: Any) -> Self:
-        """These options with some of them changed.
+        """Return these options with some of them changed.
 
         Raises:
-            TypeError: There is no such option.
+            TypeError: An option is unknown.
         """
         return replace(self, **keywords)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareOptions(Options):
-    """Which configuration, with which templates, becomes a pack.
+    """Options of `prepare`.
 
     Attributes:
         overrides: ``KEY=VALUE`` each, the value in YAML: keys of the configuration.
-        publication: Make the pack anew whose recipe `export` wrote into this folder, and check that it is the same.
-            The configuration says the model, its engine and folders only.
-        template_dir: The task templates; None for those of the configuration, and of a publication for the shipped.
+        publication: A folder with a recipe that `export` wrote. prepare makes the same pack and checks it. The
+            configuration then sets only the model, its engine and folders.
+        template_dir: The task templates. None means the configuration's, or the shipped templates for a publication.
     """
 
     overrides: Sequence[str] = ()
@@ -45,10 +45,10 @@ class PrepareOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitOptions(Options):
-    """What is written to begin with.
+    """Options of `init`.
 
     Attributes:
-        example: The name of an example; None for a configuration and the templates.
+        example: The name of an example. None means a configuration and the templates.
     """
 
     example: str | None = None
@@ -56,10 +56,10 @@ class InitOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateOptions(Options):
-    """Which templates are meant.
+    """The templates that `tasks` uses.
 
     Attributes:
-        template_dir: Their folder; the shipped ones where the default is missing.
+        template_dir: Their folder. If the default folder is missing, the shipped templates are used.
     """
 
     template_dir: Path = TEMPLATES
@@ -67,10 +67,10 @@ class TemplateOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions(TemplateOptions):
-    """Which tasks are listed. It has the attributes of `TemplateOptions` as well.
+    """Options of `tasks list`, in addition to those of `TemplateOptions`.
 
     Attributes:
-        evals_dataset: Only what this evals dataset offers: a hub id, a folder, or ``sample``; None for all.
+        evals_dataset: Only tasks that this evals dataset has: a hub id, a folder, or ``sample``. None means all.
     """
 
     evals_dataset: str | None = None
@@ -78,11 +78,11 @@ class ListOptions(TemplateOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTaskOptions(TemplateOptions):
-    """What a new task begins as. It has the attributes of `TemplateOptions` as well.
+    """Options of `tasks new`, in addition to those of `TemplateOptions`.
 
     Attributes:
-        subset: The details subset that it reads.
-        like: The task, or folder of tasks, that it is a copy of.
+        subset: The details subset that the task reads.
+        like: The task, or folder of tasks, to copy.
     """
 
     subset: str
@@ -91,13 +91,13 @@ class NewTaskOptions(TemplateOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions(Options):
-    """Which engine is checked, and how it is reached.
+    """The engine that `doctor` checks.
 
     Attributes:
-        backend: As the key backend of the configuration; None for ``server`` where there is a base_url, else ``vllm``.
-        base_url: Of servers that serve the shipped model.
-        model: The name by which they know the model; None for its folder.
-        model_args: Further arguments of the engine, ``a=b,c=d``.
+        backend: As the key backend of the configuration. None means ``server`` with a base_url, else ``vllm``.
+        base_url: Addresses of servers that serve the shipped model.
+        model: The servers' name for the model. None means its folder.
+        model_args: More arguments for the engine, ``a=b,c=d``.
     """
 
     backend: str | None = None
@@ -108,11 +108,11 @@ class EngineOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions(Options):
-    """Which tasks of a pack are meant, and whether it may have been edited.
+    """The tasks of a pack to use.
 
     Attributes:
-        tasks: Tasks and groups of the pack; empty for all.
-        edited: Take a pack that was edited as it is; all that follows says so.
+        tasks: Tasks and groups of the pack. Empty means all.
+        edited: Accept a pack that was edited. Results and reports say so.
     """
 
     tasks: Sequence[str] = ()
@@ -121,10 +121,10 @@ class TaskOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringOptions(TaskOptions):
-    """Which tasks of a pack are scored. It has the attributes of `TaskOptions` as well.
+    """The tasks of a pack to score, in addition to the options of `TaskOptions`.
 
     Attributes:
-        allow_code: Also score the tasks whose scoring runs model-written code.
+        allow_code: Also score tasks whose scoring runs code that the model wrote.
     """
 
     allow_code: bool = False
@@ -132,12 +132,12 @@ class ScoringOptions(TaskOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions(ScoringOptions):
-    """Which tasks are proved, and by what. It has the attributes of `ScoringOptions` as well.
+    """Options of `verify`, in addition to those of `ScoringOptions`.
 
     Attributes:
-        min_agreement: For all tasks, 0 to 1; None for each task's own.
-        regrade: A folder with the samples files of a finished run: its answers are graded again instead, and the
-            verdicts are compared with those it was given then.
+        min_agreement: Required share of equal verdicts for all tasks, 0 to 1. None means each task's own value.
+        regrade: Results folder of a finished run. Its answers are graded again instead of the recorded answers, and the
+            verdicts are compared with the run's own.
     """
 
     min_agreement: float | None = None
@@ -146,12 +146,12 @@ class VerifyOptions(ScoringOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradingOptions(ScoringOptions):
-    """Which answers are graded, and how. It has the attributes of `ScoringOptions` as well.
+    """Options of `grade`, in addition to those of `ScoringOptions`.
 
     Attributes:
-        output: The folder to write into, as ``--output_path`` of lm_eval; None for that of the pack.
-        partial: Grade what is answered where answers are missing or failed; report calls such a run unfinished.
-        prefer: ``last`` takes the last of answers to one request that are not alike, instead of refusing them.
+        output: Output folder, as ``--output_path`` of lm_eval. None means the pack's.
+        partial: Grade although answers are missing or failed. report calls the run unfinished.
+        prefer: ``last`` takes the last of several different answers to a request. Otherwise they are refused.
     """
 
     output: Path | str | None = None
@@ -161,10 +161,10 @@ class GradingOptions(ScoringOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions(TaskOptions):
-    """Which requests are written. It has the attributes of `TaskOptions` as well.
+    """Options of `export`, in addition to those of `TaskOptions`.
 
     Attributes:
-        force: Write what `fidelity` asks instead: how likely each token of the recorded answers is.
+        force: Write the requests of `fidelity`: log-probabilities of the recorded answers.
     """
 
     force: bool = False
@@ -172,18 +172,15 @@ class ExportOptions(TaskOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(ScoringOptions):
-    """What is asked of a pack, and how it is graded. It has the attributes of `ScoringOptions` as well.
+    """Options of `run`, in addition to those of `ScoringOptions`.
 
     Attributes:
-        shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
-        grade_only: Ask nothing, and start nothing: grade what is answered.
-        stop_when_decided: Ask docs in a random order, and stop once SHIP or DON'T SHIP is shown at the margin. The
-            results say so, and are no whole run's.
-        canary: Compare the first answers with the recorded ones, and stop where the set-up is broken.
-        rerun: Ask so many docs again when all are answered, drawn and ordered at random: the report says how many
-            verdicts flip by the engine's noise, and whether late answers are worse. None for 64 early docs of a run
-            that stops when it is decided, and else for none.
-        order_seed: The seed of the random order; None to draw one that nobody knows before the end.
+        shard: ``(I, N)`` sends every N-th request from I on, and grades nothing. Several machines can share a run.
+        grade_only: Send no requests, and start no engine. Grade the answers that are there.
+        stop_when_decided: Ask docs in random order, and stop as soon as SHIP or DON'T SHIP is certain. The results
+            cover
+            only some docs, and say so.
+        canary: Compare the first answers with the recorded answers, and stop if the set-up is broken.
     """
 
     shard: tuple[int, int] = (0, 1)
@@ -196,20 +193,22 @@ class RunOptions(ScoringOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FidelityOptions(TaskOptions):
-    """Which recorded answers of which pack are asked for. It has the attributes of `TaskOptions` as well.
+    """Options of `fidelity`, in addition to those of `TaskOptions`.
 
     Attributes:
-        pack: The pack, asked as its manifest says; None for that of the configuration.
-        overrides: ``KEY=VALUE`` each, of a file or of the pack's settings: another model, another engine.
-        docs: How many, spread over tasks and subtasks and drawn by the pack's seed, the same on every machine. A larger
-            sample contains the smaller one, so its answers are reused. None for all.
-        top_k: How many of the likeliest tokens are kept for each place, besides the first.
-        shard: ``(I, N)`` asks each N-th request from the I-th on and writes no table: several machines share it.
-        probe: Ask a few docs again, behind prompts that tell causes apart; of shards the first does.
-        ask: Ask; else only write the table of what is there.
-        answers: Files of answers to what `export` writes with ``force``, made anywhere; then nothing is asked.
-        output: The folder in which ``fidelity/`` lies; None for the pack's output_path.
-        against: The table that this one will be compared with: where it is of another tokenizer, nothing is asked.
+        pack: The pack. Its manifest names the model. None means the configuration's pack.
+        overrides: ``KEY=VALUE`` each: keys of the configuration or settings of the pack, such as another model or
+            engine.
+        docs: Number of docs, spread over tasks and subtasks. The pack's seed draws them, the same on every machine. A
+            larger sample contains the smaller one, so its answers are reused. None means all.
+        top_k: Number of likeliest tokens to record at each position, in addition to the first.
+        shard: ``(I, N)`` sends every N-th request from I on, and writes no table. Several machines can share the work.
+        probe: Ask a few docs again with changed prompts, to find the cause of a difference. Only the first shard does
+            it.
+        ask: Whether to send requests. Otherwise only write the table of the answers that are there.
+        answers: Files of answers to the requests that `export` writes with ``force``. Then no request is sent.
+        output: Folder in which ``fidelity/`` is made. None means the pack's output_path.
+        against: The table of the other model. If its tokenizer differs, no request is sent.
     """
 
     pack: Path | str | None = None

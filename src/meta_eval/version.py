@@ -1,3 +1,3 @@
-"""The version, which pack and reports state."""
+"""The version of meta-eval."""
 
 __version__ = "0.1.0"
