@@ -302,3 +302,57 @@ def test_early_docs_are_asked_again_and_no_score_depends_on_it(
     assert ran.graded.scores == shipped.ran.graded.scores
     decided(place, evals, monkeypatch, 0.0, rerun=40)
     assert len(client.asked) == ran.asked + 40
+
+
+def test_a_server_that_becomes_worse_is_drift_and_no_ship(
+    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early, late = answering(0.0), answering(0.6)
+    monkeypatch.setattr(
+        "fake_model.says", lambda request: (late if client.asked.count(request.id) > 1 else early)(request)
+    )
+    monkeypatch.chdir(place)
+    config = Config(model_name="m", evals_dataset=str(evals), tasks=("meta_mmlu_pro_instruct",), margin=5.0)
+    ran = run(config, rerun=60, baseline=True)
+    assert ran.graded is not None
+    judged = report(ran.graded.results, pack=ran.pack)
+    assert judged.decision.outcome == "UNDECIDED"
+    assert judged.decision.reasons[0].startswith("drift")
+
+
+def test_second_answers_show_the_noise_of_the_engine_beside_the_flips(
+    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noisy(request: Request) -> dict[str, Any]:
+        number = client.asked.count(request.id)
+        flips = share(f"{number} {request.id}") < 0.1
+        return {**answering(0.0)(request), **({"text": "The best answer is C."} if flips else {})}
+
+    monkeypatch.setattr("fake_model.says", noisy)
+    monkeypatch.chdir(place)
+    config = Config(model_name="m", evals_dataset=str(evals), tasks=("meta_mmlu_pro_instruct",), margin=5.0)
+    ran = run(config, rerun=200, baseline=True)
+    assert ran.graded is not None
+    (task,) = report(ran.graded.results, pack=ran.pack).tasks
+    assert task.noise is not None
+    assert task.noise.docs == 200
+    assert task.noise.flipped in task.noise.interval
+    assert task.noise.lost + task.noise.won > 0
+    assert task.noise.explained is not None
+    again = run(config, rerun=200, baseline=True, grade_only=True)
+    assert again.graded is not None
+    assert report(again.graded.results, pack=ran.pack).tasks[0].noise == task.noise
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [({"rerun": 5, "shard": (0, 2)}, "--rerun"), ({"order_seed": "x"}, "--order-seed"), ({"rerun": -1}, "--rerun")],
+)
+def test_what_a_second_asking_cannot_be_used_with(
+    keys: dict[str, Any], said: str, place: Path, evals: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    config = Config(model_name="m", evals_dataset=str(evals), tasks=("meta_mmlu_pro_instruct",))
+    with pytest.raises(ConfigError) as told:
+        run(config, **keys)
+    assert said in str(told.value)

@@ -30,11 +30,16 @@ from meta_eval.thresholds import (
 Kind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
-    "format", "gate failed", "gate not met",
+    "format", "gate failed", "gate not met", "drift",
 ]  # fmt: skip
 
 # What each is called, what it means or what to do, and its flag in the table of samples; in the order to show them.
 KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
+    "drift": (
+        "drift",
+        "Late answers differ from early ones by more than chance (1 in 100 runs): the model or its server changed.",
+        None,
+    ),
     "gate failed": ("gate failed", "More of these answers than the gate allows: that is a DON'T SHIP.", None),
     "gate not met": ("gate not met", "More of these answers than the gate allows, or it cannot be known.", None),
     "no pack": ("no pack named", "Nothing says what a run is to be compared with: name its pack with --pack.", None),
@@ -90,7 +95,7 @@ Raised = tuple[Kind, Alarmed]
 
 # What makes a comparison invalid: it says nothing of the model.
 INVALID: frozenset[Kind] = frozenset(("prompts", "settings", "unlike"))
-_FIRST_NAME = KINDS["filters"][0]
+_FIRST_NAMES = (KINDS["drift"][0], KINDS["filters"][0])
 _FAILED_NAME = KINDS["gate failed"][0]
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
@@ -177,7 +182,7 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
             invalid = frozenset(alarmed.task for alarmed in against if alarmed.task and alarm.kind in _INVALID_NAMES)
             reason = f"{alarm.kind}: {listed}{more}" if listed else alarm.kind
             vetoes.append(
-                Veto(reason, invalid=invalid, first=alarm.kind == _FIRST_NAME, fails=alarm.kind == _FAILED_NAME)
+                Veto(reason, invalid=invalid, first=alarm.kind in _FIRST_NAMES, fails=alarm.kind == _FAILED_NAME)
             )
     return tuple(vetoes)
 
@@ -185,10 +190,10 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
 def find_caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ...]:
     """Find the warnings that are shown before all figures of these tasks and forbid nothing."""
     names = set(tasks)
-    alarmed_tasks = [alarmed for alarm in alarms if alarm.kind == _FIRST_NAME for alarmed in alarm.tasks]
+    alarmed_tasks = [(alarm.kind, alarmed) for alarm in alarms if alarm.kind in _FIRST_NAMES for alarmed in alarm.tasks]
     return tuple(
-        f"{_FIRST_NAME}: {describe_alarm(alarmed)}"
-        for alarmed in alarmed_tasks
+        f"{kind}: {describe_alarm(alarmed)}"
+        for kind, alarmed in alarmed_tasks
         if not alarmed.veto and alarmed.task in names
     )
 

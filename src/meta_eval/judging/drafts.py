@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from meta_eval.judging.alarms import Raised, find_caveats, find_vetoes, group_alarms
 from meta_eval.judging.decide import TaskDrop, decide_outcome
 from meta_eval.judging.drop_breakdown import break_down_mean_drop
+from meta_eval.judging.engine_noise import TimedLosses, find_drift
 from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreement
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Judgement, Task
@@ -26,6 +27,7 @@ class Draft:
         pair: What the drop is taken of, aligned; None of a published number.
         clusters: What its docs share with others.
         filters: The drops by its other filters.
+        timed: What was lost from early answers to late ones.
     """
 
     task: Task
@@ -34,6 +36,7 @@ class Draft:
     pair: RunPair | None = None
     clusters: Clusters | None = None
     filters: tuple[FilterDrop, ...] = ()
+    timed: TimedLosses | None = None
 
 
 def conclude_judgement(
@@ -54,7 +57,11 @@ def conclude_judgement(
     of_groups = {task for name in decided_names for task in members.get(name, ())}
     of_groups |= _overlapping({name: members[name] for name in decided_names if name in members})
     alarms = group_alarms(
-        [*raised, *(alarmed for draft in drafts for alarmed in (*draft.raised, *_filters(draft, margin)))]
+        [
+            *find_drift(draft.timed for draft in drafts if draft.timed),
+            *raised,
+            *(alarmed for draft in drafts for alarmed in (*draft.raised, *_filters(draft, margin))),
+        ]
     )
     alone = [evidence_by_task[name] for name in evidence_by_task if name in decided_names and name not in of_groups]
     beside = [evidence for name, evidence in evidence_by_task.items() if (name in decided_names and name in of_groups)]

@@ -15,7 +15,7 @@ part of the drop. `meta_eval.judging.compare` takes another run instead of these
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meta_eval import stats
 from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_faults, find_run_problems
@@ -23,6 +23,7 @@ from meta_eval.judging.conditions import check_conditions
 from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft, conclude_judgement
 from meta_eval.judging.drop_breakdown import break_down_task_drop
+from meta_eval.judging.engine_noise import TimedLosses, list_placed_losses, measure_noise
 from meta_eval.judging.filters import filter_drops
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
@@ -182,7 +183,10 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         return cluster_names(name, docs, shared)
 
     others = filter_drops(chosen.pair, chosen.spec, result.filters, clusters)
-    return Draft(task, evidence, tuple(raised), chosen.pair, clusters, tuple(others))
+    measured = measure_noise(result, task.flips, clusters)
+    timed = TimedLosses(measured[1] if measured else (), list_placed_losses(chosen.pair, chosen.spec, clusters))
+    task = replace(task, noise=measured[0]) if measured else task
+    return Draft(task, evidence, tuple(raised), chosen.pair, clusters, tuple(others), timed)
 
 
 def _cut(compared: TaskComparison, chosen: _ChosenBaseline | None) -> Cut | None:

@@ -179,6 +179,32 @@ class Flips:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineNoise:
+    """Docs that flip between two answers of one run: what the engine does by itself.
+
+    Attributes:
+        docs: Docs with two answers.
+        lost, won: Of them those whose second answer is worse, and better.
+        interval: Of the share that flips, at `LEVEL`; docs of one cluster are not independent.
+        explained: The share of the flips between baseline and candidate that this noise explains, at most 1; None
+            where nothing flips there.
+        explained_interval: Of it, by ``interval``.
+    """
+
+    docs: int
+    lost: int
+    won: int
+    interval: Interval
+    explained: float | None
+    explained_interval: Interval | None
+
+    @property
+    def flipped(self) -> float:
+        """The share of docs that flips."""
+        return (self.lost + self.won) / self.docs
+
+
+@dataclass(frozen=True, slots=True)
 class Subtask:
     """One subtask, in the metric of single verdicts.
 
@@ -259,6 +285,7 @@ class Task:
         decision: The drop and what is shown; None where nothing is compared, or the gate does not ask for it.
         scores: Each metric that answers a published number, in the order of the pack.
         flips: Doc by doc, from the baseline to the candidate.
+        noise: Flips between two answers of the candidate; None where no doc was asked twice.
         cut: Answers that were cut at their limit; None where none was, or nobody knows.
         gaps: Known reasons why a number may differ, a sentence each.
         subtasks: By name; empty where there is only one.
@@ -280,6 +307,7 @@ class Task:
     decision: TaskDecision | None = None
     scores: tuple[Score, ...] = ()
     flips: Flips | None = None
+    noise: EngineNoise | None = None
     cut: Cut | None = None
     gaps: tuple[str, ...] = ()
     subtasks: tuple[Subtask, ...] = ()

@@ -176,6 +176,8 @@ def _task(task: Task) -> dict[str, Any]:
     tree["drop"] = _task_drop(task.decision) if task.decision else None
     tree["scores"] = [_plain(score) for score in task.scores]
     tree["flips"] = {**_plain(task.flips), "agreed": task.flips.agreed} if task.flips else None
+    if task.noise is not None:
+        tree["noise"] = {**_plain(task.noise), "flipped": task.noise.flipped}
     tree["drop_breakdown"] = breakdown_table.make_json(task.drop_breakdown) if task.drop_breakdown else None
     tree["cut"] = _plain(task.cut) if task.cut else None
     tree |= {name: [_plain(part) for part in getattr(task, name)] for name in ("subtasks", "averages")}

@@ -12,7 +12,7 @@ from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, RepeatPlan
-    from meta_eval.judging.judgement import Alarm, LmEvalAverage, Score, Task
+    from meta_eval.judging.judgement import Alarm, EngineNoise, LmEvalAverage, Score, Task
     from meta_eval.stats import Interval
 
 MINUS = "\N{MINUS SIGN}"
@@ -157,6 +157,22 @@ def describe_alarm_tasks(alarm: Alarm, most: int | None = None) -> str:
     """``meta_ifeval (54 of 541), meta_math``, at most so many of them by name; empty for the whole run."""
     names = list(filter(None, map(describe_alarm, alarm.tasks)))
     return join_names(names, len(names) if most is None else most)
+
+
+def describe_noise(noise: EngineNoise) -> str:
+    """Flips between two answers of one run, and what share of the flips on the baseline they explain."""
+    shares = (100 * noise.interval.lower, 100 * noise.interval.upper)
+    words = (
+        f"asked again, {noise.lost + noise.won:,} of {noise.docs:,} docs flipped, {100 * noise.flipped:.1f} % "
+        f"({shares[0]:.1f} to {shares[1]:.1f})"
+    )
+    if noise.explained is None or noise.explained_interval is None:
+        return words
+    ends = noise.explained_interval
+    return (
+        f"{words}; that explains {100 * noise.explained:.0f} % ({100 * ends.lower:.0f} to {100 * ends.upper:.0f}) of "
+        "the flips on the baseline"
+    )
 
 
 def describe_cut_answers(task: Task) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.messages.secrets import HIDDEN, is_secret
+from meta_eval.results.rerun_values import RerunValues, describe_order, read_rerun
 from meta_eval.results.results_file import ResultsFile, as_mapping, finite_number, to_datetime
 from meta_eval.thresholds import MAX_GEN_TOKS
 
@@ -48,6 +49,8 @@ class Provenance:
         shots: Examples in front of each question.
         decoding: The generation settings of the task, those of the command line included, as far as they make other
             answers: a seed is none, and of greedy decoding the settings of sampling are none.
+        order: The random order of its docs, in words; None of another order.
+        rerun: Second answers to some docs; None where there are none.
     """
 
     results_file: Path | None
@@ -72,6 +75,8 @@ class Provenance:
     cost: float | None = None
     shots: int | None = None
     decoding: Mapping[str, Any] = field(default_factory=dict)
+    order: str | None = None
+    rerun: RerunValues | None = None
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -125,6 +130,8 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         stopped=_stopped(elsewhere.get("stopped")),
         cost=finite_number(elsewhere.get("cost")),
         shots=shots if isinstance(shots, int) else None,
+        order=describe_order(elsewhere),
+        rerun=read_rerun(elsewhere, task),
         decoding=_decoding({**as_mapping(config.get("generation_kwargs")), **given}),
     )
 

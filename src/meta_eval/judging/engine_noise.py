@@ -1,0 +1,124 @@
+"""The engine's own noise, from second answers to the same docs, and drift: whether late answers are worse than early.
+
+Two answers of one model to a doc differ by the engine's noise alone. A baseline and a candidate differ by that noise
+and by what the candidate lost. So the share of docs that flip between two answers of the candidate, over the share that
+flips between baseline and candidate, is the part of these flips that noise explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from meta_eval import stats
+from meta_eval.judging.alarms import Raised
+from meta_eval.judging.judgement import Alarmed, EngineNoise, Flips
+from meta_eval.judging.task_comparison import RunPair, pair_scores
+from meta_eval.results.doc_results import Doc
+from meta_eval.results.scores import compute_scores
+from meta_eval.results.task_run import TaskRun
+from meta_eval.thresholds import SAME_VERDICT
+
+Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TimedLosses:
+    """What was lost from early answers to late ones.
+
+    Attributes:
+        again: Of each doc or cluster with a second answer what that lost on the first.
+        by_place: Of each doc or cluster its place in the random order, and what it lost on its baseline.
+    """
+
+    again: Sequence[float] = ()
+    by_place: Sequence[tuple[int, float]] = field(default_factory=tuple)
+
+
+def measure_noise(result: TaskRun, flips: Flips | None, clusters: Clusters) -> tuple[EngineNoise, list[float]] | None:
+    """How many docs flip between two answers of one run, and what each unit lost; None without second answers.
+
+    Args:
+        result: The run.
+        flips: From the baseline to the run.
+        clusters: What docs share with others.
+    """
+    second = result.provenance.rerun
+    first = compute_scores(result.docs, second.metric, result.lower_is_better) if second else None
+    if second is None or first is None:
+        return None
+    sign = -1 if first.lower_is_better else 1
+    pairs = [
+        (result.docs[position], sign * (value - second.values[result.docs[position].doc_id]))
+        for position, value in zip(first.positions, first.raw, strict=True)
+        if result.docs[position].doc_id in second.values
+    ]
+    if not pairs:
+        return None
+    docs, losses = [doc for doc, _ in pairs], [loss for _, loss in pairs]
+    names = clusters(docs)
+    changed = [float(abs(loss) > SAME_VERDICT) for loss in losses]
+    interval = stats.score_interval(changed, clusters=names)
+    known = (flips.compared - flips.agreed) / flips.compared if flips and flips.compared else 0.0
+    noise = EngineNoise(
+        docs=len(docs),
+        lost=sum(loss > SAME_VERDICT for loss in losses),
+        won=sum(loss < -SAME_VERDICT for loss in losses),
+        interval=interval,
+        explained=min(1.0, stats.mean(changed) / known) if known else None,
+        explained_interval=stats.Interval(min(1.0, interval.lower / known), min(1.0, interval.upper / known))
+        if known
+        else None,
+    )
+    return noise, _add_up(losses, names)
+
+
+def list_placed_losses(pair: RunPair, spec: str, clusters: Clusters) -> list[tuple[int, float]]:
+    """Of each unit that was asked in a random order its place, and what it lost on its baseline."""
+    scores = pair_scores(pair, spec)
+    if scores is None:
+        return []
+    placed = [
+        (pair.candidate.docs[position], before - after)
+        for position, before, after in zip(
+            scores[1].positions, scores[0].good_shares, scores[1].good_shares, strict=True
+        )
+        if pair.candidate.docs[position].place is not None
+    ]
+    docs = [doc for doc, _ in placed]
+    names = clusters(docs) if docs else None
+    places: dict[Hashable, int] = {}
+    for name, doc in zip(names or range(len(docs)), docs, strict=True):
+        places[name] = min(places.get(name, doc.place or 0), doc.place or 0)
+    return list(zip(places.values(), _add_up([loss for _, loss in placed], names), strict=True))
+
+
+def find_drift(losses: Iterable[TimedLosses]) -> list[Raised]:
+    """The alarm of a run whose late answers differ from its early ones by more than chance; see `stats.drift`."""
+    everything = list(losses)
+    again = [loss for task in everything for loss in task.again]
+    placed = [loss for _, loss in sorted(pair for task in everything for pair in task.by_place)]
+    p_again, p_order = stats.repeat_p_value(again), stats.order_p_value(placed)
+    if not stats.is_drift([p_again, p_order]):
+        return []
+    notes = []
+    if stats.is_drift([p_again, 1.0]):
+        lost, won = sum(loss > 0 for loss in again), sum(loss < 0 for loss in again)
+        notes.append(f"asked again, {lost:,} docs were lost and {won:,} won (p = {p_again:.1g})")
+    if stats.is_drift([p_order, 1.0]):
+        half = len(placed) // 2
+        early, late = (100 * stats.mean(part) for part in (placed[:half], placed[half:]))
+        notes.append(
+            f"in a random order, the first half lost {early:.1f} points and the second {late:.1f} (p = {p_order:.1g})"
+        )
+    return [("drift", Alarmed(None, note=", ".join(notes)))]
+
+
+def _add_up(losses: Sequence[float], names: Sequence[Hashable] | None) -> list[float]:
+    """Losses by unit: of the docs of one cluster their sum."""
+    if names is None:
+        return list(losses)
+    sums: dict[Hashable, float] = {}
+    for name, loss in zip(names, losses, strict=True):
+        sums[name] = sums.get(name, 0.0) + loss
+    return list(sums.values())
