@@ -902,7 +902,9 @@ def test_less_of_what_should_be_less_is_a_gain(tmp_path: Path) -> None:
     assert (drop_of(task).baseline, drop_of(task).candidate) == (pytest.approx(0.9), pytest.approx(0.8))
     assert (drop_of(task).value, drop_of(task).recovery) == (pytest.approx(-0.1), None)
     assert "lower is better in pct,strict-match" in str(explain_outcome(task))
-    assert "it is below its baseline, by about 10.0 points" in str(explain_outcome(task))
+    assert "so that a fall is a gain; it is better than its baseline, by about 10.0 points" in str(
+        explain_outcome(task)
+    )
     worse = fewer(tmp_path / "worse", right(800, 1000), right(900, 1000))
     assert (worse.decision.outcome, worse.decision.exit_code) == ("DON'T SHIP", 1)
     assert drop_of(worse.tasks[0]).value == pytest.approx(0.1)
@@ -969,7 +971,8 @@ def test_a_metric_that_is_no_share_is_shown_in_its_own_unit_and_not_averaged(tmp
     assert (average.metric, average.value, average.baseline) == (f"{metric},strict-match", 0.25, 0.27)
     assert tasks["meta_text"].reason == "none of its metrics is a share"
     pack = manifest(meta_some=entry(1000), meta_text=entry(4, verdict=f"{metric},strict-match"))
-    assert [veto for veto in compare_runs(*runs, pack).decision.vetoes if "meta_text" in veto.reason] == []
+    for beside_pack in (compare_runs(*runs, pack), judge_run(runs[1], pack)):
+        assert [veto for veto in beside_pack.decision.vetoes if "meta_text" in veto.reason] == []
     ((_, words),) = averages_in_words(tasks.values(), ())
     assert words.startswith(f"{metric},strict-match 0.25 (") and ", A 0.27" in words and "25.0" not in words
     assert ("lower is better" in words) == (metric in ("ter", "brier_score"))

@@ -67,6 +67,29 @@ def test_a_task_asked_for_by_name_is_not_in_the_command_when_it_is_left_out(run:
     assert manifest.groups == {"tiny_choices": ("tiny_sums", "tiny_colours")}
 
 
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(POINTER, "git lfs pull"), (b"", "is empty"), (bytes(range(256)), "not JSON"), (b'{"doc_id": 0, "d', "cut off")],
+    ids=["pointer", "empty", "binary", "cut"],
+)
+@pytest.mark.parametrize("which", ["samples_tiny_sums_*", "samples_*"])
+def test_a_samples_file_that_cannot_be_read_leaves_its_task_out(
+    run: Path, content: bytes, reason: str, which: str
+) -> None:
+    for path in run.rglob(which):
+        path.write_bytes(content)
+    if which == "samples_*":
+        with pytest.raises(UserError, match=reason):
+            packed(run)
+    else:
+        manifest = packed(run)
+        assert set(manifest.tasks) == set(FAULTS) - {"tiny_sums"}
+        assert list(manifest.left_out) == ["tiny_sums"] and reason in manifest.left_out["tiny_sums"]
+
+
 def test_where_no_task_is_left_the_first_error_ends_prepare(run: Path) -> None:
     for task in FAULTS:
         damage(run, task)
@@ -83,6 +106,13 @@ def test_a_minus_leaves_out_a_task_or_a_group(run: Path) -> None:
         packed(run, "recorded,-tiny_sum")
     with pytest.raises(UserError, match="leaves out every task it names"):
         packed(run, "tiny_choices,-tiny_sums,-tiny_colours")
+
+
+@pytest.mark.parametrize("names", ["tiny_c*,tiny_sums,-tiny_choices,tiny_f*", "tiny_*,-tiny_[cst]*"])
+def test_a_pattern_means_tasks_of_a_record_and_of_a_pack(run: Path, names: str) -> None:
+    manifest = packed(run, names)
+    assert (set(manifest.tasks), manifest.run.tasks) == ({"tiny_free"}, ("tiny_free",))
+    assert list(verify(run.parent / "pack", tasks=["tiny_*"]).tasks) == ["tiny_free"]
 
 
 def test_a_minus_leaves_out_a_task_of_metas_or_of_a_pack(tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ def _remark(outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float
         said.append(f"the interval leaves out 0, which chance does to some task where {count} are looked at")
     elif interval.upper < 0 and p_corrected < ALPHA:
         said.append(
-            f"it is {'below' if drop.lower_is_better else 'above'} its baseline, by about {points(-drop.value)}"
+            f"it is {'better than' if drop.lower_is_better else 'above'} its baseline, by about {points(-drop.value)}"
         )
     if not drop.paired:
         said.append("no answers of the baseline are known, so the noise of both scores is in the interval")

@@ -53,6 +53,7 @@ from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
 from meta_eval.results.doc_results import Doc
 from meta_eval.results.lm_eval_run import Run, TaskRun
+from meta_eval.results.metrics import NO_SHARE
 from meta_eval.thresholds import MIN_RECORDED, SAME_VERDICT
 
 ANSWERS = f"{META} recorded answers, graded by the pack"
@@ -167,7 +168,9 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         raised += check_conditions(name, compared.candidate.runs[number], (spec or "").partition(",")[2], rule.limits)
     baseline = chosen.baseline if chosen else None
     if reason:
-        raised += [("alone", Alarmed(name, note=reason))] if entry or baseline_runs else []
+        # A mean of shares has no place for BLEU or a perplexity, which is shown in its own unit.
+        is_share = spec is not None and spec.partition(",")[0] not in NO_SHARE
+        raised += [("alone", Alarmed(name, note=reason, veto=is_share))] if entry or baseline_runs else []
     elif (
         baseline and not baseline_runs and (other := count_changed_prompts(baseline.docs)) and entry and entry.baseline
     ):

@@ -47,7 +47,7 @@ def _verdict(report: Report) -> Verdict:
         decision.outcome,
         decision.caveats,
         tuple(_facts(decision)) or (Fact("", "Nothing was compared."),),
-        Counter(task.outcome for task in report.tasks),
+        Counter(task.outcome for task in report.tasks if not task.members),
         decision.reasons[len(decision.caveats) :],
         f"{advice[:1].upper()}{advice[1:]}." if advice else "",
     )

@@ -129,7 +129,8 @@ def explain_outcome(task: Task) -> str | None:
     """What is to be known of a task's outcome beside its numbers; None for nothing."""
     if task.decision is None:
         return "; ".join(filter(None, (task.reason, task.fallback_reason)))
-    turned = f"lower is better in {task.metric}, so that a rise is a drop" if task.lower_is_better else None
+    change = "a fall is a gain" if task.decision.drop.value < 0 else "a rise is a drop"
+    turned = f"lower is better in {task.metric}, so that {change}" if task.lower_is_better else None
     return "; ".join(filter(None, (turned, task.decision.remark))) or None
 
 

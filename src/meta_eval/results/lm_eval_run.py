@@ -155,7 +155,7 @@ def _read_task(files: OutputIndex, task: str, *, repeats: bool, **reading: Any) 
 
 
 def _reasons(faults: Mapping[str | None, ResultsError]) -> dict[str | None, str]:
-    return {task: ": ".join(filter(None, (error.where, error.what))) for task, error in faults.items()}
+    return {task: str(error).rstrip(".") for task, error in faults.items()}
 
 
 def _list_counts(counts: Mapping[str, int]) -> str:

@@ -7,13 +7,16 @@ files of the selected run are fetched.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from meta_eval.boundary.hashing import hash_file, hash_text
+from meta_eval.boundary.inputs import is_pointer
 from meta_eval.boundary.pack_names import RULE, is_name
 from meta_eval.messages.errors import SourceError
 from meta_eval.messages.escaping import quoted
+from meta_eval.messages.logs import log
 from meta_eval.records.format import ALL
 from meta_eval.records.run_selection import choose_runs, select_tasks
 from meta_eval.results.doc_results import ResultsError
@@ -69,18 +72,30 @@ def holds_record(path: Path) -> bool:
         files = index_outputs([path], skip_damaged=True)
     except ResultsError:
         return False
-    return any(has_samples(run) for runs in files.tasks.values() for run in runs) or bool(files.results)
+    runs = [run for runs in files.tasks.values() for run in runs]
+    return bool(files.results or files.damaged) or any(has_samples(run) or _is_pointer(run) for run in runs)
 
 
 def has_samples(run: TaskOutput) -> bool:
     """Whether the samples file of a run begins with a sample of lm-eval."""
-    for piece in read_raw_samples(run.samples, run.offset) if run.samples else ():
-        try:
-            sample = parse_sample(piece.content, cut=False)
-        except ResultsError:
-            return False
-        return {"doc_id", "doc", "resps", "arguments"} <= set(sample)
+    try:
+        for piece in read_raw_samples(run.samples, run.offset) if run.samples else ():
+            return {"doc_id", "doc", "resps", "arguments"} <= set(parse_sample(piece.content, cut=False))
+    except ResultsError:
+        pass
     return False
+
+
+def _should_have_samples(run: TaskOutput) -> bool:
+    """Whether a samples file that does not begin with a sample is a damaged one: something else says that it is one."""
+    return run.samples is not None and (run.results is not None or run.damage is not None or _is_pointer(run))
+
+
+def _is_pointer(run: TaskOutput) -> bool:
+    try:
+        return run.samples is not None and is_pointer(run.samples)
+    except OSError:
+        return False
 
 
 def find_local_run(name: str, path: Path, run: str | None, wanted: Sequence[str]) -> RecordFiles:
@@ -95,10 +110,15 @@ def find_local_run(name: str, path: Path, run: str | None, wanted: Sequence[str]
     Raises:
         ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
         SourceError: It holds no samples.
-        ResultsError: A results file is damaged, or the runs are of several models.
+        ResultsError: The runs are of several models, or the only results file is damaged.
     """
     files = index_outputs([path])
-    with_samples = {task: [run for run in runs if has_samples(run)] for task, runs in files.tasks.items()}
+    for error in files.unknown_damage():
+        log.warning(f"left out: {error}")
+    with_samples = {
+        task: list(filter(has_samples, runs)) or list(filter(_should_have_samples, runs))
+        for task, runs in files.tasks.items()
+    }
     if not any(with_samples.values()):
         raise SourceError(
             "holds lm_eval results without samples, so prompts and answers are unknown",
@@ -177,7 +197,8 @@ def _revision(path: Path, files: OutputIndex) -> str:
     lines = []
     for file in sorted(path for path in paths if path is not None):
         within = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
-        lines.append(f"{within}\t{hash_file(file)}\n")
+        with suppress(OSError):  # the task is left out
+            lines.append(f"{within}\t{hash_file(file)}\n")
     return f"sha256:{hash_text(''.join(lines))}"
 
 
