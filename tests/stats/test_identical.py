@@ -78,17 +78,16 @@ def test_worse_ends_are_those_of_intervals() -> None:
     """One formula, for single drops and for all that may come."""
     from meta_eval.stats.identical import _worse_ends
 
-    labels = [place % 3 for place in range(90)]
-    expected = expect_copy(90, 0.1, labels, [place // 2 for place in range(90)])
+    expected = expect_copy(90, 0.1, [place % 3 for place in range(90)], [place // 2 for place in range(90)])
     ends = {round(float(end), 12) for end in _worse_ends(expected)[0]}
     for lost, won in ((0, 0), (3, 1), (0, 4), (7, 7)):
-        assert round(of_counts(expected, lost, won).interval().upper, 12) in ends
+        assert round(of_counts(expected, lost, won, 1 / 90).interval().upper, 12) in ends
 
 
 def test_clusters_count_instead_of_docs() -> None:
     alone, together = expect_copy(600, 0.04), expect_copy(600, 0.04, clusters=[place // 10 for place in range(600)])
-    assert (together.docs, together.clusters) == (600, 60)
-    assert margin_within(together) > 2 * margin_within(alone)
+    assert (together.docs, together.clusters, together.variance) == (600, 60, pytest.approx(alone.variance))
+    assert margin_within(alone) < margin_within(together) < 1.5 * margin_within(alone)
 
 
 def test_quantiles_of_differences_are_scipys() -> None:

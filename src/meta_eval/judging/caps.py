@@ -13,8 +13,11 @@ from meta_eval.thresholds import ALPHA, CAP_IDENTICAL, CAP_LEEWAY, CAP_MIN_DOCS
 
 
 def correct_beyond(drops: Sequence[Drop], limits: Sequence[float]) -> list[float]:
-    """By drop the two-sided p value of a true drop of its limit, after Holm; 1 where the estimate is not above it."""
-    p_values = [drop.p_value(limit) if drop.value > limit else 1.0 for drop, limit in zip(drops, limits, strict=True)]
+    """By drop the two-sided p value of a true drop of its limit, after Holm; 1 where it is not below 5 % before."""
+    p_values = [
+        drop.p_value(limit) if drop.interval().lower > limit else 1.0
+        for drop, limit in zip(drops, limits, strict=True)
+    ]
     return stats.correct_by_holm(p_values)
 
 
@@ -61,11 +64,12 @@ def subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list
     flips = {evidence.task: _pooled_flips(evidence.subtasks) for evidence in tasks if evidence.subtasks}
     worse, open_ends = [], []
     for (evidence, name, drop), p in zip(parts, corrected, strict=True):
-        limit = max(_own_cap(evidence, margin, cap), worst_end(drop, flips[evidence.task], CAP_IDENTICAL / len(parts)))
+        end, limit = drop.interval().upper, _own_cap(evidence, margin, cap)
         if drop.value > (evidence.margin or margin) and p < ALPHA:
             worse.append(f"{evidence.task}, {name} by {points(drop.value)}")
-        elif drop.interval().upper >= limit:
-            open_ends.append((f"{evidence.task}, {name}", drop.interval().upper, limit))
+        elif end >= limit:
+            limit = max(limit, worst_end(drop, flips[evidence.task], CAP_IDENTICAL / len(parts)))
+            open_ends += [(f"{evidence.task}, {name}", end, limit)] if end >= limit else []
     return [*([f"worse: {'; '.join(worse)}"] if worse else []), *explain_open_ends(open_ends)]
 
 

@@ -30,7 +30,8 @@ def expect_copy(
 ) -> Drop:
     """The drop to be expected of an identical copy before anything is asked: none, with flips both ways.
 
-    Docs of one cluster are taken to flip together, which is the most that they can tell less than docs on their own.
+    Each doc flips on its own, also where docs share a question: which answers of one model change with its engine does
+    not depend on what the question is. What is measured later counts clusters all the same.
 
     Args:
         docs: How many.
@@ -45,7 +46,8 @@ def expect_copy(
     like = Drop(
         0.0, 0.0, 0.0, 0.0, 0.0, average.freedom, average.grain, 0, docs, average.clusters, paired=True
     )  # fmt: skip
-    return of_counts(like, flips / average.grain / 2, flips / average.grain / 2)
+    unit = math.fsum(average.weights**2)
+    return of_counts(like, flips / unit / 2, flips / unit / 2, unit)
 
 
 def narrow_drop(expected: Drop, share: float) -> Drop:
@@ -59,12 +61,16 @@ def narrow_drop(expected: Drop, share: float) -> Drop:
     )  # fmt: skip
 
 
-def of_counts(like: Drop, lost: float, won: float) -> Drop:
-    """The drop over the docs of another in which so many of its flips were lost and won."""
-    unit = like.flip_size if like.flipped else like.grain
-    return replace(
-        like, lost=lost * unit, won=won * unit, variance=unit * unit * (lost + won), flipped=round(lost + won)
-    )  # fmt: skip
+def of_counts(like: Drop, lost: float, won: float, unit: float) -> Drop:
+    """The drop over the docs of another in which so many flips of this size were lost and won."""
+    flipped = min(like.clusters, round(lost + won))
+    return replace(like, lost=lost * unit, won=won * unit, variance=unit * unit * (lost + won), flipped=flipped)
+
+
+def flip_unit(expected: Drop) -> float:
+    """The size of one flip of an expected drop."""
+    changed = expected.lost + expected.won
+    return expected.variance / changed if changed > 0 else expected.grain
 
 
 def chance_within(expected: Drop, margin: float) -> float:
@@ -105,7 +111,7 @@ def worst_end(drop: Drop, flips: float, chance: float, level: float = LEVEL) -> 
     half = max(0.5, flips / drop.grain / 2)
     more = skellam_quantile(1 - chance, half)
     won = max(0.0, half - more / 2)
-    return of_counts(replace(drop, flipped=0), won + more, won).interval(level).upper
+    return of_counts(drop, won + more, won, drop.grain).interval(level).upper
 
 
 @lru_cache(maxsize=4096)
@@ -138,13 +144,13 @@ def _worse_ends(expected: Drop) -> tuple[Floats, Floats]:
 
     if not expected.freedom:
         return np.ones(1), np.ones(1)
-    unit = expected.flip_size if expected.flipped else expected.grain
+    unit = flip_unit(expected)
     lost, of_lost = _poisson(expected.lost / unit)
     won, of_won = _poisson(expected.won / unit)
     chances = of_lost[:, None] * of_won
     counts = lost[:, None] + won
     # The size of a flip as `Drop.flip_size` has it.
-    size = np.maximum(np.where(counts > 0, unit, 0.0), expected.grain / (1 + counts))
+    size = np.maximum(np.where(counts > 0, unit, 0.0), expected.grain / (1 + np.minimum(counts, expected.clusters)))
     t = t_quantile(LEVEL, expected.freedom)
     above = t * np.sqrt(lost[:, None] * unit / size + t * t / 4) + t * t / 2
     below = t * np.sqrt(won * unit / size + t * t / 4) - t * t / 2
