@@ -13,9 +13,12 @@ from rich.text import Text
 
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, show_progress, warn
+from meta_eval.messages.errors import ConfigError
+from meta_eval.thresholds import PLANNED_FLIPS
 from meta_eval.verb_options import PrepareOptions
 
 if TYPE_CHECKING:
+    from meta_eval.judging.planning import Plan
     from meta_eval.pack.manifest import Manifest, PublishedEntry
 
 
@@ -51,6 +54,18 @@ def prepare(
     config: Path = options.CONFIG,
     *,
     chosen: PrepareOptions,
+    plan: bool = typer.Option(
+        False, "--plan", help="Print what each task, and the whole, will be able to show: chances, margins, repeats."
+    ),
+    flips: float | None = typer.Option(
+        None,
+        "--flips",
+        metavar="PERCENT",
+        help=f"Plan with this share of docs that an identical copy flips. Default: {100 * PLANNED_FLIPS:g}, assumed.",
+    ),
+    gate: Path | None = typer.Option(
+        None, "--gate", metavar="FILE", help="Plan by the rules of a gate.yaml. Default: the pack's margin."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout instead of the command."),
 ) -> None:
     """Make a pack of lm-eval tasks from the configuration, and print the lm_eval command that runs it.
@@ -59,6 +74,8 @@ def prepare(
     """
     from meta_eval import api
 
+    if flips is not None and not 0 <= flips <= 100:
+        raise ConfigError(f"{flips:g} is not a percentage", where="--flips", hint="Such as --flips 4")
     with show_progress("starting"):
         prepared = api.prepare(config, options=chosen)
     if chosen.publication is not None:
@@ -72,8 +89,12 @@ def prepare(
             warn(str(check))
     err.print(_table(manifest))
     print_left_out(manifest)
+    planned = _plan(Path(prepared.work_dir), gate, flips, whole=plan)
+    _print_plan(planned, manifest, whole=plan)
     serve = manifest.backend.serve_command(manifest.run)
     if as_json:
+        from meta_eval.reports.plan_table import plan_json
+
         print_result(
             json.dumps(
                 {
@@ -83,6 +104,7 @@ def prepare(
                     "work_dir": prepared.work_dir,
                     "tasks": {name: {"rows": entry.docs} for name, entry in manifest.tasks.items()},
                     "left_out": manifest.left_out,
+                    "plan": plan_json(planned),
                     "manifest": str(Path(prepared.work_dir) / MANIFEST),
                 }
             )
@@ -97,6 +119,33 @@ def prepare(
         else:
             why = f"lm_eval cannot ask backend {manifest.run.backend}: {manifest.backend.no_command}"
             err.print(f"wrote {prepared.work_dir}; {why}. next: meta-eval run", soft_wrap=True, markup=False)
+
+
+def _plan(pack: Path, gate: Path | None, flips: float | None, *, whole: bool) -> Plan:
+    from meta_eval.judging.pack_plan import plan_pack
+
+    if not whole:
+        return plan_pack(pack, gate, None if flips is None else flips / 100, whole=False)
+    with show_progress("drawing identical copies"):
+        return plan_pack(pack, gate, None if flips is None else flips / 100)
+
+
+def _print_plan(plan: Plan, manifest: Manifest, *, whole: bool) -> None:
+    """The table of a plan; without it a sentence for each weak point, but of the sample, which is no benchmark."""
+    from meta_eval.catalog.dataset_names import SAMPLE
+    from meta_eval.reports.plan_table import describe_weak_points, plan_table
+
+    if whole:
+        from meta_eval.reports.terminal import print_table
+
+        table = plan_table(plan)
+        err.print()
+        print_table(err, table)
+        err.print(table.legend)
+        err.print()
+    elif manifest.prepared_from.evals_dataset != SAMPLE:
+        for sentence in describe_weak_points(plan):
+            warn(f"{sentence}. More: --plan")
 
 
 def print_left_out(manifest: Manifest) -> None:

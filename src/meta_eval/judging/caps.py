@@ -15,8 +15,7 @@ from meta_eval.thresholds import ALPHA, CAP_IDENTICAL, CAP_LEEWAY, CAP_MIN_DOCS
 def correct_beyond(drops: Sequence[Drop], limits: Sequence[float]) -> list[float]:
     """By drop the two-sided p value of a true drop of its limit, after Holm; 1 where it is not below 5 % before."""
     p_values = [
-        drop.p_value(limit) if drop.interval().lower > limit else 1.0
-        for drop, limit in zip(drops, limits, strict=True)
+        drop.p_value(limit) if drop.interval().lower > limit else 1.0 for drop, limit in zip(drops, limits, strict=True)
     ]
     return stats.correct_by_holm(p_values)
 

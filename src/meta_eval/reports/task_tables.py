@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # The mean by the weights of its tasks, in words.
-_WEIGHTED: dict[Weighting, str] = {"precision": "by precision", "equal": "every task the same", "docs": "by docs"}
+WEIGHTED: dict[Weighting, str] = {"precision": "by precision", "equal": "every task the same", "docs": "by docs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def drop_table(report: Report) -> Table[DropRow]:
         _recovery() if comparing else _could_see(),
         Column(
             "weight", "weight", _of_task(lambda decision: decision.weight), text.format_weight,
-            f"the task's share of the mean drop, {_WEIGHTED[report.decision.weighting]}",
+            f"the task's share of the mean drop, {WEIGHTED[report.decision.weighting]}",
         ),
     )  # fmt: skip
     rows = [_drop_row(task) for task in report.tasks] if any(task.decision for task in report.tasks) else []
@@ -115,7 +115,7 @@ def _means(decision: Decision, tasks: int) -> Iterator[Row[DropRow]]:
         return
     if mean := decision.mean:
         subject = DropRow(mean.docs, mean, decision.interval)
-        yield Row(f"mean, {_WEIGHTED[decision.weighting]}", subject, decision.outcome, whole=True)
+        yield Row(f"mean, {WEIGHTED[decision.weighting]}", subject, decision.outcome, whole=True)
     if (equal := decision.unweighted_mean) and decision.weighting != "equal":
         yield Row("mean, every task the same", DropRow(equal.docs, equal, decision.unweighted_interval), whole=True)
 
@@ -131,7 +131,7 @@ def _drop_legend(report: Report) -> str:
 
 def describe_weights(decision: Decision) -> str:
     """How the mean that decides weighs tasks: ``by precision``."""
-    return "in which every task counts the same" if decision.weighting == "equal" else _WEIGHTED[decision.weighting]
+    return "in which every task counts the same" if decision.weighting == "equal" else WEIGHTED[decision.weighting]
 
 
 def _has_margins(decision: Decision) -> bool:

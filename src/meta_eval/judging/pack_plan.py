@@ -1,0 +1,114 @@
+"""What a pack tells of its tasks before anything is asked: docs, subtasks and clusters of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from meta_eval.boundary.inputs import describe_error, read_table
+from meta_eval.judging.gate import Gate, read_gate
+from meta_eval.judging.planning import Plan, PlannedTask, plan_tasks
+from meta_eval.messages.errors import PackError
+from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
+from meta_eval.results.clusters import make_given_key, name_clusters
+from meta_eval.stats.identical import expect_copy
+from meta_eval.thresholds import CAP, PLANNED_FLIPS
+
+# The columns of a pack's docs that say which docs are not independent, and of which subtask each is.
+_COLUMNS = ("subtask_name", "cluster", "input_question_hash", "gold")
+
+
+def plan_pack(
+    pack: Path, gate: Gate | Path | None = None, flips: float | Mapping[str, float] | None = None, *, whole: bool = True
+) -> Plan:
+    """Plan what a run of a pack will be able to show.
+
+    Args:
+        pack: The folder that prepare wrote.
+        gate: Rules to plan by, or the file that holds them; None for the pack's margin and weights.
+        flips: The share of docs that an identical copy flips, 0 to 1; or of each task for which it was measured.
+            None for `PLANNED_FLIPS`, which is assumed.
+        whole: Whether to count how often the decision is SHIP, which takes seconds.
+
+    Raises:
+        PackError: There is no pack, or a file of docs cannot be read.
+        ConfigError: The gate cannot be read, or names a task that is not there.
+    """
+    manifest = read_manifest(pack)
+    rules = read_gate(gate) if isinstance(gate, Path) else gate or Gate()
+    rules = rules.complete(manifest, manifest.tasks, manifest.groups)
+    tasks = _read_tasks(pack, manifest, rules, flips)
+    return plan_tasks(tasks, rules.share, rules.cap_share or CAP, rules.weights or "precision", whole=whole)
+
+
+def _read_tasks(
+    pack: Path, manifest: Manifest, rules: Gate, flips: float | Mapping[str, float] | None
+) -> list[PlannedTask]:
+    rules.list_tasks([*manifest.tasks, *manifest.groups])
+    ruled = rules.expand_groups(manifest.groups)
+    return [
+        _planned(name, entry, _read_columns(pack, entry), ruled, flips)
+        for name, entry in manifest.tasks.items()
+        if not rules.tasks or name in ruled.tasks
+    ]
+
+
+def _planned(
+    name: str, entry: TaskEntry, columns: Mapping[str, Sequence[str | None]], rules: Gate,
+    flips: float | Mapping[str, float] | None,
+) -> PlannedTask:  # fmt: skip
+    rule = rules.rule_of(name)
+    known = flips.get(name) if isinstance(flips, Mapping) else flips
+    share = PLANNED_FLIPS if known is None else known
+    labels = columns.get("subtask_name", ())
+    subtasks = list(dict.fromkeys(label for label in labels if label is not None))
+    several = len(subtasks) > 1 and None not in labels
+    macro = several and _averages_subtasks(entry)
+    clusters = _clusters(columns)
+    expected = expect_copy(entry.docs, share, labels if macro else None, clusters)
+    parts, shares = {}, {}
+    for subtask in subtasks if several else ():
+        docs = [place for place, label in enumerate(labels) if label == subtask]
+        of_docs = clusters and [clusters[place] for place in docs]
+        parts[subtask] = expect_copy(len(docs), share, clusters=of_docs)
+        shares[subtask] = 1 / len(subtasks) if macro else len(docs) / entry.docs
+    return PlannedTask(
+        name, expected, parts, shares if clusters is None else {}, rule.share, rule.cap_share, known is not None
+    )
+
+
+def _averages_subtasks(entry: TaskEntry) -> bool:
+    """Whether the metric of the drop weighs subtasks alike: the first that is published for such docs."""
+    published = sorted(entry.published, key=lambda number: not number.same_settings)
+    return bool(published) and published[0].averaging == "macro"
+
+
+def _clusters(columns: Mapping[str, Sequence[str | None]]) -> list[str] | None:
+    """The cluster of each doc; None where no doc shares anything with another."""
+    given = columns.get("cluster", ())
+    questions = list(zip(columns.get("input_question_hash", ()), columns.get("gold", ()), strict=False))
+    keys = [
+        [
+            *([make_given_key(given[place] or "")] if given and given[place] else []),
+            *([f"{questions[place][0]} {questions[place][1]}"] if questions and questions[place][0] else []),
+        ]
+        for place in range(max(len(given), len(questions)))
+    ]
+    names = name_clusters(keys)
+    if all(name is None for name in names):
+        return None
+    return [f"doc {place}" if name is None else f"cluster {name}" for place, name in enumerate(names)]
+
+
+def _read_columns(pack: Path, entry: TaskEntry) -> dict[str, list[str | None]]:
+    if entry.docs_file is None:
+        return {}
+    names = [name for name in _COLUMNS if name in entry.columns]
+    path = pack / entry.docs_file
+    try:
+        table = read_table(path, columns=names)
+    except Exception as error:  # arrow raises its own kinds
+        raise PackError(f"cannot be read: {describe_error(error)}", where=str(path)) from None
+    return {
+        name: [None if value is None else str(value) for value in table.column(name).to_pylist()] for name in names
+    }  # fmt: skip

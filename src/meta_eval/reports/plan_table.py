@@ -1,0 +1,128 @@
+"""A plan as people read it: a table, a sentence for each weak point; and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from meta_eval.boundary.pack_names import join_names
+from meta_eval.judging.planning import DRAWS, Chances, Plan, TaskPlan
+from meta_eval.reports import text
+from meta_eval.reports.tables import Column, Row, Table
+from meta_eval.reports.task_tables import WEIGHTED
+from meta_eval.thresholds import MAX_PLANNED_RUNS, NAMED, SURE, percent
+
+# A task that shows so seldom that it is the same cannot be judged alone.
+_SELDOM = 0.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _PlanRow:
+    chances: Chances
+    docs: str
+    flips: float | None = None
+
+
+def plan_table(plan: Plan) -> Table[_PlanRow]:
+    """What each task, and the whole, can show of an identical copy."""
+    columns: tuple[Column[_PlanRow], ...] = (
+        Column("docs", "docs", lambda row: row.docs, str),
+        Column("flips", "flips", lambda row: row.flips, lambda share: f"{100 * share:.2g} %"),
+        Column("could_see", "could see", lambda row: row.chances.could_see, text.format_percent,
+               headings={"terminal": "could\nsee"}),
+        Column("margin", "margin", lambda row: row.chances.margin, text.format_percent,
+               headings={"terminal": "mar-\ngin"}),
+        Column("chance", "passes", lambda row: row.chances.chance, lambda share: f"{100 * share:.0f} %"),
+        Column("margin_sure", f"margin for {percent(SURE)}", lambda row: row.chances.margin_sure, text.format_percent,
+               headings={"terminal": f"{percent(SURE)}\nat"}),
+        Column("runs", "runs", lambda row: _runs(row.chances), str),
+    )  # fmt: skip
+    rows = [Row(each.planned.task, _PlanRow(each.chances, _docs(each), each.planned.flips)) for each in plan.tasks]
+    if plan.whole is not None:
+        docs = sum(each.planned.expected.docs for each in plan.tasks)
+        name = "the whole" if len(plan.tasks) == 1 else f"the whole, {WEIGHTED[plan.weighting]}"
+        rows.append(Row(name, _PlanRow(plan.whole, f"{docs:,}"), whole=True))
+    return Table("plan", "What an identical copy shows", columns, tuple(rows), _legend(plan))
+
+
+def _docs(each: TaskPlan) -> str:
+    expected = each.planned.expected
+    clusters = f" ({expected.clusters:,})" if expected.clusters < expected.docs else ""
+    return f"{expected.docs:,}{clusters}"
+
+
+def _runs(chances: Chances) -> str:
+    alone, both = ("-" if runs is None else str(runs) for runs in (chances.runs, chances.runs_of_both))
+    return alone if alone == both else f"{alone}/{both}"
+
+
+def _legend(plan: Plan) -> str:
+    shown = percent(SURE)
+    clusters = any(each.planned.expected.clusters < each.planned.expected.docs for each in plan.tasks)
+    sentences = (
+        f"What an identical copy shows if so many docs flip: {_flips(plan)}.",
+        "Docs, in brackets clusters." if clusters else "",
+        "could see: the smallest true drop, in points, that is detected in 80 % of runs.",
+        "passes: how often a task is within its margin"
+        + (f", and the whole SHIP ({DRAWS} copies drawn)." if plan.whole else "."),
+        f"{shown} at: the margin, in points, at which it is so in {shown} of runs.",
+        f"runs: how often to run the copy for that at this margin, and behind the stroke the copy and the baseline; "
+        f"- for more than {MAX_PLANNED_RUNS}.",
+    )
+    return " ".join(filter(None, sentences))
+
+
+def _flips(plan: Plan) -> str:
+    assumed = sorted({each.planned.flips for each in plan.tasks if not each.planned.measured})
+    shown = ", ".join(f"{100 * flips:.2g} %" for flips in assumed)
+    if not assumed:
+        return "as named or measured"
+    return f"{shown}, which is assumed (--flips names another share)"
+
+
+def describe_weak_points(plan: Plan) -> Iterator[str]:
+    """One sentence for each point in which an identical copy may fail; nothing where there is none."""
+    if plan.most < SURE:
+        yield f"an identical copy ships in at most {100 * plan.most:.0f} % of runs at margin {100 * plan.margin:g}"
+    if len(plan.tasks) > 1:
+        seldom = [each for each in plan.tasks if each.chances.chance < _SELDOM]
+        if seldom:
+            yield (
+                f"alone, an identical copy is seldom within margin: {_listed(seldom)}; in brackets the margin at which "
+                f"it is in {percent(SURE)} of runs"
+            )
+    open_caps = [each for each in plan.tasks if each.under_cap < SURE]
+    if open_caps:
+        names = join_names([f"{each.planned.task} {100 * (1 - each.under_cap):.0f} %" for each in open_caps], NAMED)
+        yield f"the cap of {100 * plan.cap:g} points stops identical copies: {names}"
+
+
+def _listed(tasks: Sequence[TaskPlan]) -> str:
+    names = [
+        f"{each.planned.task} {100 * each.chances.chance:.0f} % ({text.format_percent(each.chances.margin_sure)})"
+        for each in tasks
+    ]
+    return join_names(names, NAMED)
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """A plan as plain JSON data: shares from 0 to 1."""
+    return {
+        "margin": plan.margin,
+        "cap": plan.cap,
+        "weights": plan.weighting,
+        "mean_within_margin": plan.most,
+        "whole": None if plan.whole is None else dataclasses.asdict(plan.whole),
+        "tasks": {
+            each.planned.task: {
+                "docs": each.planned.expected.docs,
+                "clusters": each.planned.expected.clusters,
+                "flips": each.planned.flips,
+                "flips_assumed": not each.planned.measured,
+                "under_cap": each.under_cap,
+                **dataclasses.asdict(each.chances),
+            }
+            for each in plan.tasks
+        },
+    }
