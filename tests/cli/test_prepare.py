@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shlex
 import shutil
 import signal
@@ -101,16 +102,36 @@ def test_every_key_of_the_configuration_reaches_the_command() -> None:
 
 
 def test_margins_and_weights_are_recorded_and_a_wrong_name_stops() -> None:
-    margin = {"mean": 2, "meta_gpqa*": 4, "meta_instruct": 3}
-    manifest, _ = make(margin=margin, weights="equal")
+    margin, tasks = {"mean": 2, "meta_gpqa*": 4, "meta_ifeval": 3}, "meta_gpqa,meta_ifeval"
+    manifest, _ = make(margin=margin, weights="equal", tasks=tasks)
     assert (manifest.run.margin, manifest.run.weights) == (margin, "equal")
     assert read_manifest(Path("work_dir")) == manifest
     before = tree(Path("work_dir"))
     with pytest.raises(UserError, match="eval_config.yaml: margin: meta_gpqq: there is no such task") as caught:
-        prepare(str(configure(margin={"meta_gpqq": 4})))
+        prepare(str(configure(margin={"meta_gpqq": 4}, tasks=tasks)))
     assert "did you mean 'meta_gpqa" in str(caught.value)
     assert tree(Path("work_dir")) == before
-    assert any("the weights of work_dir change from equal to docs" in line for line in make(weights="docs")[1])
+    assert any("weights of work_dir change from equal to docs" in line for line in make(weights="docs", tasks=tasks)[1])
+
+
+def test_a_plan_is_printed_and_is_json() -> None:
+    done = cli("prepare", "-c", str(configure(tasks="meta_ifeval")), "--plan", "--flips", "10", "--json")
+    assert (done.returncode, max(map(len, done.stderr.rpartition("task  ")[2].splitlines())) <= 80) == (0, True)
+    assert re.search(r"meta_ifeval +18 +10 % +\d+.0 +1.0 +0 % +\d+.\d +-", done.stderr)
+    assert re.search(r"the whole +18 +\d+.0 +1.0 +0 %", done.stderr)
+    plan = json.loads(done.stdout)["plan"]
+    assert (plan["margin"], plan["weights"], plan["tasks"]["meta_ifeval"]["docs"]) == (0.01, "precision", 18)
+    assert plan["whole"]["chance"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(("--flips", "101"), "--flips: 101 is not a percentage"), (("--gate", "none.yaml"), "none.yaml: cannot be read")],
+)
+def test_a_wrong_plan_is_refused_before_a_pack_is_made(words: tuple[str, ...], message: str) -> None:
+    done = cli("prepare", "-c", str(configure(tasks="meta_ifeval")), "--plan", *words)
+    assert (done.returncode, Path("work_dir").exists()) == (2, False)
+    assert message in done.stderr
 
 
 BOTH = "meta_instruct,meta_pretrain"

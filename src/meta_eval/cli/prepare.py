@@ -18,6 +18,7 @@ from meta_eval.thresholds import PLANNED_FLIPS
 from meta_eval.verb_options import PrepareOptions
 
 if TYPE_CHECKING:
+    from meta_eval.judging.gate import Gate
     from meta_eval.judging.planning import Plan
     from meta_eval.pack.manifest import Manifest, PublishedEntry
 
@@ -74,8 +75,7 @@ def prepare(
     """
     from meta_eval import api
 
-    if flips is not None and not 0 <= flips <= 100:
-        raise ConfigError(f"{flips:g} is not a percentage", where="--flips", hint="Such as --flips 4")
+    rules = _read_rules(gate, flips)
     with show_progress("starting"):
         prepared = api.prepare(config, options=chosen)
     if chosen.publication is not None:
@@ -89,7 +89,7 @@ def prepare(
             warn(str(check))
     err.print(_table(manifest))
     print_left_out(manifest)
-    planned = _plan(Path(prepared.work_dir), gate, flips, whole=plan)
+    planned = _plan(Path(prepared.work_dir), rules, flips, whole=plan)
     _print_plan(planned, manifest, whole=plan)
     serve = manifest.backend.serve_command(manifest.run)
     if as_json:
@@ -121,13 +121,25 @@ def prepare(
             err.print(f"wrote {prepared.work_dir}; {why}. next: meta-eval run", soft_wrap=True, markup=False)
 
 
-def _plan(pack: Path, gate: Path | None, flips: float | None, *, whole: bool) -> Plan:
+def _read_rules(gate: Path | None, flips: float | None) -> Gate | None:
+    """The rules to plan by, before a pack is made.
+
+    Raises:
+        ConfigError: The gate cannot be read, or the share of flips is none.
+    """
+    from meta_eval.judging.gate import read_gate
+
+    if flips is not None and not 0 <= flips <= 100:
+        raise ConfigError(f"{flips:g} is not a percentage", where="--flips", hint="Such as --flips 4")
+    return None if gate is None else read_gate(gate)
+
+
+def _plan(pack: Path, rules: Gate | None, flips: float | None, *, whole: bool) -> Plan:
     from meta_eval.judging.pack_plan import plan_pack
 
-    if not whole:
-        return plan_pack(pack, gate, None if flips is None else flips / 100, whole=False)
-    with show_progress("drawing identical copies"):
-        return plan_pack(pack, gate, None if flips is None else flips / 100)
+    share = None if flips is None else flips / 100
+    with show_progress("planning"):
+        return plan_pack(pack, rules, share, whole=whole)
 
 
 def _print_plan(plan: Plan, manifest: Manifest, *, whole: bool) -> None:

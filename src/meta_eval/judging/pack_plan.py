@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from meta_eval.boundary.inputs import describe_error, read_table
-from meta_eval.judging.gate import Gate, read_gate
+from meta_eval.judging.gate import Gate
 from meta_eval.judging.planning import Plan, PlannedTask, plan_tasks
 from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
@@ -19,24 +19,23 @@ _COLUMNS = ("subtask_name", "cluster", "input_question_hash", "gold")
 
 
 def plan_pack(
-    pack: Path, gate: Gate | Path | None = None, flips: float | Mapping[str, float] | None = None, *, whole: bool = True
+    pack: Path, rules: Gate | None = None, flips: float | Mapping[str, float] | None = None, *, whole: bool = True
 ) -> Plan:
     """Plan what a run of a pack will be able to show.
 
     Args:
         pack: The folder that prepare wrote.
-        gate: Rules to plan by, or the file that holds them; None for the pack's margin and weights.
+        rules: Rules to plan by; None for the pack's margin and weights.
         flips: The share of docs that an identical copy flips, 0 to 1; or of each task for which it was measured.
             None for `PLANNED_FLIPS`, which is assumed.
         whole: Whether to count how often the decision is SHIP, which takes seconds.
 
     Raises:
         PackError: There is no pack, or a file of docs cannot be read.
-        ConfigError: The gate cannot be read, or names a task that is not there.
+        ConfigError: The rules name a task that is not there.
     """
     manifest = read_manifest(pack)
-    rules = read_gate(gate) if isinstance(gate, Path) else gate or Gate()
-    rules = rules.complete(manifest, manifest.tasks, manifest.groups)
+    rules = (rules or Gate()).complete(manifest, manifest.tasks, manifest.groups)
     tasks = _read_tasks(pack, manifest, rules, flips)
     return plan_tasks(tasks, rules.share, rules.cap_share or CAP, rules.weights or "precision", whole=whole)
 

@@ -11,7 +11,7 @@ from meta_eval.judging.planning import DRAWS, Chances, Plan, TaskPlan
 from meta_eval.reports import text
 from meta_eval.reports.tables import Column, Row, Table
 from meta_eval.reports.task_tables import WEIGHTED
-from meta_eval.thresholds import MAX_PLANNED_RUNS, NAMED, SURE, percent
+from meta_eval.thresholds import MAX_PLANNED_RUNS, NAMED, PLANNED_FLIPS, SURE, percent
 
 # A task that shows so seldom that it is the same cannot be judged alone.
 _SELDOM = 0.5
@@ -61,7 +61,7 @@ def _legend(plan: Plan) -> str:
     shown = percent(SURE)
     clusters = any(each.planned.expected.clusters < each.planned.expected.docs for each in plan.tasks)
     sentences = (
-        f"What an identical copy shows if so many docs flip: {_flips(plan)}.",
+        f"What an identical copy shows. Flips: {_flips(plan)}.",
         "Docs, in brackets clusters." if clusters else "",
         "could see: the smallest true drop, in points, that is detected in 80 % of runs.",
         "passes: how often a task is within its margin"
@@ -74,17 +74,20 @@ def _legend(plan: Plan) -> str:
 
 
 def _flips(plan: Plan) -> str:
-    assumed = sorted({each.planned.flips for each in plan.tasks if not each.planned.measured})
-    shown = ", ".join(f"{100 * flips:.2g} %" for flips in assumed)
-    if not assumed:
-        return "as named or measured"
-    return f"{shown}, which is assumed (--flips names another share)"
+    measured = [each.planned.measured for each in plan.tasks]
+    if all(measured):
+        return "the share that was named or measured"
+    others = "of others " if any(measured) else ""
+    return f"{others}{percent(PLANNED_FLIPS)} of docs, which is assumed (--flips names another share)"
 
 
 def describe_weak_points(plan: Plan) -> Iterator[str]:
     """One sentence for each point in which an identical copy may fail; nothing where there is none."""
     if plan.most < SURE:
-        yield f"an identical copy ships in at most {100 * plan.most:.0f} % of runs at margin {100 * plan.margin:g}"
+        all_measured = all(each.planned.measured for each in plan.tasks)
+        flips = "" if all_measured else f" if {percent(PLANNED_FLIPS)} of docs flip, which is assumed"
+        most = f"at most {100 * plan.most:.0f} % of runs"
+        yield f"an identical copy ships in {most} at margin {100 * plan.margin:g}{flips}"
     if len(plan.tasks) > 1:
         seldom = [each for each in plan.tasks if each.chances.chance < _SELDOM]
         if seldom:

@@ -1,0 +1,220 @@
+"""How well a plan foretells: each chance that `prepare --plan` prints beside drawn runs; and what weights and caps do.
+
+    python benchmarks/plans.py                       all, 1,000 runs each, on two processes; some minutes
+    python benchmarks/plans.py chances weights       some: chances, weights, ifeval
+    python benchmarks/plans.py --runs 300
+    python benchmarks/plans.py --small               a few runs of each: CI
+
+Verdicts are drawn doc by doc as in `verdicts.py`, and decided by ``judging.decide``. A plan draws nothing of a task,
+and counts of flips for the whole.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from counting import Table, main, rate, simulate
+from drawn_verdicts import MARGIN, Task, cluster_ids, evidence, instruct, many
+from verdicts import beside
+
+from meta_eval import stats
+from meta_eval.judging.decide import Decision, TaskDrop, decide_outcome
+from meta_eval.judging.planning import PlannedTask, plan_tasks
+from meta_eval.stats import Weighting
+from meta_eval.stats.identical import expect_copy
+
+# A printed chance may be off by so much besides Monte-Carlo error.
+OFF = 0.02
+WEIGHTINGS: tuple[Weighting, ...] = ("precision", "equal", "docs")
+
+
+def planned(task: Task, margin: float | None = None) -> PlannedTask:
+    """What `prepare --plan` reads of such a task."""
+    labels = None if len(task.subtasks) == 1 else np.repeat(np.arange(len(task.subtasks)), task.subtasks).tolist()
+    clusters = cluster_ids(task)
+    expected = expect_copy(task.docs, task.flips, labels, None if clusters is None else clusters.tolist())
+    parts = {f"s{place}": expect_copy(docs, task.flips) for place, docs in enumerate(task.subtasks)} if labels else {}
+    shares = {} if clusters is not None else {name: 1 / len(parts) for name in parts}
+    return PlannedTask(task.name, expected, parts, shares, margin)
+
+
+def drawn(task: Task, rng: np.random.Generator, runs: int = 1, margin: float | None = None) -> TaskDrop:
+    """A task of an identical copy, IFEval with whole verdicts; of several runs of either side the mean."""
+    plain = replace(task, ifeval=False)
+    if runs == 1:
+        return replace(evidence(plain, 0.0, rng), margin=margin)
+    # Docs that flip answer by chance: two single runs differ in half of them.
+    noisy = rng.random(task.docs) < 2 * task.flips
+    kept = rng.random(task.docs) < task.accuracy
+
+    def side() -> list[float]:
+        return stats.average_runs([np.where(noisy, rng.random(task.docs) < 0.5, kept).tolist() for _ in range(runs)])
+
+    return TaskDrop(task.name, stats.paired_drop(side(), side()), margin)
+
+
+def foretold(count: float, runs: int, chance: float) -> str:
+    """A rate beside the chance that was printed."""
+    return f"{100 * chance:.1f} | {rate(count, runs, max(0.0, chance - OFF), min(1.0, chance + OFF))}"
+
+
+ALONE = (
+    (Task("a task", (198,), 0.4, 0.04), 0.05),
+    (Task("a task", (448,), 0.4, 0.04), 0.01),
+    (Task("a task", (448,), 0.4, 0.06), 0.03),
+    (Task("a task", (541,), 0.4, 0.02), 0.02),
+    (Task("a task", (1319,), 0.8, 0.04), 0.01),
+    (Task("a task", (1319,), 0.8, 0.04), 0.02),
+    (Task("14 subtasks", instruct(0.04)[-1].subtasks, 0.5, 0.06), 0.008),
+    (Task("mgsm, 250 questions in 11 languages", (250,) * 11, 0.69, 0.06, "across", 0.0), 0.015),
+    (Task("200 passages of 6 docs", (1200,), 0.7, 0.06, (6,) * 200, 0.0), 0.02),
+)
+
+
+def chances(runs: int) -> None:
+    table = Table(
+        f"The chance that is printed, and the share of {runs:,} identical copies: percent",
+        "task", "docs", "docs that flip", "margin, points", "within margin, printed", "drawn", "at the margin for 95 %",
+        "drawn with the runs for 95 %",
+    )  # fmt: skip
+    for task, margin in ALONE:
+        (plan,) = plan_tasks([planned(task, margin)], whole=False).tasks
+        told, times = plan.chances, plan.chances.runs_of_both
+        again = times if times and len(task.subtasks) == 1 and task.clusters is None else 0
+
+        def work(
+            rng: np.random.Generator,
+            task: Task = task,
+            again: int = again,
+            margin: float = margin,
+            sure: float = told.margin_sure or 0.0,
+        ) -> Counter[str]:
+            upper = drawn(task, rng).drop.interval().upper
+            repeated = drawn(task, rng, again).drop.interval().upper if again > 1 else None
+            return Counter({
+                "in": upper < margin, "sure": upper < sure + 1e-9,
+                "again": repeated is not None and repeated < margin,
+            })  # fmt: skip
+
+        counts = simulate(work, f"{task} {margin}", runs)
+        table.row(
+            task.name, f"{task.docs:,}", f"{100 * task.flips:g} %", f"{100 * margin:g}",
+            foretold(counts["in"], runs, told.chance), rate(counts["sure"], runs, 0.95 - OFF, 1.0),
+            f"{rate(counts['again'], runs, 0.95 - OFF)} ({again} of both)" if again > 1 else "-",
+        )  # fmt: skip
+    table = Table(
+        f"The whole: SHIP of identical copies, printed and of {runs:,} drawn: percent",
+        "tasks", "margin, points", "printed", "drawn", "at the margin for 95 %",
+    )  # fmt: skip
+    diamond = Task("GPQA Diamond", (198,), 0.4, 0.04)
+    single = Task("gsm8k", (1319,), 0.84, 0.04)
+    clustered = [replace(task, alike=0.0) for task in many()]
+    for name, tasks in (
+        ("gsm8k", [single]), ("meta_instruct, 4 %", instruct(0.04)), ("meta_instruct, 6 %", instruct(0.06)),
+        ("GPQA Diamond and three others", [diamond, single, *instruct(0.04)[1:3]]), ("22 tasks", clustered),
+    ):  # fmt: skip
+        whole = plan_tasks([planned(task) for task in tasks], draws=400 if runs > 100 else 50).whole
+        assert whole is not None
+
+        def work(
+            rng: np.random.Generator, tasks: Sequence[Task] = tasks, sure: float = whole.margin_sure or 0.3
+        ) -> Counter[str]:
+            drops = [drawn(task, rng) for task in tasks]
+            return Counter({"ship": _ships(decide_outcome(drops, MARGIN)), "sure": _ships(decide_outcome(drops, sure))})
+
+        counts = simulate(work, f"whole {name}", runs)
+        error = 3 * (whole.chance * (1 - whole.chance) / 400) ** 0.5
+        table.row(
+            name, "1",
+            f"{100 * whole.chance:.1f} | "
+            f"{rate(counts['ship'], runs, max(0, whole.chance - OFF - error), min(1, whole.chance + OFF + error))}",
+            f"{rate(counts['sure'], runs, 0.95 - OFF - 0.02)} ({100 * (whole.margin_sure or 0):.1f})",
+        )  # fmt: skip
+
+
+def _ships(decision: Decision) -> bool:
+    return decision.outcome == "SHIP"
+
+
+def weights(runs: int) -> None:
+    table = Table(
+        f"Each weight of the mean, margin 1, 4 % of docs flip: percent of {runs:,} runs",
+        "tasks", "weights", "identical: SHIP (at least 90)", "DON'T SHIP (at most 2.5)",
+        "every task drops by the margin: SHIP (at most 5)", "DON'T SHIP (at most 5)",
+        "by half the margin: SHIP", "by two margins: DON'T SHIP", "GPQA loses 5: SHIP (at most 3)",
+    )  # fmt: skip
+    for name, tasks in (("meta_instruct", instruct(0.04)), ("22", beside("meta_gpqa_cot", 448, 22))):
+        gpqa = [0.05 if task.name == "meta_gpqa_cot" else 0.0 for task in tasks]
+        states = {"same": [0.0] * len(tasks), "half": [0.005] * len(tasks), "margin": [0.01] * len(tasks),
+                  "two": [0.02] * len(tasks), "gpqa": gpqa}  # fmt: skip
+
+        def work(
+            rng: np.random.Generator, tasks: Sequence[Task] = tasks, states: dict[str, list[float]] = states
+        ) -> Counter[str]:
+            counts: Counter[str] = Counter()
+            for state, drops in states.items():
+                result = [evidence(task, drop, rng) for task, drop in zip(tasks, drops, strict=True)]
+                for weighting in WEIGHTINGS:
+                    counts[f"{state} {weighting} {decide_outcome(result, MARGIN, weighting=weighting).outcome}"] += 1
+            return counts
+
+        counts = simulate(work, f"weights {name}", runs)
+        for weighting in WEIGHTINGS:
+            table.row(
+                name, weighting, rate(counts[f"same {weighting} SHIP"], runs, 0.9),
+                rate(counts[f"same {weighting} DON'T SHIP"], runs, most=0.025),
+                rate(counts[f"margin {weighting} SHIP"], runs, most=0.05),
+                rate(counts[f"margin {weighting} DON'T SHIP"], runs, most=0.05),
+                rate(counts[f"half {weighting} SHIP"], runs), rate(counts[f"two {weighting} DON'T SHIP"], runs),
+                rate(counts[f"gpqa {weighting} SHIP"], runs, most=0.03),
+            )  # fmt: skip
+
+
+def ifeval(runs: int) -> None:
+    """What a cap of its own does for a task of 541 docs that loses three points."""
+    table = Table(
+        f"One of 22 tasks, 541 docs, 4 % of docs flip besides: percent of {runs:,} runs",
+        "cap of this task, points", "it loses 3 points: SHIP", "it loses 5: SHIP", "no loss: SHIP",
+        "stopped by this cap",
+        "a cap that lets as many pass stops at best",
+    )  # fmt: skip
+    tasks = beside("a task", 541, 22)
+    caps = (0.05, 0.04, 0.035, 0.03, 0.025)
+
+    def work(rng: np.random.Generator) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        others = [evidence(task, 0.0, rng) for task in tasks[1:]]
+        for loss in (0.0, 0.03, 0.05):
+            first = evidence(tasks[0], loss, rng)
+            for cap in caps:
+                result = decide_outcome([replace(first, cap=cap), *others], MARGIN)
+                counts[f"{loss} {cap}"] += _ships(result)
+                counts[f"cap {loss} {cap}"] += result.tasks[0].interval.upper >= result.tasks[0].cap
+        return counts
+
+    counts = simulate(work, "ifeval", runs)
+    for cap in caps:
+        table.row(
+            f"{100 * cap:g}", *(rate(counts[f"{loss} {cap}"], runs) for loss in (0.03, 0.05, 0.0)),
+            rate(counts[f"cap 0.0 {cap}"], runs), f"{100 * best(counts[f'cap 0.0 {cap}'] / runs):.0f}",
+        )  # fmt: skip
+
+
+def best(stopped: float, docs: int = 541, flips: float = 0.04, loss: float = 0.03) -> float:
+    """How often any limit on the drop that stops this share of identical copies lets the loss pass, in normal terms."""
+    from statistics import NormalDist
+
+    normal = NormalDist()
+    limit = (flips / docs) ** 0.5 * normal.inv_cdf(1 - min(max(stopped, 1e-4), 1 - 1e-4))
+    return normal.cdf((limit - loss) / ((flips + loss) / docs) ** 0.5)
+
+
+EXPERIMENTS = {"chances": chances, "weights": weights, "ifeval": ifeval}
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, EXPERIMENTS))

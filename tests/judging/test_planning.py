@@ -1,0 +1,127 @@
+"""A plan foretells what identical copies show: beside copies that are drawn, and from what a pack says."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from places import THOROUGH
+from shared import whole_pack
+
+from meta_eval import stats
+from meta_eval.judging.decide import decide_outcome
+from meta_eval.judging.evidence import TaskDrop
+from meta_eval.judging.gate import Gate
+from meta_eval.judging.pack_plan import plan_pack
+from meta_eval.judging.planning import PlannedTask, plan_tasks
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.reports.plan_table import describe_weak_points, plan_json, plan_table
+from meta_eval.stats.identical import expect_copy
+from meta_eval.thresholds import PLANNED_FLIPS
+
+SIZES = {"small": 198, "middle": 448, "large": 3000}
+
+
+def plan_of(sizes: dict[str, int], flips: float = 0.04, **margins: float) -> list[PlannedTask]:
+    return [PlannedTask(name, expect_copy(docs, flips), margin=margins.get(name)) for name, docs in sizes.items()]
+
+
+def drawn(sizes: dict[str, int], flips: float, rng: np.random.Generator) -> list[TaskDrop]:
+    drops = []
+    for name, docs in sizes.items():
+        lost, won, same = rng.multinomial(docs, [flips / 2, flips / 2, 1 - flips]).tolist()
+        before, after = [1.0] * lost + [0.0] * (won + same), [0.0] * lost + [1.0] * won + [0.0] * same
+        drops.append(TaskDrop(name, stats.paired_drop(before, after)))
+    return drops
+
+
+def test_the_whole_ships_as_often_as_is_said() -> None:
+    """benchmarks/plans.py has the large simulation."""
+    rng, runs = np.random.default_rng(4), 1000 if THOROUGH else 50
+    sizes = {"small": 198, "middle": 448}
+    whole = plan_tasks(plan_of(sizes), 0.03, draws=200 if THOROUGH else 25).whole
+    assert whole is not None
+    assert whole.margin_sure is not None
+    drops = [drawn(sizes, 0.04, rng) for _ in range(runs)]
+    for allowed, chance in ((0.03, whole.chance), (whole.margin_sure, 0.95)):
+        share = sum(decide_outcome(each, allowed).outcome == "SHIP" for each in drops) / runs
+        error = (chance * (1 - chance)) ** 0.5 * (1 / runs + 1 / (200 if THOROUGH else 25)) ** 0.5
+        assert abs(share - chance) < 0.02 + 3 * error
+
+
+def test_a_margin_of_its_own_and_repeats_do_what_is_said() -> None:
+    tasks = plan_of(SIZES, middle=0.04)
+    plan = plan_tasks(tasks, whole=False)
+    chances = {each.planned.task: each.chances for each in plan.tasks}
+    assert (chances["middle"].margin, chances["small"].margin) == (0.04, 0.01)
+    assert (chances["middle"].runs, chances["small"].runs_of_both) == (1, None)
+    assert chances["middle"].chance > 0.95 > chances["small"].chance
+    large, both = chances["large"], chances["large"].runs_of_both
+    assert both is not None
+    assert 1 < both <= 16
+    for runs, sure in ((both, True), (both - 1, False)):
+        averaged = tasks[2].average(runs, runs)
+        (again,) = plan_tasks([averaged], whole=False).tasks
+        assert (again.chances.chance >= 0.95) is sure
+    assert large.could_see < chances["middle"].could_see < chances["small"].could_see
+    assert [each.under_cap > 0.95 for each in plan.tasks] == [False, True, True]
+
+
+def test_the_same_plan_every_time() -> None:
+    first, second = (plan_tasks(plan_of({"gsm8k": 5000}), 0.013, draws=5) for _ in range(2))
+    assert plan_json(first) == plan_json(second)
+    assert first.most == pytest.approx(first.tasks[0].chances.chance)
+
+
+def test_weak_points_are_a_sentence_each() -> None:
+    assert list(describe_weak_points(plan_tasks(plan_of({"a": 20000, "b": 20000}), whole=False))) == []
+    said = list(describe_weak_points(plan_tasks(plan_of(SIZES), whole=False)))
+    assert [sentence.partition(":")[0] for sentence in said] == [
+        "an identical copy ships in at most 85 % of runs at margin 1 if 4 % of docs flip, which is assumed",
+        "alone, an identical copy is seldom within margin",
+        "the cap of 5 points stops identical copies",
+    ]
+    assert "small 6 % (6.2)" in said[1]
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return whole_pack(tmp_path_factory)
+
+
+def test_a_pack_says_docs_subtasks_and_clusters(pack: Path) -> None:
+    plan = plan_pack(pack, Gate(margin={"mean": 2, "meta_gpqa*": 9}, weights="docs"), whole=False)
+    tasks = {each.planned.task: each for each in plan.tasks}
+    assert set(tasks) == set(read_manifest(pack).tasks)
+    assert (plan.margin, plan.weighting) == (0.02, "docs")
+    assert (tasks["meta_gpqa"].chances.margin, tasks["meta_ifeval"].chances.margin) == (0.09, 0.02)
+    assert all(each.planned.flips == pytest.approx(PLANNED_FLIPS) for each in plan.tasks)
+    pro = tasks["meta_mmlu_pro_instruct"].planned
+    assert sum(drop.docs for drop in pro.subtasks.values()) == pro.expected.docs == 15
+    assert sum(pro.shares.values()) == pytest.approx(1)
+    mgsm = next(each.planned for name, each in tasks.items() if "mgsm" in name)
+    assert mgsm.expected.clusters < mgsm.expected.docs
+    assert not mgsm.shares
+    assert "4 % of docs, which is assumed" in plan_table(plan).legend
+
+
+def test_flips_are_named_measured_or_assumed(pack: Path) -> None:
+    named = plan_pack(pack, flips=0.1, whole=False)
+    assert all(each.planned.measured for each in named.tasks)
+    measured = plan_pack(pack, flips={"meta_ifeval": 0.2}, whole=False)
+    shares = {each.planned.task: (each.planned.flips, each.planned.measured) for each in measured.tasks}
+    assert shares["meta_ifeval"] == (pytest.approx(0.2), True)
+    assert shares["meta_gpqa"] == (pytest.approx(0.04), False)
+    assert "of others 4 % of docs, which is assumed" in plan_table(measured).legend
+
+
+def test_a_gate_plans_its_own_tasks(pack: Path) -> None:
+    rules = Gate(margin=3.0, cap=8.0, tasks={"meta_ifeval": {"margin": 6}, "meta_gpqa": None})
+    plan = plan_pack(pack, rules, whole=False)
+    assert (plan.cap, {each.planned.task: each.chances.margin for each in plan.tasks}) == (
+        0.08,
+        {"meta_gpqa": 0.03, "meta_ifeval": 0.06},
+    )
+    assert dataclasses.asdict(plan)["whole"] is None
