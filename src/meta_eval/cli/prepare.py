@@ -19,7 +19,7 @@ from meta_eval.verb_options import PrepareOptions
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
-    from meta_eval.judging.planning import Plan
+    from meta_eval.judging.planning import PackPlan
     from meta_eval.pack.manifest import Manifest, PublishedEntry
 
 
@@ -134,7 +134,7 @@ def _read_rules(gate: Path | None, flips: float | None) -> Gate | None:
     return None if gate is None else read_gate(gate)
 
 
-def _plan(pack: Path, rules: Gate | None, flips: float | None, *, whole: bool) -> Plan:
+def _plan(pack: Path, rules: Gate | None, flips: float | None, *, whole: bool) -> PackPlan:
     from meta_eval.judging.pack_plan import plan_pack
 
     share = None if flips is None else flips / 100
@@ -142,7 +142,7 @@ def _plan(pack: Path, rules: Gate | None, flips: float | None, *, whole: bool) -
         return plan_pack(pack, rules, share, whole=whole)
 
 
-def _print_plan(plan: Plan, manifest: Manifest, *, whole: bool) -> None:
+def _print_plan(plan: PackPlan, manifest: Manifest, *, whole: bool) -> None:
     """The table of a plan; without it a sentence for each weak point, but of the sample, which is no benchmark."""
     from meta_eval.catalog.dataset_names import SAMPLE
     from meta_eval.reports.plan_table import describe_weak_points, plan_table

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from meta_eval.boundary.inputs import describe_error, read_table
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.planning import Plan, PlannedTask, plan_tasks
+from meta_eval.judging.planning import PackPlan, PlannedTask, plan_tasks
 from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
 from meta_eval.results.clusters import make_given_key, name_clusters
@@ -20,7 +20,7 @@ _COLUMNS = ("subtask_name", "cluster", "input_question_hash", "gold")
 
 def plan_pack(
     pack: Path, rules: Gate | None = None, flips: float | Mapping[str, float] | None = None, *, whole: bool = True
-) -> Plan:
+) -> PackPlan:
     """Plan what a run of a pack will be able to show.
 
     Args:
@@ -43,12 +43,13 @@ def plan_pack(
 def _read_tasks(
     pack: Path, manifest: Manifest, rules: Gate, flips: float | Mapping[str, float] | None
 ) -> list[PlannedTask]:
-    rules.list_tasks([*manifest.tasks, *manifest.groups])
+    rules, names = rules.choose(list(manifest.tasks), manifest.groups)
     ruled = rules.expand_groups(manifest.groups)
+    wanted = ruled.tasks or names
     return [
         _planned(name, entry, _read_columns(pack, entry), ruled, flips)
         for name, entry in manifest.tasks.items()
-        if not rules.tasks or name in ruled.tasks
+        if name in wanted
     ]
 
 

@@ -95,7 +95,7 @@ class TaskPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PackPlan:
     """The plan of a pack.
 
     Attributes:
@@ -122,7 +122,7 @@ def plan_tasks(
     *,
     whole: bool = True,
     draws: int = DRAWS,
-) -> Plan:
+) -> PackPlan:
     """Plan a comparison.
 
     Args:
@@ -145,7 +145,7 @@ def plan_tasks(
     )
     copies = _Copies(tasks, margin, cap, weighting, draws)
     chances = _whole_chances(copies, mean) if whole else None
-    return Plan(margin, cap, weighting, planned, chance_within(mean, margin), chances)
+    return PackPlan(margin, cap, weighting, planned, chance_within(mean, margin), chances)
 
 
 def _task_chances(planned: PlannedTask, margin: float, count: int) -> Chances:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from meta_eval.boundary.pack_names import join_names
-from meta_eval.judging.planning import DRAWS, Chances, Plan, TaskPlan
+from meta_eval.judging.planning import DRAWS, Chances, PackPlan, TaskPlan
 from meta_eval.reports import text
 from meta_eval.reports.tables import Column, Row, Table
 from meta_eval.reports.task_tables import WEIGHTED
@@ -24,7 +24,7 @@ class _PlanRow:
     flips: float | None = None
 
 
-def plan_table(plan: Plan) -> Table[_PlanRow]:
+def plan_table(plan: PackPlan) -> Table[_PlanRow]:
     """What each task, and the whole, can show of an identical copy."""
     columns: tuple[Column[_PlanRow], ...] = (
         Column("docs", "docs", lambda row: row.docs, str),
@@ -57,7 +57,7 @@ def _runs(chances: Chances) -> str:
     return alone if alone == both else f"{alone}/{both}"
 
 
-def _legend(plan: Plan) -> str:
+def _legend(plan: PackPlan) -> str:
     shown = percent(SURE)
     clusters = any(each.planned.expected.clusters < each.planned.expected.docs for each in plan.tasks)
     sentences = (
@@ -73,7 +73,7 @@ def _legend(plan: Plan) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _flips(plan: Plan) -> str:
+def _flips(plan: PackPlan) -> str:
     measured = [each.planned.measured for each in plan.tasks]
     if all(measured):
         return "the share that was named or measured"
@@ -81,7 +81,7 @@ def _flips(plan: Plan) -> str:
     return f"{others}{percent(PLANNED_FLIPS)} of docs, which is assumed (--flips names another share)"
 
 
-def describe_weak_points(plan: Plan) -> Iterator[str]:
+def describe_weak_points(plan: PackPlan) -> Iterator[str]:
     """One sentence for each point in which an identical copy may fail; nothing where there is none."""
     if plan.most < SURE:
         all_measured = all(each.planned.measured for each in plan.tasks)
@@ -109,7 +109,7 @@ def _listed(tasks: Sequence[TaskPlan]) -> str:
     return join_names(names, NAMED)
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
+def plan_json(plan: PackPlan) -> dict[str, Any]:
     """A plan as plain JSON data: shares from 0 to 1."""
     return {
         "margin": plan.margin,
