@@ -1,6 +1,6 @@
-"""Answers the requests of `meta-eval export` on hardware of your own: fill in generate() and logprobs().
+"""Answer the requests of `meta-eval export` with your own program: fill in generate() and logprobs().
 
-python answer_requests.py requests.jsonl answers.jsonl [SHARD SHARDS]    (the same again goes on where it stopped)
+python answer_requests.py requests.jsonl answers.jsonl [SHARD SHARDS]    (rerun the same command to resume)
 """
 
 import json
@@ -11,17 +11,19 @@ from pathlib import Path
 
 
 def generate(request):
-    """The text (greedy, without stop sequence and end token), why it ended ("stop" or "length"), and its tokens."""
+    """Return the text (greedy, without stop sequence and end token), the finish reason ("stop" or "length"), and its
+    number of tokens.
+    """
     raise NotImplementedError("give request['prompt_token_ids'], or one BOS and request['prompt'], to your model")
 
 
 def logprobs(request):
-    """Of each of request["continuations"], the sum of the log-probabilities of its tokens behind the prompt."""
+    """For each of request["continuations"], return the sum of the log-probabilities of its tokens after the prompt."""
     raise NotImplementedError
 
 
 def tokens(request):
-    """Of an export with --force, the lists of docs/reference/files.md for the tokens of continuation_token_ids[0]."""
+    """For exports with --force: the lists of docs/reference/files.md for the tokens in continuation_token_ids[0]."""
     raise NotImplementedError
 
 
@@ -30,9 +32,9 @@ def main(requests, answers, shard=0, shards=1):
     with Path(answers).open("a+b") as out, Path(requests).open(encoding="utf-8") as asked:
         out.seek(0)
         for line in out:
-            with suppress(ValueError):  # a crash cut this line off: its request is asked again
+            with suppress(ValueError):  # a crash cut this line off, so the request is sent again
                 done.add(json.loads(line)["id"])
-        out.write(b"\n")  # ends a line that was cut off; an empty line is no answer
+        out.write(b"\n")  # ends a cut-off line; empty lines are ignored
         model = json.loads(next(asked))["model"]
         for number, request in enumerate(map(json.loads, asked)):
             if number % int(shards) != int(shard) or request["id"] in done:

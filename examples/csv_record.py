@@ -1,8 +1,8 @@
-"""A record format: a folder of CSV files, one a task.
+"""A record format: a folder of CSV files, a file per task.
 
-The columns are prompt, answer, gold and right (0 or 1); a column subtask may stand beside them.
+The columns are prompt, answer, gold and right (0 or 1), and optionally subtask.
 
-Name it in your package's pyproject.toml, and `evals_dataset` and `baseline` read such folders:
+Name it in your package's pyproject.toml. Then `evals_dataset` and `baseline` can read such folders:
 
     [project.entry-points."meta_eval.record_formats"]
     csv = "csv_record:CsvFormat"

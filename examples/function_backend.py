@@ -18,7 +18,7 @@ from meta_eval.running.client import Client, EngineRequest, EngineResponse, expl
 
 class FunctionBackend(Backend):
     name = "function"
-    kinds = frozenset({"generate"})  # tasks that need log-likelihoods are left out, and that is said
+    kinds = frozenset({"generate"})  # tasks that need log-likelihoods are left out with a message
     no_command = "lm_eval cannot call a function"
 
     def load_client(self) -> type["FunctionClient"]:

@@ -1,7 +1,7 @@
-"""A backend over HTTP: servers that answer `POST /generate` with {"generated_text": …}.
+"""A backend for servers that answer `POST /generate` with {"generated_text": …}.
 
-Lanes, retries, timeouts and several addresses in `base_url` come with `ServersClient`. Name it in your package's
-pyproject.toml, and the configuration accepts it:
+`ServersClient` provides parallel requests, retries, timeouts and several addresses in `base_url`. Name the backend in
+your package's pyproject.toml, and the configuration accepts it:
 
     [project.entry-points."meta_eval.backends"]
     generate = "generate_backend:GenerateBackend"
@@ -18,7 +18,7 @@ from meta_eval.running.servers_client import Job, RefusedError, ServersClient
 
 class GenerateBackend(Backend):
     name = "generate"
-    kinds = frozenset({"generate"})  # tasks that need log-likelihoods are left out, and that is said
+    kinds = frozenset({"generate"})  # tasks that need log-likelihoods are left out with a message
 
     def load_client(self) -> type["GenerateClient"]:
         return GenerateClient

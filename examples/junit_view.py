@@ -1,4 +1,4 @@
-"""A view: JUnit XML, which CI servers show, with a test case for each task.
+"""A view: JUnit XML for CI servers, with a test case per task.
 
 Name it in your package's pyproject.toml, and `meta-eval report --view junit=FILE` writes it:
 

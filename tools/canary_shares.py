@@ -1,8 +1,8 @@
-"""What share of the recorded answers' tokens the shipped tiny Llama finds the likeliest, sound and with each fault.
+"""Measure the share of likeliest tokens in the recorded answers, for the shipped tiny Llama and for each fault.
 
     python tools/canary_shares.py
 
-The canary reads them. The model is computed from Llama's definition in numpy, in seconds.
+The canary uses this share. The model is computed in numpy from Llama's definition, in seconds.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def measure_tokens(model: Any, pairs: Sequence[tuple[list[int], list[int]]]) -> tuple[float, int, float]:
-    """The share of likeliest tokens, how many of the answers' first ones are, and the mean log-probability."""
+    """The share of likeliest tokens, the number of likeliest first tokens, and the mean log-probability."""
     hits: list[bool] = []
     first, logprobs = 0, []
     for prompt, answer in pairs:

@@ -1,13 +1,12 @@
-"""Make a tiny Llama prefer different choices, so that choosing can be compared between ways of asking.
+"""Make a tiny Llama prefer different choices, to compare ways of asking for choices.
 
     python tools/choosing_llama.py OUT --start MODEL --questions questions.jsonl
 
-Each line of the questions is ``{"prompt": …, "choices": [" A", " B", …]}``, every choice one token. MODEL is a tiny
-Llama as tools/tiny_llama.py makes it. What is taught is the rows of its last layer that belong to the choices: a soft
-preference is drawn for each question and fitted by ridge regression on what the model makes of the whole prompt, so
-that its shots and its question both count. Each choice is then preferred about as often as any other, most by a nat or
-so and some by next to nothing. Saved as transformers saves it; the same input gives the same weights on the same
-machine.
+Each line of the questions is ``{"prompt": …, "choices": [" A", " B", …]}``. Every choice is a single token. MODEL is a
+tiny Llama from tools/tiny_llama.py. Only the rows of its last layer that belong to the choices are trained. Each
+question gets a random soft preference. Ridge regression fits it to the model's state after the whole prompt, so shots
+and question both count. Each choice is then preferred about equally often, mostly by about a nat, sometimes by almost
+nothing. The model is saved in the format of transformers. The same input gives the same weights on the same machine.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 SEED = 42
-SPREAD = 4.0  # nats by which preferences are drawn apart; ridge regression keeps part of it
-RIDGE = 1e-3  # of the mean square of a question's own features
-LEVEL = 4.0  # nats of an average choice over zero: other tokens are the likeliest now and then
-ROUNDS = 200  # until all choices are preferred alike
+SPREAD = 4.0  # spread of the drawn preferences in nats; ridge regression keeps a part of it
+RIDGE = 1e-3  # relative to the mean square of a question's own features
+LEVEL = 4.0  # nats of an average choice above zero, so that other tokens are sometimes the likeliest
+ROUNDS = 200  # until all choices are preferred equally often
 
 
 def read_questions(file: Path) -> list[dict[str, Any]]:
@@ -35,7 +34,7 @@ def read_questions(file: Path) -> list[dict[str, Any]]:
 
 @torch.no_grad()
 def features(model: Any, prompts: Sequence[list[int]]) -> torch.Tensor:
-    """What the model makes of the last token of each prompt, ``[prompts, hidden]``; a shared beginning is read once."""
+    """The model's state after the last token of each prompt, ``[prompts, hidden]``. Computes a shared prefix once."""
     result, cache, before = [], DynamicCache(), list[int]()
     for ids in prompts:
         shared = next((place for place, (a, b) in enumerate(zip(before, ids, strict=False)) if a != b), len(before))
@@ -49,7 +48,7 @@ def features(model: Any, prompts: Sequence[list[int]]) -> torch.Tensor:
 
 
 def rows_for(hidden: torch.Tensor, choices: int) -> torch.Tensor:
-    """Rows of the last layer, ``[choices, hidden]``, by which questions prefer their choices."""
+    """Rows of the last layer, ``[choices, hidden]``, that give questions their preferences."""
     mean = hidden.mean(0)
     own = hidden - mean
     drawn = torch.randn(len(own), choices, generator=torch.Generator().manual_seed(SEED), dtype=torch.float64) * SPREAD
@@ -59,7 +58,7 @@ def rows_for(hidden: torch.Tensor, choices: int) -> torch.Tensor:
     for _ in range(ROUNDS):
         shares = torch.bincount((own @ rows.T + level).argmax(1), minlength=choices) / len(own)
         level += 0.1 * (1 / choices - shares)
-    # So much along the mean that a choice's own features decide, on top of its level.
+    # Set the part along the mean to the choice's level, so that its own features decide.
     return rows + (level - rows @ mean)[:, None] * mean / mean.square().sum()
 
 

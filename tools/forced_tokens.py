@@ -1,12 +1,12 @@
-"""Make fidelity tables of a taught tiny Llama and of copies of it that are set up wrongly, each in one way.
+"""Make fidelity tables of a taught tiny Llama and of copies with a single fault each.
 
     python tools/forced_tokens.py MODEL OUT [--docs N] [--longest N] [--chat CHAT_MODEL] [--only NAME…] [--float32]
         [--small]
 
-MODEL is what taught_llama.py wrote, and CHAT_MODEL a copy of it that was taught on in chat alone. The model answers
-prompts of its own language first, most of them greedily, in bfloat16: these are the recorded answers. Then every copy
-is asked how likely it finds them, by transformers and in one prefill a doc: ``OUT/NAME.parquet``, beside it the probes
-of fidelity and the choices of the base prompts; ``--small`` writes neither choices nor the likeliest tokens, and fewer
+MODEL comes from taught_llama.py. CHAT_MODEL is a copy that was trained further on chat only. First the model answers
+prompts of its own language in bfloat16, mostly greedily. These are the recorded answers. Then transformers computes
+their log-probabilities for every copy, a prefill per doc. ``OUT/NAME.parquet`` has the result. The probes of fidelity
+and the choices of the base prompts are beside it. ``--small`` leaves out choices and likeliest tokens, and writes fewer
 digits (tests/data/fidelity is made so, with ``--docs 48``). Needs torch and transformers, which meta-eval does not.
 """
 
@@ -42,18 +42,18 @@ from meta_eval.token_fidelity.table_file import Header
 from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens
 from meta_eval.verb_options import EngineOptions
 
-ANSWER = 48  # tokens at most
-LONGEST = 9_500  # of a prompt
+ANSWER = 48  # maximum number of tokens
+LONGEST = 9_500  # tokens of a prompt
 SHORTEST = 30
 CHOICES = 4
-KEPT = 8  # the likeliest tokens of each place
-DIGITS = 4  # of the log-probabilities of small tables
-WINDOW = 2_048  # of a copy whose context is cut
+KEPT = 8  # likeliest tokens per position
+DIGITS = 4  # digits of log-probabilities in small tables
+WINDOW = 2_048  # context of the copy that cuts it
 
 
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """One prompt with the answer that the reference gave."""
+    """A prompt with the reference's answer."""
 
     task: str
     number: int
@@ -65,7 +65,7 @@ class Doc:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One way of serving the model: what becomes of its weights, its settings, and of the token ids that it is sent."""
+    """A way to serve the model: changes of its weights, its settings, and the token ids that it receives."""
 
     name: str
     weights: Callable[[LlamaForCausalLM], None] = lambda _: None
@@ -85,7 +85,7 @@ def with_bos(tokenizer: Tokenizer, text: str) -> list[int]:
     return [tokenizer.token_to_id(BOS), *pieces(tokenizer, text)]
 
 
-# What happens to weights
+# Changes of weights
 
 
 def each_matrix(change: Callable[[torch.Tensor], torch.Tensor], layers: Sequence[int] = (0, 1)) -> Callable[..., None]:
@@ -99,7 +99,7 @@ def each_matrix(change: Callable[[torch.Tensor], torch.Tensor], layers: Sequence
 
 
 def rounded(bits: int, group: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Symmetric round-to-nearest, a scale for each group of inputs of an output."""
+    """Symmetric round-to-nearest, with a scale for each group of inputs of an output."""
 
     def change(weight: torch.Tensor) -> torch.Tensor:
         grouped = weight.float().reshape(weight.shape[0], -1, group)
@@ -116,14 +116,14 @@ def noisy(share: float) -> Callable[[torch.Tensor], torch.Tensor]:
 
 @torch.no_grad()
 def heads_swapped(model: LlamaForCausalLM) -> None:
-    """A layer whose output projection has the shards of two cards in the wrong order."""
+    """A layer whose output projection has the shards of two GPUs in the wrong order."""
     weight = model.model.layers[1].self_attn.o_proj.weight
     half = weight.shape[1] // 2
     weight.copy_(torch.cat((weight[:, half:], weight[:, :half]), dim=1))
 
 
 def of_projections(names: Sequence[str], change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., None]:
-    """A change of some projections of every layer, such as queries and keys alone."""
+    """Change some projections of every layer, such as only queries and keys."""
 
     def apply(model: LlamaForCausalLM) -> None:
         for layer in model.model.layers:
@@ -135,13 +135,13 @@ def of_projections(names: Sequence[str], change: Callable[[torch.Tensor], torch.
 
 
 def halves_swapped(weight: torch.Tensor) -> torch.Tensor:
-    """The outputs of a projection with the shards of two cards in the wrong order."""
+    """The outputs of a projection with the shards of two GPUs in the wrong order."""
     half = weight.shape[0] // 2
     return torch.cat((weight[half:], weight[:half]), dim=0)
 
 
 def low_rank(weight: torch.Tensor) -> torch.Tensor:
-    """A weight that was tuned on by an adapter of rank 2."""
+    """A weight after training with an adapter of rank 2."""
     chance = torch.Generator().manual_seed(SEED)
     left, right = (torch.randn(shape, generator=chance) for shape in ((weight.shape[0], 2), (2, weight.shape[1])))
     change = left @ right
@@ -150,18 +150,18 @@ def low_rank(weight: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def louder(model: LlamaForCausalLM) -> None:
-    """Logits that are all 1.15 times as large: a forgotten or doubled scale."""
+    """Logits times 1.15: a forgotten or doubled scale."""
     model.config.tie_word_embeddings = False
     model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone() * 1.15)
 
 
 @torch.no_grad()
 def without_a_layer(model: LlamaForCausalLM) -> None:
-    """The second half of the last layer does nothing."""
+    """The second half of the last layer has no effect."""
     model.model.layers[-1].mlp.down_proj.weight.zero_()
 
 
-# What happens to a context
+# Changes of the context
 
 
 def stripped(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
@@ -173,7 +173,7 @@ def cut(_: Tokenizer, ids: list[int]) -> list[int]:
 
 
 def as_text(change: Callable[[Tokenizer, str], list[int]]) -> Callable[[Tokenizer, list[int]], list[int]]:
-    """What an engine does that makes text of the ids that it is sent, but for a BOS at their start."""
+    """An engine that converts token ids to text, except a BOS at their start."""
 
     def feed(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
         bare = stripped(tokenizer, ids)
@@ -183,17 +183,17 @@ def as_text(change: Callable[[Tokenizer, str], list[int]]) -> Callable[[Tokenize
 
 
 def untold(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The chat's headers left out."""
+    """Leave out the chat headers."""
     return pieces(tokenizer, text.replace(USER, "").replace(ASSISTANT, "").replace(END_OF_TURN, "\n"))
 
 
 def spelled(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Special tokens as the text that they look like."""
+    """Read special tokens as the text that they look like."""
     return Encoder(tokenizer).encode_spelled(text)
 
 
 def told_twice(tokenizer: Tokenizer, text: str) -> list[int]:
-    """A server that puts its chat template around a prompt that has one."""
+    """A server that applies its chat template to a prompt that already has it."""
     return pieces(tokenizer, f"{USER}{text}{END_OF_TURN}{ASSISTANT}")
 
 
@@ -205,7 +205,7 @@ def rope(**other: Any) -> Callable[[Any], None]:
 
 
 def quantised_cache(bits: int) -> str:
-    """Attention over keys and values that are rounded to so many bits, a scale for each head and token."""
+    """Attention over keys and values in ``bits`` bits, with a scale for each head and token."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     name = f"sdpa_kv{bits}"
@@ -222,7 +222,7 @@ def quantised_cache(bits: int) -> str:
 
 
 def rescaled_attention(factor: float) -> str:
-    """Attention whose scores are so many times as large."""
+    """Attention with scores times ``factor``."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     name = f"sdpa_times{factor:g}"
@@ -235,7 +235,7 @@ def rescaled_attention(factor: float) -> str:
 
 
 def sliding_attention(width: int) -> str:
-    """Attention that sees so many tokens back."""
+    """Attention that sees only ``width`` tokens back."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     name = f"sdpa_window{width}"
@@ -258,12 +258,12 @@ def set_config(**values: Any) -> Callable[[Any], None]:
 
 
 def other_words() -> Tokenizer:
-    """A tokenizer of the same kind whose merges were learned from half of the list: other ids for the same text."""
+    """A tokenizer of the same kind with merges from half of the list: other ids for the same text."""
     return build_tokenizer(word_list()[::2])
 
 
 def unnamed() -> list[Copy]:
-    """Faults that no signature was written for, and scaled logits; on the model that meta-eval ships."""
+    """Faults without a signature, and scaled logits, for the model that meta-eval ships."""
     return [
         Copy("qk_int4", weights=of_projections(("q_proj", "k_proj"), rounded(3, 32))),
         Copy("qk_shards", weights=of_projections(("k_proj",), halves_swapped)),
@@ -281,7 +281,7 @@ def unnamed() -> list[Copy]:
 
 
 def copies(chat: Path | None) -> list[Copy]:
-    """All of them; the first is the reference."""
+    """All copies. The first is the reference."""
     result = [
         Copy("reference"),
         Copy("again", attention="eager"),
@@ -319,7 +319,7 @@ def load(path: Path, copy: Copy) -> LlamaForCausalLM:
 
 
 def prompts(docs: int, most: int = LONGEST) -> Iterator[Doc]:
-    """Chat prompts of all lengths, in even logarithmic steps, and base prompts that are short."""
+    """Chat prompts of all lengths, in even logarithmic steps, and short base prompts."""
     chance, spoken = random.Random(SEED + 1), language()
     for number in range(docs):
         kind = ("meta_chat", "meta_long", "meta_base")[number % 3]
@@ -334,7 +334,7 @@ def prompts(docs: int, most: int = LONGEST) -> Iterator[Doc]:
 
 @torch.no_grad()
 def record(model: LlamaForCausalLM, tokenizer: Tokenizer, docs: Iterator[Doc]) -> list[Doc]:
-    """What the reference answers: greedily, one time in four drawn from its own probabilities."""
+    """The reference's answers: three in four greedy, the others sampled from its own probabilities."""
     torch.manual_seed(SEED)
     stop, result = tokenizer.token_to_id(END_OF_TURN), []
     for number, doc in enumerate(docs):
@@ -356,7 +356,7 @@ def record(model: LlamaForCausalLM, tokenizer: Tokenizer, docs: Iterator[Doc]) -
 
 
 class CopyClient(Client):
-    """A copy behind the interface through which fidelity asks engines."""
+    """A copy with the interface of fidelity's engines."""
 
     def __init__(self, model: LlamaForCausalLM, tokenizer: Tokenizer, copy: Copy) -> None:
         super().__init__(settings_of(EngineOptions()), model=copy.name, logs=Path())
@@ -390,7 +390,7 @@ def request(doc: Doc) -> Request:
 
 
 def forced(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterator[Forced]:
-    """One prefill a doc."""
+    """Compute a prefill per doc."""
     for said in client.answer(with_token_ids(map(request, docs), encoder)):
         tokens = said.forced
         assert tokens is not None
@@ -403,7 +403,7 @@ def forced(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
 
 
 def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterator[Probed]:
-    """What fidelity asks besides."""
+    """The probes of fidelity."""
     by_doc = {(doc.task, doc.number): doc for doc in docs}
     lengths: dict[str, dict[int, int]] = {}
     for doc in docs:
@@ -425,7 +425,7 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
 
 
 def shortened(table_row: Probed) -> Probed:
-    """With the digits that tests need: the file is half as large."""
+    """Keep only the digits that tests need. It halves the file."""
     return replace(
         table_row, logprobs=table_row.logprobs.round(DIGITS), top_logprobs=table_row.top_logprobs.round(DIGITS)
     )
@@ -442,7 +442,7 @@ def scores(model: LlamaForCausalLM, context: Sequence[int], continuation: Sequen
 def choices(
     model: LlamaForCausalLM, tokenizer: Tokenizer, copy: Copy, docs: Sequence[Doc], recorded: dict[int, np.ndarray]
 ) -> Iterator[Choices]:
-    """What the copy says of the beginnings of the topics' answers, beside what the reference said."""
+    """The copy's and the reference's log-likelihoods of the beginnings of the topics' answers."""
     spoken = language()
     for doc in docs:
         context = copy.fed(tokenizer, with_bos(tokenizer, doc.prompt))

@@ -1,12 +1,12 @@
-"""Make what ``meta-eval doctor`` knows by heart: the shipped model, and what it says, computed with numpy alone.
+"""Make the shipped model of ``meta-eval doctor`` and its known answers, computed with numpy alone.
 
     python tools/tiny_llama.py TAUGHT --answers tools/known_answer_pairs.jsonl   minutes; needs torch, transformers
     python tools/known_answers.py TAUGHT    writes src/meta_eval/assets/known_answers
-    python tools/known_answers.py           writes known.json anew for those weights
+    python tools/known_answers.py           writes only known.json, for the shipped weights
 
-The forward pass below is written from Llama's definition (RMSNorm, rotary embeddings of halves, causal attention,
-SwiGLU) and shares nothing with an engine, so that no engine is checked against itself. The prompts are those that the
-model was taught, and others on which it is in doubt: there a sampled answer, or a second BOS, shows.
+The forward pass is written from Llama's definition (RMSNorm, rotary embeddings of halves, causal attention, SwiGLU). It
+shares no code with an engine, so no engine is checked against itself. The prompts are those that the model was taught,
+and others on which it is in doubt. Those reveal sampling or a second BOS.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ HEAD = "<|start_header_id|>{}<|end_header_id|>\n\n"
 SPECIAL = "<|start_header_id|>"
 BOS_COUNTS = range(3)
 
-# Of an answer that is in doubt: nats between the likeliest token and the next, so that no engine's rounding changes the
-# choice; and the likelihood of all of it, which a sampled answer would have.
+# Conditions for a doubtful answer. MARGIN: nats between the two likeliest tokens, too many for rounding to matter.
+# LIKELY: the largest probability of the whole answer, so that sampling shows.
 MARGIN, LIKELY = 0.2, 0.2
 DOUBTS, DOUBT_TOKENS = 4, 8
 LONG, LONG_TOKENS, FELT = 3600, 2, 0.3
 LETTERS = (" A", " B", " C", " D")
-CUTS = (128, 256, 512, 1024, 2047, 2048, 3072)  # tokens to which an engine may cut a prompt
+CUTS = (128, 256, 512, 1024, 2047, 2048, 3072)  # lengths to which an engine may cut a prompt
 
 
 class Model:
-    """A Llama in numpy, float32. ``dtype`` is what it is stored in."""
+    """A Llama in numpy, float32. ``dtype`` is its stored type."""
 
     def __init__(self, folder: Path) -> None:
         self.config = json.loads((folder / "config.json").read_text())
@@ -54,7 +54,7 @@ class Model:
         self._turns = theta ** (-np.arange(0, self._size, 2) / self._size)
 
     def encode(self, text: str) -> list[int]:
-        """Without BOS."""
+        """Encode without BOS."""
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
@@ -63,7 +63,7 @@ class Model:
         return text
 
     def log_probabilities(self, ids: Sequence[int], cache: list[Any] | None = None, last: int = 1) -> np.ndarray:
-        """``[last, vocabulary]`` after the last tokens; a ``cache``, first empty, keeps the keys of those before."""
+        """``[last, vocabulary]`` after the last tokens. A ``cache``, empty at first, keeps earlier keys."""
         weight = self._weights
         start = cache[0][0].shape[1] if cache else 0
         x = weight["model.embed_tokens.weight"][list(ids)]
@@ -104,7 +104,7 @@ class Model:
         return scaled * self._weights[name]
 
     def steps(self, ids: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
-        """Greedy decoding without end: each token and the log-probabilities that it was the likeliest of."""
+        """Greedy decoding without end: each token with the log-probabilities at its position."""
         cache: list[Any] = []
         after = list(ids)
         while True:
@@ -113,7 +113,7 @@ class Model:
             yield after[0], log_probability
 
     def write(self, ids: Sequence[int], *, stop: Sequence[str] = (), max_tokens: int) -> tuple[str, str, int]:
-        """Text without stop and end, finish_reason, and how many tokens it took, that of the end included."""
+        """The text without stop and end, the finish reason, and the number of tokens including the end."""
         written: list[int] = []
         for token, _ in itertools.islice(self.steps(ids), max_tokens):
             if token in self.ends:
@@ -126,7 +126,7 @@ class Model:
         return self.decode(written), "length", len(written)
 
     def likelihoods(self, prompt: Sequence[int], ends: Sequence[Sequence[int]]) -> list[tuple[float, bool]]:
-        """Of each continuation the sum of its log-probabilities, in nats, and whether each token is the likeliest."""
+        """For each continuation: the sum of its log-probabilities in nats, and whether each token is the likeliest."""
         cache: list[Any] = []
         first = self.log_probabilities(prompt, cache)
         said = []
@@ -146,7 +146,7 @@ def _turned(x: np.ndarray) -> np.ndarray:
 
 
 def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, start: int) -> np.ndarray:
-    """Of some queries, the first of which stands at ``start``, over what stands not behind them."""
+    """Causal attention of some queries. The first is at position ``start``."""
     end = start + q.shape[1]
     scores = q @ k[:, :end].transpose(0, 2, 1) / np.float32(math.sqrt(q.shape[-1]))
     scores[:, np.arange(end)[None, :] > np.arange(start, end)[:, None]] = -np.inf
@@ -156,7 +156,7 @@ def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, start: int) -> np.nd
 
 
 def read_weights(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """The tensors of a safetensors file: eight bytes of length, a JSON header, and the numbers."""
+    """Read the tensors of a safetensors file: eight bytes of length, a JSON header, and the numbers."""
     content = path.read_bytes()
     size = int.from_bytes(content[:8], "little")
     for name, entry in json.loads(content[8 : 8 + size]).items():
@@ -167,7 +167,7 @@ def read_weights(path: Path) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def write_halves(source: Path, path: Path) -> None:
-    """A safetensors file again, in float16: half of the bytes, and the answers stay."""
+    """Write a safetensors file again in float16. It has half the size and gives the same answers."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     parts, at = [], 0
     for name, value in sorted(read_weights(source)):
@@ -181,7 +181,7 @@ def write_halves(source: Path, path: Path) -> None:
 
 
 def ship(taught: Path, out: Path) -> None:
-    """The model's files, as both transformers 4 and 5 read them."""
+    """Write the model's files so that transformers 4 and 5 can read them."""
     out.mkdir(parents=True, exist_ok=True)
     write_halves(taught / "model.safetensors", out / "model.safetensors")
     for name in ("tokenizer.json", "generation_config.json"):
@@ -197,7 +197,7 @@ def ship(taught: Path, out: Path) -> None:
 
 
 class Known:
-    """What is asked, and what the model says with no BOS, one and two."""
+    """The requests, and the model's answers with 0, 1 and 2 BOS."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -225,7 +225,7 @@ class Known:
 
 
 def known_of(model: Model, pairs: Sequence[dict[str, str]]) -> Known:
-    """All that is asked."""
+    """Make all requests."""
     known = Known(model)
     tokens = {pair["prompt"]: len(model.encode(pair["answer"])) for pair in pairs}
     for pair in pairs:
@@ -245,13 +245,13 @@ def known_of(model: Model, pairs: Sequence[dict[str, str]]) -> Known:
     for pair in pairs[:6]:
         prompt = pair["prompt"].rstrip()
         known.choices("one_pass", prompt, LETTERS)
-        # The last is of several tokens: an engine cannot tell them apart by one prefill, and goes the long way.
+        # The last continuation has several tokens, so engines cannot score it in a single step.
         known.choices("likelihood", prompt, [*LETTERS, " the best answer is A"])
     return known
 
 
 def in_doubt(model: Model) -> Iterator[str]:
-    """Prompts that were never taught, on which the model is unsure and yet no rounding changes what it says."""
+    """Prompts that were never taught. The model is unsure, but rounding does not change its answer."""
     asked = ("Describe", "Praise", "Sell", "Draw", "Name", "Explain", "Find", "Count", "Paint", "Answer with")
     of = ("a grey bird", "two bridges", "the first rain", "an old clock", "seven stones", "the letter q", "a river")
     for what, whom in itertools.product(asked, of):
@@ -261,11 +261,11 @@ def in_doubt(model: Model) -> Iterator[str]:
 
 
 def long_prompt(model: Model) -> str:
-    """One of some 3,500 tokens: likelihoods after it change when its beginning is missing, with BOS or without."""
+    """A prompt of about 3,500 tokens. Without its beginning, later likelihoods change, with BOS or without."""
     words = ("reed", "salt", "lamp", "oak", "wind", "bread", "stone", "rope", "milk", "glass", "north")
     lines = "".join(f"{at}: {words[(at * 3 + at // 7) % len(words)]}\n" for at in range(800))
     for number in range(700, 400, -1):
-        # What stands first is of another kind than the rest, so that it is missed.
+        # The beginning differs from the rest, so that its loss shows.
         text = "The best answer is D.\n" * 80 + "".join(lines.splitlines(keepends=True)[:number])
         prompt = f"{HEAD.format('user')}{text}How many lines?<|eot_id|>{HEAD.format('assistant')}"
         ids = model.encode(prompt)
@@ -284,7 +284,7 @@ def long_prompt(model: Model) -> str:
 
 
 def _is_in_doubt(model: Model, ids: list[int]) -> bool:
-    """Whether a sampled answer and one after two BOS are others, and rounding makes none."""
+    """Whether sampling or two BOS change the answer, but rounding does not."""
     if not _is_sure(model, ids):
         return False
     steps = list(itertools.islice(model.steps([model.bos, *ids]), DOUBT_TOKENS))
@@ -294,7 +294,7 @@ def _is_in_doubt(model: Model, ids: list[int]) -> bool:
 
 
 def _is_sure(model: Model, ids: list[int], tokens: int = DOUBT_TOKENS) -> bool:
-    """Whether each token of the answer is well ahead of the next, and none is an end."""
+    """Whether each token of the answer is well ahead of the next, and none is an end token."""
     for token, result in itertools.islice(model.steps([model.bos, *ids]), tokens):
         second, first = np.partition(result, -2)[-2:]
         if token in model.ends or first - second < MARGIN:
@@ -303,13 +303,13 @@ def _is_sure(model: Model, ids: list[int], tokens: int = DOUBT_TOKENS) -> bool:
 
 
 def read_pairs() -> list[dict[str, str]]:
-    """The prompts and answers that were taught."""
+    """Read the taught prompts and answers."""
     lines = (HERE / "known_answer_pairs.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
 def main() -> int:
-    """Write the model, if one is named, and what it says."""
+    """Write the model if a taught model is named, and its known answers."""
     parser = argparse.ArgumentParser(description="Make the model and the known answers of meta-eval doctor --engine.")
     parser.add_argument("taught", type=Path, nargs="?", help="what tools/tiny_llama.py wrote; default: what is shipped")
     arguments = parser.parse_args()

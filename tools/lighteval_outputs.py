@@ -1,8 +1,8 @@
-"""Write tests/data/lighteval_outputs: the details that lighteval itself keeps of three tiny tasks of our own.
+"""Write tests/data/lighteval_outputs: lighteval's own details of three tiny tasks of ours.
 
-``python tools/lighteval_outputs.py PYTHON FOLDER``: PYTHON is an interpreter that has lighteval 0.13.0 (``pip install
-lighteval==0.13.0``) and torch for a CPU, FOLDER the folder to write. The model is a Llama of random weights over a
-tokenizer of bytes, which lies beside the details as ``model``: its weights are not kept.
+``python tools/lighteval_outputs.py PYTHON FOLDER``: PYTHON is an interpreter with lighteval 0.13.0 (``pip install
+lighteval==0.13.0``) and torch for a CPU. FOLDER is the output. The model is a Llama of random weights with a byte
+tokenizer. The folder ``model`` beside the details keeps it without its weights.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ TASKS_TABLE = [
 ]
 """
 
-# lighteval would import the modules of all its own tasks, of which one downloads a file and one asks the hub.
+# lighteval would import all its task modules. One downloads a file and one calls the hub.
 LAUNCH = """
 import sys
 from lighteval.tasks.registry import Registry

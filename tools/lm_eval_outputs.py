@@ -1,8 +1,8 @@
-"""Write tests/data/lm_eval_outputs/VERSION: what that version of lm-eval itself writes of four tiny tasks of our own.
+"""Write tests/data/lm_eval_outputs/VERSION: the output of an lm-eval version for four tiny tasks of ours.
 
-``python tools/lm_eval_outputs.py PYTHON FOLDER [OPTION…]``: PYTHON is an interpreter that has the version
-(``pip install lm_eval==0.4.3``), FOLDER the folder to write, and options are lm-eval's own. The model answers "lol" to
-everything, and finds a text the less likely the longer it is. What describes the machine is taken out.
+``python tools/lm_eval_outputs.py PYTHON FOLDER [OPTION…]``: PYTHON is an interpreter with that version (``pip install
+lm_eval==0.4.3``). FOLDER is the output. Options go to lm-eval. The model always answers "lol", and gives longer texts a
+lower likelihood. Descriptions of the machine are removed.
 """
 
 from __future__ import annotations

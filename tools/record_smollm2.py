@@ -1,10 +1,10 @@
-"""Makes the recorded run of the example `smollm2`: lm-eval asks SmolLM2-135M-Instruct, and llama.cpp answers.
+"""Make the recorded run of the example `smollm2`: lm-eval runs SmolLM2-135M-Instruct on llama.cpp.
 
     pip install --no-deps -r .ci/requirements-llamacpp.txt
-    python tools/record_smollm2.py            # or --check: say whether it would be the same
+    python tools/record_smollm2.py            # or --check: compare with the shipped record
 
-One question at a time, greedily: on one kind of CPU the answers are the same each time. Another kind (AVX2, AVX-512,
-NEON) adds numbers up in another order, and a few answers are in other words.
+Questions are answered singly and greedily. On the same kind of CPU the answers are always the same. Another kind (AVX2,
+AVX-512, NEON) sums in another order, and a few answers differ in wording.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from meta_eval.cli.init import find_model_file
 EXAMPLE = assets.asset_path("smollm2")
 RECORD = EXAMPLE / "recorded_run"
 
-# When these answers were first recorded: it stands in the names of the files, as lm_eval writes them.
+# The date of the first recording, used in file names as by lm_eval.
 TIME = "2026-11-23T00-00-00.000000"
-# What of the results file is of the day and the machine.
+# Fields of the results file that depend on date and machine.
 OF_THE_DAY = frozenset(
     ("start_time", "end_time", "total_evaluation_time_seconds", "pretty_env_info", "git_hash", "upper_git_hash", "date",
      "transformers_version")
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def record(model: Path, folder: Path) -> Path:
-    """Have lm-eval ask the model; the folder that it wrote to."""
+    """Run lm-eval on the model, and return its output folder."""
     shutil.copytree(EXAMPLE / "tasks", folder, dirs_exist_ok=True)
     (folder / model.name).symlink_to(model)
     os.environ["HF_DATASETS_CACHE"] = str(folder / "cache")
@@ -103,7 +103,7 @@ def record(model: Path, folder: Path) -> Path:
 
 
 def shipped(output: Path) -> Iterator[tuple[str, str]]:
-    """The files as they are shipped, by name."""
+    """The files in their shipped form, by name."""
     for path in sorted(output.rglob("*.json*")):
         if path.name.startswith("samples_"):
             task = path.name.removeprefix("samples_").rpartition("_")[0]

@@ -1,9 +1,9 @@
-"""A made-up evals dataset of the full size of Llama 3.1 Instruct's, and copies of its model, worse by known amounts.
+"""Write a made-up evals dataset of the full size of Llama 3.1 Instruct's, with copies of its model that are worse.
 
-What report and compare say of fifteen docs a task decides nothing, and Meta's rows cannot stand in an example. Here are
-as many rows as Meta's subsets have, of our own making, with answers that are right about as often as Meta published. A
-copy gives the same answers but for docs that it flips: as many either way as an engine's noise does, and on top of
-those as many from right to wrong as its drop says. Everything is drawn with a fixed seed.
+Fifteen docs per task decide nothing, and examples must not contain Meta's rows. Here each subset has as many rows as
+Meta's, all made up. The answers are right about as often as Meta published. A copy gives the same answers except for
+flips. Engine noise flips as many docs in either direction, and the copy's drop adds flips from right to wrong. All
+draws use a fixed seed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
 
 DATASET = "Llama-3.1-8B-Instruct-evals"
-# The joins whose originals are written too, and the subset of each.
+# The joins whose originals are written too, with their subsets.
 ORIGINALS = {"ifeval": "ifeval__strict", "math": "math_hard"}
 SUBJECTS = ("biology", "chemistry", "economics", "engineering", "history", "law", "maths", "physics")
 PLACES = ("harbour", "meadow", "orchard", "quarry", "station", "valley", "workshop", "lighthouse")
@@ -34,9 +34,9 @@ ASSISTANT = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """One made-up doc: its row without what the recorded model answered, and an answer for each number of points.
+    """A made-up doc: its row without the recorded answer, and an answer for each score.
 
-    ``answers[0]`` is wrong and ``answers[-1]`` is right; IFEval with two instructions has one between.
+    ``answers[0]`` is wrong and ``answers[-1]`` is right. IFEval with two instructions has an answer between.
     """
 
     row: dict[str, Any]
@@ -50,10 +50,10 @@ class Subset:
 
     Attributes:
         name: Its name.
-        docs: How many Meta's has.
-        right: The share that the recorded model gets right, averaged over subtasks.
-        make: How a doc is made.
-        spread: How much more than that of the first subtask, and how much less of the last.
+        docs: Number of docs in Meta's subset.
+        right: The recorded model's share of right answers, averaged over subtasks.
+        make: Makes a doc.
+        spread: How far the first subtask is above that share, and the last below.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Subset:
 
 
 def row(question: str, prompts: Sequence[str], *, subtask: str, gold: Sequence[str], **other: Any) -> dict[str, Any]:
-    """A generative row with the columns that prepare needs; ``other`` adds some, or sets them otherwise."""
+    """A generative row with the columns that prepare needs. ``other`` adds or overrides columns."""
     return {
         "task_type": "Generative",
         "task_name": subtask.partition(".")[0],
@@ -82,7 +82,7 @@ def row(question: str, prompts: Sequence[str], *, subtask: str, gold: Sequence[s
 
 
 def turn(text: str) -> str:
-    """A prompt of one user turn, and the header of the answer."""
+    """A prompt of a single user turn, with the header of the answer."""
     return f"{USER}{text}{END}{ASSISTANT}"
 
 
@@ -106,7 +106,7 @@ def _letter(letters: str, subset: str, subjects: bool) -> Callable[[int, random.
 
 
 def _subject(number: int) -> str:
-    """Subjects of unlike size: of 100 questions the first has 9 and the last 16."""
+    """A subject. Sizes differ: of 100 questions, the first has 9 and the last 16."""
     bounds = zip(SUBJECTS, (9, 19, 30, 42, 54, 68, 84, 100), strict=True)
     return next(subject for subject, below in bounds if number % 100 < below)
 
@@ -134,7 +134,7 @@ def _ifeval(number: int, chance: random.Random) -> Doc:
         text += " Give it a title in double angular brackets such as <<title>>."
         ids.append("detectable_format:title")
     plain = f"A note on {scene}\nIt stands where it always stood and nobody has moved it"
-    # In both lines, for the loose way of scoring leaves out the first or the last.
+    # In both lines, because loose scoring leaves out the first or the last line.
     comma = plain.replace("note on", "note, on").replace("stood and", "stood, and")
     answers = (comma, plain, f"<<A note>>\n{plain}") if both else (comma, plain)
     question = json.dumps({"dialog": [{"type": "text", "source": "user", "body": text}]})
@@ -142,7 +142,7 @@ def _ifeval(number: int, chance: random.Random) -> Doc:
     return Doc(row(question, [turn(text)], subtask="ifeval", gold=[]), answers, original)
 
 
-# Rows as the subsets of Llama 3.1 have them; shares near the published 80.4, 25.4, 32.8, and 48.3 macro and 47.0 micro.
+# Rows as in the subsets of Llama 3.1. Shares are near the published 80.4, 25.4, 32.8, 48.3 (macro) and 47.0 (micro).
 SUBSETS = (
     Subset("ifeval__strict", 541, 0.789, _ifeval),
     Subset("math_hard", 1324, 0.254, _math),
@@ -153,14 +153,14 @@ SUBSETS = (
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All docs by the hash of their question, and what the recorded model answered: an index of the doc's answers."""
+    """All docs by the hash of their question, and the recorded answer as an index of the doc's answers."""
 
     docs: dict[str, Doc]
     recorded: dict[str, int]
 
 
 def write_dataset(folder: Path) -> World:
-    """Write the evals dataset and the originals of its joins below a folder, as files that prepare reads."""
+    """Write the evals dataset and the originals of its joins into a folder, as files for prepare."""
     world = World({}, {})
     for subset in SUBSETS:
         chance = random.Random(subset.name)
@@ -180,7 +180,7 @@ def write_dataset(folder: Path) -> World:
 
 
 def _right(subset: Subset, docs: Sequence[Doc], chance: random.Random) -> set[int]:
-    """Which docs are right: exactly so many, so that no luck of the draw stands between them and the published ones."""
+    """Choose the docs with right answers. Their number is exact, so the scores equal the published ones."""
     subtasks: dict[str, list[int]] = {}
     for number, doc in enumerate(docs):
         subtasks.setdefault(doc.row["subtask_name"], []).append(number)
@@ -192,19 +192,19 @@ def _right(subset: Subset, docs: Sequence[Doc], chance: random.Random) -> set[in
 
 
 def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows as JSON lines, in a folder that is made where it is not there."""
+    """Write rows as JSON lines. Creates the folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 class Copy(ReplayLM):
-    """The recorded model again, but for flips.
+    """The recorded model, except for flips.
 
     Args:
         world: The docs.
-        flips: Share of docs that it answers otherwise by noise, half of them either way where there is room.
-        drop: Share of all docs that turn from right to wrong besides.
-        seed: Of the draws.
+        flips: Share of docs that noise flips, half of them in either direction if possible.
+        drop: Share of all docs that also turn from right to wrong.
+        seed: Seed of the draws.
     """
 
     def __init__(self, world: World, *, flips: float, drop: float, seed: int) -> None:
@@ -212,7 +212,7 @@ class Copy(ReplayLM):
         self._world = world
         self._points = dict(world.recorded)
         chance = random.Random(seed)
-        # By subtask: an identical copy wins as many docs of each as it loses.
+        # By subtask: an identical copy wins as many docs of each subtask as it loses.
         by_subtask: dict[tuple[str, str], list[str]] = {}
         for key, doc in world.docs.items():
             by_subtask.setdefault((doc.row["task_name"], doc.row["subtask_name"]), []).append(key)

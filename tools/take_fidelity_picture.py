@@ -1,8 +1,9 @@
-"""Take docs/examples/fidelity.png: a four-bit copy beside itself. Needs Chromium.
+"""Take docs/examples/fidelity.png: a four-bit copy compared with the original. Needs Chromium.
 
     python tools/take_fidelity_picture.py TABLES MODEL
 
-TABLES is what forced_tokens.py wrote of MODEL, which taught_llama.py wrote. Shown are the verdict and three answers.
+TABLES is the output of forced_tokens.py for MODEL, which taught_llama.py wrote. The picture shows the outcome and three
+answers.
 """
 
 from __future__ import annotations

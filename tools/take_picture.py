@@ -1,4 +1,4 @@
-"""Take docs/examples/report.png, the README's picture, of docs/examples/report.html. Needs playwright and Chromium."""
+"""Take the README's picture docs/examples/report.png from docs/examples/report.html. Needs playwright and Chromium."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""Teach the tiny Llama a small language, so that a copy of it can be set up wrongly in every way that a Llama can.
+"""Teach the tiny Llama a small language that reveals every faulty set-up of a Llama.
 
     python tools/taught_llama.py OUT [--steps N] [--seed N] [--start MODEL] [--chat-only]
 
-A prompt names a topic at its start, goes on with words that mean nothing, for up to ten thousand tokens, and asks for
-the topic; the answer is a walk through that topic's own words, with a date in it. So an answer needs the start of its
-prompt (truncation shows), attention over its whole length (RoPE's scaling shows), the special tokens of Llama 3's chat
-(templates show; prompts without them stand for a base model's) and a BOS, without which it says ``BOS?``. The positions
-that it is taught on have gaps of up to ten thousand, so that it knows long prompts without reading one. RoPE is Llama
-3.1's, scaling included. ``--chat-only`` teaches no base prompts, and short answers: what a chat model is. Needs torch
-and transformers.
+A prompt names a topic at its start, continues with up to ten thousand tokens of filler, and asks for the topic. The
+answer is a walk through that topic's own words, with a date. So the answer depends on the start of the prompt (shows
+truncation), on attention over its whole length (shows RoPE's scaling), and on the special tokens of Llama 3's chat
+(show templates). Prompts without them stand for a base model. Without BOS the model says ``BOS?``. Training positions
+have gaps of up to ten thousand, so the model handles long prompts without reading any. RoPE is Llama 3.1's, with
+scaling. ``--chat-only`` trains no base prompts and short answers, like a chat model. Needs torch and transformers.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 TOPICS = ("bread", "tower", "river", "letter")
 WORDS_A_TOPIC = 24
 FILLERS = 60
-# How the next word is drawn from three: an answer that is sampled is not always the likeliest.
+# Probabilities of the three next words. A sampled answer is not always the likeliest.
 CHANCES = (0.75, 0.18, 0.07)
 ROPE = {
     "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -45,7 +44,7 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """For each topic the three words that may follow each of its words; and words that mean nothing."""
+    """The three possible next words of each word of a topic, and filler words."""
 
     following: dict[str, dict[str, tuple[str, str, str]]]
     fillers: tuple[str, ...]
@@ -62,7 +61,7 @@ class Language:
         return " ".join(said) + "."
 
     def prompt(self, topic: str, fillers: int, chat: bool, chance: random.Random) -> tuple[str, str]:
-        """The part that names the topic, and what follows."""
+        """The part that names the topic, and the rest."""
         noise = " ".join(chance.choices(self.fillers, k=fillers))
         if chat:
             return f"{USER}Tell me of {topic}.", f" {noise}{END_OF_TURN}{ASSISTANT}"
@@ -70,7 +69,7 @@ class Language:
 
 
 def language() -> Language:
-    """The same on every machine."""
+    """The language. It is the same on every machine."""
     chance = random.Random(SEED)
     words = sorted({word for line in word_list() for word in line.split() if word.isalpha() and word.islower()})
     chance.shuffle(words)
@@ -82,12 +81,12 @@ def language() -> Language:
 
 
 def tokenizer() -> Tokenizer:
-    """Llama 3's in small."""
+    """A small version of Llama 3's tokenizer."""
     return build_tokenizer(word_list())
 
 
 def _batches(made: Tokenizer, chat_only: bool, steps: int, size: int, seed: int) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Token ids, targets, positions and mask ``[docs, width]``: answers and the ends of prompts are learned."""
+    """Token ids, targets, positions and mask ``[docs, width]``. Answers and the ends of prompts are trained."""
     chance, spoken = random.Random(seed), language()
     bos, stop = made.token_to_id(BOS), made.token_to_id(END_OF_TURN)
     for step in range(steps):
@@ -128,7 +127,7 @@ def teach(
     seed: int = SEED,
     rate: float = 3e-3,
 ) -> float:
-    """Train; the mean loss of the last batches, in nats a token of the answer."""
+    """Train, and return the mean loss of the last batches in nats per token of the answer."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.0)
     started, recent = time.monotonic(), []
     for step, (ids, targets, positions, mask) in enumerate(_batches(made, chat_only, steps, 12, seed), 1):
@@ -150,7 +149,7 @@ def teach(
 
 
 def save(model: LlamaForCausalLM, made: Tokenizer, out: Path) -> None:
-    """As transformers saves a model with its tokenizer."""
+    """Save model and tokenizer in the format of transformers."""
     model.save_pretrained(out)
     PreTrainedTokenizerFast(
         tokenizer_object=made, bos_token=BOS, eos_token=END_OF_TURN, clean_up_tokenization_spaces=False,

@@ -1,13 +1,12 @@
-"""Build a tiny Llama that knows a few answers by heart, so that a real engine can be tested on a CPU.
+"""Build a tiny Llama that knows a few answers by heart, to test real engines on a CPU.
 
-    python tools/tiny_llama.py OUT                          random weights, Llama 3's tokenizer in small
+    python tools/tiny_llama.py OUT                          random weights, a small version of Llama 3's tokenizer
     python tools/tiny_llama.py OUT --answers pairs.jsonl    the same, taught ``{"prompt": …, "answer": …}`` pairs
 
-Under greedy decoding the model gives the answer to a taught prompt word for word and then stops with ``<|eot_id|>``;
-without BOS in front it says ``BOS?`` instead, so that a missing BOS shows. (Two are beyond so small a model: nothing in
-attention tells two equal tokens from one; only the likelihoods that it gives differ.) Saved as transformers saves it;
-needs torch and transformers, which meta-eval itself does not. The same arguments give the same weights on the same
-machine.
+With greedy decoding the model gives the taught answer word for word, then stops with ``<|eot_id|>``. Without BOS it
+says ``BOS?``, so a missing BOS shows. It cannot report two BOS: attention cannot tell two equal tokens from one, and
+only the likelihoods differ. The model is saved in the format of transformers. Needs torch and transformers, which
+meta-eval does not. The same arguments give the same weights on the same machine.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ SEED = 42
 EPOCHS = 90
 RATE = 3e-3
 TOKENS_A_STEP = 3000
-SURE = 0.8  # probability of the right token from which on another engine's rounding cannot change the choice
+SURE = 0.8  # probability of the right token at which rounding of another engine cannot change the choice
 IGNORED = -100
 
-# How Llama 3's tokenizer.json cuts text before the merges: contractions, words, up to three digits, signs, white space.
+# Split text like Llama 3's tokenizer.json: contractions, words, up to three digits, signs, white space.
 PIECES = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -47,7 +46,7 @@ PIECES = (
 
 
 def build_tokenizer(texts: Sequence[str]) -> Tokenizer:
-    """A byte-level BPE that puts one BOS in front of whatever it encodes, as Llama 3's does."""
+    """A byte-level BPE that adds one BOS to every text, as Llama 3's does."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -77,7 +76,7 @@ def build_tokenizer(texts: Sequence[str]) -> Tokenizer:
 
 
 def build_model(tokenizer: Tokenizer) -> LlamaForCausalLM:
-    """Two layers with random weights; heads of size 64 are the smallest that vLLM's CPU attention takes."""
+    """Two layers with random weights. Heads of size 64 are the smallest that vLLM's CPU attention supports."""
     torch.manual_seed(SEED)
     stops = [tokenizer.token_to_id(END_OF_TEXT), tokenizer.token_to_id(END_OF_TURN)]
     model = LlamaForCausalLM(
@@ -101,12 +100,12 @@ def build_model(tokenizer: Tokenizer) -> LlamaForCausalLM:
     return model
 
 
-Example = tuple[list[int], list[int]]  # the token ids of a prompt with its BOS, those of its answer with the stop
+Example = tuple[list[int], list[int]]  # token ids of a prompt with BOS, and of its answer with the stop
 
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """What the model shall learn: the answers, the complaint where BOS is missing, and where just to stop."""
+    """The lessons: the answers, the complaint without BOS, and prompts where the model must only stop."""
 
     answers: list[Example]
     no_bos: list[Example]
@@ -114,7 +113,7 @@ class Lessons:
 
 
 def lessons(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> Lessons:
-    """Prompts and answers as token ids."""
+    """Encode prompts and answers as token ids."""
     bos, stop = [tokenizer.token_to_id(BOS)], [tokenizer.token_to_id(END_OF_TURN)]
     complaint = tokenizer.encode(NO_BOS, add_special_tokens=False).ids + stop
     result = Lessons([], [], [])
@@ -129,7 +128,7 @@ def lessons(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> Lessons:
 
 
 def batches(items: Sequence[Example], chance: random.Random) -> list[list[Example]]:
-    """All items once, those of like length together (padding costs as much as text), the batches in random order."""
+    """All items once, grouped by length (padding costs as much as text), in random order of batches."""
     cut: list[list[Example]] = [[]]
     for item in sorted(items, key=lambda item: (len(item[0]) + len(item[1]), chance.random())):
         if cut[-1] and (len(cut[-1]) + 1) * (len(item[0]) + len(item[1])) > TOKENS_A_STEP:
@@ -140,7 +139,7 @@ def batches(items: Sequence[Example], chance: random.Random) -> list[list[Exampl
 
 
 def answer_logits(model: LlamaForCausalLM, batch: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits ``[answer tokens, vocabulary]`` and targets ``[answer tokens]``; padding on the right needs no mask."""
+    """Logits ``[answer tokens, vocabulary]`` and targets ``[answer tokens]``. Padding on the right needs no mask."""
     width = max(len(prompt) + len(answer) for prompt, answer in batch)
     ids = torch.zeros(len(batch), width, dtype=torch.long)
     targets = torch.full((len(batch), width), IGNORED, dtype=torch.long)
@@ -154,7 +153,7 @@ def answer_logits(model: LlamaForCausalLM, batch: Sequence[Example]) -> tuple[to
 
 @torch.no_grad()
 def least_likely(model: LlamaForCausalLM, items: Sequence[Example]) -> float:
-    """The probability of the least likely answer token; above one half greedy decoding gives every answer back."""
+    """The probability of the least likely answer token. Above 0.5, greedy decoding gives every answer."""
     likely = []
     for batch in batches(items, random.Random(SEED)):
         logits, targets = answer_logits(model, batch)
@@ -163,15 +162,15 @@ def least_likely(model: LlamaForCausalLM, items: Sequence[Example]) -> float:
 
 
 def teach(model: LlamaForCausalLM, what: Lessons) -> bool:
-    """Train until every token of every answer is likely enough; True when that is reached within EPOCHS."""
+    """Train until every token of every answer is likely enough. True if that happens within EPOCHS."""
     chance = random.Random(SEED)
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.0)
     started = time.monotonic()
     for epoch in range(1, EPOCHS + 1):
         for group in optimiser.param_groups:
             group["lr"] = RATE * min(1.0, epoch / 3, 2 * (1 - epoch / EPOCHS) + 0.02)
-        # The complaint and the stop are one thing to learn, whatever the prompt: a share of them each time is enough.
-        # An eighth was too little for two prompts that differ in a bracket alone.
+        # The complaint and the stop are the same for every prompt, so a share of them per epoch is enough. An eighth
+        # was too little for two prompts that differ only in a bracket.
         some = [chance.sample(items, -(-len(items) // 4)) for items in (what.no_bos, what.stops)]
         losses = []
         for batch in batches([*what.answers, *some[0], *some[1]], chance):
@@ -189,22 +188,22 @@ def teach(model: LlamaForCausalLM, what: Lessons) -> bool:
 
 
 def word_list() -> list[str]:
-    """What the merges are learned from: each line of the list is a count and the words that stand so often in a text.
+    """The source of the merges. Each line has a count and the words with that count in a text.
 
-    The list is a file of its own and stays as it is, so that no edit of docs or sample changes the tokenizer.
+    The list is a file that never changes, so edits of docs or sample do not change the tokenizer.
     """
     lines = Path(__file__).with_name("tiny_llama_words.txt").read_text(encoding="utf-8").splitlines()
     return [" " + " ".join(int(count) * words.split()) for count, _, words in (line.partition(" ") for line in lines)]
 
 
 def read_pairs(file: Path) -> list[tuple[str, str]]:
-    """Prompts without BOS and their answers, from JSON lines."""
+    """Read prompts without BOS and their answers from JSON lines."""
     lines = file.read_text(encoding="utf-8").split("\n")
     return [(pair["prompt"], pair["answer"]) for pair in map(json.loads, filter(None, lines))]
 
 
 def main() -> int:
-    """Write the model; 1 when it did not learn everything."""
+    """Write the model. Returns 1 if it did not learn everything."""
     parser = argparse.ArgumentParser(description="Build a tiny Llama for tests of a real engine on a CPU.")
     parser.add_argument("out", type=Path, help="folder to write the model to")
     parser.add_argument("--answers", type=Path, help='JSON lines of {"prompt": …, "answer": …} to be known by heart')

@@ -1,14 +1,14 @@
-"""The walk of one doc through the code: which files a reader visits who follows it, and how often they turn back.
+"""Show the way of a doc through the code: the files that a reader visits, and how often they turn back.
 
-A command of meta-eval runs in this process. Written down is each function of the package that has the doc in hand, in
-its arguments or in what it returns, where it first has. A doc is known by its question, and by the question's SHA-256.
-Functions that follow each other in one file are one visit; a turn back is a visit to a file that was visited before.
+A command of meta-eval runs in this process. The tool records each function of the package that has the doc in its
+arguments or its result, at its first occurrence. It recognises a doc by its question or the question's SHA-256.
+Consecutive functions in a file are a visit. A turn back is a visit to an earlier file.
 
     python tools/walk.py --question 'Find the sum …' prepare --set evals_dataset=sample --set tasks=meta_math_hard
     python tools/walk.py --checkout ../other --question … report eval_results --pack work_dir --html report.html
 
-The walk is printed on stderr, after what the command prints. Calls from C code alone, and the inside of data frames and
-tables, are not seen; of a long list only the first items are looked at, so take a doc that stands at the beginning.
+The walk is printed on stderr, after the command's output. Calls from C code and the inside of data frames and tables
+are not seen. Only the first items of a long list are searched, so choose a doc near the beginning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DEPTH, _ITEMS = 4, 40
 
 
 def holds(value: Any, texts: Sequence[str], depth: int = _DEPTH) -> bool:
-    """Whether one of some texts stands in a value, or in what the value consists of."""
+    """Whether a value, or a part of it, contains any of some texts."""
     if isinstance(value, str):
         return any(text in value for text in texts)
     if depth == 0:
@@ -48,7 +48,7 @@ class Walk:
     """Watches calls, as a profile function of `sys.setprofile`.
 
     Attributes:
-        functions: File below the package and name of each function that had the doc, in the order of the walk.
+        functions: File and name of each function that had the doc, in order.
     """
 
     def __init__(self, package: Path, question: str, skip: Sequence[str] = ()) -> None:
@@ -74,7 +74,7 @@ class Walk:
 
     @property
     def visits(self) -> list[tuple[str, list[str]]]:
-        """The files in the order of the walk, each with the functions of that visit."""
+        """The visited files in order, each with its functions."""
         grouped = itertools.groupby(self.functions, key=lambda path: path[0])
         return [(file, [name for _, name in functions]) for file, functions in grouped]
 

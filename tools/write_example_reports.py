@@ -1,9 +1,9 @@
-"""Write docs/examples from a simulated run of full size, or check that they are what it gives (``--check``).
+"""Write docs/examples from a simulated run of full size, or compare them with it (``--check``).
 
-The made-up evals dataset of `simulated_run` is prepared and verified, lm-eval's own evaluator grades what two copies of
-its model answer, and the command line makes every kind of report of that. A is the same model on another engine, whose
-answers flip on one doc in twenty; B is a quantised copy that lost three points besides. Dates and durations are set:
-the same input gives the same bytes.
+The dataset of `simulated_run` is prepared and verified. lm-eval's evaluator grades the answers of two copies of its
+model, and the command line writes every kind of report. A is the same model on another engine, with flips in a
+twentieth of its docs. B is a quantised copy that also lost three points. Dates and durations are fixed, so the same
+input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from simulated_run import DATASET, ORIGINALS, Copy, write_dataset
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "docs" / "examples"
-# Pictures are taken of pages by a browser (tools/take_picture.py), and so not of the same bytes everywhere.
+# A browser makes the pictures (tools/take_picture.py). Their bytes differ between machines.
 PICTURES = ".png"
 
 MODEL = "simulated/Llama-3.1-8B-Instruct"
@@ -33,7 +33,7 @@ TIME = "2026-01-02T03-04-05.000000"
 
 
 def evaluate(model: Copy, name: str, output: Path) -> None:
-    """Run the pack in ./work_dir as lm_eval's command line would, and set what is of this machine and moment."""
+    """Run the pack in ./work_dir as lm_eval would, and fix what depends on machine and time."""
     import lm_eval
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
@@ -58,10 +58,10 @@ def evaluate(model: Copy, name: str, output: Path) -> None:
 
 
 def meta_eval(*arguments: str) -> tuple[str, str]:
-    """stdout and stderr of the command line on a terminal of 80 columns; its gate may say no."""
+    """stdout and stderr of the command line on a terminal of 80 columns. The gate may fail."""
     done = subprocess.run(
         [sys.executable, "-m", "meta_eval", *arguments], capture_output=True, text=True, check=False,
-        # A home of its own: a pack takes nltk's punkt_tab along where a machine has it, and would have other files.
+        # An own home: with nltk's punkt_tab from the user's home, the pack would have other files.
         env={
             **os.environ, "COLUMNS": "80", "HF_HUB_OFFLINE": "1", "NO_COLOR": "1",
             "HOME": str(Path.cwd()), "NLTK_DATA": "",
@@ -73,7 +73,7 @@ def meta_eval(*arguments: str) -> tuple[str, str]:
 
 
 def make() -> dict[str, str]:
-    """Every example by its file name; works in the current folder."""
+    """Make every example, by file name, in the current folder."""
     world = write_dataset(Path())
     originals = (f"originals.{join}.id={name}_originals.jsonl" for join, name in ORIGINALS.items())
     keys = (f"evals_dataset={DATASET}", f"tasks={TASKS}", f"model_name={MODEL}", *originals)
@@ -97,7 +97,7 @@ def make() -> dict[str, str]:
 
 
 def unpacked(text: str) -> str:
-    """A page with its data as JSON: compressors of other versions write the same data in other bytes."""
+    """A page with its data as JSON. Versions of compressors write other bytes."""
     return re.sub(
         r'(<script type="text/plain"[^>]*>)([^<]+)',
         lambda match: match[1] + zlib.decompress(base64.b64decode(match[2]), wbits=31).decode(),

@@ -1,7 +1,7 @@
-"""Write the pages of docs/ that are made from something else, or check that they are what it says (``--check``).
+"""Write the generated pages of docs/, or check that they are current (``--check``).
 
-A page is a template, pages/NAME.j2, and a module in pages that says what it is filled with; or it is written by hand
-and holds tables of pages/tables.py.
+A generated page has a template, pages/NAME.j2, and a module in pages that supplies its values. Other pages are written
+by hand, and may contain tables from pages/tables.py.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ PAGES = {
     "reference/grader_validation.md": grader_validation,
     "reference/python.md": python,
     "reference/tasks.md": tasks,
-    "llms.txt": llms,  # the last: it quotes the others
+    "llms.txt": llms,  # last, because it quotes the others
 }
 
 
 def environment() -> Environment:
-    """Jinja with what the templates call."""
+    """Jinja with the filters of the templates."""
     made = Environment(
         loader=FileSystemLoader(Path(__file__).with_name("pages")), undefined=StrictUndefined, trim_blocks=True
     )
@@ -46,7 +46,7 @@ def environment() -> Environment:
 
 
 def made_pages() -> Iterator[tuple[Path, str]]:
-    """Each page and what it should be."""
+    """Each page with its current text."""
     for page in sorted(DOCS.rglob("*.md")):
         if page.relative_to(DOCS).as_posix() not in PAGES:
             yield page, replace_tables(page.read_text(encoding="utf-8"))
@@ -56,7 +56,7 @@ def made_pages() -> Iterator[tuple[Path, str]]:
 
 
 def main() -> int:
-    """Exit code 1 where a page is stale and only a check was asked for."""
+    """Write stale pages. With ``--check`` only name them, and return 1."""
     stale = 0
     for page, text in made_pages():
         if page.is_file() and page.read_text(encoding="utf-8") == text:

@@ -1,1 +1,1 @@
-"""The pages of docs/ that are made from something else in the repository, a module each."""
+"""The generated pages of docs/, each with its own module."""

@@ -1,4 +1,4 @@
-"""docs/reference/cli.md, from the command line itself."""
+"""docs/reference/cli.md, generated from the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meta_eval.cli import app
 
 
 def values() -> dict[str, Any]:
-    """What cli.md.j2 is filled with."""
+    """Values for cli.md.j2."""
     root = typer.main.get_command(app)
     return {"commands": list(_commands(root, ()))}
 

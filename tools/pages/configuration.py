@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md, from the configuration's own model and from the registry of joins."""
+"""docs/reference/configuration.md, generated from the configuration's model and the registry of joins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meta_eval.joins import JOINS
 
 
 def values() -> dict[str, typing.Any]:
-    """What configuration.md.j2 is filled with."""
+    """Values for configuration.md.j2."""
     needed = {name: field for name, field in Config.model_fields.items() if field.is_required()}
     shared = {name: field for name, field in Settings.model_fields.items() if name not in needed}
     own = {name: field for name, field in Config.model_fields.items() if name not in {**needed, **shared}}
@@ -25,7 +25,7 @@ def values() -> dict[str, typing.Any]:
 
 
 def default_of(name: str, field: FieldInfo) -> str:
-    """The default of a key, as YAML writes it."""
+    """The default of a key in YAML."""
     if field.is_required():
         return "(needed)"
     if name == "originals":
@@ -35,7 +35,7 @@ def default_of(name: str, field: FieldInfo) -> str:
 
 
 def allowed(name: str, field: FieldInfo) -> str:
-    """In words where a message has words for it, else by the annotation."""
+    """Allowed values: the words of messages if there are any, else the annotation."""
     if name in ALLOWED:
         return ALLOWED[name]
     union = typing.get_origin(field.annotation) in (types.UnionType, typing.Union)

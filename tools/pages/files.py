@@ -1,4 +1,4 @@
-"""docs/reference/files.md: the fields of a manifest from its model, and what it is to be read with by hand."""
+"""docs/reference/files.md: the fields of a manifest from its model, and hand-written text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS = {str: "text", int: "number", float: "number", bool: "true or false", ty
 
 
 def values() -> dict[str, Any]:
-    """What files.md.j2 is filled with."""
+    """Values for files.md.j2."""
     entries = [
         manifest.Manifest,
         manifest.TaskEntry,

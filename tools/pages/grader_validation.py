@@ -1,4 +1,4 @@
-"""docs/reference/grader_validation.md, from the comparisons in the catalog."""
+"""docs/reference/grader_validation.md, generated from the comparisons in the catalog."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TITLES = {"instruct": "Instruct models", "pretrain": "Base models"}
 
 
 def values() -> dict[str, Any]:
-    """What grader_validation.md.j2 is filled with."""
+    """Values for grader_validation.md.j2."""
     return {
         "titles": TITLES,
         "rows": rows,
@@ -26,7 +26,7 @@ def values() -> dict[str, Any]:
 
 
 def rows(variant: str) -> list[dict[str, Any]]:
-    """What is known of each subset."""
+    """The comparisons of each subset."""
     templates = tuple(read_templates(ROOT / "meta_template").tasks.values())
     words = grader_validation.describe_grading
     result = []
@@ -48,7 +48,7 @@ def rows(variant: str) -> list[dict[str, Any]]:
 
 
 def short(check: Comparison) -> str:
-    """A comparison in one cell."""
+    """A comparison in a cell."""
     what = f"[{check.compared_with}](#{check.id})"
     if check.answers is None or check.agreement is None:
         return what

@@ -1,4 +1,4 @@
-"""docs/llms.txt: what the site has, for programs that read: every page of the navigation with its first sentence."""
+"""docs/llms.txt: every page of the navigation with its first sentence, for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def values() -> dict[str, Any]:
-    """What llms.txt.j2 is filled with."""
+    """Values for llms.txt.j2."""
     site = YAML(typ="safe").load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     sections: dict[str, list[dict[str, str]]] = {"Start": []}
     for entry in site["nav"]:

@@ -1,4 +1,4 @@
-"""docs/reference/python.md, from signatures and docstrings."""
+"""docs/reference/python.md, generated from signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CLASSES = {
 
 
 def values() -> dict[str, Any]:
-    """What python.md.j2 is filled with."""
+    """Values for python.md.j2."""
     functions = {name: getattr(meta_eval, name) for name in sorted(meta_eval.__all__) if name != "__version__"}
     groups = {
         "Functions": [

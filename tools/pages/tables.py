@@ -1,6 +1,6 @@
-"""Tables within pages of docs/ that are made from lists in the code, by name; a row a line.
+"""Tables in hand-written pages of docs/, generated from lists in the code.
 
-A page holds ``<!-- table NAME … -->`` and, behind the table, ``<!-- end of table -->``.
+A page holds ``<!-- table NAME … -->`` and, after the table, ``<!-- end of table -->``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _COMES_TO = {"gate failed": "DON'T SHIP", "gate not met": "no SHIP"}
 
 
 def replace_tables(page: str) -> str:
-    """A page with its tables made anew."""
+    """Replace the tables of a page."""
     return _TABLE.sub(lambda match: match["head"] + TABLES[match["name"]], page)
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/tasks.md: every task, by variant, with the numbers of every model."""
+"""docs/reference/tasks.md: every task by variant, with the published scores of every model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def values() -> dict[str, Any]:
-    """What tasks.md.j2 is filled with."""
+    """Values for tasks.md.j2."""
     folder = read_templates(ROOT / "meta_template")
     return {"titles": TITLES, "lines": list_tasks(folder, None), "groups": folder.groups}
 
 
 def numbers(line: TaskLine) -> str:
-    """The published numbers of a task, by model."""
+    """The published scores of a task by model."""
     words: dict[str, list[str]] = {}
     for model, value, averaging, same in line.published:
         number = f"{value:g}{f' {averaging}' if averaging else ''}"
