@@ -1,7 +1,7 @@
 """The baseline: recorded answers graded by the pack's own graders, doc by doc. Runs are paired with it.
 
-`meta_eval.verify` writes them beside the pack, a file a task, with what was extracted, and no more of prompts and
-answers. The first line says which docs and graders they are of, or why there are none; each further line is a doc.
+`meta_eval.verify` writes a JSON Lines file per task next to the pack. Of prompts and answers it has only the
+extractions. The first line identifies docs and graders, or says why there is no baseline. Every other line is a doc.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from meta_eval.results.raw_samples import MAX_PIECE
 from meta_eval.results.sample_parser import list_metrics, read_arguments, read_extraction, read_metrics
 from meta_eval.results.several_answers import average_answers
 
-# How the reason of a missing baseline ends where verify can make it.
+# End of the reason for a missing baseline if verify can make it.
 AGAIN = "run `meta-eval verify`"
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What is known of a pack's tasks.
+    """The baseline of a pack's tasks.
 
     Attributes:
-        docs: By task, in the order of doc ids, the docs that have a recorded answer. Of each are known its doc id,
-            question hash, subtask and cluster, and of its answers what was extracted and the metrics.
-        missing: The other tasks of the pack, each with a clause that says why.
-        recorded: Of the tasks for which ``baseline:`` named a record, its docs with what they were given then. ``docs``
-            are then its answers too.
+        docs: The docs with a recorded answer by task, in the order of doc ids. Each has doc id, question hash, subtask
+            and cluster, and the extractions and metrics of its answers.
+        missing: The other tasks of the pack, each with a reason (a clause).
+        recorded: For tasks with a record in ``baseline:``, its docs with their recorded metrics. ``docs`` then also
+            come from this record.
     """
 
     docs: Mapping[str, tuple[Doc, ...]]
@@ -48,25 +48,25 @@ class Baseline:
 
 
 def verify_folder(pack: Path, *, regraded: bool = False) -> Path:
-    """The folder that verify writes: beside the pack, which is never changed."""
-    real = Path(os.path.realpath(pack))  # unlike Path.resolve it takes links that lead to themselves
+    """The folder that verify writes, next to the pack. The pack itself never changes."""
+    real = Path(os.path.realpath(pack))  # unlike Path.resolve it accepts circular links
     return real.parent / f"{real.name}.{'regrade' if regraded else 'verify'}"
 
 
 def baseline_file(pack: Path, task: str, *, named: bool = False) -> Path:
-    """The file of one task; ``named`` of the record that ``baseline:`` names."""
+    """The file of a task; with ``named``, for the record that ``baseline:`` names."""
     return verify_folder(pack) / ("named" if named else "baseline") / f"{task}.jsonl"
 
 
 def named_key(key: str, manifest: Manifest, task: str) -> str:
-    """The same as of `pack_keys` of the answers of the record that ``baseline:`` names."""
+    """The key as of `pack_keys`, for the answers of the record that ``baseline:`` names."""
     entry = manifest.tasks[task].baseline
     file = manifest.files[entry.file].sha256 if entry is not None else None
     return hash_text(f"{key} {file}")
 
 
 def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
-    """The verdicts that verify kept of a pack.
+    """Read the verdicts that verify kept for a pack.
 
     Args:
         pack: The folder that prepare wrote.
@@ -107,14 +107,14 @@ def baseline_text(
     edited: Sequence[str] = (),
     same_prompt: Mapping[int, bool] | None = None,
 ) -> str:
-    """The file of a task.
+    """Write the file of a task.
 
     Args:
-        key: Which docs and graders they are of (`pack_keys`).
-        samples: lm-eval's samples of the replay, one a doc and filter.
-        has_answer: Whether a doc has a recorded answer. What has none was answered with nothing, which is no verdict.
-        edited: The files of the pack that were not as prepare wrote them.
-        same_prompt: Of each doc whether its answer is one to the pack's prompt; None where all are.
+        key: Identifies docs and graders (`pack_keys`).
+        samples: lm-eval's samples of the replay, for each doc and filter.
+        has_answer: Whether a doc has a recorded answer. Docs without have no verdict.
+        edited: Files of the pack that changed since prepare.
+        same_prompt: Whether each doc's answer belongs to the pack's prompt; None if all do.
     """
     docs = _by_doc(samples, has_answer)
     if same_prompt is not None:
@@ -125,7 +125,7 @@ def baseline_text(
 
 
 def graded_docs(samples: Sequence[Mapping[str, Any]]) -> tuple[Doc, ...]:
-    """Samples as docs in the form of the baseline's, so that both compare."""
+    """Convert samples to docs in the form of the baseline, so that both compare."""
     docs = _by_doc(samples, lambda _doc: True)
     graded = []
     for number in sorted(docs):
@@ -173,7 +173,7 @@ def _cluster_keys(sample: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def missing_text(key: str, reason: str, edited: Sequence[str] = ()) -> str:
-    """The file of a task that has no baseline, and why: a clause."""
+    """Write the file of a task without baseline; the reason is a clause."""
     return _lines([{"pack": key, **_mark(edited), "missing": reason}])
 
 
@@ -182,10 +182,11 @@ def _mark(edited: Sequence[str]) -> dict[str, list[str]]:
 
 
 def pack_keys(pack: Path, manifest: Manifest) -> dict[str, str]:
-    """For each task a SHA-256 of what its verdicts depend on: its docs, and every YAML and module of the pack.
+    """Compute for each task a SHA-256 of everything that its verdicts depend on: its docs, and every YAML and module of
+    the pack.
 
-    The docs are those of the manifest, which a pack checks when it loads them; the rest is what lies on the disk, for
-    a grader may be edited there. Tasks share modules, so that each depends on all.
+    Docs are hashed by the manifest, which a pack checks on loading. Other files are hashed as they are on disk, because
+    a grader may be edited. Tasks share modules, so each depends on all.
     """
     names = [name for name in sorted(manifest.files) if name.endswith((".py", ".yaml"))]
     files = [(name, pack / name) for name in names]
@@ -219,7 +220,7 @@ def _read(path: Path, key: str) -> tuple[Doc, ...]:
 
 def _doc(line: Mapping[str, Any]) -> Doc:
     answers = {
-        # What is no number is left out, as the task's own average of it does.
+        # Values that are not numbers are left out, as in the task's own average.
         name: FilterResult(
             answer["extracted"], read_metrics(answer["metrics"], answer["metrics"]), 0, 0,
             {metric: tuple(verdicts) for metric, verdicts in answer.get("each_answer", {}).items()},
@@ -247,7 +248,7 @@ def _doc(line: Mapping[str, Any]) -> Doc:
 
 
 def _lines(objects: Iterable[Mapping[str, Any]]) -> str:
-    # ASCII, since an extraction may hold half a surrogate pair, which UTF-8 cannot write.
+    # ASCII, because an extraction may contain a lone surrogate, which UTF-8 cannot encode.
     return "".join(json.dumps(line, separators=(",", ":"), default=_plain) + "\n" for line in objects)
 
 

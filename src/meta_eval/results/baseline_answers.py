@@ -1,4 +1,4 @@
-"""The answers of the record that ``baseline:`` named, as a pack keeps them, and their verdicts."""
+"""The answers of the record that ``baseline:`` names, as stored in a pack, and their verdicts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from meta_eval.results.recorded_verdicts import read_filter_results
 
 @dataclass(frozen=True, slots=True)
 class NamedAnswer:
-    """The baseline's answer to one doc of a pack.
+    """The baseline's answer to a doc of a pack.
 
     Attributes:
         doc: The number of the doc.
-        question_hash: Its question's.
-        same_prompt: Whether it answers the pack's own prompt, to the letter.
-        responses: By request, as `meta_eval.records.recorded_docs.Row` has them; None where the pack cannot grade them.
-        metrics: What it was given, by ``metric,filter``.
+        question_hash: The hash of its question.
+        same_prompt: Whether it answers exactly the pack's prompt.
+        responses: By request, as `meta_eval.records.recorded_docs.Row` has them; None if the pack cannot grade them.
+        metrics: Its recorded metrics, by ``metric,filter``.
     """
 
     doc: int
@@ -35,7 +35,7 @@ class NamedAnswer:
 
 
 def read_named(pack: Path, entry: TaskEntry) -> list[NamedAnswer]:
-    """The answers to one task's docs, by doc; none where the pack has no baseline for it.
+    """Read the answers to a task's docs, by doc; empty if the pack has no baseline for it.
 
     Raises:
         PackError: The file is missing or damaged.
@@ -62,7 +62,7 @@ def read_named(pack: Path, entry: TaskEntry) -> list[NamedAnswer]:
 
 
 def restore_recorded_answers(answers: list[NamedAnswer]) -> tuple[Doc, ...]:
-    """The docs with every metric as it was recorded."""
+    """Make docs with the recorded metrics."""
     return tuple(_doc(answer, answer.metrics) for answer in answers if answer.metrics)
 
 

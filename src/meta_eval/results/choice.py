@@ -26,26 +26,26 @@ class Choice:
 
     @classmethod
     def of_names(cls, names: Sequence[str]) -> Self:
-        """What names mean of which those after a minus are left out: ``mmlu_*``, ``-mmlu_law``."""
+        """Make a choice from names; a minus leaves a name out: ``mmlu_*``, ``-mmlu_law``."""
         tasks, excluded = split_excluded(names)
         return cls(tuple(tasks), tuple(excluded))
 
     def of(self, known: Iterable[str], groups: Groups) -> list[str]:
-        """The chosen tasks among those that are known. Unknown names are skipped."""
+        """The chosen tasks among the known tasks. Unknown names are skipped."""
         names = list(known)
         wanted = _matching(self.tasks, names, groups) if self.tasks else set(names)
         return [name for name in names if name in wanted - _matching(self.excluded, names, groups)]
 
     def check(self, known: Iterable[str], groups: Groups, *, where: str = "--tasks") -> None:
-        """Refuse a name that nothing has.
+        """Refuse unknown names.
 
         Args:
-            known: The tasks that are there.
-            groups: The tasks of each group that may be named.
-            where: Where the names were given.
+            known: The existing tasks.
+            groups: The tasks of each group.
+            where: The place of the names, for messages.
 
         Raises:
-            ConfigError: There is one, or no task is left.
+            ConfigError: A name is unknown, or no task is left.
         """
         names = sorted({*known})
         for name in (*self.tasks, *self.excluded):

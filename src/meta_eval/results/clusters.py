@@ -1,7 +1,7 @@
-"""Which docs of a task are not independent of each other, so that every interval and test takes them together.
+"""Finds docs of a task that are not independent. Every interval and test treats such a cluster as a unit.
 
-Docs are of one cluster where their content is the same (a problem that is there in many copies), where they were asked
-the same with the same right answer, or where a field that the user names, or a pack's column ``cluster``, is the same.
+Docs are in the same cluster if they have the same content (copies of a problem), the same request and right answer, or
+the same value in a field that the user names or in a pack's column ``cluster``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.messages.errors import ConfigError, suggestion
 
-# Before an id that is given: it sorts before every hash, so that a cluster keeps it as its name.
+# Prefix of a given id. It sorts before every hash, so a cluster keeps it as its name.
 _GIVEN = "!"
 
-# Fields that a message lists.
+# Maximum number of fields in a message.
 _LISTED = 20
 
 Fields = Mapping[str, str]
@@ -27,11 +27,11 @@ Fields = Mapping[str, str]
 def make_content_keys(
     question_hash: str, prompt_hashes: Sequence[str], gold: str, requests: Sequence[Sequence[Any]]
 ) -> tuple[str, ...]:
-    """Make the keys of a doc's problem. Docs of a task with a key in common are the same problem.
+    """Make the keys of a doc's problem. Docs of a task with a common key are the same problem.
 
     Args:
-        question_hash: Of the question, or of the whole doc; empty where nothing of the doc is known.
-        prompt_hashes: Of what the model was given.
+        question_hash: The hash of the question or the whole doc; empty if unknown.
+        prompt_hashes: The hashes of the model's input.
         gold: The right answer as the task writes it.
         requests: Prompt, and settings or continuation, of each request.
     """
@@ -48,9 +48,9 @@ def make_given_key(cluster: str) -> str:
 
 
 def name_clusters(keys: Sequence[Sequence[str]]) -> list[str | None]:
-    """The cluster of each doc, named by its least key; None of a doc that has no key in common with another.
+    """Name the cluster of each doc by its least key; None for a doc that shares no key.
 
-    Docs that have one in common with the same third doc are of one cluster too.
+    The relation is transitive: docs that share keys with the same third doc are in the same cluster.
     """
     parents: dict[str, str] = {}
     for each in keys:
@@ -62,17 +62,17 @@ def name_clusters(keys: Sequence[Sequence[str]]) -> list[str | None]:
 
 
 def find_field(fields: Fields, task: str) -> str | None:
-    """The field that is named for a task, by its name or by the first pattern (``mmlu_*``) that it matches."""
+    """Find the field for a task, by name or by the first matching pattern (``mmlu_*``)."""
     if task in fields:
         return fields[task]
     return next((field for pattern, field in fields.items() if fnmatchcase(task, pattern)), None)
 
 
 def check_fields(fields: Fields, tasks: Sequence[str]) -> None:
-    """Refuse a field for a task that is not there.
+    """Refuse fields for unknown tasks.
 
     Raises:
-        ConfigError: There is one.
+        ConfigError: A task is unknown.
     """
     for pattern in fields:
         if not any(fnmatchcase(task, pattern) or task == pattern for task in tasks):
@@ -83,10 +83,10 @@ def check_fields(fields: Fields, tasks: Sequence[str]) -> None:
 
 
 def read_fields(given: Sequence[str]) -> dict[str, str]:
-    """``TASK=FIELD`` as a mapping.
+    """Parse ``TASK=FIELD`` entries to a mapping.
 
     Raises:
-        ConfigError: An entry is not of this form, or a task stands twice.
+        ConfigError: An entry has another form, or a task is repeated.
     """
     fields: dict[str, str] = {}
     where = "--cluster"
@@ -101,7 +101,7 @@ def read_fields(given: Sequence[str]) -> dict[str, str]:
 
 
 def read_field(doc: Mapping[str, Any], field: str) -> str | None:
-    """The value of a doc's field as a cluster's name; None where it is missing or null."""
+    """Read a doc's field as the name of a cluster; None if it is missing or null."""
     value = doc.get(field)
     if value is None:
         return None
@@ -125,7 +125,7 @@ def _root(parents: dict[str, str], key: str) -> str:
 
 
 def _beyond(request: Sequence[Any], first: Sequence[Any]) -> list[str]:
-    """The parts of a request other than the first prompt: a continuation, a prompt of its own, a picture."""
+    """The parts of a request that differ from the first prompt: a continuation, another prompt, an image."""
     parts = [part for part in request[1:2] if isinstance(part, str)]
     parts += [json.dumps(part, sort_keys=True, default=str) for part in request[2:]]
     return parts if request[0] == first[0] else [str(request[0]), *parts]

@@ -1,4 +1,4 @@
-"""What is kept of a run's samples: docs, and what each filter made of the answers."""
+"""The data kept of a run's samples: docs, and the results of each filter."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from meta_eval.messages.errors import UserError
 from meta_eval.results.metrics import Value
 
-# Characters kept of an answer's end, and of what was extracted from it.
+# Characters kept of the end of an answer, and of an extraction.
 TAIL = 400
 EXTRACTED = 200
 
 
 class ResultsError(UserError):
-    """What lm_eval wrote is cut off, damaged, contradicts itself, or is not of this pack."""
+    """A file of lm_eval is truncated, damaged or contradictory, or does not belong to this pack."""
 
 
 def not_a_sample_error(what: str) -> ResultsError:
@@ -23,16 +23,16 @@ def not_a_sample_error(what: str) -> ResultsError:
 
 @dataclass(slots=True)
 class FilterResult:
-    """What one filter made of an answer.
+    """The result of a filter for an answer.
 
     Attributes:
-        extracted: What it took for the answer, cut to `EXTRACTED` characters; of a choice by likelihood the likeliest
-            continuation. None when it found nothing or hands on the whole output.
-        metrics: The metrics that lm_eval logged, by name; of several answers the mean of those in ``each``.
-        offset: Where the sample begins in the samples file, in bytes.
-        length: How long it is, in bytes.
-        each: Of several answers the verdict on each, by metric; empty where there is one, or where the filter makes one
-            answer of all (a majority vote).
+        extracted: The extracted answer, cut to `EXTRACTED` characters; for a choice by likelihood, the likeliest
+            continuation. None if nothing was extracted, or the filter returns the whole output.
+        metrics: The metrics that lm_eval logged, by name; for several answers, the mean of those in ``each``.
+        offset: The start of the sample in the samples file, in bytes.
+        length: Its length, in bytes.
+        each: For several answers, the verdicts by metric. Empty for a single answer, or if the filter combines all (a
+            majority vote).
     """
 
     extracted: str | None
@@ -44,7 +44,7 @@ class FilterResult:
 
 @dataclass(slots=True)
 class Doc:
-    """One doc of a task as a model answered it.
+    """A doc of a task, with a model's answer.
 
     Attributes:
         doc_id: lm-eval's number of it.
@@ -65,12 +65,12 @@ class Doc:
         limit_hit: Whether the answer was as long as it was allowed to be; None when that cannot be known. Of several
             answers, whether one was.
         completion_tokens: The tokens of the answer, where the engine's word on it was kept; else None.
-        answers: By filter.
-        sent_hash: lm-eval's hash of what the model was given; None where no run is read.
+        answers: The results by filter.
+        sent_hash: lm-eval's hash of the model's input; None if no run is read.
         cuts: Of each answer whether it was cut: at its limit, by a content filter, or before its first word. None where
             that cannot be known.
         recorded_cut: The same of the recorded answer in the doc.
-        place: In the random order in which docs were asked, from 0; None where they were asked in another one.
+        place: Its index in the random order of the run, from 0; None without a random order.
     """
 
     doc_id: int
@@ -94,7 +94,7 @@ class Doc:
     place: int | None = None
 
     def with_recorded(self, answers: dict[str, FilterResult]) -> Doc:
-        """The doc as the recorded model answered it, by filter; the text of that answer is not known."""
+        """The doc with the recorded answers by filter; the text of these answers is unknown."""
         return replace(
             self, answers=answers, tail="", empty=False, limit_hit=None, completion_tokens=None,
             cuts=(self.recorded_cut,),
@@ -102,7 +102,7 @@ class Doc:
 
     @property
     def cut_share(self) -> float | None:
-        """The share of its answers that were cut; None where that is not known of one."""
+        """The share of its answers that were cut; None if unknown for an answer."""
         return None if None in self.cuts else sum(map(bool, self.cuts)) / len(self.cuts)
 
     def same_prompt(self, other: Doc) -> bool:
@@ -112,7 +112,7 @@ class Doc:
         return (self.sent_hash, self.prompt_hashes) == (other.sent_hash, other.prompt_hashes)
 
     def same_as(self, other: Doc) -> bool:
-        """Whether both are of the same doc and the same answer to it."""
+        """Whether both have the same doc and the same answer."""
         return all(
             getattr(self, name) == getattr(other, name) for name in ("question_hash", "prompt_hashes", "gold", "tail")
         )

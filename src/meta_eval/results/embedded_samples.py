@@ -18,10 +18,10 @@ def split_samples(content: bytes) -> tuple[Any, dict[str, int]]:
         content: The file.
 
     Returns:
-        Its JSON tree without ``samples``, and by task the byte at which the array of its samples begins.
+        Its JSON tree without ``samples``, and the byte offset of each task's array of samples.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: It is not JSON.
         RecursionError: It is nested too deeply.
     """
     tree: Any = {}
@@ -51,7 +51,8 @@ def split_samples(content: bytes) -> tuple[Any, dict[str, int]]:
 
 
 def _walk(text: str, at: int, read: Callable[[str, int], int]) -> int:
-    """Where the object at ``at`` ends; ``read`` takes each key and the place of its value, and says where that ends."""
+    """Find the end of the object at ``at``. ``read`` takes each key and the start of its value, and returns the value's
+    end."""
     at = _skip(text, at + 1)
     while text[at : at + 1] != "}":
         key, at = _DECODER.raw_decode(text, at)
@@ -73,7 +74,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _in_bytes(text: str, places: dict[str, int]) -> dict[str, int]:
-    """Places in a text as places in its UTF-8."""
+    """Convert positions in a text to positions in its UTF-8."""
     offsets: dict[str, int] = {}
     before = size = 0
     for task, at in sorted(places.items(), key=lambda place: place[1]):

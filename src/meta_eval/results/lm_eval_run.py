@@ -1,7 +1,7 @@
-"""A run: the newest results of each task, with docs and provenance.
+"""Reads a run: the newest results of each task, with docs and provenance.
 
-A score is always taken from the samples where there are any; the results file says how they came about, and its own
-averages must agree. Which versions of lm-eval wrote what: docs/reference/files.md.
+Scores come from samples if there are any. The results file has the settings, and its averages must agree.
+docs/reference/files.md lists the formats of lm-eval's versions.
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ class Run:
     """The results of one model.
 
     Attributes:
-        tasks: The newest of each task, sorted by name.
-        notices: What must be said about them.
-        groups: The totals of groups, sorted by name, as lm-eval averaged them; only of groups whose tasks are these
-            very results.
-        repeats: The older runs of each task, the newest first, where repeats were asked for: of the same model, the
-            same docs in the same order, and the same settings but for the seed.
-        left_out: The tasks that are there and were not chosen, or are damaged where damage is to be skipped.
-        faults: The tasks that cannot be judged, with what is wrong with the files of each; under None what is wrong
-            with files of which nobody knows the task.
+        tasks: The newest results of each task, sorted by name.
+        notices: Notices about them.
+        groups: lm-eval's totals of groups, sorted by name; only groups with exactly these results.
+        repeats: Older runs of each task, newest first, if repeats were requested. They have the same model, the same
+            docs in the same order, and the same settings except the seed.
+        left_out: Tasks that were not chosen, or that are damaged and skipped.
+        faults: Tasks that cannot be judged, with the faults of their files; under None, faults of files with an unknown
+            task.
         known_groups: The tasks of each group that has a score in any results file.
     """
 
@@ -60,7 +59,7 @@ class Run:
     faults: Mapping[str | None, str] = field(default_factory=dict)
 
     def all_runs(self, task: str) -> tuple[TaskRun, ...]:
-        """Every run of a task, the newest first; none of a task that was not run."""
+        """All runs of a task, newest first; empty if it was not run."""
         return (self.tasks[task], *self.repeats.get(task, ())) if task in self.tasks else ()
 
 
@@ -74,21 +73,21 @@ def read_run(
     choice: Choice | None = None,
     groups: Groups | None = None,
 ) -> Run:
-    """Read what lm_eval wrote.
+    """Read the output of lm_eval.
 
     Args:
         paths: Folders, searched to any depth, and files.
-        skip_damaged: Leave out what is damaged, with a notice; an older run of the task, if there is one, takes the
-            place of a file that cannot be read at all. Otherwise a task that is damaged is one of `Run.faults`.
-        repeats: Keep all runs of a task, to be averaged, and not only the newest.
+        skip_damaged: Leave out damaged data, with a notice; an older run of the task replaces an unreadable file.
+            Otherwise a damaged task is in `Run.faults`.
+        repeats: Keep all runs of a task for averaging, not only the newest.
         count_tokens: See `read_samples`.
-        clusters: By task, or by a pattern such as ``mmlu_*``, the field that names the cluster of each doc.
+        clusters: The field with the cluster of each doc, by task or by a pattern such as ``mmlu_*``.
         choice: The tasks to read; None for all.
-        groups: Further groups that the choice may name, those of a pack.
+        groups: Further groups that the choice may name, such as those of a pack.
 
     Raises:
-        ConfigError: ``clusters`` names a task that is not there, or a field that no doc of it has.
-        ResultsError: Nothing is there, no task can be read, or the files are of several models.
+        ConfigError: ``clusters`` names an unknown task, or a field that no doc has.
+        ResultsError: There is no output, no task can be read, or the files are of several models.
     """
     files = index_outputs(paths, skip_damaged=skip_damaged)
     notices = [f"left out: {error}" for error in files.damaged.values() if skip_damaged]
@@ -139,10 +138,10 @@ def read_run(
 
 
 def _read_task(files: OutputIndex, task: str, *, repeats: bool, **reading: Any) -> list[TaskRun]:
-    """The newest run of a task, or all of them, the newest first; none where all are damaged and damage is skipped.
+    """Read the newest run of a task, or all, newest first; empty if all are damaged and skipped.
 
     Raises:
-        ResultsError: As of `read_newest`, or they are no repeats.
+        ResultsError: As of `read_newest`, or the runs are not repeats.
     """
     candidates = files.tasks[task]
     runs = [
@@ -159,17 +158,17 @@ def _reasons(faults: Mapping[str | None, ResultsError]) -> dict[str | None, str]
 
 
 def _list_counts(counts: Mapping[str, int]) -> str:
-    """How many runs the tasks have, in few words: ``7 runs of each of 22 tasks``."""
+    """Summarise the number of runs of tasks: ``7 runs of each of 22 tasks``."""
     if len(counts) > 1 and len(set(counts.values())) == 1:
         return f"{next(iter(counts.values()))} runs of each of {len(counts)} tasks"
     return join_names([f"{count} runs of {task}" for task, count in counts.items()])
 
 
 def _check_models(files: OutputIndex) -> None:
-    """Refuse runs of one task by several models, of which the newest would hide the others.
+    """Refuse runs of a task by several models; the newest would hide the others.
 
     Raises:
-        ResultsError: There are some.
+        ResultsError: A task has runs of several models.
     """
     for task, candidates in files.tasks.items():
         folders: dict[str | None, Path] = {}
@@ -199,15 +198,15 @@ def read_newest(
     """Read the newest of several runs of a task; None if all are damaged and damage is skipped.
 
     Args:
-        files: The outputs, as `index_outputs` gives them.
-        candidates: The runs of the task, the newest first.
+        files: The outputs from `index_outputs`.
+        candidates: The runs of the task, newest first.
         skip_damaged: See `read_run`.
         count_tokens, cluster_field: See `read_samples`.
-        say: Called with what must be said.
-        name_newest: Say which file the newest of several runs is.
+        say: Called with notices.
+        name_newest: Report which file is the newest of several runs.
 
     Raises:
-        ResultsError: Its files are damaged or contradict each other, or nobody knows which run is the newest.
+        ResultsError: Its files are damaged or contradictory, or the newest run is unknown.
     """
     if len(candidates) > 1 and not candidates[0].time:
         first, second = (str(candidate.samples or candidate.results) for candidate in candidates[:2])
@@ -237,15 +236,15 @@ def read_newest(
 
 
 def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
-    """Compare a run with the pack that it is said to be of.
+    """Compare a run with its pack.
 
     Returns:
-        The run, with a notice where the pack was edited. A run of lm-eval's own tasks over the docs and prompts of a
-        record's pack is taken for one of the pack, with a notice. What was run on other docs than those of the pack is
-        one of `Run.faults`.
+        The run, with a notice if the pack was edited. A run of lm-eval's own tasks over the docs and prompts of a
+        record's pack counts as a run of the pack, with a notice. Tasks with other docs than the pack's are in
+        `Run.faults`.
 
     Raises:
-        ResultsError: That are all tasks.
+        ResultsError: All tasks have other docs.
     """
     paired: list[str] = []
     faults: dict[str | None, ResultsError] = {}
@@ -274,7 +273,7 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
 
 
 def _other_docs(result: TaskRun, entry: TaskEntry, manifest: Manifest) -> str | None:
-    """The reason why docs of a run are not those of the pack; None if they are equal or it is unknown."""
+    """The reason why a run's docs are not the pack's; None if they are equal, or if this is unknown."""
     if entry.docs_file is not None:
         kind, ours, theirs = "SHA-256", manifest.files[entry.docs_file].sha256, result.provenance.docs_sha256
     else:
@@ -285,10 +284,10 @@ def _other_docs(result: TaskRun, entry: TaskEntry, manifest: Manifest) -> str | 
 
 
 def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> TaskRun:
-    """A run of lm-eval's own task as one of the pack of a record, where docs and prompts are equal.
+    """Take a run of lm-eval's own task as a run of a record's pack, if docs and prompts are equal.
 
     Raises:
-        ResultsError: They are not, or the pack is of no record.
+        ResultsError: They differ, or the pack is not from a record.
     """
     where = f"{result.provenance.results_file}, beside the pack {pack}"
     hint = "Name the pack that this run was made with, or run the task again with this one"
@@ -373,7 +372,7 @@ def _read(
 
 
 def _without_samples(tasks: Mapping[str, TaskRun]) -> list[str]:
-    """A notice for each results file that has no samples of some of its tasks."""
+    """Make a notice for each results file that lacks samples of some tasks."""
     lacking: dict[Path | None, list[str]] = {}
     for task, result in tasks.items():
         if result.samples_file is None:
@@ -396,7 +395,7 @@ def _groups(files: OutputIndex, tasks: Mapping[str, TaskRun]) -> dict[str, Group
 
 
 def check_one_model(provenances: Mapping[str, Provenance]) -> None:
-    """Refuse a run whose tasks are of several models: its numbers cannot be compared.
+    """Refuse a run with tasks of several models: its numbers cannot be compared.
 
     Args:
         found: Where the results of each task came from.

@@ -1,4 +1,4 @@
-"""The metrics of lm-eval, as it logs them of one doc: which shapes there are."""
+"""Parses the metrics that lm-eval logs for a doc."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-# In a sample, but no metric.
+# Keys of a sample that are not metrics.
 NO_METRIC = frozenset(
     (
         "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
@@ -15,11 +15,10 @@ NO_METRIC = frozenset(
     )
 )  # fmt: skip
 
-# The metrics of lm-eval's rolling likelihoods, which are averaged over words or bytes and not over docs.
+# Metrics of rolling likelihoods, which lm-eval averages over words or bytes instead of docs.
 _WEIGHTED = frozenset(("word_perplexity", "byte_perplexity", "bits_per_byte"))
 
-# Metrics of lm-eval and of its tasks that are no share from 0 to 1, whatever their value is. What others give shows in
-# a value outside of 0 to 1.
+# Metrics of lm-eval and its tasks that are never shares from 0 to 1. Others are recognised by a value outside 0 to 1.
 NO_SHARE = _WEIGHTED | {
     "perplexity", "bleu", "chrf", "chrf++", "ter", "brier_score", "mcc", "eqbench", "likelihood", "likelihood_diff",
     "bleurt", "pearsonr", "difference_male_female", "bias_score_disambig", "bias_score_ambig", "amb_bias_score",
@@ -27,7 +26,7 @@ NO_SHARE = _WEIGHTED | {
     *(f"{name}_{which}" for name in ("bleu", "rouge1", "rouge2", "rougeL", "bleurt") for which in ("max", "diff")),
 }  # fmt: skip
 
-# Of which less is better, where no results file says it (lm-eval before 0.4.3 wrote it in a task's metric list alone).
+# Metrics where lower is better, if no results file says so (before 0.4.3 only a task's metric list has it).
 LOWER_IS_BETTER = _WEIGHTED | {
     "perplexity", "ter", "wer", "cer", "brier_score", "likelihood_diff", "pct_stereotype", "unextracted", "ungraded",
     "self_judged",
@@ -36,21 +35,21 @@ LOWER_IS_BETTER = _WEIGHTED | {
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """What a doc adds to a perplexity: its log-likelihood, and its number of words or bytes."""
+    """A doc's contribution to a perplexity: its log-likelihood, and its number of words or bytes."""
 
     log_likelihood: float
     weight: float
 
 
-# What lm-eval up to 0.4.11 writes of numpy's truth values.
+# How lm-eval up to 0.4.11 writes numpy booleans.
 _TRUTH = {"True": True, "False": False}
 
-# One verdict; a verdict with its subtask; verdicts on each instruction; the same strictly and loosely; a perplexity's.
+# score | (subtask, score) | verdict per instruction | (strict, loose) verdicts per instruction | perplexity parts
 Value = float | tuple[str | None, float] | tuple[bool, ...] | tuple[tuple[bool, ...], tuple[bool, ...]] | Weighted
 
 
 def read_value(name: str, logged: Any) -> Value | None:
-    """What lm-eval logged under the name of a metric; None for a shape that only its own aggregation understands."""
+    """Parse the logged value of a metric; None for a shape that only the metric's own aggregation understands."""
     return _weighted(logged) if name in _WEIGHTED else _value(logged)
 
 
@@ -82,7 +81,7 @@ def to_plain_number(logged: Any) -> Any:
 
 
 def _number(value: Any) -> float | None:
-    """A number, which may be infinite or none at all (NaN); None for what JSON does not call a number."""
+    """A number, possibly infinite or NaN; None for other JSON values."""
     value = to_plain_number(value)
     try:
         return float(value) if isinstance(value, (bool, int, float)) else None

@@ -1,12 +1,12 @@
-"""Finds the results and samples files of lm_eval, and which of them belong to the same invocation.
+"""Finds the results and samples files of lm_eval, and groups them by invocation.
 
-Five ways of naming them were in use:
+There are five naming schemes:
 
-- 0.4.0 to 0.4.2: results have the name that the user gave, ``results.json`` in a folder; samples
-  ``<model arguments>_<task>.jsonl``, a JSON array in spite of the ending.
+- 0.4.0 to 0.4.2: results have the user's name, or ``results.json`` in a folder; samples are ``<model
+  arguments>_<task>.jsonl``, despite the suffix a JSON array.
 - May 2024, between 0.4.2 and 0.4.3: ``results_<time>.json`` and ``samples_<task>_<time>.json``, an array at first.
 - Since 0.4.3: ``results_<time>.json`` and ``samples_<task>_<time>.jsonl``.
-- What ``simple_evaluate`` returns, written down by its caller under any name, has the samples in the results file.
+- The saved return value of ``simple_evaluate`` under any name, with samples in the results file.
 - Since 0.4.9 with ``--output_path x.json``: ``x_<time>.json`` and ``samples_<task>_<time>.jsonl``.
 """
 
@@ -27,7 +27,7 @@ _RESULTS = re.compile(rf".+_{_TIME}\.json", re.DOTALL)
 _NAMED_RESULTS = re.compile(rf"results_{_TIME}\.json")
 _SUFFIXES = (".json", ".jsonl")
 
-# What is done about a results file that cannot be read.
+# Called with an unreadable results file and its error.
 _Damaged = Callable[[Path, ResultsError], None]
 
 
@@ -37,11 +37,11 @@ class TaskOutput:
 
     Attributes:
         task: Its name.
-        time: The time in the files' names, else that of the results; empty where nobody wrote it down.
+        time: The time in the files' names, else that of the results; empty if unknown.
         samples: Its samples file, if any.
         results: The results file, if any.
-        offset: The byte of the samples file at which its samples begin, where that is the results file; else None.
-        damage: What is wrong with the results file beside the samples, where it cannot be read.
+        offset: The byte offset of its samples, if they are inside the results file; else None.
+        damage: The error of an unreadable results file next to the samples.
     """
 
     task: str
@@ -60,29 +60,29 @@ class TaskOutput:
 
 @dataclass(frozen=True, slots=True)
 class OutputIndex:
-    """The invocations of each task, the newest first, the parsed results files, and what is wrong with the others."""
+    """The invocations of each task, newest first; the parsed results files; and errors of the others."""
 
     tasks: Mapping[str, Sequence[TaskOutput]]
     results: Mapping[Path, ResultsFile]
     damaged: Mapping[Path, ResultsError] = field(default_factory=dict)
 
     def unknown_damage(self) -> list[ResultsError]:
-        """What is wrong with results files of which nobody knows the tasks: no samples of their time lie beside."""
+        """Errors of results files with unknown tasks: there are no samples of the same time next to them."""
         told = [output.damage for outputs in self.tasks.values() for output in outputs]
         return [error for error in self.damaged.values() if error not in told]
 
 
 def index_outputs(paths: Sequence[Path], *, skip_damaged: bool = False) -> OutputIndex:
-    """Find the tasks of all invocations in folders, at any depth, or of single files.
+    """Find the tasks of all invocations in folders and files.
 
     Args:
-        paths: Folders, searched to any depth, and files: of a results file what lies beside it too, of a samples file
-            the results that say how it came about.
-        skip_damaged: Also of a results file that is one of the paths only note that it cannot be read.
+        paths: Folders, searched to any depth, and files. For a results file, the samples next to it are included; for a
+            samples file, its results file is.
+        skip_damaged: Only record damage, even of a results file that is named in ``paths``.
 
     Raises:
-        ResultsError: A path that is not there, or a file that lm_eval did not write; a damaged results file that is one
-            of the paths, or lies in a folder in which nothing else is.
+        ResultsError: A path does not exist, lm_eval did not write a file, or a results file is damaged and is named in
+            ``paths`` or alone in its folder.
     """
     faults: dict[Path, ResultsError] = {}
     results: dict[Path, ResultsFile] = {}
@@ -123,7 +123,7 @@ def _of_file(
     ]
 
     def damaged_here(which: Path, error: ResultsError) -> None:
-        if which == path and not skip_damaged:  # what is wrong with another file of the folder is no matter of this one
+        if which == path and not skip_damaged:  # damage of other files in the folder does not matter
             raise error
         if which == path:
             faults[which] = error
@@ -144,7 +144,7 @@ def _of_file(
 
 
 def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: _Damaged) -> list[TaskOutput]:
-    """The tasks of the invocations that some files belong to, each with its samples and results."""
+    """The tasks of the invocations of some files, each with its samples and results."""
     regular = sorted({_placed(path) for path in files if path.is_file()})
     by_run: dict[tuple[Path, str, str], TaskOutput] = {}
     for path in regular:
@@ -171,7 +171,7 @@ def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: 
 
 
 def _mark(by_run: Mapping[tuple[Path, str, str], TaskOutput], results: Path, error: ResultsError) -> None:
-    """Note at the samples of an invocation what is wrong with its results file."""
+    """Record the error of a results file at the samples of its invocation."""
     named = _named(results)
     for (folder, time, _), output in by_run.items():
         if named and (folder, time) == (results.parent, named["time"]):
@@ -179,12 +179,12 @@ def _mark(by_run: Mapping[tuple[Path, str, str], TaskOutput], results: Path, err
 
 
 def _placed(path: Path) -> Path:
-    """The path of a file under its own name. In the hub's cache that is a link to a file named by a digest."""
+    """The path of a file under its original name, not the digest that a link in the hub's cache leads to."""
     return path.parent.resolve() / path.name
 
 
 def parse_file_name(name: str) -> tuple[str | None, str] | None:
-    """The task (None of results) and the time in a name that lm_eval gave a file; None of every other name."""
+    """Parse the task (None for results) and time from a file name of lm_eval; None for other names."""
     if samples := _SAMPLES.fullmatch(name):
         return samples["task"], samples["time"]
     results = _NAMED_RESULTS.fullmatch(name)
@@ -192,10 +192,10 @@ def parse_file_name(name: str) -> tuple[str | None, str] | None:
 
 
 def _is_results(path: Path) -> bool:
-    """By its name, or of any name by its beginning."""
+    """Whether a file is a results file, by its name or its first bytes."""
     if _NAMED_RESULTS.fullmatch(path.name):
         return True
-    # Samples end so since 0.4.3, and a big folder holds many.
+    # Samples have this suffix since 0.4.3; skip them quickly, as big folders have many.
     return not (path.suffix == ".jsonl" and _named(path)) and looks_like_results(path)
 
 
@@ -205,8 +205,8 @@ def _named(path: Path) -> re.Match[str] | None:
 
 
 def _old_name(tree: ResultsFile, task: str) -> str:
-    """How lm-eval before 0.4.3 named the samples of a task."""
+    """The name of a task's samples file in lm-eval before 0.4.3."""
     arguments = as_mapping(tree.tree.get("config")).get("model_args")
     name = re.sub("/|=", "__", arguments) if isinstance(arguments, str) else ""
-    # A task named by a damaged file is no path.
+    # The name of a task in a damaged file must not act as a path.
     return f"{name}_{task}.jsonl".replace("/", "__").replace("\0", "")

@@ -13,42 +13,41 @@ from meta_eval.results.rerun_values import RerunValues, describe_order, read_rer
 from meta_eval.results.results_file import ResultsFile, as_mapping, finite_number, to_datetime
 from meta_eval.thresholds import MAX_GEN_TOKS
 
-# The model arguments that make another model of the same name.
+# Model arguments that change the model behind the same name.
 _IDENTITY = ("revision", "dtype", "quantization", "load_in_4bit", "load_in_8bit", "peft", "delta", "gguf_file")
 
-# Settings that say how to sample, and nothing where the likeliest token is taken.
+# Settings of sampling, without effect in greedy decoding.
 _OF_SAMPLING = ("temperature", "do_sample", "top_p", "top_k", "min_p")
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a task's results come from. None or empty means unknown.
+    """The provenance of a task's results. None or empty means unknown.
 
     Attributes:
-        results_file: The results file; None when only samples are left.
+        results_file: The results file; None if there are only samples.
         model: The model's name, else the folder that lm_eval made for it.
-        backend: lm-eval's name of the engine: ``vllm``, ``hf``, ``local-completions``, ….
+        backend: lm-eval's name of the backend: ``vllm``, ``hf``, ``local-completions``, ….
         model_args: Its arguments, without secrets.
         lm_eval: lm-eval's version.
-        engine: The engine's version, where the environment that lm_eval describes names it.
+        engine: The engine's version, if lm_eval's description of the environment has it.
         date: When it was started, UTC.
-        duration_s: How long the whole lm_eval command took, in seconds; of answers that were made elsewhere, how long
-            these took.
+        duration_s: Seconds of the whole lm_eval command; for answers from elsewhere, seconds for these.
         limit: ``--limit``.
         gen_kwargs: Generation settings given on the command line.
-        chat_template: Whether a chat template was put around the prompts.
-        system_instruction: Whether a system instruction was.
+        chat_template: Whether a chat template was applied.
+        system_instruction: Whether there was a system instruction.
         docs_sha256: SHA-256 of the docs file in the pack.
-        dataset_revision: Commit of the evals dataset, of a pack whose rows stay on the hub.
-        docs_of_task: How many docs the task has, of which a limit takes some.
-        docs_run: How many lm_eval says that it ran; with ``--samples`` and lm-eval up to 0.4.11 all of the task.
-        completion_tokens: The tokens of all answers, where the engine's word on it was kept.
-        tokens_per_second: Of all answers together.
-        stopped: How a run was decided before its end, on purpose; None of a run that went on.
-        cost: Of all answers together, in the unit of the price an hour that was given.
-        shots: Examples in front of each question.
-        decoding: The generation settings of the task, those of the command line included, as far as they make other
-            answers: a seed is none, and of greedy decoding the settings of sampling are none.
+        dataset_revision: Commit of the evals dataset, for packs made with ``bundle: false``.
+        docs_of_task: Number of docs of the task, before a limit.
+        docs_run: Number of docs that lm_eval reports as run; with ``--samples`` and lm-eval up to 0.4.11 all docs.
+        completion_tokens: Tokens of all answers, if the engine's count was kept.
+        tokens_per_second: Tokens per second over all answers.
+        stopped: The decision of a run that stopped early; None for a complete run.
+        cost: Cost of all answers, in the unit of the given price per hour.
+        shots: Number of examples before each question.
+        decoding: The generation settings of task and command line that affect answers: no seed, and for greedy decoding
+            no settings of sampling.
         order: The random order of its docs, in words; None of another order.
         rerun: Second answers to some docs; None where there are none.
     """
@@ -80,7 +79,7 @@ class Provenance:
 
     @property
     def identity(self) -> tuple[str, ...] | None:
-        """What must be equal in all results of a run; None if unknown."""
+        """The values that must be equal in all results of a run; None if unknown."""
         if self.results_file is None:
             return None
         return (str(self.model_args.get("pretrained") or self.model_args.get("model") or self.backend), *(
@@ -92,8 +91,8 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
     """Read the provenance of a task from its results file.
 
     Args:
-        results: The file; None when there is none.
-        folder: The name of the folder that it or the samples lie in, which lm_eval names after the model.
+        results: The file; None if there is none.
+        folder: The name of the folder of results or samples, which lm_eval names after the model.
         task: The task.
     """
     tree: Mapping[str, Any] = results.tree if results else {}
@@ -102,12 +101,12 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
     arguments = _arguments(settings.get("model_args"))
     date = finite_number(tree.get("date"))
     started = None if date is None else to_datetime(date)
-    # The environment is a few KB of text; a bounded gap keeps the search linear in it.
+    # The environment is a few KB of text; the bounded gap keeps the search linear.
     engine = re.search(r"\bvllm\D{1,12}(\d+\.\d+\S*)", str(tree.get("pretty_env_info")), re.IGNORECASE)
     generation = settings.get("gen_kwargs")
     given = _changed(generation if isinstance(generation, dict) else _arguments(generation))
     shots = as_mapping(tree.get("n-shot")).get(task)
-    elsewhere = as_mapping(settings.get("meta_eval"))  # what `meta-eval grade` keeps of answers made elsewhere
+    elsewhere = as_mapping(settings.get("meta_eval"))  # facts that `meta-eval grade` keeps about answers from elsewhere
     return Provenance(
         results_file=results.path if results else None,
         model=arguments.get("pretrained") or arguments.get("model") or _text(tree.get("model_name")) or folder,
@@ -141,7 +140,7 @@ def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
     temperature = finite_number(settings.get("temperature"))
     is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
     idle = ("seed", *(_OF_SAMPLING if is_greedy else ()))
-    said = {"max_gen_toks": MAX_GEN_TOKS}.items()  # to say it is to say nothing
+    said = {"max_gen_toks": MAX_GEN_TOKS}.items()  # the default, so it changes nothing
     kept = {name: value for name, value in _changed(settings).items() if name not in idle and (name, value) not in said}
     return {
         name: value if isinstance(value, bool) or finite_number(value) is None else finite_number(value)
@@ -150,13 +149,13 @@ def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _changed(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Generation settings without those that our command adds for a server, which lm_eval's vllm has built in."""
+    """Generation settings without those that our command adds for a server and lm_eval's vllm has built in."""
     kept = ("skip_special_tokens", "spaces_between_special_tokens")
     return {name: value for name, value in given.items() if not (name in kept and str(value) == "False")}
 
 
 def _arguments(given: Any) -> dict[str, str]:
-    """Model arguments as lm_eval wrote them: an object, or text ``a=1,b=2``; values of secrets are not kept."""
+    """Parse model arguments: an object, or text ``a=1,b=2``. Secret values are dropped."""
     if isinstance(given, str):
         parts = (part.partition("=") for part in given.split(",") if part)
         given = {name: value for name, _, value in parts}
@@ -170,7 +169,7 @@ def _text(value: Any) -> str | None:
 
 
 def _stopped(told: Any) -> str | None:
-    """``SHIP at a margin of 1 points after 1,953 of 12,032 docs``, of what run wrote."""
+    """Format run's early stop: ``SHIP at a margin of 1 points after 1,953 of 12,032 docs``."""
     if not isinstance(told, Mapping):
         return None
     margin, docs, of = (finite_number(told.get(name)) for name in ("margin", "docs", "of"))

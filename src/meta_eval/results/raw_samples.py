@@ -1,7 +1,7 @@
-"""A samples file cut into samples: a line each, or until May 2024 the elements of one JSON array.
+"""Splits a samples file into samples: lines, or until May 2024 the elements of a JSON array.
 
-Nothing is parsed here but what finds where a sample ends, so that one that is damaged is one piece, and the next is
-found all the same.
+It parses only enough to find the end of a sample. So a damaged sample stays a single piece, and the next is still
+found.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import BinaryIO
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.results.doc_results import ResultsError
 
-# Longer than any sample: 100,000 tokens of context, repeated for each of four choices, are a tenth of it.
+# More than any sample: four choices with contexts of 100,000 tokens take a tenth of it.
 MAX_PIECE = 64 * 2**20
 
 _BUFFER = 2**20
 
-# A whole string, one that does not end in what was read so far, or a bracket.
+# A whole string, a string that continues beyond the data read so far, or a bracket.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|(?P<open>")|[\[\]{}]', re.DOTALL)
 _BETWEEN = b" \t\r\n,"
 
@@ -31,9 +31,9 @@ class RawSample:
 
     Attributes:
         where: Its place, for messages.
-        offset: Where it begins, in bytes.
-        content: Its text.
-        last: Whether the file ends with it.
+        offset: Its start, in bytes.
+        content: Its bytes.
+        last: Whether it is at the end of the file.
     """
 
     where: str
@@ -47,10 +47,10 @@ def read_raw_samples(path: Path, offset: int | None = None) -> Iterator[RawSampl
 
     Args:
         path: The file.
-        offset: The byte at which the array of the samples begins in a file that holds more; None for a samples file.
+        offset: The byte offset of the array of samples inside a results file; None for a samples file.
 
     Raises:
-        ResultsError: The file cannot be read, or one is longer than `MAX_PIECE`.
+        ResultsError: The file cannot be read, or a sample is longer than `MAX_PIECE`.
     """
     try:
         with open_regular(path, buffering=_BUFFER) as file:
@@ -76,14 +76,13 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[RawSample]:
 
 
 def _array(path: Path, file: BinaryIO, *, whole: bool) -> Iterator[RawSample]:
-    """The elements of an array; what stands between two that is no comma is one too, and so is a missing end.
-
-    What follows the array is one where it is the ``whole`` file.
+    """Yield the elements of an array. Anything but a comma between elements is yielded too, and so is a missing end.
+    With ``whole``, text after the array is yielded too.
     """
     text = bytearray(file.read(_BUFFER))
     text = text[text.index(b"[") + 1 :]
-    base, number = file.tell() - len(text), 0  # base: where text begins in the file
-    depth, begin, at = 1, 0, 0  # open brackets, where the next sample begins, how far text was looked at
+    base, number = file.tell() - len(text), 0  # base: offset of text in the file
+    depth, begin, at = 1, 0, 0  # open brackets, start of the next sample, position in text
     while True:
         token = _TOKEN.search(text, at)
         if token is None or token["open"]:

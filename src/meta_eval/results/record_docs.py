@@ -19,12 +19,12 @@ def match_record_docs(docs: Sequence[Doc], pack: Path, entry: TaskEntry) -> tupl
     """Match docs with those of a pack by the hashes of doc and prompt, and add the pack's facts.
 
     Args:
-        docs: As a run has them that was not made with the pack.
+        docs: The docs of a run that was not made with the pack.
         pack: The folder of the pack.
-        entry: The task, of a record.
+        entry: The task of a record.
 
     Returns:
-        These docs in the pack's order and under its numbers, and how many docs of the run are left.
+        These docs in the pack's order and numbering, and the number of unmatched docs.
     """
     waiting: dict[tuple[str, tuple[str, ...]], list[Doc]] = {}
     for doc in reversed(docs):

@@ -1,4 +1,4 @@
-"""Meta's recorded verdicts, and the rule by which two verdicts are equal, for verify and report alike."""
+"""Reads recorded verdicts, and defines when two verdicts are equal, for verify and report."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def read_recorded_verdicts(
 ) -> tuple[list[float | None], str]:
     """Read Meta's verdict on each doc, None if it recorded none, and where the verdicts come from.
 
-    Where any doc has a recorded metric of this name (F1, ROUGE and the like), that; else ``is_correct``. Never the one
-    for some docs and the other for the rest: a verdict of 0.6 has nothing to be compared with in a yes.
+    If any doc has a recorded metric of this name (such as F1 or ROUGE), that metric is used, otherwise ``is_correct``.
+    They are never mixed: a value of 0.6 cannot be compared with a yes.
 
     Raises:
-        ResultsError: A recorded metric of this name is no share.
+        ResultsError: A recorded metric of this name is not a share.
 
     Args:
-        docs: What was recorded of each doc.
+        docs: The recorded data of each doc.
         metric: The name of the recorded metric.
-        reading: The metric that says what ``is_correct`` says where that is no verdict: ``is_correct`` is then not
-            taken for one, since a difference between readings does not say which answer is better.
+        reading: The metric with the meaning of ``is_correct``, if that is not a verdict. ``is_correct`` is then not
+            used as a verdict, because a difference between readings does not show which answer is better.
     """
     values = [_metric(doc.recorded_metrics, metric) for doc in docs]
     if any(value is not None for value in values):
@@ -70,14 +70,14 @@ def restore_recorded_docs(docs: Sequence[Doc]) -> list[Doc]:
 
 
 def read_filter_results(metrics: Mapping[str, Any]) -> dict[str, FilterResult]:
-    """What each filter's metrics gave an answer; ``metrics`` by ``metric,filter``, as lm-eval wrote them.
+    """Make the result of each filter; ``metrics`` by ``metric,filter``, as lm-eval wrote them.
 
     Raises:
-        ResultsError: One is no number.
+        ResultsError: A metric is not a number.
     """
     by_filter: dict[str, dict[str, Any]] = {}
     for spec, value in metrics.items():
         metric, _, name = spec.partition(",")
         by_filter.setdefault(name, {})[metric] = value
-    # What is no number is left out, as the task's own average of it does.
+    # Values that are not numbers are left out, as in the task's own average.
     return {name: FilterResult(None, read_metrics(metrics, metrics), 0, 0) for name, metrics in by_filter.items()}

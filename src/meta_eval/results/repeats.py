@@ -1,4 +1,4 @@
-"""Whether two results of one task are repeats of one run, which may be averaged."""
+"""Checks whether two results of a task are repeats of a run, which may be averaged."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from meta_eval.results.task_run import TaskRun
 
 
 def check_repeat(newest: TaskRun, other: TaskRun) -> None:
-    """Repeats differ in nothing but their answers and their seeds.
+    """Check that repeats differ only in answers and seeds.
 
     Raises:
-        ResultsError: They do, or are one run that lies there twice.
+        ResultsError: They differ otherwise, or are copies of the same run.
     """
     pairs = [
         ("limit", newest.provenance.limit, other.provenance.limit),

@@ -1,7 +1,6 @@
-"""The results file of lm_eval: averages with their standard errors, group totals, configurations, counts.
-
-Its shape since 0.4.0: an object whose first key is ``results``; ``configs`` by task; ``groups`` where groups have a
-score. Before 0.4.3 it has any name that the user gave; since then its name ends in the time.
+"""Reads the results file of lm_eval: averages with standard errors, group totals, configurations and counts. Since
+0.4.0 it is an object with the first key ``results``, with ``configs`` by task, and with ``groups`` if groups have a
+score. Before 0.4.3 the user chooses its name; since then the name ends in the time.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from meta_eval.stats import Interval
 from meta_eval.stats.intervals import normal_quantile
 from meta_eval.thresholds import LEVEL
 
-# A results file is as large as its tasks' configurations, some hundred KB, and what samples may stand in it.
+# A results file has its tasks' configurations, some hundred KB, and sometimes samples.
 _MAX_BYTES = 256 * 2**20
 
-# How every results file begins, in all versions.
+# The start of every results file, in all versions.
 _HEAD = re.compile(rb'\s*\{\s*"results"\s*:')
 _HEAD_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """lm-eval's own average of one metric under one filter.
+    """lm-eval's own average of a metric under a filter.
 
     Attributes:
         value: The average.
-        stderr: Its standard error; None where lm-eval gave none.
-        share: Whether it may be read as a share from 0 to 1; a perplexity never is.
+        stderr: Its standard error; None if lm-eval gives none.
+        share: Whether it is a share from 0 to 1; a perplexity never is.
     """
 
     value: float
@@ -48,7 +47,7 @@ class Aggregate:
 
     @property
     def interval(self) -> Interval | None:
-        """At `LEVEL`, by the normal approximation, a share's cut to [0, 1]; None without a standard error."""
+        """The interval at `LEVEL` by normal approximation, cut to [0, 1] for shares; None without a standard error."""
         if self.stderr is None:
             return None
         half = normal_quantile(LEVEL) * self.stderr
@@ -62,9 +61,9 @@ class GroupTotal:
 
     Attributes:
         name: The group.
-        aggregates: By ``metric,filter``.
-        tasks: The tasks in it, those of groups in it included.
-        results_file: Where it stands.
+        aggregates: The averages by ``metric,filter``.
+        tasks: Its tasks, including nested groups.
+        results_file: Its results file.
     """
 
     name: str
@@ -75,12 +74,12 @@ class GroupTotal:
 
 @dataclass(frozen=True, slots=True)
 class ResultsFile:
-    """A results file with the parts that all versions have. Everything else may have any shape.
+    """A results file. Only the parts that all versions have are relied on.
 
     Attributes:
         path: The file.
-        tree: What it holds, without samples.
-        samples: By task the byte at which its samples begin, where they stand in this file.
+        tree: Its content, without samples.
+        samples: The byte offset of each task's samples inside this file.
     """
 
     path: Path
@@ -93,7 +92,7 @@ class ResultsFile:
 
     @property
     def time(self) -> str:
-        """When it was started, as lm-eval writes times into names; empty where it does not say (before 0.4.2)."""
+        """The start time, as lm-eval writes it in names; empty if missing (before 0.4.2)."""
         date = finite_number(self.tree.get("date"))
         when = None if date is None else to_datetime(date)
         return "" if when is None else when.replace(tzinfo=None).isoformat().replace(":", "-")
@@ -102,7 +101,7 @@ class ResultsFile:
         return as_mapping(self.tree["configs"].get(task))
 
     def aggregations(self, task: str) -> dict[str, str]:
-        """How a task says that its metrics are averaged, by metric: ``mean``, ``f1``, ``nanmean``, …."""
+        """The aggregation of a task's metrics, by metric: ``mean``, ``f1``, ``nanmean``, …."""
         listed = self.config(task).get("metric_list")
         entries = [as_mapping(entry) for entry in listed] if isinstance(listed, list) else []
         return {
@@ -112,7 +111,7 @@ class ResultsFile:
         }
 
     def aggregates(self, task: str) -> dict[str, Aggregate]:
-        """By ``metric,filter``, in the file's order. Values that are not finite numbers are left out."""
+        """The averages of a task by ``metric,filter``, in the file's order. Values that are not finite are left out."""
         return _aggregates(as_mapping(self.tree["results"].get(task)))
 
     def lower_is_better(self, task: str) -> frozenset[str]:
@@ -125,19 +124,19 @@ class ResultsFile:
         return frozenset({metric for metric, higher in known.items() if not higher} | (LOWER_IS_BETTER - known.keys()))
 
     def count(self, task: str, which: str) -> int | None:
-        """``original``: how many docs a task has; ``effective``: how many were run. Written since 0.4.3."""
+        """The number of docs of a task (``original``) or of those that ran (``effective``). Written since 0.4.3."""
         count = as_mapping(as_mapping(self.tree.get("n-samples")).get(task)).get(which)
         return count if isinstance(count, int) and not isinstance(count, bool) else None
 
     def task_hash(self, task: str) -> str | None:
-        """What lm-eval made of the hashes of a task's samples, in their order. Written since 0.4.3."""
+        """lm-eval's hash of the hashes of a task's samples, in order. Written since 0.4.3."""
         digest = as_mapping(self.tree.get("task_hashes")).get(task)
         return digest if isinstance(digest, str) else None
 
     def groups(self) -> dict[str, GroupTotal]:
-        """The groups that have a score: all before 0.4.4, since then those that say how to average."""
+        """The groups with a score: all before 0.4.4, since then those with an aggregation."""
         children = dict(as_mapping(self.tree.get("group_subtasks")))
-        for task in () if children else self.tasks:  # 0.4.0 and 0.4.1 have only what each task says
+        for task in () if children else self.tasks:  # 0.4.0 and 0.4.1 have groups only in each task
             of = self.config(task).get("group")
             for group in of if isinstance(of, list) else [of]:
                 if isinstance(group, str):
@@ -151,7 +150,7 @@ class ResultsFile:
 
 
 def looks_like_results(path: Path) -> bool:
-    """Whether a file begins as results files do, whatever its name; a Git LFS pointer is judged by its name.
+    """Whether a file begins like a results file, whatever its name. A Git LFS pointer is judged by its name.
 
     Raises:
         ResultsError: It cannot be read.
@@ -169,7 +168,7 @@ def read_results_file(path: Path) -> ResultsFile:
     """Read a results file.
 
     Raises:
-        ResultsError: It cannot be read, is cut off, no results file, or of lm-eval before 0.4.
+        ResultsError: It cannot be read, is truncated, is not a results file, or is from lm-eval before 0.4.
     """
     hint = "Use the file of a finished run"
     try:
@@ -235,7 +234,7 @@ def _aggregates(averages: Mapping[str, Any]) -> dict[str, Aggregate]:
 
 
 def list_leaf_tasks(group: str, children: Mapping[str, Any]) -> tuple[str, ...]:
-    """The tasks below a group, each once, in their order; a group below itself ends there."""
+    """The tasks below a group without duplicates, in order; circular groups end the search."""
     tasks: dict[str, None] = {}
     left, seen = [group], set[str]()
     while left:

@@ -1,8 +1,8 @@
-"""Reads samples files: what a report needs of each doc, and the position of the rest in the file.
+"""Reads the parts of samples files that a report needs, and the position of each sample in the file.
 
-lm_eval writes one line a doc and filter, with the whole doc, its prompt and its answer in it: 20 KB and more. Of these
-a `Doc` keeps some hundred bytes and the place of each sample, so that a benchmark of any size fits in memory. Until
-May 2024 the samples were one JSON array (`meta_eval.results.raw_samples`).
+lm_eval writes a line for each doc and filter, with doc, prompt and answer: 20 KB and more. A `Doc` keeps some hundred
+bytes and the position of each sample, so any benchmark fits in memory. Until May 2024 samples were a JSON array
+(`meta_eval.results.raw_samples`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from meta_eval.results.sample_parser import add_endings, parse_sample, read_argu
 
 _BUFFER = 2**17
 
-# What lm-eval makes its hash of a task's samples of.
+# The parts of a sample in lm-eval's task hash.
 _HASHES = ("doc_hash", "prompt_hash", "target_hash")
 
 
@@ -33,12 +33,12 @@ class SamplesFile:
 
     Attributes:
         path: The file.
-        docs: Those that have an answer under every filter.
-        filters: In the order in which the file has them.
-        repeated: Samples that stand there twice, word for word.
-        skipped: Samples and docs that were left out because they are damaged.
-        task_hash: What lm-eval makes of the hashes of all samples, in their order; None where one has none.
-        notices: What must be said.
+        docs: Docs with an answer under every filter.
+        filters: The filters in the file's order.
+        repeated: Number of exact duplicates of samples.
+        skipped: Number of damaged samples and docs that were left out.
+        task_hash: lm-eval's task hash, from the hashes of all samples in order; None if a sample has no hash.
+        notices: Notices about the file.
     """
 
     path: Path
@@ -60,22 +60,22 @@ def read_samples(
     count_tokens: Callable[[str], int] | None = None,
     cluster_field: str | None = None,
 ) -> SamplesFile:
-    """Read one samples file.
+    """Read a samples file.
 
     Args:
         path: The file.
         offset: See `read_raw_samples`.
         skip_damaged: Leave damaged samples out, with a notice, instead of refusing the file.
-        filters: The filters of samples that name none (lm-eval before 0.4.7), in the task's order: of a doc the first
-            sample is of the first, and so on.
-        may_be_nan: The metrics whose average leaves out what is no number.
-        count_tokens: Counts the tokens of an answer, for answers that are long enough to have hit the limit. Without it
-            only the others are known not to have.
-        cluster_field: The field of a doc that names its cluster; None for a pack's own column.
+        filters: The task's filters in order, for samples without a filter name (lm-eval before 0.4.7). The first sample
+            of a doc belongs to the first filter, and so on.
+        may_be_nan: Metrics with an average that leaves out values that are not numbers.
+        count_tokens: Counts the tokens of long answers, which may have hit the limit. Without it only short answers are
+            known to be complete.
+        cluster_field: The field of a doc with its cluster; None for a pack's own column.
 
     Raises:
-        ResultsError: The file is empty, cut off, no samples file, or says two things of one doc.
-        ConfigError: No doc has the field of clusters.
+        ResultsError: The file is empty, truncated, not a samples file, or contradicts itself about a doc.
+        ConfigError: No doc has the cluster field.
     """
     reading = _SampleFileReading(path, tuple(filters))
     samples = 0
@@ -105,10 +105,10 @@ def read_samples(
 
 @contextmanager
 def open_samples(path: Path) -> Iterator[Callable[[FilterResult], dict[str, Any]]]:
-    """A function that reads the whole sample behind an answer: prompt, answer and all.
+    """Give a function that reads the whole sample of an answer.
 
     Raises:
-        ResultsError: The file cannot be read, or has changed since it was.
+        ResultsError: The file cannot be read, or has changed.
     """
     try:
         with open_regular(path, buffering=_BUFFER) as file:
@@ -164,12 +164,13 @@ class _SampleFileReading:
                 hint="Use the file of one run; this one may mix two runs",
             )
         elif filter_name in known.answers:
-            self.repeated += 1  # ranks that ran the same doc
+            self.repeated += 1  # several ranks ran the same doc
         else:
             known.answers[filter_name] = answer
 
     def next_filter(self, sample: Mapping[str, Any]) -> str | None:
-        """lm-eval logs all docs under the first filter, then all under the second; so does each of several ranks."""
+        """Find the filter of a sample without a filter name. lm-eval logs all docs under the first filter, then all
+        under the second, separately for each rank."""
         number = read_doc_number(sample)
         if not self.names or number is None:
             return None
@@ -178,7 +179,7 @@ class _SampleFileReading:
         return self.names[before % len(self.names)]
 
     def whole(self, skip_damaged: bool) -> SamplesFile:
-        """The docs that have an answer under every filter; a file that was cut off between two samples has others."""
+        """Collect the docs with an answer under every filter. A truncated file also has incomplete docs."""
         hint = "Use the file of a finished run"
         if self.damaged and self.unnamed and len(self.names) > 1:
             raise ResultsError(f"{self.damaged[0]}; the rest does not name its filter", where=str(self.path), hint=hint)

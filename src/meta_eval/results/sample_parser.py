@@ -1,8 +1,8 @@
 """Parses a sample of a samples file.
 
-What every version of lm-eval writes in a sample: doc_id, doc, target, arguments, resps, filtered_resps and the metrics.
-The three hashes came in May 2024 (0.4.3), ``filter`` and ``metrics`` with 0.4.7. Since 0.4.3 answers and likelihoods
-are text, and arguments an object. A task of somebody else may have docs of any shape.
+Every version of lm-eval writes doc_id, doc, target, arguments, resps, filtered_resps and the metrics. 0.4.3 (May 2024)
+added three hashes, 0.4.7 ``filter`` and ``metrics``. Since 0.4.3 answers and likelihoods are text, and arguments are an
+object. Docs may have any shape.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from meta_eval.results.doc_results import EXTRACTED, TAIL, Doc, FilterResult, Re
 from meta_eval.results.metrics import NO_METRIC, Value, read_value
 from meta_eval.thresholds import MAX_GEN_TOKS
 
-# How an answer ended that a server's filter of content cut off: the API's word for a refusal.
+# Finish reason of an answer that a server's content filter cut off.
 FILTERED = "content_filter"
 
-# The names under which lm-eval takes the limit of an answer's tokens; the first that is there counts.
+# lm-eval's names of the token limit of an answer; the first one present counts.
 _LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 
 
 def parse_sample(content: bytes, *, cut: bool) -> dict[str, Any]:
-    """A sample's text as the object that it is; ``cut`` where it ends a file without a line break.
+    """Parse a sample as an object; ``cut`` if it ends a file without a line break.
 
     Raises:
-        ResultsError: It is none.
+        ResultsError: It is not an object.
     """
     try:
         sample = parse_loose_json(content)
@@ -55,14 +55,14 @@ def read_sample(
 
     Args:
         sample: The sample.
-        offset: Where it begins.
-        length: Its bytes.
-        filter_name: Its filter where it names none (lm-eval before 0.4.7); None when nobody knows.
-        may_be_nan: The metrics whose average leaves out what is no number; so does this.
-        cluster_field: The field of the doc that names its cluster; None for a pack's own column.
+        offset: Its start in the file.
+        length: Its length in bytes.
+        filter_name: Its filter if it has no filter name (lm-eval before 0.4.7); None if unknown.
+        may_be_nan: Metrics with values that are left out if they are not numbers.
+        cluster_field: The field of the doc with its cluster; None for a pack's own column.
 
     Raises:
-        ResultsError: It is no sample of lm_eval, or holds a score that is no number.
+        ResultsError: It is not a sample of lm_eval, or a score is not a number.
     """
     doc_id = _doc_id(sample)
     name = _filter(sample, filter_name)
@@ -104,7 +104,7 @@ def _filter(sample: Mapping[str, Any], filter_name: str | None) -> str:
 def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> Doc:
     if "doc" not in sample or not isinstance(sample.get("resps"), list):
         raise not_a_sample_error("doc or resps are missing")
-    # A doc of any task is JSON of any kind; Meta's have columns that are known.
+    # The doc of a task may be any JSON value.
     doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
     question, hashes = doc.get("input_question_hash"), doc.get("input_final_prompts_hash")
     of_meta, prompt = isinstance(question, str), doc.get("recorded_prompt", doc.get("prompt"))
@@ -137,7 +137,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
 
 
 def _recorded(text: str) -> str:
-    """JSON text of an object; anything else has been damaged since prepare wrote it."""
+    """Check that text is a JSON object; anything else was damaged after prepare."""
     try:
         whole = isinstance(json.loads(text, parse_int=float), dict)
     except (ValueError, RecursionError):
@@ -150,7 +150,7 @@ def _recorded(text: str) -> str:
 
 
 def _hash_of(sample: Mapping[str, Any], name: str, content: Any) -> str:
-    """A hash that lm-eval wrote, or made as it makes it where it is so old that it wrote none."""
+    """The hash in a sample; for old files without hashes, computed as lm-eval does."""
     written = sample.get(name)
     if isinstance(written, str):
         return written
@@ -163,7 +163,7 @@ def _prompt_hash(sample: Mapping[str, Any], requests: Sequence[Sequence[Any]]) -
 
 
 def read_arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
-    """What the model was asked: for each request its prompt, and its generation settings or its continuation."""
+    """Read the requests: for each a prompt, and generation settings or a continuation."""
     written = sample.get("arguments")
     if isinstance(written, dict):  # {"gen_args_0": {"arg_0": …, "arg_1": …}, …}
         written = [list(request.values()) if isinstance(request, dict) else request for request in written.values()]
@@ -175,12 +175,12 @@ def read_arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
 
 
 def read_output(sample: Mapping[str, Any]) -> str | None:
-    """What the model wrote; None where it chose by likelihood."""
+    """Read the model's output; None for a choice by likelihood."""
     return next(iter(read_outputs(sample)), None)
 
 
 def read_outputs(sample: Mapping[str, Any]) -> list[str]:
-    """All that the model wrote, an answer for each time that it was asked; none where it chose by likelihood."""
+    """Read all outputs of the model, for each repeat; empty for a choice by likelihood."""
     responses: Any = sample["resps"]
     while isinstance(responses, list) and responses:
         if _is_likelihood(responses[0]):
@@ -192,7 +192,7 @@ def read_outputs(sample: Mapping[str, Any]) -> list[str]:
 
 
 def _is_likelihood(response: Any) -> bool:
-    """Whether a response is (log-likelihood, whether it is greedy), which lm_eval writes as text."""
+    """Whether a response is a pair (log-likelihood, is-greedy), which lm_eval writes as text."""
     if not isinstance(response, (list, tuple)) or len(response) != 2 or str(response[1]) not in ("True", "False"):
         return False
     try:
@@ -203,7 +203,7 @@ def _is_likelihood(response: Any) -> bool:
 
 
 def _settings(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """The generation settings of the first request; none of a likelihood."""
+    """The generation settings of the first request; empty for a likelihood."""
     requests = read_arguments(sample)
     settings = requests[0][1] if requests and len(requests[0]) > 1 else None
     return settings if isinstance(settings, dict) else {}
@@ -212,7 +212,7 @@ def _settings(sample: Mapping[str, Any]) -> dict[str, Any]:
 def find_limit(sample: Mapping[str, Any]) -> int | None:
     """Find the token limit of an answer: from its generation settings, or else lm-eval's default.
 
-    None of a doc that was asked for no text.
+    None for a doc without a text request.
     """
     settings = _settings(sample)
     if not settings:
@@ -222,17 +222,16 @@ def find_limit(sample: Mapping[str, Any]) -> int | None:
 
 
 def add_endings(doc: Doc, sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> None:
-    """Note how each answer to a doc ended: at its limit, by a content filter, before its first word, or whole.
-
-    By the engine's own word, else by counting tokens.
+    """Record how each answer to a doc ended: at its limit, by a content filter, before its first word, or complete. The
+    engine's finish reason is used, or else the token count.
 
     Args:
         doc: The doc of the sample.
-        sample: As lm_eval or `meta-eval grade` wrote it.
-        count_tokens: Counts the tokens of an answer; without it an answer that is long enough may have been cut.
+        sample: The sample from lm_eval or `meta-eval grade`.
+        count_tokens: Counts the tokens of an answer; without it, it is unknown whether long answers were cut.
     """
     texts, limit = read_outputs(sample), find_limit(sample)
-    if not texts or "allowed_token_ids" in _settings(sample):  # a choice is whole with its likelihood, or its token
+    if not texts or "allowed_token_ids" in _settings(sample):  # choices are never cut
         doc.limit_hit, doc.cuts, doc.recorded_cut = False, (False,), False
         return
     said = sample.get("finish_reasons") if len(texts) > 1 else [sample.get("finish_reason")]
@@ -248,9 +247,8 @@ def add_endings(doc: Doc, sample: Mapping[str, Any], count_tokens: Callable[[str
 
 
 def _hits_limit(text: str, end: object, limit: int | None, count_tokens: Callable[[str], int] | None) -> bool | None:
-    """Whether an answer has as many tokens as it was allowed.
-
-    Every token stands for a byte at least, so a shorter answer cannot have hit the limit; a longer one must be counted.
+    """Whether an answer reached its token limit. A token has at least a byte, so an answer with fewer bytes cannot have
+    reached it; tokens of longer answers must be counted.
     """
     if isinstance(end, str):
         return end == "length"
@@ -264,10 +262,10 @@ def _hits_limit(text: str, end: object, limit: int | None, count_tokens: Callabl
 def read_extraction(sample: Mapping[str, Any]) -> str | None:
     """Read what a filter extracted; for a choice by likelihood, the likeliest continuation.
 
-    None when it found nothing, or hands on the whole output.
+    None if it extracted nothing, or returns the whole output.
 
     Args:
-        sample: As lm_eval wrote it, or as its evaluator hands it on.
+        sample: The sample from a file of lm_eval, or from its evaluator.
     """
     responses: Any = sample.get("filtered_resps")
     if not isinstance(responses, list) or not responses or sample.get("unextracted"):
@@ -294,11 +292,11 @@ def read_metrics(sample: Mapping[str, Any], may_be_nan: Container[str]) -> dict[
     """Read the metrics of a sample, except shapes that only their own aggregation understands.
 
     Args:
-        sample: The sample, or nothing of it but its metrics.
-        may_be_nan: The metrics that are left out where they are no number.
+        sample: The sample, or only its metrics.
+        may_be_nan: Metrics that are left out if they are not numbers.
 
     Raises:
-        ResultsError: A metric is missing, or another one is no number.
+        ResultsError: A metric is missing, or another metric is not a number.
     """
     values: dict[str, Value] = {}
     for name in list_metrics(sample):
@@ -319,7 +317,7 @@ def read_each_answer(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     """Read the verdict on each of several answers, by metric, as `meta-eval grade` writes them.
 
     Raises:
-        ResultsError: They are no shares.
+        ResultsError: They are not shares.
     """
     logged, verdicts = sample.get("each_answer"), {}
     for name, values in logged.items() if isinstance(logged, dict) else [("", logged)] if logged is not None else ():

@@ -1,8 +1,6 @@
-"""Scores of docs in a metric: the values that are averaged, and how.
-
-How a metric is averaged shows in what it logs of a doc: a number is averaged over docs; a number with its subtask first
-within each subtask, then over subtasks; verdicts on instructions over all instructions; both ways of IFEval to the mean
-of its four accuracies. Every average is compared with lm-eval's own.
+"""Computes scores of docs in a metric. The logged value of a doc shows how a metric is averaged: a number over docs; a
+number with a subtask first within, then over subtasks; verdicts on instructions over all instructions; strict and loose
+verdicts of IFEval as the mean of its four accuracies. Every average is compared with lm-eval's own.
 """
 
 from __future__ import annotations
@@ -24,18 +22,18 @@ Kind = Literal["mean", "macro", "pooled", "mean of four"]
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The values of one metric under one filter.
+    """The values of a metric under a filter.
 
     Attributes:
         spec: ``metric,filter``, as lm-eval writes it.
         kind: How they are averaged.
-        positions: Which docs have the metric, as indices of the docs given.
-        values: What each contributes to the score, whose average is the score.
-        labels: The subtask of each, where the average is over subtasks.
-        raw: What each doc was given, 0 to 1; other than ``values`` where docs weigh differently.
-        shares: What each adds to the score beside another run over the same docs, in which a doc that both answer alike
-            differs by nothing; other than ``values`` where docs weigh differently. See `stats.instruction_shares`.
-        clusters: What each shares with others, as `Doc.cluster` says; None where every doc stands alone.
+        positions: Indices of the docs with the metric.
+        values: The contribution of each doc; their average is the score.
+        labels: The subtask of each doc, if the average is over subtasks.
+        raw: The metric of each doc, 0 to 1; differs from ``values`` if docs have different weights.
+        shares: Contributions for comparing two runs over the same docs: a doc with the same answers has difference 0.
+            They differ from ``values`` if docs have different weights. See `stats.instruction_shares`.
+        clusters: The cluster of each doc, as `Doc.cluster`; None if all docs are independent.
         lower_is_better: Whether a lower score is the better one.
     """
 
@@ -51,12 +49,12 @@ class Scores:
 
     @property
     def verdicts(self) -> tuple[float, ...]:
-        """How good each doc's answer is, 1 for best: its value, inverted where lower is better."""
+        """The quality of each doc's answer, 1 for best: its value, inverted if lower is better."""
         return tuple(1 - value for value in self.raw) if self.lower_is_better else self.raw
 
     @property
     def good_shares(self) -> tuple[float, ...]:
-        """The shares, turned round where less is better, so that less is always worse."""
+        """The shares, inverted if lower is better, so that lower is always worse."""
         return tuple(1 - share for share in self.shares) if self.lower_is_better else self.shares
 
     @property
@@ -66,7 +64,7 @@ class Scores:
 
     @property
     def interval(self) -> stats.Interval:
-        """Of the score, at `LEVEL`: docs of one cluster are not independent."""
+        """The interval of the score at `LEVEL`, clustered."""
         return stats.score_interval(self.values, self.labels, clusters=self.clusters)
 
 
@@ -76,7 +74,7 @@ def compute_scores(docs: Sequence[Doc], spec: str, lower_is_better: Container[st
     Args:
         docs: The docs.
         spec: The metric and its filter.
-        lower_is_better: The metrics of which less is better.
+        lower_is_better: Metrics where lower is better.
     """
     metric, _, filter_name = spec.partition(",")
     positions: list[int] = []
@@ -105,7 +103,7 @@ def _clusters(docs: Sequence[Doc]) -> tuple[Hashable, ...] | None:
 
 
 def list_metric_keys(docs: Sequence[Doc]) -> tuple[str, ...]:
-    """Every ``metric,filter`` of a run, in the order in which lm-eval logs them."""
+    """List every ``metric,filter`` of a run, in lm-eval's order."""
     return tuple(
         dict.fromkeys(
             f"{metric},{name}" for doc in docs for name, answer in doc.answers.items() for metric in answer.metrics
@@ -125,19 +123,19 @@ def check_averages(
 ) -> tuple[str, ...]:
     """Check that samples and results of an invocation agree on docs, filters and averages.
 
-    Where docs or filters are missing and damage is to be skipped, that is said instead of refused.
+    If damage is to be skipped, missing docs or filters are only a notice.
 
     Returns:
-        The ``metric,filter`` that the task averages in a way of its own, whose values are taken out of the docs.
+        The ``metric,filter`` with the task's own aggregation; their values are removed from the docs.
 
     Raises:
-        ResultsError: They do not.
+        ResultsError: They disagree.
     """
     where, hint = str(samples.path), "Take the files of one run that ended"
     aggregates = results.aggregates(task)
     missing = []
     effective = results.count(task, "effective")
-    # With --samples, lm-eval up to 0.4.11 counts docs that it did not run; the hash of all samples is surer.
+    # With --samples, lm-eval up to 0.4.11 counts docs that it did not run; the hash of all samples is more reliable.
     whole = samples.task_hash is not None and samples.task_hash == results.task_hash(task)
     if effective is not None and effective != len(samples.docs) and not whole:
         missing.append(f"holds {len(samples.docs)} docs, and {results.path} says {effective}")
@@ -153,7 +151,7 @@ def check_averages(
         return ()
     logged, plain = set(list_metric_keys(samples.docs)), results.aggregations(task)
     of_pack = of_pack or any(doc.prompt_unchanged is not None for doc in samples.docs)
-    of_pack = of_pack and not of_record  # of a record's tasks nobody knows how they average
+    of_pack = of_pack and not of_record  # the aggregation of a record's tasks is unknown
     own = []
     for spec, theirs in aggregates.items():
         ours = compute_scores(samples.docs, spec) if spec in logged else None

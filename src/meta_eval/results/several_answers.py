@@ -1,4 +1,4 @@
-"""Several answers to a doc: the verdict on the doc is the mean of those on its answers."""
+"""Averages several answers to a doc: the verdict on the doc is their mean verdict."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from meta_eval.results.metrics import Value
 
 
 def average_answers(docs: Iterable[Doc]) -> None:
-    """Give each doc the mean verdict of its answers, where the verdict on each is known.
-
-    A filter that takes the first answer leaves the others out of lm-eval's own average; these are in here.
+    """Give each doc the mean verdict of its answers, if all verdicts are known. A filter that takes the first answer
+    ignores the others in lm-eval's own average; here they count.
     """
     for doc in docs:
         for result in doc.answers.values():
@@ -22,7 +21,7 @@ def average_answers(docs: Iterable[Doc]) -> None:
 
 
 def replace_share(value: Value, share: float) -> Value:
-    """The value of a metric with another verdict, 0 to 1; of verdicts on instructions all are what it rounds to."""
+    """Replace the verdict in a metric's value, 0 to 1; all verdicts on instructions become its rounded value."""
     if isinstance(value, float):
         return share
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], float):

@@ -14,24 +14,24 @@ from meta_eval.results.results_file import Aggregate
 
 @dataclass(frozen=True, slots=True)
 class TaskRun:
-    """One task as a model ran it.
+    """A task as a model ran it.
 
     Attributes:
         task: Its name.
-        time: The time in the file's name; of lm-eval before 0.4.3 that in the results file.
-        docs: By doc id; none when no samples were logged.
-        filters: The filters of its answers, in lm-eval's order; without samples those of its averages.
-        aggregates: lm-eval's own averages with their standard errors, by ``metric,filter``; all there is of a task
-            without samples and of metrics that are no shares (perplexity, BLEU).
-        only_aggregated: The ``metric,filter`` whose average the values of the docs do not give, because the task has a
-            way of its own to average (an F1 of the whole, a weighted mean). Their values are not kept in the docs.
-        samples_file: Where the docs stand; `meta_eval.results.sample_files.open_samples` reads a whole one.
+        time: The time in the file's name; for lm-eval before 0.4.3 the time in the results file.
+        docs: The docs by doc id; empty if no samples were logged.
+        filters: The filters of its answers, in lm-eval's order; without samples, those of its averages.
+        aggregates: lm-eval's own averages with standard errors, by ``metric,filter``. A task without samples, and
+            metrics that are not shares (perplexity, BLEU), have only these.
+        only_aggregated: The ``metric,filter`` with the task's own aggregation (an F1 of the whole, a weighted mean).
+            The mean over docs is not the score, so the docs do not keep their values.
+        samples_file: The samples file; `meta_eval.results.sample_files.open_samples` reads whole samples.
         skipped: Damaged samples and docs that were left out.
-        published_metrics: The metrics that answer published numbers, from the template.
-        verdict: The ``metric,filter`` that says whether one answer is right, from the template.
-        reading: The one that says what Meta's ``is_correct`` says, where that is something else; from the template.
-        provenance: Where all this came from.
-        lower_is_better: The metrics of which less is better.
+        published_metrics: Metrics with published scores, from the template.
+        verdict: The ``metric,filter`` that says whether an answer is right, from the template.
+        reading: The metric with the meaning of Meta's ``is_correct``, if that is not a verdict; from the template.
+        provenance: The provenance.
+        lower_is_better: Metrics where lower is better.
     """
 
     task: str
