@@ -254,7 +254,7 @@ def main() -> int:
         f"sizes, at the most {100 * beyond[worst]:.2f} % ({worst} docs); Monte-Carlo error of one {100 * error:.2f} %\n"
     )
     print(
-        "| copy | distance, nats | docs, tokens that tell | docs that accuracy needs | docs flipped, of which worse |"
+        "| copy | distance, nats | docs and tokens for fidelity | docs for accuracy | docs flipped, worse of these |"
     )
     print("|---|--:|--:|--:|--:|")
     for label, distance, few, accuracy, copy in rows:

@@ -251,9 +251,9 @@ COVERED = (
 def coverage(runs: int) -> None:
     runs *= 2
     table = Table(
-        f"95 % intervals that hold the truth: percent of {runs:,} runs",
+        f"95 % intervals that contain the truth: percent of {runs:,} runs",
         "task", "flips", "clusters' correlation", "of", "true drop 0", "true drop 2 points",
-        "clusters left out of account",
+        "if clusters are ignored",
     )  # fmt: skip
     for task, what in COVERED:
         if what == "score":
