@@ -253,9 +253,7 @@ def main() -> int:
         f"beyond the limit of the plot, fresh draws: {100 * np.mean(list(beyond.values())):.2f} % in the mean of all "
         f"sizes, at the most {100 * beyond[worst]:.2f} % ({worst} docs); Monte-Carlo error of one {100 * error:.2f} %\n"
     )
-    print(
-        "| copy | distance, nats | docs and tokens for fidelity | docs for accuracy | docs flipped, worse of these |"
-    )
+    print("| copy | distance, nats | docs and tokens for fidelity | docs for accuracy | docs flipped, worse of these |")
     print("|---|--:|--:|--:|--:|")
     for label, distance, few, accuracy, copy in rows:
         told = "-" if few is None else f"{few:,}, {few * copy.tokens.mean():,.0f}"
