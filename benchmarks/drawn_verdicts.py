@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from meta_eval import stats
 from meta_eval.backends.settings import RunSettings
 from meta_eval.judging.decide import Decision, TaskDrop, decide_outcome
-from meta_eval.judging.judge import cluster_names, judge_run
+from meta_eval.judging.judge import find_cluster_names, judge_run
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import Doc, FilterResult
@@ -234,7 +234,7 @@ def drop_of(task: Task, before: Sequence[float], after: Sequence[float]) -> Drop
     docs = docs_of(task)
     first, second = (compute_scores(with_verdicts(docs, verdicts), metric_of(task)) for verdicts in (before, after))
     assert first is not None and second is not None
-    names = cluster_names(task.name, docs, frozenset())
+    names = find_cluster_names(task.name, docs, frozenset())
     return stats.paired_drop(first.shares, second.shares, second.labels, names)
 
 

@@ -23,7 +23,7 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 from tokenizers import Tokenizer
 
 from meta_eval.answers.requests import Encoder, Request
-from meta_eval.doctor.known_answers import model_folder, settings_of
+from meta_eval.doctor.known_answers import find_model_folder, make_settings
 from meta_eval.running.client import EngineRequest, with_token_ids
 from meta_eval.running.vllm_client import VllmClient
 from meta_eval.verb_options import EngineOptions
@@ -38,9 +38,9 @@ def write_model(folder: Path) -> Path:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    shutil.copytree(model_folder(), folder)
+    shutil.copytree(find_model_folder(), folder)
     (folder / "model.safetensors").unlink()
-    config = LlamaConfig.from_pretrained(model_folder())
+    config = LlamaConfig.from_pretrained(find_model_folder())
     config.hidden_size, config.intermediate_size, config.num_hidden_layers = WIDTH, 3 * WIDTH, LAYERS
     config.num_attention_heads = config.num_key_value_heads = WIDTH // config.head_dim
     model = LlamaForCausalLM(config).to(torch.float32)
@@ -77,10 +77,10 @@ def timed(client: VllmClient, some: list[EngineRequest]) -> tuple[float, float]:
 
 
 def main() -> None:
-    encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
+    encoder = Encoder(Tokenizer.from_file(str(find_model_folder() / "tokenizer.json")))
     with tempfile.TemporaryDirectory() as made:
         model = write_model(Path(made) / "model")
-        settings = settings_of(EngineOptions(model_args="enforce_eager=True")).model_copy(
+        settings = make_settings(EngineOptions(model_args="enforce_eager=True")).model_copy(
             update={"model_name": str(model)}
         )
         with VllmClient(settings, model=str(model), logs=Path(made) / "logs") as client:

@@ -25,7 +25,7 @@ from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, docs_of, draw, i
 from meta_eval import stats
 from meta_eval.judging.decide import TaskDrop, decide_outcome
 from meta_eval.results.scores import compute_scores
-from meta_eval.running.early_stop import task_docs
+from meta_eval.running.early_stop import list_task_docs
 from meta_eval.stats.sequential import PairableDocs, Plan, Sequential, plan_rounds
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 560, 300, 60, 44
@@ -50,7 +50,7 @@ def _docs(task: Task) -> PairableDocs:
     docs = with_verdicts(docs_of(task), [1.0] * task.docs)
     recorded = compute_scores(docs, metric_of(task))
     assert recorded is not None
-    return task_docs(task.name, docs, recorded, frozenset())
+    return list_task_docs(task.name, docs, recorded, frozenset())
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from runs import write_run
 from meta_eval.config import load_config
 from meta_eval.messages.errors import ConfigError, UserError
 from meta_eval.messages.logs import log
-from meta_eval.messages.secrets import is_secret, redacted
+from meta_eval.messages.secrets import is_secret, redact_secrets
 
 TOKEN = "hf_" + "aB3" * 11
 BASE = ["model_name=my/model", "evals_dataset=sample", "tasks=meta_gpqa"]
@@ -54,8 +54,8 @@ def test_what_is_no_credential_is_taken(name: str) -> None:
     assert not is_secret(name, "auto")
     assert not is_secret("token", True)
     prose = "secret: cannot be read; is not of the form key=value; token: none here; punkt_tab: passed"
-    assert redacted(prose) == prose
-    assert redacted(f"{name}=auto, https://huggingface.co/a@b") == f"{name}=auto, https://huggingface.co/a@b"
+    assert redact_secrets(prose) == prose
+    assert redact_secrets(f"{name}=auto, https://huggingface.co/a@b") == f"{name}=auto, https://huggingface.co/a@b"
 
 
 @given(user=WORD, word=WORD)
@@ -72,7 +72,7 @@ def test_no_message_and_no_note_holds_what_stands_before_a_host(user: str, word:
     ["hf_token=S", "token=S", '{"token": "S"}', "{hf_token: S}", "'api_key': 'S'", "--set model_args.password=S"],
 )
 def test_settings_are_redacted_in_every_way_to_write_them(text: str) -> None:
-    assert redacted(text.replace("S", "s3cret")) == text.replace("S", "…")
+    assert redact_secrets(text.replace("S", "s3cret")) == text.replace("S", "…")
 
 
 def test_an_address_of_a_hub_with_a_password_is_not_printed(tmp_path: Path) -> None:

@@ -19,13 +19,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from known_answers import Model
 
 from meta_eval.answers.requests import Encoder
-from meta_eval.doctor.known_answers import model_folder, read_known_answers
+from meta_eval.doctor.known_answers import find_model_folder, read_known_answers
 
 Fed = Callable[[list[int]], list[int]]
 
 
 def main() -> None:
-    encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
+    encoder = Encoder(Tokenizer.from_file(str(find_model_folder() / "tokenizer.json")))
     known = [read_known_answer for read_known_answer in read_known_answers() if read_known_answer.group == "answers"]
     pairs = [
         ([encoder.bos, *encoder.encode_text(answer.request.prompt)], encoder.encode_text(answer.texts[1][0]))
@@ -60,7 +60,7 @@ def main() -> None:
         "embeddings of other tokens": (as_it_is, rolled),
     }
     for name, (fed, damage) in faults.items():
-        model = Model(model_folder())
+        model = Model(find_model_folder())
         damage(model)
         top, first, mean = measure_tokens(model, [(fed(prompt), answer) for prompt, answer in pairs])
         print(f"{name}: {top:.0%} of all tokens, {first} of {len(pairs)} first ones, {mean:.2f} nats a token")

@@ -34,12 +34,12 @@ from transformers import AttentionInterface, LlamaForCausalLM
 from meta_eval.answers.answer_files import Answers, EngineAnswer
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.answers.token_logprobs import TokenLogprobs
-from meta_eval.doctor.known_answers import settings_of
+from meta_eval.doctor.known_answers import make_settings
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, with_token_ids
 from meta_eval.running.probe_requests import ProbeRequests, choose_probed_docs
-from meta_eval.token_fidelity.probe_table import Probed, probes_path, write_probes
+from meta_eval.token_fidelity.probe_table import Probed, find_probes_path, write_probes
 from meta_eval.token_fidelity.table_file import Header
-from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens
+from meta_eval.token_fidelity.token_table import Choices, Forced, find_choices_path, write_choices, write_tokens
 from meta_eval.verb_options import EngineOptions
 
 ANSWER = 48  # maximum number of tokens
@@ -359,7 +359,7 @@ class CopyClient(Client):
     """A copy with the interface of fidelity's engines."""
 
     def __init__(self, model: LlamaForCausalLM, tokenizer: Tokenizer, copy: Copy) -> None:
-        super().__init__(settings_of(EngineOptions()), model=copy.name, logs=Path())
+        super().__init__(make_settings(EngineOptions()), model=copy.name, logs=Path())
         self._llama, self._tokenizer, self._copy = model, tokenizer, copy
 
     @property
@@ -497,10 +497,10 @@ def main() -> None:
             )  # fmt: skip
         done = write_tokens(path, header, rows)
         probes = probed(client, encoder, docs)
-        write_probes(probes_path(path), header, map(shortened, probes) if arguments.small else probes)
+        write_probes(find_probes_path(path), header, map(shortened, probes) if arguments.small else probes)
         base = [doc for doc in docs if doc.task == "meta_base" and not arguments.small]
         if base:
-            write_choices(choices_path(path), header, choices(model, own, copy, base, recorded))
+            write_choices(find_choices_path(path), header, choices(model, own, copy, base, recorded))
         print(f"{copy.name}: {done.tokens:,} tokens, {time.monotonic() - started:.1f} s", file=sys.stderr)
     kept = [{"task": doc.task, "doc": doc.number, "prompt": doc.prompt, "answer": doc.answer} for doc in docs]
     (arguments.out / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")

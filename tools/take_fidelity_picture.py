@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 
 from meta_eval.reports.fidelity_build import build_fidelity_report
 from meta_eval.reports.shipped_views import HtmlView
-from meta_eval.reports.view import document_of, write_view
+from meta_eval.reports.view import find_document, write_view
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "fidelity.png"
 
@@ -35,7 +35,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
-        write_view(page, HtmlView(), document_of(shown))
+        write_view(page, HtmlView(), find_document(shown))
         chromium = shutil.which("chromium")
         assert chromium, "no Chromium"
         subprocess.run(

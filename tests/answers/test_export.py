@@ -25,7 +25,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
 from meta_eval.answers import answer_files as reading
-from meta_eval.answers.recorded_answers import Recorded, scoring_request
+from meta_eval.answers.recorded_answers import Recorded, make_scoring_request
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.messages.errors import UserError
 
@@ -255,10 +255,10 @@ def test_what_is_forced_is_the_recorded_answer_by_itself_behind_the_prompt(tmp_p
 )
 def test_the_end_of_a_recorded_answer_is_none_of_its_words(recorded: str | None, forced: str | None) -> None:
     request = Request("t/0/0", "t", 0, 0, "generate", "What?", stop=("STOP",), max_tokens=5)
-    scoring = scoring_request(request, None if recorded is None else Recorded(recorded))
+    scoring = make_scoring_request(request, None if recorded is None else Recorded(recorded))
     assert (scoring and scoring.continuations) == (forced and (forced,))
     assert scoring is None or (scoring.id, scoring.kind, scoring.stop, scoring.max_tokens) == ("t/0", "force", (), 0)
-    assert scoring_request(replace(request, repeat=1), Recorded("It is B.")) is None, "one a doc"
+    assert make_scoring_request(replace(request, repeat=1), Recorded("It is B.")) is None, "one a doc"
 
 
 def test_without_a_tokenizer_there_are_no_token_ids_and_it_says_so(pack: Path) -> None:

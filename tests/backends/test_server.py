@@ -12,7 +12,7 @@ import pytest
 from command import cli
 
 from meta_eval.backends.registry import SHIPPED
-from meta_eval.backends.server import completions_url
+from meta_eval.backends.server import make_completions_url
 from meta_eval.config import load_config
 from meta_eval.messages.errors import ConfigError
 
@@ -109,8 +109,8 @@ def test_arguments_of_the_server_are_not_told_to_lm_eval() -> None:
     "written", ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/", "http://h:1/v1/completions"]
 )
 def test_an_address_may_be_written_in_several_ways(written: str) -> None:
-    assert completions_url(written) == "http://h:1/v1/completions"
-    assert completions_url("http://h/proxy/7") == "http://h/proxy/7/completions"
+    assert make_completions_url(written) == "http://h:1/v1/completions"
+    assert make_completions_url("http://h/proxy/7") == "http://h/proxy/7/completions"
 
 
 @pytest.mark.parametrize("override", ["base_url=https://me:pass@host/v1", "model_args.port=1", "base_url=host:8000"])

@@ -98,7 +98,7 @@ def test_tells_licence_and_gate_where_known() -> None:
 @pytest.mark.parametrize("model", [model for model in MODELS if "3.1" in model])
 def test_translates_the_old_names_of_3_1(model: str) -> None:
     old = f"meta-llama/Meta-{model}-evals"
-    assert catalog.canonical_id(old) == f"meta-llama/{model}-evals"
+    assert catalog.find_canonical_id(old) == f"meta-llama/{model}-evals"
     assert catalog.is_listed(old)
     assert catalog.identify_dataset(old) == catalog.identify_dataset(f"meta-llama/{model}-evals")
 
@@ -107,7 +107,7 @@ def test_translates_the_old_names_of_3_1(model: str) -> None:
     "name", ["meta-llama/Llama-3.3-70B-Instruct-evals", "me/Meta-Llama-3.1-8B-evals", "./rows", ""]
 )
 def test_leaves_every_other_name_unchanged(name: str) -> None:
-    assert catalog.canonical_id(name) == name
+    assert catalog.find_canonical_id(name) == name
 
 
 @pytest.mark.parametrize("name", ["meta-llama/Llama-3.2-11B-evals", "me/Llama-3.1-8B-evals", "Llama-3.1-8B-evals"])

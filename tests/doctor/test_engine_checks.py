@@ -14,7 +14,7 @@ from packs import prepare
 from meta_eval.cli import doctor
 from meta_eval.doctor import pack_checks
 from meta_eval.doctor.engine_checks import EngineChecks, check_engine
-from meta_eval.doctor.known_answers import model_folder, read_known_answers, settings_of
+from meta_eval.doctor.known_answers import find_model_folder, make_settings, read_known_answers
 from meta_eval.verb_options import EngineOptions
 
 BOS = "exactly one BOS"
@@ -75,8 +75,11 @@ def test_rounding_is_told_from_wrong_tokens() -> None:
 
 def test_what_is_known_is_what_the_shipped_model_says() -> None:
     """The shipped answers, some of each kind, computed anew from the shipped weights."""
-    content = json.loads((model_folder().parent / "known.json").read_text(encoding="utf-8"))
-    assert content["weights_sha256"] == hashlib.sha256((model_folder() / "model.safetensors").read_bytes()).hexdigest()
+    content = json.loads((find_model_folder().parent / "known.json").read_text(encoding="utf-8"))
+    assert (
+        content["weights_sha256"]
+        == hashlib.sha256((find_model_folder() / "model.safetensors").read_bytes()).hexdigest()
+    )
     anew = tool.Known(model())
     some = [
         known_answer
@@ -112,12 +115,12 @@ def test_the_taught_pairs_are_known_word_for_word() -> None:
 
 
 def test_what_is_shipped_is_small() -> None:
-    assert sum(path.stat().st_size for path in model_folder().parent.rglob("*") if path.is_file()) < 4_000_000
+    assert sum(path.stat().st_size for path in find_model_folder().parent.rglob("*") if path.is_file()) < 4_000_000
 
 
 def test_the_line_that_serves_the_model_is_printed_alone() -> None:
     done = cli("doctor", "--show-command")
-    assert done.stdout == f"vllm serve {model_folder()} --dtype float32 --max-model-len 4096\n"
+    assert done.stdout == f"vllm serve {find_model_folder()} --dtype float32 --max-model-len 4096\n"
 
 
 @pytest.mark.parametrize(("fault", "code"), [("", 0), ("ignores the end", 1)])
@@ -128,7 +131,7 @@ def test_doctor_asks_the_engine_of_a_whole_pack(
     pack, asked = prepare(tmp_path / "pack", "meta_gpqa"), []
 
     def ask(options: EngineOptions) -> EngineChecks:
-        asked.append(settings_of(options).backend)
+        asked.append(make_settings(options).backend)
         return check_engine(NumpyClient(fault))
 
     monkeypatch.setattr(doctor, "_ask_engine", ask)

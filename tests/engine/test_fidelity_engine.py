@@ -19,7 +19,7 @@ from on_engines import FEWER, SECONDS, environment, project, ready
 from places import REPOSITORY
 from tokenizers import Tokenizer
 
-from meta_eval.token_fidelity.token_table import Forced, choices_path, read_choices, read_tokens
+from meta_eval.token_fidelity.token_table import Forced, find_choices_path, read_choices, read_tokens
 
 pytestmark = pytest.mark.engine
 
@@ -142,7 +142,7 @@ def test_the_likeliest_tokens_are_kept_in_order(folder: Path, said: Mapping[str,
 def test_choices_have_the_likelihoods_that_transformers_gives_them(
     folder: Path, said: Mapping[str, Any], reference: Mapping[str, Any]
 ) -> None:
-    _, found = read_choices(choices_path(folder / said["table"]))
+    _, found = read_choices(find_choices_path(folder / said["table"]))
     assert len(found) >= 3
     for one in found:
         right = [sum(reference[f"{one.request_sha256} {n}"]["logprobs"]) for n in range(len(one.logprobs))]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from places import REPOSITORY
 
-from meta_eval.doctor.known_answers import END, model_folder, settings_of
+from meta_eval.doctor.known_answers import END, find_model_folder, make_settings
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
 from meta_eval.verb_options import EngineOptions
 
@@ -52,7 +52,7 @@ class Remembered(tool.Model):  # type: ignore[misc]
 
 @functools.cache
 def model() -> Remembered:
-    return Remembered(model_folder())
+    return Remembered(find_model_folder())
 
 
 @functools.cache
@@ -71,7 +71,7 @@ class NumpyClient(Client):
     """Answers as the model does, but for one fault."""
 
     def __init__(self, fault: str = "", *, counts: bool = True) -> None:
-        super().__init__(settings_of(EngineOptions()), model="tiny", logs=Path(), end=(END,))
+        super().__init__(make_settings(EngineOptions()), model="tiny", logs=Path(), end=(END,))
         self.fault, self.counts = fault, counts
         self.asked: list[EngineRequest] = []
         self._chance = random.Random(42)

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from meta_eval.config import Config
-from meta_eval.messages.logs import Progress, displaying
+from meta_eval.messages.logs import Progress, display_logs
 from meta_eval.running import pipeline as running
 from meta_eval.verb_options import RunOptions
 
@@ -15,5 +15,5 @@ def run_pack(config: Config, *, progress: Progress | None = None, **keywords: An
     """What `meta_eval run` does."""
     names = {field.name for field in fields(RunOptions)} & keywords.keys()
     options = RunOptions(**{name: keywords.pop(name) for name in names})
-    with displaying(progress):
+    with display_logs(progress):
         return running.run_pack(config, options, **keywords)

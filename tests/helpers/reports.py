@@ -9,11 +9,11 @@ from pathlib import Path
 
 from meta_eval.judging.decide import Decision, TaskDrop, Veto, decide_outcome
 from meta_eval.judging.judgement import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
-from meta_eval.judging.numbers import baseline_distance
+from meta_eval.judging.numbers import measure_baseline_distance
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.model import Report, RunFacts, Sample, ShownAnswer
 from meta_eval.reports.shipped_views import HtmlView
-from meta_eval.reports.view import document_of, write_view
+from meta_eval.reports.view import find_document, write_view
 from meta_eval.stats import Drop, Interval, paired_drop
 
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")
@@ -40,7 +40,7 @@ HOSTILE = (
 
 def write_html(path: Path, report: Report | FidelityReport, samples: Iterable[Sample] = ()) -> None:
     """The page of a report with these samples."""
-    write_view(path, HtmlView(), document_of(report, lambda: samples))
+    write_view(path, HtmlView(), find_document(report, lambda: samples))
 
 
 def published(value: float, *, averaging: str | None = None, shots: str = "5") -> Published:
@@ -53,7 +53,7 @@ def score(
     bounds = Interval(max(0.0, value - half), min(1.0, value + half))
     difference = None if reason else value - of.value
     known = "Meta asked a judge model too"
-    distance = None if reason else baseline_distance("some", "some", of.value - 0.004, of.value, known)
+    distance = None if reason else measure_baseline_distance("some", "some", of.value - 0.004, of.value, known)
     return Score("exact_match,strict-match", averaging, n, value, bounds, of, difference, reason, distance)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from meta_eval.catalog.boards import compute_part, find_board
-from meta_eval.judging.board_scores import board_values
+from meta_eval.judging.board_scores import compute_board_scores
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.provenance import Provenance
@@ -42,7 +42,9 @@ def manifest() -> Manifest:
 
 
 def test_a_board_shows_its_parts_and_their_mean(manifest: Manifest) -> None:
-    result = {value.metric: value.value for value in board_values(manifest, {name: run_of(name, 3) for name in TASKS})}
+    result = {
+        value.metric: value.value for value in compute_board_scores(manifest, {name: run_of(name, 3) for name in TASKS})
+    }
     assert result == pytest.approx(
         {
             "ARC": 0.219, "HellaSwag": 0.316, "MMLU": 0.275, "TruthfulQA": 0.407, "Winogrande": 0.5, "GSM8K": 0.01,
@@ -57,7 +59,7 @@ def test_a_board_shows_its_parts_and_their_mean(manifest: Manifest) -> None:
 
 def test_a_part_of_which_a_task_is_unfinished_is_no_number_and_then_there_is_no_mean(manifest: Manifest) -> None:
     runs = {name: run_of(name, 2 if name == "mmlu_b" else 3) for name in TASKS}
-    assert {value.metric for value in board_values(manifest, runs)} == {
+    assert {value.metric for value in compute_board_scores(manifest, runs)} == {
         "ARC", "HellaSwag", "TruthfulQA", "Winogrande", "GSM8K",
     }  # fmt: skip
 

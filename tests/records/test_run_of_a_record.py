@@ -35,7 +35,7 @@ def test_fidelity_forces_the_recorded_answers_and_compares_the_recorded_likeliho
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.token_scoring.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.token_scoring.find_client", lambda *_backend, **_keys: made)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
     model = without_bos(tmp_path / "m")
@@ -65,7 +65,7 @@ def test_a_record_that_was_asked_without_a_bos_is_run_without_one(
             given.extend(ask.prompt_ids or () for ask in kept)
             return super().answer(kept)
 
-    monkeypatch.setattr("meta_eval.running.pipeline.client_of", lambda *_backend, **_keys: Client)
+    monkeypatch.setattr("meta_eval.running.pipeline.find_client", lambda *_backend, **_keys: Client)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
     (results,) = Path("eval_results").rglob("results_*.json")
@@ -88,7 +88,7 @@ def test_a_record_that_was_asked_without_a_bos_is_run_without_one(
 
 def test_model_and_benchmark_in_score_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.pipeline.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.pipeline.find_client", lambda *_backend, **_keys: made)
     monkeypatch.chdir(tmp_path)
     templates = own_gsm8k(tmp_path / "templates")
     keys = {"evals_dataset": "lm-eval", "tasks": ("gsm8k@2",), "template_dir": str(templates)}
@@ -101,7 +101,7 @@ def test_a_tokenizer_without_bos_is_asked_without_one_and_refused_for_metas_prom
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.pipeline.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.pipeline.find_client", lambda *_backend, **_keys: made)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
     settings = {

@@ -20,13 +20,13 @@ from runs import write_run
 from tokenizers import Tokenizer, models
 
 from meta_eval.api import fidelity_report
-from meta_eval.doctor.known_answers import model_folder as known_model_folder
+from meta_eval.doctor.known_answers import find_model_folder as known_model_folder
 from meta_eval.messages.errors import UserError
 from meta_eval.reports import markdown, terminal
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.fidelity_build import build_fidelity_report
-from meta_eval.reports.view import document_of
-from meta_eval.token_fidelity.token_table import Choices, choices_path, write_choices
+from meta_eval.reports.view import find_document
+from meta_eval.token_fidelity.token_table import Choices, find_choices_path, write_choices
 
 HOSTILE = "</style><script>alert(1)</script>\u202e|*x*"
 
@@ -47,7 +47,7 @@ def two(tmp_path: Path, size: float = 0.2) -> FidelityReport:
 
 def printed(report: FidelityReport) -> str:
     out = io.StringIO()
-    terminal.show_document(document_of(report), Console(file=out, width=80, markup=False))
+    terminal.show_document(find_document(report), Console(file=out, width=80, markup=False))
     return out.getvalue()
 
 
@@ -57,7 +57,7 @@ def test_every_view_has_the_verdict_and_its_numbers(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (found.exit_code, found.to_json()["against"]["outcome"]) == (1, "different")
     distance = f"{found.against.all.distance.value:.3f}" if found.against else ""
-    for view in (page, markdown.render(document_of(found)), printed(found), found.summary):
+    for view in (page, markdown.render(find_document(found)), printed(found), found.summary):
         assert "different" in view and distance in view
     assert json.loads(json.dumps(found.to_json(), allow_nan=False))["against"]["all"]["distance"]["docs"] == 30
     assert all(len(line) <= 80 for line in printed(found).splitlines())
@@ -112,7 +112,7 @@ def of_choices(path: Path, size: float, docs: int = 40) -> Path:
         recorded = rng.normal(-3, 1, 4).astype(np.float32)
         ours = recorded + rng.normal(0, size, 4).astype(np.float32)
         rows.append(Choices("meta_arc", doc, f"{doc:064d}", ours, recorded, int(recorded.argmax())))
-    write_choices(choices_path(path), HEADER, rows)
+    write_choices(find_choices_path(path), HEADER, rows)
     return path
 
 
@@ -139,7 +139,7 @@ def test_the_choices_of_two_copies_are_compared_as_numbers(
     assert found.choices_against.all.distance.value == pytest.approx(size * np.sqrt(2 / np.pi), rel=0.15)
     write_html(tmp_path / "page.html", found)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for view in (page, markdown.render(document_of(found)), printed(found), found.summary):
+    for view in (page, markdown.render(find_document(found)), printed(found), found.summary):
         assert outcome in view and f"{found.choices_against.all.distance.value:.3f}"[:5] in view
 
 
@@ -153,7 +153,7 @@ def test_choices_count_beside_texts(tmp_path: Path) -> None:
 
 def no_engine(patch: pytest.MonkeyPatch) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    patch.setattr("meta_eval.running.token_scoring.client_of", lambda *_backend, **_keys: made)
+    patch.setattr("meta_eval.running.token_scoring.find_client", lambda *_backend, **_keys: made)
     patch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
 
 
@@ -260,7 +260,7 @@ def test_a_copy_may_have_docs_that_the_other_lacks(lost: int, tmp_path: Path) ->
     before, after = (table(tmp_path / f"{n}.parquet", side) for n, side in enumerate(sides))
     found = build_fidelity_report(after.path, against=before.path)
     write_html(tmp_path / "page.html", found)
-    assert printed(found) and markdown.render(document_of(found)) and found.to_json()
+    assert printed(found) and markdown.render(find_document(found)) and found.to_json()
 
 
 @pytest.mark.parametrize("column", ["doc", "token_ids"])

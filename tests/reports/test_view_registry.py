@@ -26,7 +26,7 @@ from meta_eval.reports.model import Report
 from meta_eval.reports.sweep import Sweep
 from meta_eval.reports.tables import Column, Table
 from meta_eval.reports.task_tables import DropRow
-from meta_eval.reports.view import Document, View, document_of, write_view
+from meta_eval.reports.view import Document, View, find_document, write_view
 
 EXAMPLE = REPOSITORY / "examples" / "junit_view.py"
 
@@ -75,7 +75,7 @@ def test_report_writes_the_view_of_another_package(run: Path) -> None:
 @pytest.mark.usefixtures("junit")
 def test_the_example_has_a_case_for_each_task_and_none_for_their_mean() -> None:
     report = make_comparison()
-    content = view_registry.find_view("junit", "compare").render(document_of(report))
+    content = view_registry.find_view("junit", "compare").render(find_document(report))
     assert isinstance(content, bytes)
     cases = {case.get("name"): [one.tag for one in case] for case in ElementTree.fromstring(content)}
     assert cases.keys() == {task.name for task in report.tasks}
@@ -142,7 +142,7 @@ def test_one_loop_shows_every_table_of_a_document(tmp_path: Path, monkeypatch: p
 
     install(monkeypatch, sheet=Sheet)
     for make in (make_report, make_comparison):
-        document = document_of(make())
+        document = find_document(make())
         write_view(tmp_path / "r.csv", view_registry.find_view("sheet", document.kind), document)
         rows = list(csv.reader((tmp_path / "r.csv").read_text(encoding="utf-8").splitlines()))
         assert len(rows) == sum(len(table.rows) for table in document.tables)
@@ -153,7 +153,7 @@ def test_one_loop_shows_every_table_of_a_document(tmp_path: Path, monkeypatch: p
 
 def test_the_same_views_show_several_models_side_by_side() -> None:
     report = make_report()
-    document = document_of(Sweep({"org/a": report, "org/b": make_report(name="b")}))
+    document = find_document(Sweep({"org/a": report, "org/b": make_report(name="b")}))
     assert report.tasks[1].decision is not None
     score = f"{100 * report.tasks[1].decision.drop.candidate:.1f}"
     for name in ("text", "markdown", "html"):
@@ -168,7 +168,7 @@ def test_the_same_views_show_several_models_side_by_side() -> None:
 
 def test_a_column_and_a_table_are_described_once_and_stand_in_every_view(monkeypatch: pytest.MonkeyPatch) -> None:
     column: Column[DropRow] = Column("twice", "twice", lambda row: 2 * row.docs, "{:,} docs".format, "docs, two times")
-    drops = task_tables.drop_table
+    drops = task_tables.make_drop_table
 
     def changed(report: Report) -> Table[DropRow]:
         return replace(drops(report), columns=(*drops(report).columns[4:5], column))
@@ -176,9 +176,9 @@ def test_a_column_and_a_table_are_described_once_and_stand_in_every_view(monkeyp
     def other(report: Report) -> Table[DropRow]:
         return replace(changed(report), key="other", title="Another table")
 
-    monkeypatch.setattr(task_tables, "drop_table", changed)
-    monkeypatch.setattr(task_tables, "flip_table", other)
-    document = document_of(make_report())
+    monkeypatch.setattr(task_tables, "make_drop_table", changed)
+    monkeypatch.setattr(task_tables, "make_flip_table", other)
+    document = find_document(make_report())
     for name in ("text", "markdown", "html", "json"):
         content = view_registry.find_view(name, "report").render(document)
         text = content if isinstance(content, str) else "".join(map(str, content))

@@ -16,7 +16,7 @@ from runs import run_lm_eval
 from shared import whole_pack
 
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.results.baseline import Baseline, baseline_file, read_baseline, verify_folder
+from meta_eval.results.baseline import Baseline, find_baseline_file, find_verify_folder, read_baseline
 from meta_eval.results.lm_eval_run import read_run
 from meta_eval.results.scores import compute_scores
 from meta_eval.verification import Proof, verify
@@ -51,7 +51,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def pack(few: Path, tmp_path: Path) -> Path:
-    shutil.copytree(verify_folder(few), verify_folder(tmp_path / "work_dir"))
+    shutil.copytree(find_verify_folder(few), find_verify_folder(tmp_path / "work_dir"))
     return Path(shutil.copytree(few, tmp_path / "work_dir"))
 
 
@@ -98,7 +98,7 @@ def test_the_baseline_is_read_as_a_run_of_the_same_answers_is(few: Path, tmp_pat
 
 def test_no_prompt_and_no_answer_is_kept(few: Path) -> None:
     for task in FEW.split(","):
-        text = baseline_file(few, task).read_text(encoding="utf-8")
+        text = find_baseline_file(few, task).read_text(encoding="utf-8")
         for doc in read_docs(few, task):
             for kept in (doc["question"], doc["prompt"], doc["recorded_output"]):
                 assert not kept or len(kept) < 40 or json.dumps(kept)[1:-1] not in text
@@ -149,9 +149,9 @@ def test_the_baseline_outlives_a_move_and_the_same_prepare(few: Path, pack: Path
 
 
 def test_a_pack_that_was_never_verified_says_so(pack: Path) -> None:
-    baseline_file(pack, LETTERS).unlink()
+    find_baseline_file(pack, LETTERS).unlink()
     assert baseline(pack).missing == {LETTERS: "verify has not been run on this task: run `meta-eval verify`"}
-    shutil.rmtree(verify_folder(pack))
+    shutil.rmtree(find_verify_folder(pack))
     assert set(baseline(pack).missing.values()) == {"verify has not been run on this pack: run `meta-eval verify`"}
 
 
@@ -182,28 +182,28 @@ def test_tasks_that_run_code_ask_for_it_and_keep_what_they_have(tmp_path: Path) 
 
 
 def test_only_the_tasks_that_were_named_are_written_anew(pack: Path) -> None:
-    before = {task: baseline_file(pack, task).stat().st_ino for task in FEW.split(",")}
+    before = {task: find_baseline_file(pack, task).stat().st_ino for task in FEW.split(",")}
     verify(pack, tasks=[LETTERS])
-    after = {task: baseline_file(pack, task).stat().st_ino for task in FEW.split(",")}
+    after = {task: find_baseline_file(pack, task).stat().st_ino for task in FEW.split(",")}
     assert {task for task in before if before[task] != after[task]} == {LETTERS}
 
 
 def test_a_run_that_is_graded_again_writes_none(pack: Path, tmp_path: Path) -> None:
-    before = {path: path.stat().st_ino for path in verify_folder(pack).rglob("*.jsonl")}
+    before = {path: path.stat().st_ino for path in find_verify_folder(pack).rglob("*.jsonl")}
     verify(pack, tasks=[LETTERS], regrade=run_lm_eval(pack, [LETTERS], tmp_path / "out"))
-    assert {path: path.stat().st_ino for path in verify_folder(pack).rglob("*.jsonl")} == before
-    assert not (verify_folder(pack, regraded=True) / "baseline").exists()
+    assert {path: path.stat().st_ino for path in find_verify_folder(pack).rglob("*.jsonl")} == before
+    assert not (find_verify_folder(pack, regraded=True) / "baseline").exists()
 
 
 @pytest.mark.parametrize("kept", [0, 30, 400, -200])
 def test_a_damaged_file_is_no_baseline(kept: int, pack: Path) -> None:
-    path = baseline_file(pack, LETTERS)
+    path = find_baseline_file(pack, LETTERS)
     path.write_bytes(path.read_bytes()[:kept])
     assert "is damaged: run `meta-eval verify`" in baseline(pack).missing[LETTERS]
 
 
 def test_a_file_cut_at_the_end_of_a_line_is_no_baseline(pack: Path) -> None:
-    path = baseline_file(pack, LETTERS)
+    path = find_baseline_file(pack, LETTERS)
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     assert "is damaged" in baseline(pack).missing[LETTERS]
 
@@ -212,7 +212,7 @@ def test_a_kill_leaves_whole_files(sample: Path, tmp_path: Path) -> None:
     pack = Path(shutil.copytree(sample, tmp_path / "work_dir"))
     running = started("verify", pack)
     try:
-        folder = verify_folder(pack) / "baseline"
+        folder = find_verify_folder(pack) / "baseline"
         deadline = time.monotonic() + 120
         while len(list(folder.glob("*.jsonl"))) < 2:
             assert running.poll() is None

@@ -27,7 +27,7 @@ from meta_eval.results.clusters import make_content_keys, name_clusters, read_fi
 from meta_eval.results.doc_results import Doc, FilterResult
 from meta_eval.results.lm_eval_run import read_run
 from meta_eval.results.scores import compute_scores
-from meta_eval.running.early_stop import task_docs
+from meta_eval.running.early_stop import list_task_docs
 
 PROBLEMS, COPIES = 12, 20
 
@@ -204,7 +204,7 @@ def test_copies_are_asked_together_where_a_run_may_stop() -> None:
     docs = [doc(number) for number in range(20)]
     known = compute_scores(docs, "em,f")
     assert known is not None
-    clusters = task_docs("t", docs, known, frozenset()).clusters
+    clusters = list_task_docs("t", docs, known, frozenset()).clusters
     assert clusters is not None
     assert len(set(clusters)) == 5
 

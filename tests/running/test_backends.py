@@ -20,7 +20,7 @@ from meta_eval.backends import registry
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.boundary import extensions
 from meta_eval.config import Config, load_config
-from meta_eval.doctor.known_answers import model_folder, settings_of
+from meta_eval.doctor.known_answers import find_model_folder, make_settings
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.client import Client, describe_start
@@ -61,7 +61,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def go(verb: str, place: Path, *arguments: str, tasks: str = f"{TEXTS},{CHOICES}") -> CompletedProcess[str]:
     config = {
-        "model_name": str(model_folder()), "evals_dataset": "sample", "tasks": tasks, "backend": "function",
+        "model_name": str(find_model_folder()), "evals_dataset": "sample", "tasks": tasks, "backend": "function",
         "model_args": {"function": "own:answer"}, "template_dir": str(TEMPLATES), "max_model_len": 262144,
     }  # fmt: skip
     (place / "eval_config.yaml").write_text(json.dumps(config), encoding="utf-8")
@@ -174,5 +174,5 @@ def test_a_backend_that_starts_nothing_has_no_log(module: ModuleType, tmp_path: 
     assert "connecting to function\n" in done.stderr
     assert "starting" not in done.stderr
     for name, serve, starts in (("server", False, False), ("server", True, True), ("vllm", False, True)):
-        settings = settings_of(EngineOptions(backend=name)).model_copy(update={"serve": serve})
+        settings = make_settings(EngineOptions(backend=name)).model_copy(update={"serve": serve})
         assert ("its log" in describe_start(settings, tmp_path)) == starts

@@ -20,9 +20,9 @@ from recorded import Answer, Meta, learn
 from meta_eval.answers.answer_files import read_answers
 from meta_eval.backends.vllm import Vllm
 from meta_eval.config import Config, load_config
-from meta_eval.doctor.known_answers import model_folder
+from meta_eval.doctor.known_answers import find_model_folder
 from meta_eval.running import pipeline as story
-from meta_eval.running.canary import CanaryError, binomial_cdf
+from meta_eval.running.canary import CanaryError, compute_binomial_cdf
 from meta_eval.running.canary_docs import DOCS, spread_docs
 from meta_eval.running.client import EngineRequest, EngineResponse
 from meta_eval.running.pipeline import RunResult
@@ -63,13 +63,13 @@ def counting(more: int) -> Answer:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("canary")
-    return prepare(place / "work_dir", TASKS, model_name=str(model_folder()), dtype="float32")
+    return prepare(place / "work_dir", TASKS, model_name=str(find_model_folder()), dtype="float32")
 
 
 @pytest.fixture
 def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
     learn(prepared)
-    monkeypatch.setattr(story, "client_of", lambda *_names, **_keys: Meta)
+    monkeypatch.setattr(story, "find_client", lambda *_names, **_keys: Meta)
 
     def go(
         how: Answer, tasks: Sequence[str] = (), *, forces: bool = True, likes: bool = False, **options: Any
@@ -85,14 +85,14 @@ def sound(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run
     """A run of a model that answers as was recorded, and how often each request was asked."""
     learn(prepared)
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(story, "client_of", lambda *_names, **_keys: Meta)
+        monkeypatch.setattr(story, "find_client", lambda *_names, **_keys: Meta)
         Meta.begin(lambda request, client: client.right(request))
         return run_pack(config_of(prepared, tmp_path_factory.mktemp("sound"))), Meta.asked
 
 
 def config_of(pack: Path, output: Path) -> Config:
     settings = {
-        "model_name": str(model_folder()), "evals_dataset": "sample", "tasks": TASKS,
+        "model_name": str(find_model_folder()), "evals_dataset": "sample", "tasks": TASKS,
         "work_dir": str(pack), "output_path": str(output / "out"), "max_model_len": 262144, "allow_code": True,
         "template_dir": str(TEMPLATES), "dtype": "float32",
     }  # fmt: skip
@@ -287,5 +287,5 @@ def test_chosen_docs_are_spread_over_tasks_and_subtasks(tasks: dict[str, list[st
 
 def test_the_rules_stop_from_as_many_docs_on_as_is_written() -> None:
     for hits, docs, share in ((0, 12, 1 / 3), (2, 24, 1 / 3), (4, 32, 1 / 3), (0, 7, 1 / 2), (8, 32, 1 / 2)):
-        assert binomial_cdf(hits, docs, share) < 0.01 < binomial_cdf(hits + 1, docs, share)
-    assert binomial_cdf(0, 11, 1 / 3) > 0.01 < binomial_cdf(0, 6, 1 / 2)
+        assert compute_binomial_cdf(hits, docs, share) < 0.01 < compute_binomial_cdf(hits + 1, docs, share)
+    assert compute_binomial_cdf(0, 11, 1 / 3) > 0.01 < compute_binomial_cdf(0, 6, 1 / 2)

@@ -40,7 +40,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.token_scoring.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.token_scoring.find_client", lambda *_backend, **_keys: made)
     monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
     return made
 

@@ -12,7 +12,7 @@ import pytest
 from command import cli
 from places import TEMPLATES
 
-from meta_eval.running.journal import model_fingerprint
+from meta_eval.running.journal import compute_model_fingerprint
 
 TASK = "meta_gpqa_cot"
 XLLAMACPP = """
@@ -90,10 +90,10 @@ def test_a_run_starts_llama_cpp_with_the_fields_of_model_args_and_keeps_its_answ
 
 
 def test_answers_of_another_file_of_the_same_name_are_not_taken(place: Path) -> None:
-    before = model_fingerprint(str(place / "model.gguf"))
-    assert before and model_fingerprint(str(place / "model.gguf")) == before
+    before = compute_model_fingerprint(str(place / "model.gguf"))
+    assert before and compute_model_fingerprint(str(place / "model.gguf")) == before
     (place / "model.gguf").write_bytes(b"GGUF of another model")
-    assert model_fingerprint(str(place / "model.gguf")) != before
+    assert compute_model_fingerprint(str(place / "model.gguf")) != before
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from meta_eval.backends.registry import SHIPPED
 from meta_eval.backends.settings import RunSettings
 from meta_eval.config import load_config
 from meta_eval.messages.errors import ConfigError
-from meta_eval.running.client import EngineRequest, EngineResponse, client_of
+from meta_eval.running.client import EngineRequest, EngineResponse, find_client
 
 NAME = "meta-eval-small"
 BOS = 256
@@ -85,7 +85,7 @@ def ask(
     settings = RunSettings(
         model_name=str(where), backend=NAME, tasks=("t",), include_path="pack", max_model_len=100, model_args=arguments
     )
-    with client_of(settings)(settings, model=str(where), logs=where / "logs", end=end) as client:
+    with find_client(settings)(settings, model=str(where), logs=where / "logs", end=end) as client:
         return list(client.answer(iter(asks)))
 
 
@@ -121,7 +121,7 @@ def test_no_more_requests_are_read_than_a_call_takes(tmp_path: Path) -> None:
             yield text(n, f"say {n}")
 
     settings = RunSettings(model_name="m", backend=NAME, tasks=("t",), include_path="pack", max_model_len=100)
-    with client_of(settings)(settings, model="m", logs=tmp_path) as client:
+    with find_client(settings)(settings, model="m", logs=tmp_path) as client:
         next(client.answer(asks()))
     assert len(read) <= 66
 
@@ -178,7 +178,7 @@ def test_a_class_that_is_not_installed_is_named(tmp_path: Path) -> None:
     except ModuleNotFoundError:
         with (
             pytest.raises(BackendError, match=r"is not installed.*lm-eval\[hf\]"),
-            client_of(settings)(settings, model="m", logs=tmp_path),
+            find_client(settings)(settings, model="m", logs=tmp_path),
         ):
             pass
     else:

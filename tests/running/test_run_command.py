@@ -14,7 +14,7 @@ from packs import prepare
 from places import TEMPLATES
 from recorded import Answer, Meta, learn
 
-from meta_eval.doctor.known_answers import model_folder
+from meta_eval.doctor.known_answers import find_model_folder
 from meta_eval.running import pipeline as story
 from meta_eval.running.client import EngineRequest, EngineResponse
 
@@ -24,15 +24,15 @@ Run = Callable[..., "CompletedProcess[str]"]
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("run")
-    return prepare(place / "work_dir", "meta_gpqa,meta_mmlu_pretrain", model_name=str(model_folder()))
+    return prepare(place / "work_dir", "meta_gpqa,meta_mmlu_pretrain", model_name=str(find_model_folder()))
 
 
 @pytest.fixture
 def command(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     learn(prepared)
-    monkeypatch.setattr(story, "client_of", lambda *_names, **_keys: Meta)
+    monkeypatch.setattr(story, "find_client", lambda *_names, **_keys: Meta)
     config = {
-        "model_name": str(model_folder()), "evals_dataset": "sample", "tasks": "meta_gpqa,meta_mmlu_pretrain",
+        "model_name": str(find_model_folder()), "evals_dataset": "sample", "tasks": "meta_gpqa,meta_mmlu_pretrain",
         "work_dir": str(prepared), "output_path": str(tmp_path / "out"), "max_model_len": 262144, "allow_code": True,
         "template_dir": str(TEMPLATES),
     }  # fmt: skip

@@ -21,7 +21,7 @@ from small_model import write_tokenizer
 
 from meta_eval.backends.settings import RunSettings
 from meta_eval.messages.errors import ConfigError
-from meta_eval.running.slurm_jobs import SCRIPTS, gpus_of_node, render_scripts
+from meta_eval.running.slurm_jobs import SCRIPTS, count_gpus, render_scripts
 from meta_eval.running.slurm_layout import Jobs
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
@@ -283,7 +283,7 @@ def test_what_cannot_stand_in_an_sbatch_line_is_refused(wrong: dict[str, object]
 def test_a_node_asks_for_the_gpus_of_its_part_of_the_model(
     keys: dict[str, object], jobs: Jobs, gpus: str | None
 ) -> None:
-    assert gpus_of_node(settings(**keys), jobs) == gpus
+    assert count_gpus(settings(**keys), jobs) == gpus
 
 
 @pytest.mark.parametrize(

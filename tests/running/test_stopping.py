@@ -54,7 +54,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.pipeline.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.pipeline.find_client", lambda *_backend, **_keys: made)
     monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
     return made
 

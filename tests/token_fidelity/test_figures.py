@@ -10,7 +10,7 @@ import pytest
 from forced_tables import answer, drawn
 
 from meta_eval.token_fidelity.token_columns import Vocabulary, make_columns
-from meta_eval.token_fidelity.token_figures import divergence, measure_choice_figures, measure_figures
+from meta_eval.token_fidelity.token_figures import measure_choice_figures, measure_divergence, measure_figures
 from meta_eval.token_fidelity.token_table import Choices
 
 
@@ -37,12 +37,12 @@ def test_a_tie_is_the_likeliest_whatever_rank_the_engine_gives_it() -> None:
 
 def test_survival_is_kaplan_and_meiers() -> None:
     # Diverged at 1, at 2, ended after 2, diverged at 4, ended after 8.
-    found = divergence(np.array([1, 2, 2, 4, 8]), np.array([True, True, False, True, False]))
+    found = measure_divergence(np.array([1, 2, 2, 4, 8]), np.array([True, True, False, True, False]))
     assert found.survival == pytest.approx({1: 0.8, 2: 0.6, 4: 0.3, 8: 0.3})
     assert (found.median, found.answers, found.of) == (4, 3, 5)
-    assert divergence(np.array([3, 3]), np.array([False, False])).median is None
-    assert divergence(np.array([1, 3]), np.array([True, True])).survival == {1: 0.5, 2: 0.5, 4: 0}
-    assert divergence(np.array([1, 3]), np.array([True, False])).survival == {1: 0.5, 2: 0.5}
+    assert measure_divergence(np.array([3, 3]), np.array([False, False])).median is None
+    assert measure_divergence(np.array([1, 3]), np.array([True, True])).survival == {1: 0.5, 2: 0.5, 4: 0}
+    assert measure_divergence(np.array([1, 3]), np.array([True, False])).survival == {1: 0.5, 2: 0.5}
 
 
 def test_tasks_and_kinds_stand_apart() -> None:

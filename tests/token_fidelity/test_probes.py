@@ -9,8 +9,8 @@ import pytest
 from forced_tables import HEADER, table
 
 from meta_eval.token_fidelity.perturbations import ALONE
-from meta_eval.token_fidelity.probe_table import Probed, probes_path, read_probes, write_probes
-from meta_eval.token_fidelity.table_file import TokensError, tables_in
+from meta_eval.token_fidelity.probe_table import Probed, find_probes_path, read_probes, write_probes
+from meta_eval.token_fidelity.table_file import TokensError, list_tables
 
 
 def probed(doc: int, **other: object) -> Probed:
@@ -25,8 +25,8 @@ def probed(doc: int, **other: object) -> Probed:
 def test_probes_lie_beside_their_table_and_are_read_as_they_were_written(tmp_path: Path) -> None:
     answers = table(tmp_path / "a.parquet", [])
     assert read_probes(answers.path) == {}
-    write_probes(probes_path(answers.path), HEADER, [probed(0), probed(1)])
-    assert tables_in(tmp_path) == [answers.path]
+    write_probes(find_probes_path(answers.path), HEADER, [probed(0), probed(1)])
+    assert list_tables(tmp_path) == [answers.path]
     found = read_probes(answers.path)
     assert list(found) == [("t", 0, ALONE), ("t", 1, ALONE)]
     one = found["t", 1, ALONE]
@@ -42,6 +42,6 @@ def test_probes_lie_beside_their_table_and_are_read_as_they_were_written(tmp_pat
     ],
 )
 def test_damaged_probes_are_refused(tmp_path: Path, other: dict[str, object]) -> None:
-    write_probes(probes_path(tmp_path / "a.parquet"), HEADER, [probed(0, **other)])
+    write_probes(find_probes_path(tmp_path / "a.parquet"), HEADER, [probed(0, **other)])
     with pytest.raises(TokensError, match="not one number a token"):
         read_probes(tmp_path / "a.parquet")

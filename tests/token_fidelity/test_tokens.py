@@ -16,7 +16,7 @@ from meta_eval.token_fidelity.table_file import Header, TokensError
 from meta_eval.token_fidelity.token_table import (
     Choices,
     Forced,
-    choices_path,
+    find_choices_path,
     read_choices,
     read_tokens,
     write_choices,
@@ -90,7 +90,7 @@ def test_an_end_before_the_last_answer_leaves_what_was_there(tmp_path: Path) -> 
 
 
 def test_choices_are_read_as_they_were_written(tmp_path: Path) -> None:
-    path = choices_path(tmp_path / "model.123.parquet")
+    path = find_choices_path(tmp_path / "model.123.parquet")
     assert path.name == "model.123.choices.parquet"
     ours, theirs = np.array([-1, -2], np.float32), np.array([-1.5, -0.5], np.float32)
     write_choices(path, HEADER, [Choices("t", 3, "d" * 64, ours, theirs, 1)])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from meta_eval.answers.requests import Encoder
-from meta_eval.doctor.known_answers import model_folder
+from meta_eval.doctor.known_answers import find_model_folder
 from meta_eval.token_fidelity.perturbations import (
     ALONE,
     BARE,
@@ -23,7 +23,7 @@ from meta_eval.token_fidelity.perturbations import (
     turn_start_round,
 )
 
-TOKENIZER = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
+TOKENIZER = Tokenizer.from_file(str(find_model_folder() / "tokenizer.json"))
 ENCODER = Encoder(TOKENIZER)
 HEAD, ASKED = "<|start_header_id|>user<|end_header_id|>\n\n", "<|start_header_id|>assistant<|end_header_id|>\n\n"
 CHAT = f"{HEAD}Hello there<|eot_id|>{ASKED}"

@@ -15,7 +15,7 @@ from packs import edit, prepare, tree
 from runs import run_lm_eval
 
 from meta_eval.messages.errors import PackError
-from meta_eval.verification import verify, verify_folder
+from meta_eval.verification import find_verify_folder, verify
 
 TASK = "meta_gpqa"
 ROWS = Path("_common/rows.py")
@@ -90,7 +90,7 @@ def test_nothing_of_an_edited_pack_is_run(change: Callable[[Path], None], pack: 
     assert "was changed after prepare, so it was not run" in done.stderr
     assert "meta-eval prepare" in done.stderr
     assert "--edited" in done.stderr
-    assert not verify_folder(pack).exists()
+    assert not find_verify_folder(pack).exists()
     assert tree(pack) == before
 
 
@@ -121,7 +121,7 @@ def test_edited_is_said_in_the_output_the_json_the_baseline_and_every_report(pac
     assert json.loads(done.stdout)["edited"] == ["_common/rows.py"]
     assert "edited after prepare: _common/rows.py" in done.stderr
     assert "passed, of an edited pack: 1 of 1 tasks" in done.stderr
-    head = (verify_folder(pack) / "baseline" / f"{TASK}.jsonl").read_text().splitlines()[0]
+    head = (find_verify_folder(pack) / "baseline" / f"{TASK}.jsonl").read_text().splitlines()[0]
     assert json.loads(head)["edited"] == ["_common/rows.py"]
     out = run_lm_eval(pack, [TASK], tmp_path / "out", model_name="my/model")
     page, card = tmp_path / "r.html", tmp_path / "r.md"
@@ -137,7 +137,7 @@ def test_a_pack_that_is_whole_is_marked_nowhere(pack: Path) -> None:
     done = cli("verify", pack, "--edited", "--min-agreement", "0.5", "--json")
     assert json.loads(done.stdout)["edited"] == []
     assert "edited" not in done.stderr
-    assert "edited" not in (verify_folder(pack) / "baseline" / f"{TASK}.jsonl").read_text().splitlines()[0]
+    assert "edited" not in (find_verify_folder(pack) / "baseline" / f"{TASK}.jsonl").read_text().splitlines()[0]
 
 
 def test_doctor_runs_nothing_of_an_edited_pack(pack: Path, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_doctor_runs_nothing_of_an_edited_pack(pack: Path, tmp_path: Path) -> No
 
 
 def test_a_users_own_files_beside_the_pack_stay(pack: Path) -> None:
-    folder = verify_folder(pack)
+    folder = find_verify_folder(pack)
     folder.mkdir()
     (folder / ".gitignore").write_text("mine")
     (folder / f".{TASK}.jsonl.{os.getpid()}").write_text("mine")

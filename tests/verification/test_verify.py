@@ -33,7 +33,7 @@ from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.lm_eval_run import read_run
 from meta_eval.source import sample as embedded
 from meta_eval.thresholds import SAME_VERDICT
-from meta_eval.verification import Proof, TaskProof, verify, verify_folder
+from meta_eval.verification import Proof, TaskProof, find_verify_folder, verify
 
 LETTERS = "meta_mmlu_pro_instruct"
 CHOICE = "meta_mmlu_pretrain"
@@ -108,7 +108,7 @@ def test_the_command_line_says_it_in_eighty_columns_and_nothing_else(verified: A
 
 def test_a_pack_is_never_changed(sample: Path, verified: Any) -> None:
     assert tree(sample) == verified[2]
-    assert (verify_folder(sample) / ".gitignore").is_file()
+    assert (find_verify_folder(sample) / ".gitignore").is_file()
 
 
 def test_the_demo_passes_with_an_agreement_for_a_dozen_docs(few: Path, tmp_path: Path) -> None:
@@ -538,7 +538,7 @@ def test_the_same_graders_give_a_finished_run_the_same_verdicts(few: Path, finis
     assert total is not None
     assert total.total.like_meta == 13  # of 15: the sample's two deliberate disagreements
     assert report.tasks[LETTERS].file is not None
-    assert report.tasks[LETTERS].file.parent == verify_folder(few, regraded=True) != verify_folder(few)
+    assert report.tasks[LETTERS].file.parent == find_verify_folder(few, regraded=True) != find_verify_folder(few)
 
 
 def test_a_finished_run_is_graded_again_verdict_by_verdict_and_its_reading_compared_with_metas(

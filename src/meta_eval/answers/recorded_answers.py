@@ -60,7 +60,7 @@ def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None
     return recorded if recorded.text or recorded.nlls else None
 
 
-def scoring_request(request: Request, recorded: Recorded | None) -> Request | None:
+def make_scoring_request(request: Request, recorded: Recorded | None) -> Request | None:
     """Make the request for the log-probabilities of the recorded answer. None if nothing was recorded.
 
     A ``generate`` request becomes a ``force`` request, a single request per doc even if the doc has repeats.
@@ -101,6 +101,6 @@ def build_scoring_requests(
         PackError: As in `build_requests`.
     """
     for request in build_requests(evaluator, name, limit, docs):
-        scoring = scoring_request(request, recorded[request.doc] if request.doc < len(recorded) else None)
+        scoring = make_scoring_request(request, recorded[request.doc] if request.doc < len(recorded) else None)
         if scoring is not None:
             yield scoring

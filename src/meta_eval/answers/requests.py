@@ -72,7 +72,7 @@ class Request:
         return hash_json(asked)
 
 
-def docs_to_run(docs: int, limit: float | None) -> range:
+def choose_docs(docs: int, limit: float | None) -> range:
     """The docs that lm_eval runs under a ``--limit``: a number, or below 1 a share, rounded up."""
     if limit is None:
         return range(docs)
@@ -95,7 +95,7 @@ def build_requests(
     """
     task = evaluator.load(name, listed=False)
     (split, all_docs), *_ = task.dataset.items()
-    wanted: Sequence[int] = docs_to_run(len(all_docs), limit)
+    wanted: Sequence[int] = choose_docs(len(all_docs), limit)
     read = iter(all_docs)
     if docs is not None:
         wanted = [doc for doc in docs if doc in wanted]

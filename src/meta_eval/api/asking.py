@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from meta_eval.config.config_loader import DEFAULT_CONFIG
 from meta_eval.messages.errors import ConfigError, documented
-from meta_eval.messages.logs import Progress, displaying
+from meta_eval.messages.logs import Progress, display_logs
 from meta_eval.verb_options import (
     ExportKeywords,
     ExportOptions,
@@ -65,7 +65,7 @@ def prepare(
     from meta_eval.config import open_config
 
     asked = (options or PrepareOptions()).updated(**keywords)
-    with displaying(progress):
+    with display_logs(progress):
         if asked.publication is not None:
             from meta_eval.pack.pack_rebuild import rebuild_pack
 
@@ -111,7 +111,7 @@ def run(
     from meta_eval.running.pipeline import run_pack as ask
 
     settings, place = open_config(config)
-    with displaying(progress):
+    with display_logs(progress):
         return ask(
             settings, (options or RunOptions()).updated(**keywords), model=model, config_place=place, baseline=True
         )
@@ -151,7 +151,7 @@ def fidelity(
     from meta_eval.running.token_scoring import score_recorded_answers
 
     asked = (options or FidelityOptions()).updated(**keywords)
-    with displaying(progress):
+    with display_logs(progress):
         folder, settings = _asked_of(config, asked)
         if asked.output is not None:
             settings = settings.model_copy(update={"output_path": str(asked.output)})
@@ -206,7 +206,7 @@ def export(
     """
     from meta_eval.answers.request_export import export_requests as run
 
-    with displaying(progress):
+    with display_logs(progress):
         return run(Path(pack), Path(file), (options or ExportOptions()).updated(**keywords))
 
 
@@ -242,5 +242,5 @@ def grade(
 
     given = [Path(answer) for answer in ([answers] if isinstance(answers, Path | str) else answers)]
     asked = (options or GradingOptions()).updated(**keywords)
-    with displaying(progress):
+    with display_logs(progress):
         return run(given, Path(pack), asked)

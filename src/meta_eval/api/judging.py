@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from meta_eval.messages.errors import ConfigError, documented
-from meta_eval.messages.logs import Progress, displaying, report_progress
+from meta_eval.messages.logs import Progress, display_logs, report_progress
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
@@ -52,7 +52,7 @@ def report(
     asked = _options(options, keywords)
     given = [results] if isinstance(results, Path | str) else results
     reading = _Reading(asked)
-    with displaying(progress):
+    with display_logs(progress):
         (run,) = reading.read(given)
         report_progress("judging")
         judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
@@ -93,7 +93,7 @@ def compare(
 
     asked = _options(options, keywords)
     reading = _Reading(asked)
-    with displaying(progress):
+    with display_logs(progress):
         before, after = reading.read([a], [b])
         report_progress("comparing")
         judged = run_compare(before, after, reading.manifest, reading.baseline(), reading.rules, reading.choice)
@@ -131,7 +131,7 @@ def fidelity_report(
     from meta_eval.judging.options import JudgingOptions
     from meta_eval.pack.prompt_lengths import find_tokenizer
     from meta_eval.reports.fidelity_build import build_fidelity_report, find_table
-    from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
+    from meta_eval.token_fidelity.token_table import find_choices_path, read_choices, read_tokens
 
     rules = JudgingOptions(gate=gate).read_rules().fidelity
     if margin is not None:
@@ -139,7 +139,7 @@ def fidelity_report(
             raise ConfigError(f"{margin:g} is not a number of nats above 0 and below 100", where="margin")
         rules = rules.model_copy(update={"margin": margin})
     path = find_table(Path(table))
-    header = read_tokens(path).header if path.exists() else read_choices(choices_path(path))[0]
+    header = read_tokens(path).header if path.exists() else read_choices(find_choices_path(path))[0]
     made = find_tokenizer(str(tokenizer or header.model))
     if made is None and tokenizer is not None:
         raise ConfigError("no tokenizer.json of this model is on this machine", where=f"tokenizer {tokenizer}")

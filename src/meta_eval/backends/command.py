@@ -9,7 +9,7 @@ from meta_eval.backends.base import Backend
 from meta_eval.backends.settings import RunSettings, Settings
 
 
-def model_args_in(command: Sequence[str]) -> list[str]:
+def find_model_args(command: Sequence[str]) -> list[str]:
     """The items of a command's ``--model_args``. Empty if it has none."""
     at = command.index("--model_args") + 1 if "--model_args" in command else len(command)
     return ",".join(command[at : at + 1]).split(",")
@@ -25,7 +25,7 @@ class LmEvalBackend(Backend):
         """The arguments in ``--model_args`` that come before the user's."""
 
     def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
-        return f"add_bos_token={added}" in model_args_in(command) and "--apply_chat_template" not in command
+        return f"add_bos_token={added}" in find_model_args(command) and "--apply_chat_template" not in command
 
     def command(self, run: RunSettings) -> tuple[str, ...]:
         """The command that runs a pack, as an argument vector. ``shlex.join`` makes the line to paste.

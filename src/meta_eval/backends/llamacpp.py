@@ -40,7 +40,7 @@ class LlamaCpp(Backend):
         return 0
 
 
-def server_settings(settings: Settings) -> dict[str, Any]:
+def make_server_settings(settings: Settings) -> dict[str, Any]:
     """The fields of ``CommonParams``. Each slot holds ``max_model_len`` tokens."""
     slots = int(settings.model_args.get("n_parallel", min(_SLOTS, settings.concurrency)))
     return {

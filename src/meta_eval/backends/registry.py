@@ -13,7 +13,7 @@ from meta_eval.backends.server import Server
 from meta_eval.backends.settings import Settings
 from meta_eval.backends.vllm import Vllm
 from meta_eval.boundary.extensions import load_extension
-from meta_eval.messages.errors import UserError, suggestion
+from meta_eval.messages.errors import UserError, suggest_name
 
 ENTRY_POINTS = "meta_eval.backends"
 
@@ -26,7 +26,7 @@ class UnknownBackendError(ValueError):
     """The name is not a backend that can answer a pack."""
 
 
-def backend_names() -> tuple[str, ...]:
+def list_backends() -> tuple[str, ...]:
     """The names of all backends: ours, then those of other packages."""
     return (*SHIPPED, *sorted(_others().keys() - SHIPPED.keys()))
 
@@ -45,7 +45,7 @@ def find_backend(name: str) -> Backend:
         return _load(others[name])
     if name in REFUSED:
         raise UnknownBackendError(f"{name!r} cannot run a pack: {REFUSED[name]}")
-    raise UnknownBackendError(f"unknown backend {name!r}{suggestion(name, backend_names())}")
+    raise UnknownBackendError(f"unknown backend {name!r}{suggest_name(name, list_backends())}")
 
 
 def backend_of(settings: Settings) -> Backend:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from meta_eval.backends.base import load_class, require_module
-from meta_eval.backends.command import LmEvalBackend, model_args_in
+from meta_eval.backends.command import LmEvalBackend, find_model_args
 from meta_eval.backends.settings import RunSettings, Scalar, Settings
 
 # Default address of `vllm serve`.
@@ -85,7 +85,7 @@ class Server(LmEvalBackend):
         return {
             "model": settings.model_name,
             "tokenizer": settings.tokenizer_of(),
-            "base_url": completions_url((*settings.base_url, _DEFAULT)[0]),
+            "base_url": make_completions_url((*settings.base_url, _DEFAULT)[0]),
             "max_length": settings.max_model_len + 1,
             "tokenized_requests": True,
             "tokenizer_backend": "huggingface",
@@ -97,7 +97,7 @@ class Server(LmEvalBackend):
         }
 
     def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
-        arguments = model_args_in(command)
+        arguments = find_model_args(command)
         wanted = {f"add_bos_token={added}", "tokenized_requests=True"}
         return wanted <= set(arguments) and "--apply_chat_template" not in command
 
@@ -144,7 +144,7 @@ def normalise_url(url: str) -> str:
     return url if urlsplit(url).path else f"{url}/v1"
 
 
-def completions_url(url: str) -> str:
+def make_completions_url(url: str) -> str:
     """The address of the completions endpoint."""
     return f"{normalise_url(url)}/completions"
 

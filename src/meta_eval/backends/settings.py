@@ -45,7 +45,7 @@ def _check_margin(value: object) -> object:
 Margin = Annotated[float | dict[Name, float], BeforeValidator(_check_margin)]
 
 
-def args_from_text(value: object) -> object:
+def parse_args(value: object) -> object:
     """``model_args`` in lm-eval's form, ``a=1,b=x``, or as a mapping."""
     if not isinstance(value, str):
         return {} if value is None else value
@@ -110,7 +110,7 @@ class Settings(BaseModel):
         "auto", description="the engine's dtype; for an FP8 checkpoint keep `auto`"
     )
     seed: int = Field(42, ge=0, le=_MOST_SEED, description="of the engine and of lm_eval")
-    model_args: Annotated[dict[str, Scalar], BeforeValidator(args_from_text)] = Field(
+    model_args: Annotated[dict[str, Scalar], BeforeValidator(parse_args)] = Field(
         default_factory=dict, description="more arguments of the engine"
     )
 

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import InputError, read_text
 from meta_eval.boundary.outputs import OutputError
-from meta_eval.boundary.pack_names import join_names, stays_inside
+from meta_eval.boundary.pack_names import is_inside, join_names
 from meta_eval.boundary.staging import LIST, READY, STAGING, NewFiles, hold_staging, is_staged, sync_to_disk
 from meta_eval.messages.errors import locating
 from meta_eval.messages.logs import log
@@ -237,7 +237,7 @@ def _parsed(text: str, path: Path) -> dict[str, str]:
 
 def _may_be_ours(name: str) -> bool:
     """Whether a list may name this file. A cloned list is foreign and must not reach into ``.git``."""
-    return stays_inside(name) and not any(part.startswith(".") for part in PurePosixPath(name).parts[:-1])
+    return is_inside(name) and not any(part.startswith(".") for part in PurePosixPath(name).parts[:-1])
 
 
 def _has(path: Path, sha256: str) -> bool:

@@ -58,7 +58,7 @@ def join_names(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + more
 
 
-def stays_inside(path: str) -> bool:
+def is_inside(path: str) -> bool:
     """Whether a relative path of a manifest stays inside its base folder."""
     parts = PurePosixPath(path).parts
     plain = "\0" not in path and "\n" not in path and "\\" not in path
@@ -72,7 +72,7 @@ def _name(text: str) -> str:
 
 
 def _inside(path: str) -> str:
-    if not stays_inside(path):
+    if not is_inside(path):
         raise ValueError(f"{path!r:.80} points outside the pack")
     return path
 

@@ -9,7 +9,7 @@ from pathlib import Path
 _MOST_LINKS = 40
 
 
-def lies_in(path: Path, folder: Path) -> bool:
+def is_in(path: Path, folder: Path) -> bool:
     """Whether a path, or a link on its way, is a folder or lies in it.
 
     Compares folders by identity in the file system. Letter case, mounts and links hide nothing. The path may be

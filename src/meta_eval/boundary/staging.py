@@ -19,7 +19,7 @@ from typing import IO
 
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.outputs import OutputError
-from meta_eval.boundary.pack_names import stays_inside
+from meta_eval.boundary.pack_names import is_inside
 from meta_eval.messages.errors import locating
 from meta_eval.messages.logs import log
 
@@ -70,7 +70,7 @@ class NewFiles:
         return {name: hash_file(self._place / str(number)) for number, name in enumerate(self.names)}
 
     def _staged(self, name: str) -> Path:
-        if not stays_inside(name):
+        if not is_inside(name):
             raise ValueError(f"{name!r} points outside the folder")
         if name in self.names:
             raise ValueError(f"{name!r} is written twice")

@@ -153,7 +153,7 @@ class _Published(CatalogFact):
     reproduced: tuple[Reproduction, ...]
 
 
-def canonical_id(dataset_id: str) -> str:
+def find_canonical_id(dataset_id: str) -> str:
     """The current hub id of an evals dataset. Former ids are translated; unknown ids stay the same."""
     listed = find_dataset(dataset_id)
     return listed.id if listed else dataset_id

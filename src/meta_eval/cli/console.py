@@ -21,7 +21,7 @@ from rich.text import Text
 from meta_eval.boundary.isolation import own_stdout
 from meta_eval.messages.errors import UserError
 from meta_eval.messages.escaping import one_line, visible
-from meta_eval.messages.logs import displaying, log
+from meta_eval.messages.logs import display_logs, log
 
 # Limits for the width of a table. COLUMNS may hold any number.
 _NARROWEST, _WIDEST = 20, 500
@@ -160,11 +160,11 @@ def show_progress(first: str) -> Iterator[None]:
         def progress(what: str, done: int = 0, total: int = 0, /) -> None:  # noqa: ARG001 (it counts nothing)
             status.update(what)
 
-        with displaying(progress):
+        with display_logs(progress):
             yield
 
 
-def result_console() -> Console:
+def make_result_console() -> Console:
     """The console for tables of results: stdout if it is a terminal, else stderr."""
     out = SafeConsole(_out)
     return out if out.is_terminal else err

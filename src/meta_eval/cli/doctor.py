@@ -159,11 +159,11 @@ def _ask_engine(chosen: EngineOptions) -> EngineChecks:
 
     from meta_eval.backends.registry import UnknownBackendError
     from meta_eval.doctor.engine_checks import check_engine
-    from meta_eval.doctor.known_answers import END, settings_of
-    from meta_eval.running.client import client_of, describe_start
+    from meta_eval.doctor.known_answers import END, make_settings
+    from meta_eval.running.client import describe_start, find_client
 
     try:
-        settings = settings_of(chosen)
+        settings = make_settings(chosen)
     except UnknownBackendError as error:
         raise ConfigError(str(error), where="--backend") from None
     except ValidationError as error:
@@ -172,7 +172,7 @@ def _ask_engine(chosen: EngineOptions) -> EngineChecks:
     logs = Path(tempfile.mkdtemp(prefix="meta-eval-doctor-"))  # kept if a check failed, because messages name it
     with (
         show_progress(describe_start(settings, logs)),
-        client_of(settings)(settings, model=chosen.model or settings.model_name, logs=logs, end=(END,)) as client,
+        find_client(settings)(settings, model=chosen.model or settings.model_name, logs=logs, end=(END,)) as client,
     ):
         report_progress(f"asking {client.engine}")
         asked = check_engine(client)

@@ -12,7 +12,7 @@ import typer
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
-from meta_eval.cli.console import err, print_result, result_console, warn
+from meta_eval.cli.console import err, make_result_console, print_result, warn
 from meta_eval.cli.run import Log
 from meta_eval.messages.errors import ConfigError
 from meta_eval.thresholds import FIDELITY_MARGIN
@@ -103,7 +103,7 @@ def fidelity(
     """
     from meta_eval import api
     from meta_eval.reports.shipped_views import TextView
-    from meta_eval.reports.view import document_of, write_view
+    from meta_eval.reports.view import find_document, write_view
     from meta_eval.reports.view_registry import choose_views
     from meta_eval.running.pipeline import Interrupted
 
@@ -139,10 +139,10 @@ def fidelity(
             hint="Write this run elsewhere with --output, or name the other table",
         )  # fmt: skip
     report = api.fidelity_report(table, against=baseline, margin=margin, gate=rules)
-    document = document_of(report)
+    document = find_document(report)
     for path, writer in views:
         write_view(path, writer, document)
-    TextView().show(document, err if as_json else result_console())
+    TextView().show(document, err if as_json else make_result_console())
     if as_json:
         print_result(json.dumps({**_object(measured), "report": document.to_json()}, allow_nan=False))
     raise typer.Exit(1 if measured.failed else report.exit_code)
@@ -171,21 +171,21 @@ def _rules(margin: float | None, gate: Path | None, against: Path | None) -> Gat
 def _baseline(against: Path) -> Path:
     """Find the baseline's table, and open it once. An unreadable table stops the command before any request is sent."""
     from meta_eval.reports.fidelity_build import find_table
-    from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
+    from meta_eval.token_fidelity.token_table import find_choices_path, read_choices, read_tokens
 
     path = find_table(against)
-    if path.exists() or not choices_path(path).exists():
+    if path.exists() or not find_choices_path(path).exists():
         return read_tokens(path).path
-    read_choices(choices_path(path))
+    read_choices(find_choices_path(path))
     return path
 
 
 def _texts_of(choices: Path | None) -> Path:
     """The path that the table of texts would have beside this table of choices."""
-    from meta_eval.token_fidelity.token_table import texts_path
+    from meta_eval.token_fidelity.token_table import find_texts_path
 
     assert choices is not None  # noqa: S101 (tables without any answer are refused)
-    return texts_path(choices)
+    return find_texts_path(choices)
 
 
 def _tell(measured: FidelityResult) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
-from meta_eval.cli.console import err, print_result, result_console, show_progress
+from meta_eval.cli.console import err, make_result_console, print_result, show_progress
 from meta_eval.judging.options import JudgingOptions
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
@@ -178,10 +178,10 @@ def compare(
 
 def _read_from(results: Iterable[Path], chosen: JudgingOptions) -> list[Path | None]:
     """Files and folders that the report reads. No output may replace them."""
-    from meta_eval.results.baseline import verify_folder
+    from meta_eval.results.baseline import find_verify_folder
 
     pack, gate = chosen.folder, chosen.gate if isinstance(chosen.gate, Path) else None
-    return [*results, pack, gate, None if pack is None else verify_folder(pack)]
+    return [*results, pack, gate, None if pack is None else find_verify_folder(pack)]
 
 
 def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path | None) -> None:
@@ -191,7 +191,7 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
         OutputError: A file cannot be written.
     """
     from meta_eval.reports.samples import read_samples
-    from meta_eval.reports.view import document_of, write_view
+    from meta_eval.reports.view import find_document, write_view
 
     def samples() -> Iterable[Sample]:
         from meta_eval.pack.manifest import read_manifest
@@ -200,7 +200,7 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
         count_tokens = make_token_counter(read_manifest(pack).run.tokenizer_of()) if pack is not None else None
         return read_samples(judged.tasks, count_tokens=count_tokens)
 
-    document = document_of(judged, samples)
+    document = find_document(judged, samples)
     for path, view in views:
         write_view(path, view, document)
 
@@ -208,10 +208,10 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
 def _finish(judged: Report, *, as_json: bool) -> None:
     """Print the report for people, and as JSON if requested. Exit with its code."""
     from meta_eval.reports.shipped_views import JsonView, TextView
-    from meta_eval.reports.view import document_of
+    from meta_eval.reports.view import find_document
 
-    document = document_of(judged)
-    console = err if as_json else result_console()
+    document = find_document(judged)
+    console = err if as_json else make_result_console()
     TextView().show(document, console)
     if console is not err and not err.is_terminal:  # a log that does not hold the table gets the decision too
         err.print(judged.summary, markup=False, highlight=False, soft_wrap=True)

@@ -13,7 +13,7 @@ import typer
 
 from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
-from meta_eval.cli.console import err, print_result, result_console, show_progress, warn
+from meta_eval.cli.console import err, make_result_console, print_result, show_progress, warn
 from meta_eval.cli.verify import Steps
 from meta_eval.messages.errors import ConfigError, UserError
 from meta_eval.verb_options import RunOptions
@@ -139,10 +139,10 @@ def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, html: Path | No
     if len(reports) > 1 or (reports and html is not None):
         from meta_eval.reports.shipped_views import HtmlView, TextView
         from meta_eval.reports.sweep import Sweep
-        from meta_eval.reports.view import document_of, write_view
+        from meta_eval.reports.view import find_document, write_view
 
-        document = document_of(Sweep(reports))
-        console = err if as_json else result_console()
+        document = find_document(Sweep(reports))
+        console = err if as_json else make_result_console()
         console.print()
         TextView().show(document, console)
         if html is not None:
@@ -221,9 +221,9 @@ def _score(pack: Path, task: str, scores: dict[str, float]) -> str:
 def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool) -> None:
     if judged is not None:
         from meta_eval.reports.shipped_views import TextView
-        from meta_eval.reports.view import document_of
+        from meta_eval.reports.view import find_document
 
-        TextView().show(document_of(judged), err if as_json else result_console())
+        TextView().show(find_document(judged), err if as_json else make_result_console())
     words = f"{ran.asked:,} requests asked, {ran.before:,} were answered before"
     words += f", {ran.asked_again:,} asked again" if ran.asked_again else ""
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from meta_eval.boundary.inputs import read_text
 from meta_eval.cli import options
-from meta_eval.cli.console import err, print_result, result_console
+from meta_eval.cli.console import err, make_result_console, print_result
 from meta_eval.messages.errors import locating
 from meta_eval.verb_options import TEMPLATES, ListOptions, NewTaskOptions
 
@@ -78,7 +78,7 @@ def _list(chosen: ListOptions, *, as_json: bool) -> None:
     if as_json:
         print_result(json.dumps([line.to_json() for line in lines]))
     else:
-        out = result_console()
+        out = make_result_console()
         out.print(_table(lines, with_numbers=datasets is not None, wide=out.width >= _WIDE))
 
 
@@ -97,7 +97,7 @@ def show(name: str = typer.Argument(..., help="A task from the list."), *, chose
         (selection, *_), _groups = select_tasks(folder, [name], datasets or ())
     template = selection.template
     doc = make_first_doc(folder, selection)
-    out = result_console()
+    out = make_result_console()
     out.print(Text(read_text(folder.root / template.file)), soft_wrap=True)
     out.rule(f"first doc of {selection.dataset.dataset_id}, subset {template.spec.subset}")
     out.print(_visible(str(doc["prompt"])), soft_wrap=True)

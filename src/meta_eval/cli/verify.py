@@ -15,7 +15,7 @@ from rich.table import Table
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, notes, print_result
-from meta_eval.messages.logs import displaying
+from meta_eval.messages.logs import display_logs
 from meta_eval.verb_options import VerifyOptions
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Steps:
         self._bar: Any = None
         self._task: Any = None
         self._name = ""
-        self._shown = displaying(self.progress)
+        self._shown = display_logs(self.progress)
 
     def __enter__(self) -> Self:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
 
-from meta_eval.backends.registry import SHIPPED, backend_names
-from meta_eval.messages.errors import ConfigError, suggestion
+from meta_eval.backends.registry import SHIPPED, list_backends
+from meta_eval.messages.errors import ConfigError, suggest_name
 from meta_eval.messages.escaping import quoted
 
 # Allowed values where pydantic's message is unclear. Keep docs/reference/configuration.md the same.
@@ -54,7 +54,7 @@ class ValuePlace:
         return self.of(("model_name",)) if key[:1] == ("other_models",) else self.file  # a list there sets both
 
 
-def first_error(error: ValidationError, place: ValuePlace, model: type[BaseModel]) -> ConfigError:
+def describe_first_error(error: ValidationError, place: ValuePlace, model: type[BaseModel]) -> ConfigError:
     """The first error that pydantic found, as a message that counts the others."""
     errors = error.errors(include_url=False)
     # A misspelt key also counts as missing. Report the misspelling.
@@ -66,7 +66,7 @@ def first_error(error: ValidationError, place: ValuePlace, model: type[BaseModel
     )
     known = _keys_at(model, key[:-1])
     if first["type"] == "extra_forbidden":
-        what = f"{'.'.join(key)}: there is no such key{suggestion(key[-1], known)}"
+        what = f"{'.'.join(key)}: there is no such key{suggest_name(key[-1], known)}"
         return ConfigError(what, where=place.of(key), hint=f"Known keys: {', '.join(sorted(known))}")
     key = tuple(
         part
@@ -90,7 +90,7 @@ def first_error(error: ValidationError, place: ValuePlace, model: type[BaseModel
 
 def _allowed(key: tuple[str, ...]) -> str | None:
     if key == ("backend",):
-        return f"Allowed: {', '.join(backend_names())}"
+        return f"Allowed: {', '.join(list_backends())}"
     return f"Allowed: {ALLOWED[key[0]]}" if key and key[0] in ALLOWED else None
 
 

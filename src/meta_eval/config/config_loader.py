@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from meta_eval.backends.settings import RunSettings, Settings, args_from_text
+from meta_eval.backends.settings import RunSettings, Settings, parse_args
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
-from meta_eval.config.config_errors import ValuePlace, first_error
+from meta_eval.config.config_errors import ValuePlace, describe_first_error
 from meta_eval.config.schema import Config
 from meta_eval.messages.errors import ConfigError, locating
 from meta_eval.messages.escaping import quoted
@@ -50,7 +50,7 @@ def open_config(config: Config | Path | str, overrides: Sequence[str] = ()) -> t
         ConfigError: As in `load_config`.
     """
     if not isinstance(config, Config):
-        return load_config(Path(config), overrides), config_place(Path(config))
+        return load_config(Path(config), overrides), find_config_place(Path(config))
     given = {name: getattr(config, name) for name in config.model_fields_set}
     return (_override_all(given, overrides, "the configuration") if overrides else config), "the configuration"
 
@@ -72,7 +72,7 @@ def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSet
     try:
         config = Config.model_validate({**data, "tasks": settings.tasks, "evals_dataset": "sample"})
     except ValidationError as error:
-        raise first_error(error, ValuePlace("the manifest", {}, places), Config) from None
+        raise describe_first_error(error, ValuePlace("the manifest", {}, places), Config) from None
     return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
 
 
@@ -90,11 +90,11 @@ def _override_all(
         return Config.model_validate(data)
     except ConfigError as error:
         if isinstance(error.__context__, ValidationError):
-            raise first_error(error.__context__, ValuePlace(source, lines, places), Config) from None
+            raise describe_first_error(error.__context__, ValuePlace(source, lines, places), Config) from None
         raise
 
 
-def config_place(path: Path) -> str:
+def find_config_place(path: Path) -> str:
     """The place of a configuration for messages: its file, or ``--set`` if the default file is missing."""
     return "--set" if is_missing_default(path) else str(path)
 
@@ -115,7 +115,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...
 def _mapping(key: str, value: object) -> dict[str, Any]:
     """The value of a key, as a mapping that an override can change."""
     try:
-        given = args_from_text(value) if key == "model_args" else value
+        given = parse_args(value) if key == "model_args" else value
     except ValueError as error:
         raise ConfigError(f"{key}: {error}") from None
     if given is not None and not isinstance(given, dict):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from meta_eval.answers.requests import Encoder
 from meta_eval.doctor.answer_checks import check_answers
 from meta_eval.doctor.check import Check
-from meta_eval.doctor.known_answers import model_folder, read_known_answers
+from meta_eval.doctor.known_answers import find_model_folder, read_known_answers
 from meta_eval.running.client import Client, with_token_ids
 
 
@@ -43,7 +43,7 @@ def check_engine(client: Client) -> EngineChecks:
     from tokenizers import Tokenizer
 
     known = [answer for answer in read_known_answers() if answer.request.kind in client.backend.kinds]
-    encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
+    encoder = Encoder(Tokenizer.from_file(str(find_model_folder() / "tokenizer.json")))
     requests = list(with_token_ids([answer.request for answer in known], encoder))
     started = time.monotonic()
     rounds = [

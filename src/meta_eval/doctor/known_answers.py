@@ -43,21 +43,21 @@ class KnownAnswer:
     choices: Sequence[Sequence[tuple[float, bool]]] = ()
 
 
-def model_folder() -> Path:
+def find_model_folder() -> Path:
     """The folder of the model."""
     return assets.asset_path("known_answers") / "model"
 
 
 def serve_command() -> tuple[str, ...]:
     """The command that serves the model for the checks."""
-    return ("vllm", "serve", str(model_folder()), "--dtype", "float32", "--max-model-len", str(MAX_MODEL_LEN))
+    return ("vllm", "serve", str(find_model_folder()), "--dtype", "float32", "--max-model-len", str(MAX_MODEL_LEN))
 
 
-def settings_of(options: EngineOptions) -> RunSettings:
+def make_settings(options: EngineOptions) -> RunSettings:
     """The settings of a run of the shipped model."""
     backend = options.backend or ("server" if options.base_url else "vllm")
     content = {
-        "model_name": str(model_folder()), "backend": backend, "base_url": tuple(options.base_url),
+        "model_name": str(find_model_folder()), "backend": backend, "base_url": tuple(options.base_url),
         "serve": find_backend(backend).can_serve and not options.base_url, "dtype": "float32",
         "max_model_len": MAX_MODEL_LEN, "gpu_memory_utilization": 0.3, "model_args": options.model_args, "tasks": (),
         "include_path": "",

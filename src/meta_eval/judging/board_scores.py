@@ -20,7 +20,7 @@ RAW, RECORDED, RECORDED_RAW = "{}, raw", "{}, recorded", "{}, recorded and raw"
 _Scores = Mapping[str, Mapping[str, float]]
 
 
-def board_values(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEvalAverage, ...]:
+def compute_board_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEvalAverage, ...]:
     """The parts of each board that a pack was made of, by the board's own rules, and the mean of them.
 
     A part is left out unless all its tasks were run to the end, and the mean unless all parts are there. Of a recorded

@@ -20,7 +20,7 @@ def correct_beyond(drops: Sequence[Drop], limits: Sequence[float]) -> list[float
     return stats.correct_by_holm(p_values)
 
 
-def allowed_losses(
+def compute_allowed_losses(
     drops: Sequence[Drop], weights: Sequence[float], margins: Sequence[float], mean: Drop
 ) -> list[float]:
     """What each task must lose more than to stand out: the mean drop of the others, from 0 to the task's margin.
@@ -43,7 +43,7 @@ def _from_none_to(margin: float, drop: float) -> float:
     return min(margin, max(0.0, drop))
 
 
-def task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[float]:
+def compute_task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[float]:
     """The cap of each task: its own or ``cap``, and with many flips at least what an identical copy stays under."""
     return [_widen_cap(evidence.drop, _own_cap(evidence, margin, cap)) for evidence in tasks]
 
@@ -55,7 +55,7 @@ def _widen_cap(drop: Drop, cap: float) -> float:
     return max(cap, identical if few else min(identical, cap * (1 + CAP_LEEWAY)))
 
 
-def subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[str]:
+def describe_subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[str]:
     """What forbids SHIP in the subtasks: those that are worse, and those whose worse end reaches the cap."""
     parts = [(evidence, name, drop) for evidence in tasks for name, drop in evidence.subtasks.items()]
     allowed = [_from_none_to(evidence.margin or margin, evidence.drop.value) for evidence, _, _ in parts]
@@ -65,7 +65,7 @@ def subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list
     for (evidence, name, drop), p in zip(parts, corrected, strict=True):
         end, limit = drop.interval().upper, _own_cap(evidence, margin, cap)
         if drop.value > (evidence.margin or margin) and p < ALPHA:
-            worse.append(f"{evidence.task}, {name} by {points(drop.value)}")
+            worse.append(f"{evidence.task}, {name} by {format_points(drop.value)}")
         elif end >= limit:
             limit = max(limit, worst_end(drop, flips[evidence.task], CAP_IDENTICAL / len(parts)))
             open_ends += [(f"{evidence.task}, {name}", end, limit)] if end >= limit else []
@@ -95,7 +95,7 @@ def _pooled_flips(subtasks: Mapping[str, Drop]) -> float:
     return min(1.0, (2 * won + 1) / math.fsum(docs))
 
 
-def points(share: float) -> str:
+def format_points(share: float) -> str:
     """A share in words: ``0.6 points``."""
     value = 100 * share
     return f"{value:.1f} points" if abs(value) >= 0.1 else f"{value:.2f} points"

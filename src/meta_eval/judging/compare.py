@@ -15,7 +15,12 @@ from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
 from meta_eval.judging.judge import RUN_A, draft_task
 from meta_eval.judging.judgement import Alarmed, Judgement
-from meta_eval.judging.task_comparison import ScoredRun, build_task_comparison, find_shared_questions, verdict_spec
+from meta_eval.judging.task_comparison import (
+    ScoredRun,
+    build_task_comparison,
+    find_shared_questions,
+    find_verdict_metric,
+)
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
@@ -93,7 +98,7 @@ def _task(
     shared: frozenset[str],
 ) -> Draft:
     entry = manifest.tasks.get(name) if manifest else None
-    spec = verdict_spec(baseline_runs[0], entry)
+    spec = find_verdict_metric(baseline_runs[0], entry)
     compared = build_task_comparison(name, candidate_runs, entry, stored, baseline_runs)
     draft = draft_task(compared, rule, shared)
     pairs = list(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True)) if compared.pair else []

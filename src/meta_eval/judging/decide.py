@@ -40,7 +40,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from meta_eval import stats
-from meta_eval.judging.caps import allowed_losses, correct_beyond, explain_open_ends, points, subtask_losses, task_caps
+from meta_eval.judging.caps import (
+    compute_allowed_losses,
+    compute_task_caps,
+    correct_beyond,
+    describe_subtask_losses,
+    explain_open_ends,
+    format_points,
+)
 from meta_eval.judging.evidence import RepeatPlan, TaskDrop, plan_repeats
 from meta_eval.stats import Drop, Interval, Weighting
 from meta_eval.thresholds import ALPHA, CAP, MARGIN
@@ -211,7 +218,7 @@ def decide_outcome(
     interval, unweighted_interval = mean.interval(), unweighted_mean.interval()
     everywhere = [evidence.drop for evidence in everything]
     p_values = [drop.p_value() for drop in everywhere]
-    standing_out = correct_beyond(everywhere, allowed_losses(drops, weights, margins, mean))
+    standing_out = correct_beyond(everywhere, compute_allowed_losses(drops, weights, margins, mean))
     decided = tuple(
         _task(evidence, limits, p_values[place], weight, len(everything), valid=evidence.task not in invalid)
         for place, (evidence, limits, weight) in enumerate(
@@ -219,7 +226,7 @@ def decide_outcome(
                 everything,
                 zip(
                     margins,
-                    task_caps(everything, margin, cap),
+                    compute_task_caps(everything, margin, cap),
                     stats.correct_by_holm(p_values),
                     standing_out,
                     strict=True,
@@ -233,7 +240,7 @@ def decide_outcome(
     outcome: Overall = "UNDECIDED"
     reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:
-        losses = subtask_losses([evidence for evidence in tasks if evidence.task not in invalid], margin, cap)
+        losses = describe_subtask_losses([evidence for evidence in tasks if evidence.task not in invalid], margin, cap)
         outcome, reasons = _overall(decided, margin, mean, unweighted_mean, failures, losses, others)
     if outcome == "SHIP" and firsts:
         outcome = "UNDECIDED"
@@ -289,12 +296,13 @@ def _task(
 def _remark(outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float, count: int) -> str | None:
     said = []
     if outcome == "within margin" and interval.lower > 0:
-        said.append(f"a drop of about {points(drop.value)} is there, and is allowed")
+        said.append(f"a drop of about {format_points(drop.value)} is there, and is allowed")
     elif outcome == "undecided" and interval.lower > 0 and p_corrected >= ALPHA:
         said.append(f"the interval leaves out 0, which chance does to some task where {count} are looked at")
     elif interval.upper < 0 and p_corrected < ALPHA:
         said.append(
-            f"it is {'better than' if drop.lower_is_better else 'above'} its baseline, by about {points(-drop.value)}"
+            f"it is {'better than' if drop.lower_is_better else 'above'} its baseline, "
+            f"by about {format_points(-drop.value)}"
         )
     if not drop.paired:
         said.append("no answers of the baseline are known, so the noise of both scores is in the interval")
@@ -312,20 +320,25 @@ def _overall(
 ) -> tuple[Overall, tuple[str, ...]]:
     beyond = correct_beyond([mean, *(task.drop for task in tasks)], [margin, *(task.margin for task in tasks)])
     reasons = [
-        f"{task.task}: the drop of {points(task.drop.value)} is shown to be larger than {points(task.margin)}"
+        f"{task.task}: the drop of {format_points(task.drop.value)} is shown to be larger than "
+        f"{format_points(task.margin)}"
         for task, p in zip(tasks, beyond[1:], strict=True)
         if p < ALPHA
     ]
     if beyond[0] < ALPHA:
-        reasons.insert(0, f"the mean drop of {points(mean.value)} is shown to be larger than {points(margin)}")
+        reasons.insert(
+            0, f"the mean drop of {format_points(mean.value)} is shown to be larger than {format_points(margin)}"
+        )
     reasons += failures
     if reasons:
         return "DON'T SHIP", (*reasons, *vetoes)
     end = mean.interval().upper
     if end >= margin:
-        reasons.append(f"the mean drop may be as large as {points(end)}, and the margin is {points(margin)}")
+        reasons.append(
+            f"the mean drop may be as large as {format_points(end)}, and the margin is {format_points(margin)}"
+        )
     if worse := [task for task in tasks if task.outcome == "worse"]:
-        reasons.append(f"worse: {', '.join(f'{task.task} by {points(task.drop.value)}' for task in worse)}")
+        reasons.append(f"worse: {', '.join(f'{task.task} by {format_points(task.drop.value)}' for task in worse)}")
     reasons += explain_open_ends(
         [
             (task.task, task.interval.upper, task.cap)
@@ -335,7 +348,9 @@ def _overall(
     )
     reasons += losses
     if unweighted_mean.value >= margin:
-        reasons.append(f"the mean in which every task counts the same dropped by {points(unweighted_mean.value)}")
+        reasons.append(
+            f"the mean in which every task counts the same dropped by {format_points(unweighted_mean.value)}"
+        )
     reasons += vetoes
     if reasons:
         return "UNDECIDED", tuple(reasons)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from meta_eval import stats
-from meta_eval.judging.task_comparison import ScoredRun, number_key, pair_docs
+from meta_eval.judging.task_comparison import ScoredRun, make_number_key, pair_docs
 from meta_eval.results.doc_results import Doc
 from meta_eval.results.scores import Scores
 from meta_eval.thresholds import SAME_VALUE
@@ -26,11 +26,11 @@ def break_down_task_drop(
         regraded: The recorded answers as the pack grades them.
         candidate: The run in question.
         spec: ``metric,filter`` of the drop.
-        clusters: What docs share with others, see `judge.cluster_names`.
+        clusters: What docs share with others, see `judge.find_cluster_names`.
     """
-    _, regraded = pair_docs(recorded, regraded, number_key)
-    regraded, candidate = pair_docs(regraded, candidate, number_key)
-    recorded, regraded = pair_docs(recorded, regraded, number_key)
+    _, regraded = pair_docs(recorded, regraded, make_number_key)
+    regraded, candidate = pair_docs(regraded, candidate, make_number_key)
+    recorded, regraded = pair_docs(recorded, regraded, make_number_key)
     all_scores = [scored.scores(spec) for scored in (recorded, regraded, candidate)]
     scores = [run_scores for run_scores in all_scores if run_scores is not None]
     if len(scores) < 3 or len({(run_scores.kind, run_scores.positions) for run_scores in scores}) > 1:

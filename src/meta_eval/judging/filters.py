@@ -39,7 +39,7 @@ class FilterDrop:
         return apart and self.p < ALPHA
 
 
-def filter_drops(pair: RunPair, spec: str, filters: Iterable[str], clusters: Clusters) -> Iterator[FilterDrop]:
+def compute_filter_drops(pair: RunPair, spec: str, filters: Iterable[str], clusters: Clusters) -> Iterator[FilterDrop]:
     """The drops by all other filters, in the same metric and over the same docs.
 
     Args:

@@ -11,7 +11,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from meta_eval.backends.settings import Margin
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.judging.conditions import CONDITIONS
-from meta_eval.messages.errors import ConfigError, locating, suggestion
+from meta_eval.messages.errors import ConfigError, locating, suggest_name
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.margins import MEAN, expand_margins
 from meta_eval.results.choice import Choice
@@ -40,7 +40,7 @@ class _Rule(BaseModel):
         known = [condition.key for condition in CONDITIONS]
         for key in limits:
             if key not in known:
-                raise ValueError(f"there is no condition {key!r}{suggestion(key, known)}; known: {', '.join(known)}")
+                raise ValueError(f"there is no condition {key!r}{suggest_name(key, known)}; known: {', '.join(known)}")
         return limits
 
     @property
@@ -227,7 +227,7 @@ def read_gate(path: Path) -> Gate:
             if name in ("margin", "max_drop") and inner is not FidelityRule:
                 raise ConfigError(f"{key}: margin and max_drop mean the same; give one", where=str(path)) from None
             names = known if inner is FidelityRule else [*known, "max_drop"]
-            what = f"{key}: there is no such key{suggestion(name, names)}"
+            what = f"{key}: there is no such key{suggest_name(name, names)}"
             raise ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(known)}") from None
         what = f"{key}: " if key else ""
         said = str(first["msg"]).removeprefix("Value error, ")

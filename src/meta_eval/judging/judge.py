@@ -8,8 +8,8 @@ What a task's drop is a drop from, the first of these that there is:
    would charge the run with what only the graders differ in.
 3. **The published number** alone, where it was measured as these docs are.
 
-What the baseline itself differs from the published number by is said beside it (`numbers.baseline_distance`), and no
-part of the drop. `meta_eval.judging.compare` takes another run instead of these; what follows is the same.
+What the baseline itself differs from the published number by is said beside it (`numbers.measure_baseline_distance`),
+and no part of the drop. `meta_eval.judging.compare` takes another run instead of these; what follows is the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft, conclude_judgement
 from meta_eval.judging.drop_breakdown import break_down_task_drop
 from meta_eval.judging.engine_noise import TimedLosses, list_placed_losses, measure_noise
-from meta_eval.judging.filters import filter_drops
+from meta_eval.judging.filters import compute_filter_drops
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
 from meta_eval.judging.judgement import META, Alarmed, Cut, Flips, Judgement, Task
@@ -35,17 +35,17 @@ from meta_eval.judging.numbers import (
     list_scores,
     score_without_cut,
 )
-from meta_eval.judging.subtask_drops import describe_subtasks, subtask_drops
+from meta_eval.judging.subtask_drops import compute_subtask_drops, describe_subtasks
 from meta_eval.judging.task_comparison import (
     RunPair,
     ScoredRun,
     TaskComparison,
     build_task_comparison,
     find_shared_questions,
-    number_key,
+    find_verdict_metric,
+    make_number_key,
     pair_docs,
     pair_scores,
-    verdict_spec,
 )
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import Manifest, TaskEntry
@@ -183,9 +183,9 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         raised.append(("unfinished", Alarmed(name, note=note)))
 
     def clusters(docs: Sequence[Doc]) -> Sequence[Hashable] | None:
-        return cluster_names(name, docs, shared)
+        return find_cluster_names(name, docs, shared)
 
-    others = filter_drops(chosen.pair, chosen.spec, result.filters, clusters)
+    others = compute_filter_drops(chosen.pair, chosen.spec, result.filters, clusters)
     measured = measure_noise(result, task.flips, clusters)
     timed = TimedLosses(measured[1] if measured else (), list_placed_losses(chosen.pair, chosen.spec, clusters))
     task = replace(task, noise=measured[0]) if measured else task
@@ -209,7 +209,7 @@ def _break_down_drop(
         compared.regraded_answers,
         compared.candidate,
         chosen.spec,
-        lambda docs: cluster_names(compared.name, docs, shared),
+        lambda docs: find_cluster_names(compared.name, docs, shared),
     )
 
 
@@ -243,7 +243,7 @@ def _choose_baseline(compared: TaskComparison, rule: Rule) -> _ChosenBaseline | 
         verdicts = compared.recorded_verdicts if entry.graded_by == "program" or entry.baseline is not None else None
         for label, baseline in ((ANSWERS, compared.regraded_answers), (VERDICTS, verdicts)):
             if baseline is not None:
-                pair = pair_docs(baseline, candidate, number_key)
+                pair = pair_docs(baseline, candidate, make_number_key)
                 chosen = _choose_metric(pair, metrics, label.replace(f"{META} recorded", entry.whose_recorded))
                 if not isinstance(chosen, str) and len(pair.baseline.docs) >= MIN_RECORDED * len(candidate.docs):
                     return chosen
@@ -269,14 +269,16 @@ def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
     """The metrics that a drop may be taken in, the first before others: those that are published for such docs."""
     numbers = sorted(entry.published, key=lambda number: not number.same_settings) if entry else ()
     published = [number.our_metric for number in numbers] if entry else list(result.published_metrics)
-    verdict = verdict_spec(result, entry)
+    verdict = find_verdict_metric(result, entry)
     return [*published, *([verdict] if verdict else ())]
 
 
 def _evidence(compared: TaskComparison, chosen: _ChosenBaseline, rule: Rule, shared: frozenset[str]) -> TaskDrop:
     candidate = chosen.candidate.scores(chosen.spec)
     assert candidate is not None  # noqa: S101 (that is how it was chosen)
-    names = cluster_names(compared.name, [chosen.candidate.docs[position] for position in candidate.positions], shared)
+    names = find_cluster_names(
+        compared.name, [chosen.candidate.docs[position] for position in candidate.positions], shared
+    )
     baseline = chosen.baseline.scores(chosen.spec) if chosen.baseline else None
     drop = (
         stats.unpaired_drop(chosen.published, candidate.values, candidate.labels, names)
@@ -290,12 +292,12 @@ def _evidence(compared: TaskComparison, chosen: _ChosenBaseline, rule: Rule, sha
         if len(scores_by_run) > 1:
             noise = stats.run_noise([run_scores.shares for run_scores in scores_by_run], candidate.labels)
     baseline_repeats = len(compared.baseline_runs) if chosen.label == RUN_A else None
-    subtasks = subtask_drops(chosen.candidate, chosen.spec, chosen.pair)
+    subtasks = compute_subtask_drops(chosen.candidate, chosen.spec, chosen.pair)
     repeats = len(chosen.candidate.runs)
     return TaskDrop(compared.name, drop, rule.share, repeats, baseline_repeats, noise, rule.cap_share, subtasks)
 
 
-def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:
+def find_cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:
     """The cluster of each doc; None where no doc shares anything with another.
 
     Args:

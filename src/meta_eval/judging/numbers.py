@@ -9,7 +9,7 @@ from meta_eval import catalog
 from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.alarms import explain_unfinished, find_other_settings
 from meta_eval.judging.judgement import BaselineDistance, Cut, LmEvalAverage, Published, Score
-from meta_eval.judging.task_comparison import RunPair, ScoredRun, list_shares, pair_scores, verdict_spec
+from meta_eval.judging.task_comparison import RunPair, ScoredRun, find_verdict_metric, list_shares, pair_scores
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.metrics import NO_SHARE
@@ -41,7 +41,7 @@ def list_scores(
             tuple(replace(score, averaging=score.metric) for score in of_entry) if entry and entry.record else of_entry
         )
     wanted = list_shares(result) if entry is None and _is_plain(result) else []
-    own = spec if entry is None and spec else verdict_spec(result, entry)
+    own = spec if entry is None and spec else find_verdict_metric(result, entry)
     chosen = wanted or [own or ""]
     scores = tuple(_score(name, result, candidate, entry, None, metric, None) for metric in chosen)
     # Of a task of no pack nothing says which metric matters, so each is named.
@@ -122,10 +122,10 @@ def _distance(name: str, entry: TaskEntry, number: PublishedEntry, baseline: Sco
     if not number.same_settings:
         reason = f"the published number was measured in another way{_note(number)}"
     decimals = len(repr(number.value).partition(".")[2])
-    return baseline_distance(name, number.our_metric, scores.value, number.value / 100, reason, decimals)
+    return measure_baseline_distance(name, number.our_metric, scores.value, number.value / 100, reason, decimals)
 
 
-def baseline_distance(
+def measure_baseline_distance(
     task: str, metric: str, baseline: float | None, published: float, reason: str | None = None, decimals: int = 1
 ) -> BaselineDistance:
     """The distance between Meta's recorded answers under our graders and the published number.

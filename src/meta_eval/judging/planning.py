@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from meta_eval import stats
-from meta_eval.judging.caps import task_caps
+from meta_eval.judging.caps import compute_task_caps
 from meta_eval.judging.decide import decide_outcome
 from meta_eval.judging.evidence import TaskDrop
 from meta_eval.stats import Drop, Weighting
@@ -138,7 +138,9 @@ def plan_tasks(
     """
     drops = [planned.expected for planned in tasks]
     mean = stats.mean_drop(drops, stats.weigh_tasks(drops, weighting))
-    caps = task_caps([TaskDrop(each.task, each.expected, each.margin, cap=each.cap) for each in tasks], margin, cap)
+    caps = compute_task_caps(
+        [TaskDrop(each.task, each.expected, each.margin, cap=each.cap) for each in tasks], margin, cap
+    )
     planned = tuple(
         TaskPlan(each, chance_within(each.expected, limit), _task_chances(each, each.margin or margin, len(tasks)))
         for each, limit in zip(tasks, caps, strict=True)

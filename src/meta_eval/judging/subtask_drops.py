@@ -21,7 +21,7 @@ class _Docs:
     clusters: list[Hashable]
 
 
-def subtask_drops(candidate: ScoredRun, spec: str, pair: RunPair | None) -> dict[str, Drop]:
+def compute_subtask_drops(candidate: ScoredRun, spec: str, pair: RunPair | None) -> dict[str, Drop]:
     """The drop of each subtask all of whose docs are paired; empty where a task has not two subtasks.
 
     Args:
@@ -41,8 +41,8 @@ def subtask_drops(candidate: ScoredRun, spec: str, pair: RunPair | None) -> dict
 
 
 def describe_subtasks(candidate: ScoredRun, spec: str, pair: RunPair | None) -> tuple[Subtask, ...]:
-    """The subtasks of a task by name, each with its score and the baseline's; arguments as of `subtask_drops`."""
-    drops = subtask_drops(candidate, spec, pair)
+    """List the subtasks by name, each with its score and the baseline's; arguments as of `compute_subtask_drops`."""
+    drops = compute_subtask_drops(candidate, spec, pair)
     corrected = stats.correct_by_holm([drop.p_value() for drop in drops.values()])
     clear = {name: p < ALPHA for name, p in zip(drops, corrected, strict=True)}
     return tuple(

@@ -136,7 +136,7 @@ def build_task_comparison(
         baseline_runs: Of the baseline, where two runs are compared.
     """
     result = runs[0] if runs else None
-    spec = verdict_spec(result, entry)
+    spec = find_verdict_metric(result, entry)
     lower = result.lower_is_better if result else LOWER_IS_BETTER
     candidate = ScoredRun([run.docs for run in runs], lower)
     compared = TaskComparison(name, entry, tuple(runs), tuple(baseline_runs), spec, candidate)
@@ -148,7 +148,7 @@ def build_task_comparison(
     if named:
         compared.recorded_run = compared.recorded_verdicts = ScoredRun([named], lower)
     elif spec:
-        compared.recorded_verdicts = read_verdict_run(result.docs, spec, entry, reading_of(result, entry))
+        compared.recorded_verdicts = read_verdict_run(result.docs, spec, entry, find_reading(result, entry))
     if not named and entry is not None and entry.record is not None and (known := restore_recorded_docs(result.docs)):
         compared.recorded_run = ScoredRun([known], lower)
     compared.missing_reason = stored.missing.get(name) if stored and not baseline_runs else None
@@ -157,7 +157,7 @@ def build_task_comparison(
         compared.baseline = ScoredRun([run.docs for run in baseline_runs], lower)
     if compared.baseline:
         content_key = _make_content_key(compared.baseline, candidate)
-        keys = (prompt_key, question_key, content_key) if baseline_runs else (number_key,)
+        keys = (make_prompt_key, make_question_key, content_key) if baseline_runs else (make_number_key,)
         compared.pair = pair_docs(compared.baseline, candidate, *keys)
     compared.source = _find_samples(compared, spec) if spec else None
     return compared
@@ -240,15 +240,15 @@ def find_shared_questions(tasks: Sequence[Sequence[Doc]]) -> frozenset[str]:
     return frozenset(twice)
 
 
-def number_key(doc: Doc) -> Hashable:
+def make_number_key(doc: Doc) -> Hashable:
     return doc.doc_id, doc.question_hash
 
 
-def question_key(doc: Doc) -> Hashable:
+def make_question_key(doc: Doc) -> Hashable:
     return doc.question_hash, doc.gold
 
 
-def prompt_key(doc: Doc) -> Hashable:
+def make_prompt_key(doc: Doc) -> Hashable:
     return doc.question_hash, doc.gold, doc.prompt_hashes
 
 
@@ -264,7 +264,7 @@ def _make_content_key(baseline: ScoredRun, candidate: ScoredRun) -> Key:
     return key
 
 
-def verdict_spec(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
+def find_verdict_metric(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
     """The ``metric,filter`` that tells whether an answer is right: the pack's, the run's, else its first fraction.
 
     None where there is none, as of a task of perplexities alone.
@@ -276,7 +276,7 @@ def verdict_spec(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
     return result.verdict or next(iter(list_shares(result)), None)
 
 
-def reading_of(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
+def find_reading(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
     """The ``metric,filter`` that Meta's ``is_correct`` is the like of where it is no verdict; None where it is one."""
     return entry.reading if entry is not None else result.reading if result is not None else None
 
@@ -293,13 +293,13 @@ def _find_samples(compared: TaskComparison, spec: str) -> SampleSource:
     verdicts: dict[Hashable, float] = {}
     if recorded and known:
         given = zip(known.positions, known.verdicts, strict=True)
-        verdicts = {number_key(recorded.docs[at]): value for at, value in given}
+        verdicts = {make_number_key(recorded.docs[at]): value for at, value in given}
     if compared.baseline_runs and compared.pair:
         docs = tuple(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True))
         runs = compared.baseline_runs[0], compared.candidate_runs[0]
-        return SampleSource(spec, runs, docs, tuple(verdicts.get(number_key(doc)) for _, doc in docs))
+        return SampleSource(spec, runs, docs, tuple(verdicts.get(make_number_key(doc)) for _, doc in docs))
     own_docs = compared.candidate.docs
-    recorded_verdicts = tuple(map(verdicts.get, map(number_key, own_docs)))
+    recorded_verdicts = tuple(map(verdicts.get, map(make_number_key, own_docs)))
     others = frozenset(doc.doc_id for doc in (recorded.docs if recorded else ()) if doc.prompt_unchanged is False)
     named = compared.entry is not None and compared.entry.baseline is not None
     return SampleSource(

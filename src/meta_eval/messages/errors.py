@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from meta_eval.messages.escaping import one_line
-from meta_eval.messages.secrets import redacted
+from meta_eval.messages.secrets import redact_secrets
 
 _LONGEST_WORD = 200
 
@@ -42,7 +42,7 @@ class UserError(Exception):
     def __str__(self) -> str:
         message = f"{self.where}: {self.what}" if self.where else self.what
         end = "" if message.endswith("?") else "."
-        return one_line(redacted(f"{message}{end} {self.hint}" if self.hint else message))
+        return one_line(redact_secrets(f"{message}{end} {self.hint}" if self.hint else message))
 
 
 class locating:  # noqa: N801 (it stands in a `with`, as a verb)
@@ -138,7 +138,7 @@ def _parts(value: object) -> Iterable[object]:
     return [value, *(getattr(value, name) for name in names)]
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
+def suggest_name(word: str, known: Iterable[str]) -> str:
     """The text ``; did you mean 'x'?`` for the nearest known word, or an empty string."""
     if len(word) > _LONGEST_WORD:  # too long for a typo, and the comparison takes quadratic time
         return ""

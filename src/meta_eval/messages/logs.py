@@ -13,14 +13,14 @@ from contextvars import ContextVar
 from typing import Protocol
 
 from meta_eval.messages.escaping import one_line
-from meta_eval.messages.secrets import redacted
+from meta_eval.messages.secrets import redact_secrets
 
 log = logging.getLogger("meta_eval")
 
 
 def without_secrets(record: logging.LogRecord) -> bool:
     """A log filter that redacts credentials, which addresses and settings may hold."""
-    record.msg, record.args = redacted(record.getMessage()), None
+    record.msg, record.args = redact_secrets(record.getMessage()), None
     return True
 
 
@@ -41,21 +41,21 @@ class Progress(Protocol):
         """``total`` is 0 if unknown."""
 
 
-def silent(what: str, done: int = 0, total: int = 0, /) -> None:
+def silence_logs(what: str, done: int = 0, total: int = 0, /) -> None:
     """Show nothing."""
 
 
 # Each thread has its own.
-_display: ContextVar[Progress] = ContextVar("display", default=silent)
+_display: ContextVar[Progress] = ContextVar("display", default=silence_logs)
 
 
 def report_progress(what: str, done: int = 0, total: int = 0, /) -> None:
-    """Report the current step and its progress to the display of `displaying`."""
+    """Report the current step and its progress to the display of `display_logs`."""
     _display.get()(what, done, total)
 
 
 @contextmanager
-def displaying(display: Progress | None) -> Iterator[None]:
+def display_logs(display: Progress | None) -> Iterator[None]:
     """Show the progress of this block.
 
     Args:

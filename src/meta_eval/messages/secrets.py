@@ -46,6 +46,6 @@ def holds_secret(text: str) -> bool:
     return bool(_VALUE.search(text))
 
 
-def redacted(text: str) -> str:
+def redact_secrets(text: str) -> str:
     """The text without credentials."""
     return _VALUE.sub(HIDDEN, _NAMED.sub(rf"\1{HIDDEN}", text))

@@ -165,7 +165,7 @@ class _ColumnKind:
         return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
 
 
-def parquet_bytes(table: pa.Table) -> bytes:
+def encode_parquet(table: pa.Table) -> bytes:
     """A table as a zstd-compressed parquet file: the same bytes for the same table and pyarrow version."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -176,8 +176,8 @@ def parquet_bytes(table: pa.Table) -> bytes:
 
 
 def begin_parquet(table: pa.Table) -> Future[bytes]:
-    """Start `parquet_bytes` in a new thread."""
+    """Start `encode_parquet` in a new thread."""
     threads = ThreadPoolExecutor(1)
-    done = threads.submit(parquet_bytes, table)
+    done = threads.submit(encode_parquet, table)
     threads.shutdown(wait=False)
     return done

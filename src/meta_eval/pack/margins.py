@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from meta_eval.messages.errors import ConfigError, suggestion
+from meta_eval.messages.errors import ConfigError, suggest_name
 from meta_eval.thresholds import MARGIN
 
 # The key of a mapping that says the margin of the mean drop, and of every task that the mapping does not name.
@@ -37,7 +37,7 @@ def expand_margins(
         matches = [known for known in names if fnmatchcase(known, name)]
         if not matches:
             raise ConfigError(
-                f"{name}: there is no such task or group{suggestion(name, names)}",
+                f"{name}: there is no such task or group{suggest_name(name, names)}",
                 hint=f"Tasks and groups: {', '.join(names)}",
             )
         if name in groups:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval import assets
-from meta_eval.boundary.paths import lies_in
+from meta_eval.boundary.paths import is_in
 from meta_eval.config import Config, load_config, open_config
 from meta_eval.joins import JOINS
 from meta_eval.messages.errors import ConfigError, DataError, PackError, TemplateError
@@ -74,7 +74,7 @@ def _refuse_inside(folder: Path, named: Mapping[str, Path | None]) -> None:
     ConfigError: The reader would take settings, code or a model from the publication, or write into it.
     """
     for what, path in named.items():
-        if path is not None and lies_in(path, folder):
+        if path is not None and is_in(path, folder):
             raise ConfigError(
                 f"is inside the publication {folder}, where only {PUBLICATION} is used",
                 where=what,

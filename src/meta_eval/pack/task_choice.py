@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meta_eval.boundary.pack_names import expand_patterns, split_excluded
-from meta_eval.messages.errors import ConfigError, suggestion
+from meta_eval.messages.errors import ConfigError, suggest_name
 from meta_eval.messages.logs import log
 from meta_eval.pack.manifest import Manifest
 
@@ -86,7 +86,7 @@ def _tasks(manifest: Manifest, names: Sequence[str]) -> set[str]:
         if name not in manifest.tasks and name not in manifest.groups:
             known = [*manifest.groups, *manifest.tasks]
             raise ConfigError(
-                f"unknown task or group {name!r}{suggestion(name, known)}",
+                f"unknown task or group {name!r}{suggest_name(name, known)}",
                 where="--tasks",
                 hint=f"The pack has {', '.join(known)}",
             )

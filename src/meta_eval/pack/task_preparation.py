@@ -17,7 +17,7 @@ from meta_eval.joins.original_reader import Originals
 from meta_eval.messages.errors import ConfigError, locating
 from meta_eval.messages.logs import log
 from meta_eval.pack.choice_tokens import add_choice_tokens, needs_choice_tokens
-from meta_eval.pack.doc_table import parquet_bytes
+from meta_eval.pack.doc_table import encode_parquet
 from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.manifest import JoinEntry, KnownDifferenceEntry, LengthEntry, PublishedEntry, TaskEntry
 from meta_eval.pack.next_token_scoring import score_by_next_token
@@ -114,7 +114,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
     if needs_choice_tokens(template) and token is None:
         table = add_choice_tokens(template, table, config)
     longest = measure_length(template, docs.table, context)
-    content = docs.content.result() if docs.content else parquet_bytes(table) if docs_file else b""
+    content = docs.content.result() if docs.content else encode_parquet(table) if docs_file else b""
     files = _files(template, dataset, context.templates, docs, docs_file, content)
     if token is not None:
         files |= token.files(files, template)

@@ -17,7 +17,7 @@ from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.config import Config
 from meta_eval.messages.errors import ConfigError, UserError, locating
 from meta_eval.messages.logs import log, report_progress
-from meta_eval.pack.doc_table import parquet_bytes
+from meta_eval.pack.doc_table import encode_parquet
 from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
 from meta_eval.pack.pack_builder import Pack
 from meta_eval.pack.prompt_lengths import find_tokenizer
@@ -203,4 +203,4 @@ def _content(lines: Sequence[Mapping[str, Any]]) -> bytes:
         "doc": pa.int64(), "question_hash": pa.string(), "same_prompt": pa.bool_(), "responses": pa.string(),
         "metrics": pa.string(),
     }  # fmt: skip
-    return parquet_bytes(pa.table({name: pa.array([line[name] for line in lines], of) for name, of in types.items()}))
+    return encode_parquet(pa.table({name: pa.array([line[name] for line in lines], of) for name, of in types.items()}))

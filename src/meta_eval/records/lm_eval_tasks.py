@@ -10,7 +10,7 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_pieces, hash_text
 from meta_eval.boundary.pack_names import expand_patterns, is_name, split_excluded
 from meta_eval.catalog import boards
-from meta_eval.messages.errors import ConfigError, DataError, PackError, SourceError, locating, suggestion
+from meta_eval.messages.errors import ConfigError, DataError, PackError, SourceError, locating, suggest_name
 from meta_eval.messages.logs import log
 from meta_eval.pack.task_choice import ROLLING
 from meta_eval.records.chat_template import Chat
@@ -66,7 +66,7 @@ def _named(names: Sequence[str], template_dir: Path) -> tuple[dict[str, int | No
         if not members:
             ready = [board.name for board in boards.list_boards().values() if not board.recorded]
             raise ConfigError(
-                f"unknown task or group {name!r}: neither lm-eval nor template_dir has it{suggestion(name, ready)}",
+                f"unknown task or group {name!r}: neither lm-eval nor template_dir has it{suggest_name(name, ready)}",
                 hint=f"`lm_eval ls tasks` lists those of lm-eval; ready groups are {', '.join(ready)}",
             )
         for member in members:

@@ -15,7 +15,7 @@ from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.messages.errors import locating
 from meta_eval.messages.logs import log
-from meta_eval.pack.doc_table import parquet_bytes
+from meta_eval.pack.doc_table import encode_parquet
 from meta_eval.pack.next_token_scoring import COLUMN, NotOneTokenError, find_shared_ids, list_tokenizer_models
 from meta_eval.pack.task_preparation import Context, PreparedTask
 from meta_eval.records.recorded_docs import RecordedDocs
@@ -55,7 +55,7 @@ def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCod
         return replace(task, entry=entry.model_copy(update={"kept_likelihood": str(why)}))
     table = table.append_column(COLUMN, pa.array(ids, pa.list_(pa.int64())))
     table = table.append_column(RIGHT, pa.array([row.right for row in rows.rows], pa.int64()))
-    content = parquet_bytes(table)
+    content = encode_parquet(table)
     before, after = (hash_bytes(parquet) for parquet in (task.files[docs_file], content))
     text = task.files[entry.template].decode().replace(before, after)
     with locating(entry.template):

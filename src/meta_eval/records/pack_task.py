@@ -18,15 +18,15 @@ from ruamel.yaml.comments import TaggedScalar
 from meta_eval import assets
 from meta_eval.boundary.hashing import hash_bytes, hash_text
 from meta_eval.messages.errors import TemplateError, locating
-from meta_eval.pack.doc_table import RECORDED_DOC, parquet_bytes
+from meta_eval.pack.doc_table import RECORDED_DOC, encode_parquet
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
 from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.task_choice import ROLLING
 from meta_eval.pack.task_preparation import Context, PreparedTask, measure_length
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
-from meta_eval.records.task_code import TaskCode, copied_yaml_name
+from meta_eval.records.task_code import TaskCode, name_copied_yaml
 from meta_eval.records.text_checks import check_rows
-from meta_eval.results.clusters import find_field, missing_field_error, read_field
+from meta_eval.results.clusters import find_field, make_missing_field_error, read_field
 from meta_eval.templates.spec import TaskSpec, Template
 from meta_eval.templates.task_yaml import LOADER_MODULE, PUNKT_MODULE
 from meta_eval.thresholds import MAX_GEN_TOKS
@@ -86,7 +86,7 @@ def make_task(
         with locating(where):
             _check_metrics(code)
     table = make_docs_table(rows, template.output_type, verdict, _clusters(rows, code.name, context))
-    content = parquet_bytes(table)
+    content = encode_parquet(table)
     docs_file = f"{code.name}.parquet"
     file = code.folder / (code.written or code.file)
     ifeval = any(INSTRUCTIONS in row.doc for row in rows.rows)
@@ -196,7 +196,7 @@ def write_task_yaml(
     """
     metadata = code.settings.get("metadata")
     tree: dict[str, Any] = {
-        "include": copied_yaml_name(code.file).name,
+        "include": name_copied_yaml(code.file).name,
         "task": code.name,
         "custom_dataset": TaggedScalar(f"{loader}.load", style=None, tag="!function"),
         "dataset_path": None,
@@ -329,7 +329,9 @@ def _clusters(rows: RecordedDocs, task: str, context: Context) -> list[str | Non
     field = find_field(context.config.cluster, task)
     labels = [read_field(row.doc, field or "cluster") for row in rows.rows]
     if field is not None and not any(labels):
-        raise missing_field_error(field, sorted({name for row in rows.rows for name in row.doc}), f"cluster: {task}")
+        raise make_missing_field_error(
+            field, sorted({name for row in rows.rows for name in row.doc}), f"cluster: {task}"
+        )
     return labels
 
 

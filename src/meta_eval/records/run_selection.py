@@ -8,7 +8,7 @@ from typing import Protocol
 
 from meta_eval.boundary.inputs import read_text
 from meta_eval.boundary.pack_names import expand_patterns, join_names, split_excluded
-from meta_eval.messages.errors import ConfigError, SourceError, suggestion
+from meta_eval.messages.errors import ConfigError, SourceError, suggest_name
 from meta_eval.messages.escaping import quoted
 from meta_eval.records.format import ALL
 from meta_eval.results.output_index import TaskOutput
@@ -65,7 +65,7 @@ def _named(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], dict[str
         else:
             known = [*record.groups, *record.tasks]
             raise ConfigError(
-                f"{record.name} has no task or group {name!r}{suggestion(name, known)}",
+                f"{record.name} has no task or group {name!r}{suggest_name(name, known)}",
                 hint=f"It holds {', '.join(known[:20])}; {ALL!r} means all",
             )
     return list(chosen), groups

@@ -78,13 +78,13 @@ class TaskCode:
         for file in self.needed:
             content = read_regular(locate_file(self.root, file))
             if file in chain:
-                contents[str(self.folder / copied_yaml_name(file))] = _with_new_names(content, self.root / file)
+                contents[str(self.folder / name_copied_yaml(file))] = _with_new_names(content, self.root / file)
             else:
                 contents[str(self.folder / file)] = content
         return contents
 
 
-def copied_yaml_name(file: PurePosixPath) -> PurePosixPath:
+def name_copied_yaml(file: PurePosixPath) -> PurePosixPath:
     """The new name of a copied YAML, which lm-eval does not register as a task."""
     return file.with_name(file.name + COPIED_SUFFIX) if file.suffix == ".yaml" else file
 

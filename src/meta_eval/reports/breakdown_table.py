@@ -18,7 +18,7 @@ LEGEND = (
 )
 
 
-def breakdown_table(tasks: Iterable[Task], mean: DropBreakdown | None) -> Table[DropBreakdown]:
+def make_breakdown_table(tasks: Iterable[Task], mean: DropBreakdown | None) -> Table[DropBreakdown]:
     """A row for each task whose drop has its parts, the mean of them last."""
     named_parts = [(task.name, task.drop_breakdown) for task in tasks if task.drop_breakdown is not None]
     rows = [Row(name, parts) for name, parts in named_parts]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from meta_eval.boundary.hashing import hash_file
-from meta_eval.judging.board_scores import board_values
+from meta_eval.judging.board_scores import compute_board_scores
 from meta_eval.judging.judgement import Judgement
 from meta_eval.judging.numbers import list_averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
@@ -33,7 +33,7 @@ def build_report(
     fidelity, said = read_fidelity_reports(places, digest)
     totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
     if manifest is not None:
-        totals.append(board_values(manifest, run.tasks))
+        totals.append(compute_board_scores(manifest, run.tasks))
     facts = model.RunFacts(
         "this run", _model_name(run), _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)
     )

@@ -55,9 +55,9 @@ def build_fidelity_report(
     from meta_eval.token_fidelity.table_pairing import pair_tables
     from meta_eval.token_fidelity.token_columns import make_columns
     from meta_eval.token_fidelity.token_figures import measure_choice_figures, measure_figures
-    from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
+    from meta_eval.token_fidelity.token_table import find_choices_path, read_choices, read_tokens
 
-    beside_it = choices_path(table)
+    beside_it = find_choices_path(table)
     header, choices = read_choices(beside_it) if beside_it.exists() else (None, [])
     tokens = read_tokens(table) if table.exists() or header is None else None
     first = tokens.header if tokens else header
@@ -69,8 +69,8 @@ def build_fidelity_report(
     margin = (rule.margin if rule else None) or FIDELITY_MARGIN
     least = (rule.min_docs if rule else None) or FIDELITY_MIN_DOCS
     of_choices = None
-    if against is not None and choices and choices_path(against).exists():
-        other, theirs = read_choices(choices_path(against))
+    if against is not None and choices and find_choices_path(against).exists():
+        other, theirs = read_choices(find_choices_path(against))
         of_choices = compare_choices(theirs, choices, margin, least)
     if against is not None and tokens is not None and (against.exists() or of_choices is None):
         baseline = read_tokens(against)
@@ -215,12 +215,12 @@ def read_fidelity_reports(
     """
     from meta_eval.token_fidelity.token_columns import make_columns
     from meta_eval.token_fidelity.token_figures import measure_choice_figures, measure_figures
-    from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens, whole_tables
+    from meta_eval.token_fidelity.token_table import find_choices_path, read_choices, read_tokens, read_whole_tables
 
     facts, notes = [], []
-    for table in (table for place in places if place.is_dir() for table in whole_tables(place / "fidelity")):
+    for table in (table for place in places if place.is_dir() for table in read_whole_tables(place / "fidelity")):
         tokens = read_tokens(table) if table.exists() else None
-        other, choices = read_choices(choices_path(table)) if choices_path(table).exists() else (None, [])
+        other, choices = read_choices(find_choices_path(table)) if find_choices_path(table).exists() else (None, [])
         header = tokens.header if tokens else other
         assert header is not None  # noqa: S101 (one of both is there)
         if manifest_sha256 is not None and header.manifest_sha256 != manifest_sha256:
@@ -243,11 +243,11 @@ def find_table(place: Path) -> Path:
     Raises:
         UserError: There is none, or more than one.
     """
-    from meta_eval.token_fidelity.token_table import texts_path, whole_tables
+    from meta_eval.token_fidelity.token_table import find_texts_path, read_whole_tables
 
     if not place.is_dir():
-        return texts_path(place)
-    tables = [table for folder in (place, place / "fidelity") for table in whole_tables(folder)]
+        return find_texts_path(place)
+    tables = [table for folder in (place, place / "fidelity") for table in read_whole_tables(folder)]
     if len(tables) != 1:
         listed = ", ".join(table.name for table in tables)
         raise UserError(

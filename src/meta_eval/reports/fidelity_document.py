@@ -11,7 +11,7 @@ from meta_eval.reports import fidelity_tables
 from meta_eval.reports import fidelity_text as write
 from meta_eval.reports.document import Document, Fact, Figure, Item, Listing, Section, Verdict
 from meta_eval.reports.model import RunFacts
-from meta_eval.reports.plot import distance_plot
+from meta_eval.reports.plot import draw_distance_plot
 from meta_eval.reports.survival import make_survival
 from meta_eval.reports.text import format_count
 from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from meta_eval.token_fidelity.comparison import TableComparison
 
 
-def fidelity_document(report: FidelityReport) -> Document:
+def make_fidelity_document(report: FidelityReport) -> Document:
     """The document of a fidelity report."""
     return Document(
         "fidelity", report.title, report.outcome, report.summary, _verdict(report), tuple(_sections(report)),
@@ -64,14 +64,16 @@ def _facts(texts: TableComparison) -> Iterator[Fact]:
 
 
 def _sections(report: FidelityReport) -> Iterator[Section]:
-    against = fidelity_tables.against_table("against", "How far from the baseline", report.against, "token")
-    drawn = distance_plot(against, report.against.margin) if report.against else None
+    against = fidelity_tables.make_baseline_table("against", "How far from the baseline", report.against, "token")
+    drawn = draw_distance_plot(against, report.against.margin) if report.against else None
     shown = replace(against, views=("json", "markdown", "terminal"))
     yield Section("against", against.title, "Distance", (Figure("plot", drawn), shown, *_divergence(report)))
-    figures = fidelity_tables.figure_table(report.figures)
+    figures = fidelity_tables.make_figure_table(report.figures)
     yield Section("figures", figures.title, "Likelihood", (figures, *_about_figures(report)))
-    choices = fidelity_tables.choice_table(report.choices)
-    other = fidelity_tables.against_table("choices_against", "Beside the baseline's", report.choices_against, "choice")
+    choices = fidelity_tables.make_choice_table(report.choices)
+    other = fidelity_tables.make_baseline_table(
+        "choices_against", "Beside the baseline's", report.choices_against, "choice"
+    )
     yield Section("choices", choices.title, "Choices", (choices, other, *_worst(report)))
     changes = fidelity_tables.change_table(report.changes)
     yield Section("changes", changes.title, "Changed tokens", (changes,))
@@ -90,7 +92,7 @@ def _about_figures(report: FidelityReport) -> Iterator[Table[Any] | Listing | Fi
         return
     if report.against is None:
         yield replace(_sentence(f"{write.YARDSTICK}."), views=("markdown", "terminal"))
-    yield fidelity_tables.kind_table(report)
+    yield fidelity_tables.make_kind_table(report)
     yield replace(_sentence(write.describe_margins(report.figures[0].margins)), views=("html",))
     yield Figure("survival", make_survival(report))
 
@@ -99,7 +101,7 @@ def _worst(report: FidelityReport) -> Iterator[Listing]:
     """The docs whose choices differ most."""
     if report.choices:
         worst = report.choices[0].worst
-        items = (Item((f"{choice.task}/{choice.doc}",), write.choice_difference(choice)) for choice in worst)
+        items = (Item((f"{choice.task}/{choice.doc}",), write.describe_choice_difference(choice)) for choice in worst)
         yield Listing(tuple(items), "The docs that differ most", ("html",), ("html",))
 
 

@@ -38,7 +38,7 @@ def _figure(
     )  # fmt: skip
 
 
-def figure_table(figures: Iterable[Figures]) -> Table[Figures]:
+def make_figure_table(figures: Iterable[Figures]) -> Table[Figures]:
     columns: tuple[Column[Figures], ...] = (
         Column("docs", "docs", lambda task: task.docs, text.format_count),
         Column("tokens", "tokens", lambda task: task.tokens, text.format_count),
@@ -81,7 +81,7 @@ class _Kind:
     beside: Any
 
 
-def kind_table(report: FidelityReport) -> Table[_Kind]:
+def make_kind_table(report: FidelityReport) -> Table[_Kind]:
     columns: list[Column[_Kind]] = [
         Column("number", "number", lambda kind: kind.figures.tokens, text.format_count),
         Column("top1", "top-1", lambda kind: kind.figures.top1, write.format_share),
@@ -101,7 +101,7 @@ def kind_table(report: FidelityReport) -> Table[_Kind]:
     return Table("kinds", "By kind of token", tuple(columns), rows, first="tokens")
 
 
-def against_table(key: str, title: str, comparison: TableComparison | None, unit: str) -> Table[Paired]:
+def make_baseline_table(key: str, title: str, comparison: TableComparison | None, unit: str) -> Table[Paired]:
     changed = "top-1 changed" if unit == "token" else "best changed"
     columns: tuple[Column[Paired], ...] = (
         Column("docs", "docs", lambda paired: paired.docs, text.format_count),
@@ -141,7 +141,7 @@ def _paired(comparison: TableComparison | None) -> tuple[Row[Paired], ...]:
     return (whole, *(Row(write.name_task(task.name), task, task.outcome) for task in comparison.tasks))
 
 
-def choice_table(choices: Iterable[ChoiceFigures]) -> Table[ChoiceFigures]:
+def make_choice_table(choices: Iterable[ChoiceFigures]) -> Table[ChoiceFigures]:
     columns: tuple[Column[ChoiceFigures], ...] = (
         Column("docs", "docs", lambda task: task.docs, text.format_count),
         _figure(

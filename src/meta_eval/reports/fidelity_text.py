@@ -118,7 +118,7 @@ def describe_margins(margins: Margins) -> str:
     return f"Margins of all tokens: {shares}; {above}."
 
 
-def choice_difference(choice: WorstDoc) -> str:
+def describe_choice_difference(choice: WorstDoc) -> str:
     """A doc's log-likelihoods and the recorded ones."""
     ours, recorded = (" ".join(map(format_nats, values)) for values in (choice.ours, choice.recorded))
     return f"by {format_nats(choice.difference)}: ours {ours}; recorded {recorded}"

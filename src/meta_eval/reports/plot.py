@@ -108,7 +108,7 @@ def make_plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Pl
     return Plot(table, *shown, _DROPS, "percent", f"{LEVEL_TEXT} interval", nothing="no score", counts=counts)
 
 
-def distance_plot(table: Table[Paired], margin: float) -> Plot | None:
+def draw_distance_plot(table: Table[Paired], margin: float) -> Plot | None:
     """One mark a task, and one for all; None without a row."""
     if not table.rows:
         return None

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.reports import subtasks, task_tables, text
-from meta_eval.reports.breakdown_table import breakdown_table
+from meta_eval.reports.breakdown_table import make_breakdown_table
 from meta_eval.reports.document import Document, Fact, Figure, Item, Listing, Section, Verdict
-from meta_eval.reports.fidelity_tables import choice_table, figure_table
+from meta_eval.reports.fidelity_tables import make_choice_table, make_figure_table
 from meta_eval.reports.plot import make_plot
 from meta_eval.thresholds import LEVEL_TEXT
 
@@ -67,8 +67,8 @@ def _facts(decision: Decision) -> Iterator[Fact]:
 
 
 def _sections(report: Report) -> Iterator[Section]:
-    drops, scores = task_tables.drop_table(report), task_tables.score_table(report)
-    breakdown, flips = breakdown_table(report.tasks, report.drop_breakdown), task_tables.flip_table(report)
+    drops, scores = task_tables.make_drop_table(report), task_tables.make_score_table(report)
+    breakdown, flips = make_breakdown_table(report.tasks, report.drop_breakdown), task_tables.make_flip_table(report)
     shown = make_plot(report, drops, scores)
     yield Section(
         "tasks", drops.title if drops.rows else "Scores", "Tasks",
@@ -142,15 +142,15 @@ def _fidelity(report: Report) -> Iterator[Table[Any] | Listing]:
     for facts in report.fidelity:
         yield Listing((Item((), f"fidelity of {facts.model}: {facts.summary}"),), views=("markdown", "terminal"))
         yield Listing((Item((facts.table,), f"{facts.model}, {facts.engine}"),), views=("html",))
-        yield replace(figure_table(facts.figures), title="Texts", views=("html",))
-        yield replace(choice_table(facts.choices), title="Choices", views=("html",))
+        yield replace(make_figure_table(facts.figures), title="Texts", views=("html",))
+        yield replace(make_choice_table(facts.choices), title="Choices", views=("html",))
 
 
 def _subtasks(report: Report) -> Iterator[Table[Any] | Figure]:
     if any(task.subtasks for task in report.tasks):
         yield Figure("subtasks", subtasks.make_tiles(report))
     for task in report.tasks:
-        yield subtasks.subtask_table(task, report)
+        yield subtasks.make_subtask_table(task, report)
 
 
 def _provenance(report: Report) -> Iterator[Listing]:

@@ -45,7 +45,7 @@ def make_tiles(report: Report) -> Tiles:
     return Tiles(ours, theirs, tuple((task.name, _tiles(task)) for task in report.tasks if task.subtasks))
 
 
-def subtask_table(task: Task, report: Report) -> Table[Subtask]:
+def make_subtask_table(task: Task, report: Report) -> Table[Subtask]:
     """The same as a table, for Markdown."""
     ours, theirs = ("B", "A") if report.kind == "compare" else ("ours", report.whose)
     columns: tuple[Column[Subtask], ...] = (

@@ -40,7 +40,7 @@ class _TaskOfModels:
     decisions: Mapping[str, str]
 
 
-def sweep_document(sweep: Sweep) -> Document:
+def make_sweep_document(sweep: Sweep) -> Document:
     """A document with a row a task, and a column a model with its score and what is shown of its drop."""
     decisions = tuple(f"{model}: {report.decision.outcome}" for model, report in sweep.reports.items())
     return Document(
@@ -52,7 +52,7 @@ def sweep_document(sweep: Sweep) -> Document:
 
 def _table(sweep: Sweep) -> Table[_TaskOfModels]:
     baseline: Column[_TaskOfModels] = Column("baseline", "baseline", _baseline, format_percent)
-    names = zip(sweep.reports, short_names(list(sweep.reports)), strict=True)
+    names = zip(sweep.reports, shorten_names(list(sweep.reports)), strict=True)
     columns = (baseline, *(_column(model, heading) for model, heading in names))
     return Table("sweep", "Tasks", columns, tuple(_rows(sweep)), _LEGEND)
 
@@ -100,7 +100,7 @@ def _rows(sweep: Sweep) -> Iterator[Row[_TaskOfModels]]:
     yield Row("decision", _TaskOfModels({}, decisions), whole=True)
 
 
-def short_names(models: Sequence[str]) -> list[str]:
+def shorten_names(models: Sequence[str]) -> list[str]:
     """The last part of each name, or the whole where two would be the same."""
     short = [model.rstrip("/").rpartition("/")[2] or model for model in models]
     return short if len(set(short)) == len(short) else list(models)

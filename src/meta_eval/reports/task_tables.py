@@ -32,7 +32,7 @@ class DropRow:
     decision: TaskDecision | None = None
 
 
-def drop_table(report: Report) -> Table[DropRow]:
+def make_drop_table(report: Report) -> Table[DropRow]:
     """What each task loses, with the means over several tasks; without a row where nothing is compared."""
     comparing, margins = report.kind == "compare", _has_margins(report.decision)
     first, second = ("A", "B") if comparing else ("baseline", "run")
@@ -165,7 +165,7 @@ def _remarks(task: Task) -> tuple[str, ...]:
 # Scores beside published numbers
 
 
-def score_table(report: Report) -> Table[Score]:
+def make_score_table(report: Report) -> Table[Score]:
     """Each score with the published number that it answers, and what the baseline is from that."""
     beside = report.beside.split(" ")[0] or "published"
     columns: tuple[Column[Score], ...] = (
@@ -217,7 +217,7 @@ def _published(score: Score) -> float | None:
 # Doc by doc
 
 
-def flip_table(report: Report) -> Table[Flips]:
+def make_flip_table(report: Report) -> Table[Flips]:
     """Two verdicts on each doc; the headings name whose they are."""
     comparing = report.kind == "compare"
     keys = ("baseline_only", "candidate_only") if comparing else ("candidate_only", "baseline_only")

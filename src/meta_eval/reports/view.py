@@ -15,10 +15,10 @@ from typing import ClassVar
 from meta_eval.boundary.outputs import OutputError, replace_file
 from meta_eval.reports.document import Document as Document  # noqa: PLC0414 (for views of other packages)
 from meta_eval.reports.fidelity import FidelityReport
-from meta_eval.reports.fidelity_document import fidelity_document
+from meta_eval.reports.fidelity_document import make_fidelity_document
 from meta_eval.reports.model import Report, Sample
 from meta_eval.reports.report_document import report_document
-from meta_eval.reports.sweep import Sweep, sweep_document
+from meta_eval.reports.sweep import Sweep, make_sweep_document
 
 
 class View(ABC):
@@ -35,11 +35,11 @@ class View(ABC):
         """The file's content; pieces of a text where it may be too large for memory."""
 
 
-def document_of(source: Report | FidelityReport | Sweep, samples: Callable[[], Iterable[Sample]] = tuple) -> Document:
+def find_document(source: Report | FidelityReport | Sweep, samples: Callable[[], Iterable[Sample]] = tuple) -> Document:
     """The document of a report, a comparison, a fidelity report or a sweep."""
     if isinstance(source, FidelityReport):
-        return fidelity_document(source)
-    return sweep_document(source) if isinstance(source, Sweep) else report_document(source, samples)
+        return make_fidelity_document(source)
+    return make_sweep_document(source) if isinstance(source, Sweep) else report_document(source, samples)
 
 
 def write_view(path: Path, view: View, document: Document) -> None:

@@ -47,19 +47,19 @@ class Baseline:
     recorded: Mapping[str, tuple[Doc, ...]] = field(default_factory=dict)
 
 
-def verify_folder(pack: Path, *, regraded: bool = False) -> Path:
+def find_verify_folder(pack: Path, *, regraded: bool = False) -> Path:
     """The folder that verify writes, next to the pack. The pack itself never changes."""
     real = Path(os.path.realpath(pack))  # unlike Path.resolve it accepts circular links
     return real.parent / f"{real.name}.{'regrade' if regraded else 'verify'}"
 
 
-def baseline_file(pack: Path, task: str, *, named: bool = False) -> Path:
+def find_baseline_file(pack: Path, task: str, *, named: bool = False) -> Path:
     """The file of a task; with ``named``, for the record that ``baseline:`` names."""
-    return verify_folder(pack) / ("named" if named else "baseline") / f"{task}.jsonl"
+    return find_verify_folder(pack) / ("named" if named else "baseline") / f"{task}.jsonl"
 
 
-def named_key(key: str, manifest: Manifest, task: str) -> str:
-    """The key as of `pack_keys`, for the answers of the record that ``baseline:`` names."""
+def make_named_key(key: str, manifest: Manifest, task: str) -> str:
+    """The key as of `make_pack_keys`, for the answers of the record that ``baseline:`` names."""
     entry = manifest.tasks[task].baseline
     file = manifest.files[entry.file].sha256 if entry is not None else None
     return hash_text(f"{key} {file}")
@@ -72,7 +72,7 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
         pack: The folder that prepare wrote.
         manifest: Its manifest.
     """
-    keys = pack_keys(pack, manifest)
+    keys = make_pack_keys(pack, manifest)
     docs: dict[str, tuple[Doc, ...]] = {}
     missing: dict[str, str] = {}
     recorded = {
@@ -81,9 +81,9 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
         if entry.baseline
     }
     for task, entry in manifest.tasks.items():
-        path = baseline_file(pack, task, named=task in recorded)
+        path = find_baseline_file(pack, task, named=task in recorded)
         try:
-            docs[task] = _read(path, named_key(keys[task], manifest, task) if task in recorded else keys[task])
+            docs[task] = _read(path, make_named_key(keys[task], manifest, task) if task in recorded else keys[task])
         except FileNotFoundError:
             if not path.parent.is_dir():
                 missing[task] = f"verify has not been run on this pack: {AGAIN}"
@@ -100,7 +100,7 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
     return Baseline(docs, missing, recorded)
 
 
-def baseline_text(
+def format_baseline(
     key: str,
     samples: Sequence[Mapping[str, Any]],
     has_answer: Callable[[Mapping[str, Any]], bool],
@@ -110,7 +110,7 @@ def baseline_text(
     """Write the file of a task.
 
     Args:
-        key: Identifies docs and graders (`pack_keys`).
+        key: Identifies docs and graders (`make_pack_keys`).
         samples: lm-eval's samples of the replay, for each doc and filter.
         has_answer: Whether a doc has a recorded answer. Docs without have no verdict.
         edited: Files of the pack that changed since prepare.
@@ -120,11 +120,11 @@ def baseline_text(
     if same_prompt is not None:
         docs = {number: {**doc, "same_prompt": same_prompt[number]} for number, doc in docs.items()}
     if not docs:
-        return missing_text(key, "no doc has a recorded answer", edited)
+        return format_missing(key, "no doc has a recorded answer", edited)
     return _lines([{"pack": key, **_mark(edited), "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
 
 
-def graded_docs(samples: Sequence[Mapping[str, Any]]) -> tuple[Doc, ...]:
+def collect_graded_docs(samples: Sequence[Mapping[str, Any]]) -> tuple[Doc, ...]:
     """Convert samples to docs in the form of the baseline, so that both compare."""
     docs = _by_doc(samples, lambda _doc: True)
     graded = []
@@ -172,7 +172,7 @@ def _cluster_keys(sample: Mapping[str, Any]) -> tuple[str, ...]:
     return own if doc.get("cluster") is None else (make_given_key(doc["cluster"]), *own)
 
 
-def missing_text(key: str, reason: str, edited: Sequence[str] = ()) -> str:
+def format_missing(key: str, reason: str, edited: Sequence[str] = ()) -> str:
     """Write the file of a task without baseline; the reason is a clause."""
     return _lines([{"pack": key, **_mark(edited), "missing": reason}])
 
@@ -181,7 +181,7 @@ def _mark(edited: Sequence[str]) -> dict[str, list[str]]:
     return {"edited": list(edited)} if edited else {}
 
 
-def pack_keys(pack: Path, manifest: Manifest) -> dict[str, str]:
+def make_pack_keys(pack: Path, manifest: Manifest) -> dict[str, str]:
     """Compute for each task a SHA-256 of everything that its verdicts depend on: its docs, and every YAML and module of
     the pack.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from meta_eval.boundary.pack_names import expand_patterns, split_excluded
-from meta_eval.messages.errors import ConfigError, suggestion
+from meta_eval.messages.errors import ConfigError, suggest_name
 
 Groups = Mapping[str, Sequence[str]]
 
@@ -51,7 +51,7 @@ class Choice:
         for name in (*self.tasks, *self.excluded):
             if not _matching((name,), names, groups):
                 raise ConfigError(
-                    f"unknown task {name!r}{suggestion(name, [*names, *groups])}", where=where,
+                    f"unknown task {name!r}{suggest_name(name, [*names, *groups])}", where=where,
                     hint=f"Tasks: {', '.join(names)}",
                 )  # fmt: skip
         if not self.of(names, groups):

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from meta_eval.boundary.hashing import hash_bytes
-from meta_eval.messages.errors import ConfigError, suggestion
+from meta_eval.messages.errors import ConfigError, suggest_name
 
 # Prefix of a given id. It sorts before every hash, so a cluster keeps it as its name.
 _GIVEN = "!"
@@ -77,7 +77,7 @@ def check_fields(fields: Fields, tasks: Sequence[str]) -> None:
     for pattern in fields:
         if not any(fnmatchcase(task, pattern) or task == pattern for task in tasks):
             raise ConfigError(
-                f"unknown task {pattern!r}{suggestion(pattern, tasks)}", where="cluster",
+                f"unknown task {pattern!r}{suggest_name(pattern, tasks)}", where="cluster",
                 hint=f"Tasks: {', '.join(tasks)}",
             )  # fmt: skip
 
@@ -108,11 +108,11 @@ def read_field(doc: Mapping[str, Any], field: str) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
 
 
-def missing_field_error(field: str, columns: Sequence[str], where: str) -> ConfigError:
+def make_missing_field_error(field: str, columns: Sequence[str], where: str) -> ConfigError:
     """The error of a field that no doc of a task has."""
     listed = ", ".join(columns[:_LISTED])
     return ConfigError(
-        f"no doc has the cluster field {field!r}{suggestion(field, columns)}",
+        f"no doc has the cluster field {field!r}{suggest_name(field, columns)}",
         where=where,
         hint=f"Fields: {listed}" if listed else "These docs have no fields",
     )

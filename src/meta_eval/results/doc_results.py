@@ -16,7 +16,7 @@ class ResultsError(UserError):
     """A file of lm_eval is truncated, damaged or contradictory, or does not belong to this pack."""
 
 
-def not_a_sample_error(what: str) -> ResultsError:
+def make_not_a_sample_error(what: str) -> ResultsError:
     """The error of a sample that lm_eval did not write."""
     return ResultsError(f"{what}: not a sample of lm_eval", hint="Name the --output_path of a run")
 

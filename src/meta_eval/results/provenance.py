@@ -10,7 +10,7 @@ from typing import Any
 
 from meta_eval.messages.secrets import HIDDEN, is_secret
 from meta_eval.results.rerun_values import RerunValues, describe_order, read_rerun
-from meta_eval.results.results_file import ResultsFile, as_mapping, finite_number, to_datetime
+from meta_eval.results.results_file import ResultsFile, as_mapping, read_finite_number, to_datetime
 from meta_eval.thresholds import MAX_GEN_TOKS
 
 # Model arguments that change the model behind the same name.
@@ -99,7 +99,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
     config = results.config(task) if results else {}
     settings, kwargs = as_mapping(tree.get("config")), as_mapping(config.get("dataset_kwargs"))
     arguments = _arguments(settings.get("model_args"))
-    date = finite_number(tree.get("date"))
+    date = read_finite_number(tree.get("date"))
     started = None if date is None else to_datetime(date)
     # The environment is a few KB of text; the bounded gap keeps the search linear.
     engine = re.search(r"\bvllm\D{1,12}(\d+\.\d+\S*)", str(tree.get("pretty_env_info")), re.IGNORECASE)
@@ -115,8 +115,10 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         lm_eval=_text(tree.get("lm_eval_version")),
         engine=engine[1] if engine else None,
         date=None if started is None else started.isoformat(timespec="seconds"),
-        duration_s=finite_number(elsewhere.get("seconds") if elsewhere else tree.get("total_evaluation_time_seconds")),
-        limit=finite_number(settings.get("limit")),
+        duration_s=read_finite_number(
+            elsewhere.get("seconds") if elsewhere else tree.get("total_evaluation_time_seconds")
+        ),
+        limit=read_finite_number(settings.get("limit")),
         gen_kwargs=given,
         chat_template=bool(tree.get("chat_template")),
         system_instruction=bool(tree.get("system_instruction")),
@@ -124,10 +126,10 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         dataset_revision=_text(kwargs.get("revision")),
         docs_of_task=results.count(task, "original") if results else None,
         docs_run=results.count(task, "effective") if results else None,
-        completion_tokens=finite_number(elsewhere.get("completion_tokens")),
-        tokens_per_second=finite_number(elsewhere.get("tokens_per_second")),
+        completion_tokens=read_finite_number(elsewhere.get("completion_tokens")),
+        tokens_per_second=read_finite_number(elsewhere.get("tokens_per_second")),
         stopped=_stopped(elsewhere.get("stopped")),
-        cost=finite_number(elsewhere.get("cost")),
+        cost=read_finite_number(elsewhere.get("cost")),
         shots=shots if isinstance(shots, int) else None,
         order=describe_order(elsewhere),
         rerun=read_rerun(elsewhere, task),
@@ -137,13 +139,13 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
 
 def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that affect answers. A number written as text counts as a number."""
-    temperature = finite_number(settings.get("temperature"))
+    temperature = read_finite_number(settings.get("temperature"))
     is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
     idle = ("seed", *(_OF_SAMPLING if is_greedy else ()))
     said = {"max_gen_toks": MAX_GEN_TOKS}.items()  # the default, so it changes nothing
     kept = {name: value for name, value in _changed(settings).items() if name not in idle and (name, value) not in said}
     return {
-        name: value if isinstance(value, bool) or finite_number(value) is None else finite_number(value)
+        name: value if isinstance(value, bool) or read_finite_number(value) is None else read_finite_number(value)
         for name, value in kept.items()
     }
 
@@ -172,7 +174,7 @@ def _stopped(told: Any) -> str | None:
     """Format run's early stop: ``SHIP at a margin of 1 points after 1,953 of 12,032 docs``."""
     if not isinstance(told, Mapping):
         return None
-    margin, docs, of = (finite_number(told.get(name)) for name in ("margin", "docs", "of"))
+    margin, docs, of = (read_finite_number(told.get(name)) for name in ("margin", "docs", "of"))
     if margin is None or docs is None or of is None:
         return str(told.get("outcome"))[:20]
     return f"{str(told.get('outcome'))[:20]} at a margin of {100 * margin:g} points after {docs:,.0f} of {of:,.0f} docs"

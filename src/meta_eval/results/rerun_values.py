@@ -8,7 +8,7 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.results.doc_results import ResultsError
-from meta_eval.results.results_file import as_mapping, finite_number
+from meta_eval.results.results_file import as_mapping, read_finite_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def read_rerun(made: Mapping[str, Any], task: str) -> RerunValues | None:
         return None
     metric, docs, values = (content.get(name) for name in ("metric", "docs", "values"))
     docs, values = (part if isinstance(part, list) else [None] for part in (docs, values))
-    shares = [finite_number(value) for value in values]
+    shares = [read_finite_number(value) for value in values]
     whole = isinstance(metric, str) and all(type(doc) is int for doc in docs)
     if not whole or len(shares) != len(docs) or any(share is None or not 0 <= share <= 1 for share in shares):
         raise ResultsError(f"{task}: its second answers are damaged", hint="Grade the run again with --grade-only")

@@ -93,7 +93,7 @@ class ResultsFile:
     @property
     def time(self) -> str:
         """The start time, as lm-eval writes it in names; empty if missing (before 0.4.2)."""
-        date = finite_number(self.tree.get("date"))
+        date = read_finite_number(self.tree.get("date"))
         when = None if date is None else to_datetime(date)
         return "" if when is None else when.replace(tzinfo=None).isoformat().replace(":", "-")
 
@@ -202,7 +202,7 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def finite_number(value: Any) -> float | None:
+def read_finite_number(value: Any) -> float | None:
     """A finite number, even if lm-eval wrote it as text; None for anything else."""
     try:
         result = float(value)
@@ -225,9 +225,9 @@ def _aggregates(averages: Mapping[str, Any]) -> dict[str, Aggregate]:
         metric, comma, filter_name = key.partition(",")
         if not comma or metric.endswith("_stderr") or isinstance(value, (bool, str)):
             continue
-        average = finite_number(value)
+        average = read_finite_number(value)
         if average is not None:
-            stderr = finite_number(averages.get(f"{metric}_stderr,{filter_name}"))
+            stderr = read_finite_number(averages.get(f"{metric}_stderr,{filter_name}"))
             share = 0 <= average <= 1 and metric not in NO_SHARE
             aggregates[key] = Aggregate(average, stderr if stderr is not None and stderr >= 0 else None, share)
     return aggregates

@@ -16,8 +16,8 @@ from typing import Any
 
 from meta_eval.boundary.inputs import is_deep, open_regular
 from meta_eval.messages.errors import locating
-from meta_eval.results.clusters import make_content_keys, make_given_key, missing_field_error, name_clusters
-from meta_eval.results.doc_results import Doc, FilterResult, ResultsError, not_a_sample_error
+from meta_eval.results.clusters import make_content_keys, make_given_key, make_missing_field_error, name_clusters
+from meta_eval.results.doc_results import Doc, FilterResult, ResultsError, make_not_a_sample_error
 from meta_eval.results.raw_samples import read_raw_samples
 from meta_eval.results.sample_parser import add_endings, parse_sample, read_arguments, read_doc_number, read_sample
 
@@ -99,7 +99,7 @@ def read_samples(
     if not samples:
         raise ResultsError("is empty", where=str(path), hint="Use the file of a finished run")
     if cluster_field is not None and all(doc.cluster is None for doc in reading.docs.values()):
-        raise missing_field_error(cluster_field, sorted(reading.columns), str(path))
+        raise make_missing_field_error(cluster_field, sorted(reading.columns), str(path))
     return reading.whole(skip_damaged)
 
 
@@ -121,7 +121,7 @@ def open_samples(path: Path) -> Iterator[Callable[[FilterResult], dict[str, Any]
                     sample = {}
                 with locating(f"{path}, byte {answer.offset}"):
                     if is_deep(sample):
-                        raise not_a_sample_error("is nested too deeply")
+                        raise make_not_a_sample_error("is nested too deeply")
                     if "doc" not in sample or not isinstance(sample.get("resps"), list):
                         raise ResultsError("has changed since it was read", hint="Wait until the run has ended")
                 return sample

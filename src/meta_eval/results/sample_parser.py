@@ -15,7 +15,7 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.results.clusters import read_field
-from meta_eval.results.doc_results import EXTRACTED, TAIL, Doc, FilterResult, ResultsError, not_a_sample_error
+from meta_eval.results.doc_results import EXTRACTED, TAIL, Doc, FilterResult, ResultsError, make_not_a_sample_error
 from meta_eval.results.metrics import NO_METRIC, Value, read_value
 from meta_eval.thresholds import MAX_GEN_TOKS
 
@@ -38,7 +38,7 @@ def parse_sample(content: bytes, *, cut: bool) -> dict[str, Any]:
         ends = ", and ends the file: it is cut off" if cut else ""
         raise ResultsError(f"is not JSON{ends}", hint="Use the file of a finished run") from None
     if not isinstance(sample, dict):
-        raise not_a_sample_error("is no object")
+        raise make_not_a_sample_error("is no object")
     return sample
 
 
@@ -75,7 +75,7 @@ def read_sample(
         )  # fmt: skip
         return doc, name, answer
     except RecursionError:
-        raise not_a_sample_error("is nested too deeply") from None
+        raise make_not_a_sample_error("is nested too deeply") from None
 
 
 def read_doc_number(sample: Mapping[str, Any]) -> int | None:
@@ -87,7 +87,7 @@ def read_doc_number(sample: Mapping[str, Any]) -> int | None:
 def _doc_id(sample: Mapping[str, Any]) -> int:
     doc_id = read_doc_number(sample)
     if doc_id is None:
-        raise not_a_sample_error(f"doc_id is {sample.get('doc_id')!r:.80}")
+        raise make_not_a_sample_error(f"doc_id is {sample.get('doc_id')!r:.80}")
     return doc_id
 
 
@@ -103,7 +103,7 @@ def _filter(sample: Mapping[str, Any], filter_name: str | None) -> str:
 
 def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> Doc:
     if "doc" not in sample or not isinstance(sample.get("resps"), list):
-        raise not_a_sample_error("doc or resps are missing")
+        raise make_not_a_sample_error("doc or resps are missing")
     # The doc of a task may be any JSON value.
     doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
     question, hashes = doc.get("input_question_hash"), doc.get("input_final_prompts_hash")
@@ -301,7 +301,7 @@ def read_metrics(sample: Mapping[str, Any], may_be_nan: Container[str]) -> dict[
     values: dict[str, Value] = {}
     for name in list_metrics(sample):
         if name not in sample:
-            raise not_a_sample_error(f"the metric {name!r:.80} is missing")
+            raise make_not_a_sample_error(f"the metric {name!r:.80} is missing")
         value = read_value(name, sample[name])
         score = value[-1] if isinstance(value, tuple) else value
         if isinstance(score, float) and not math.isfinite(score):

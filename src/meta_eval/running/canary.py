@@ -262,17 +262,17 @@ def find_suspicion(seen: Sequence[AnswerComparison], *, own_opening: bool = Fals
     if len(texts) >= FEWEST and "" not in ways:
         return f"every answer is degenerate ({', '.join(sorted(ways))})"
     begin = sum(comparison.alike > 0 for comparison in texts)
-    if texts and not own_opening and binomial_cdf(begin, len(texts), BEGINS_ALIKE) < CHANCE:
+    if texts and not own_opening and compute_binomial_cdf(begin, len(texts), BEGINS_ALIKE) < CHANCE:
         return f"{begin} of {len(texts)} answers begin as the recorded one"
     if len(choices) >= FEWEST and all(comparison.flat for comparison in choices):
         return "the likelihoods of the continuations are all alike, or no numbers"
     same = sum(bool(comparison.same) for comparison in choices)
-    if choices and binomial_cdf(same, len(choices), CHOOSES_ALIKE) < CHANCE:
+    if choices and compute_binomial_cdf(same, len(choices), CHOOSES_ALIKE) < CHANCE:
         return f"the likeliest of the choices is the recorded one on {same} of {len(choices)} docs"
     return None
 
 
-def binomial_cdf(hits: int, of: int, share: float) -> float:
+def compute_binomial_cdf(hits: int, of: int, share: float) -> float:
     """The binomial probability of at most so many hits."""
     return sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(hits + 1))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from meta_eval.answers.recorded_answers import Recorded, scoring_request
+from meta_eval.answers.recorded_answers import Recorded, make_scoring_request
 from meta_eval.running.client import Client, EngineRequest
 from meta_eval.thresholds import BOS_DOCS, SOUND
 from meta_eval.token_fidelity.bos_likelihood import measure_gain
@@ -73,7 +73,9 @@ def make_forced_requests(
     """
     forced = []
     for ask in asks:
-        request = scoring_request(ask.request, recorded[ask.request.id]) if ask.request.kind == "generate" else None
+        request = (
+            make_scoring_request(ask.request, recorded[ask.request.id]) if ask.request.kind == "generate" else None
+        )
         if request is not None and ask.prompt_ids is not None:
             forced.append(EngineRequest(request, ask.prompt_ids, [list(cut(request.continuations[0]))[:_MOST]]))
     return forced

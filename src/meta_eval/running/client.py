@@ -138,7 +138,7 @@ class Client(ABC):
         """
 
 
-def client_of(settings: RunSettings) -> type[Client]:
+def find_client(settings: RunSettings) -> type[Client]:
     """The client class of the backend in some settings; this imports it."""
     client: type[Client] = backend_of(settings).load_client()
     return client

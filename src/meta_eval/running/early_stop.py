@@ -16,12 +16,12 @@ from meta_eval.answers.answer_files import Answers, EngineAnswer
 from meta_eval.answers.grading import Grading
 from meta_eval.answers.requests import Request
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.judge import cluster_names
+from meta_eval.judging.judge import find_cluster_names
 from meta_eval.judging.task_comparison import ScoredRun, find_shared_questions
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.results.baseline import graded_docs, read_baseline
+from meta_eval.results.baseline import collect_graded_docs, read_baseline
 from meta_eval.results.doc_results import Doc
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.scores import Scores
@@ -87,7 +87,7 @@ class Stopping:
         shared = find_shared_questions([task.docs for task in self._tasks.values()])
         self._plan = plan_rounds(
             [
-                replace(task_docs(name, task.docs, task.recorded, shared), margin=rules.rule_of(name).share)
+                replace(list_task_docs(name, task.docs, task.recorded, shared), margin=rules.rule_of(name).share)
                 for name, task in self._tasks.items()
             ],
             seed,
@@ -142,7 +142,7 @@ class Stopping:
                 evaluated = self._grading.evaluate(name, fresh)
                 lower = ResultsFile(Path(), {"configs": {}, **evaluated.results}).lower_is_better(name)
                 task.recorded = replace(task.recorded, lower_is_better=task.spec.partition(",")[0] in lower)
-                task.new.update({doc.doc_id: doc for doc in graded_docs(evaluated.samples)})
+                task.new.update({doc.doc_id: doc for doc in collect_graded_docs(evaluated.samples)})
                 self._add(name, task, fresh)
         return self._gate.read_state()
 
@@ -178,7 +178,7 @@ def _metric(docs: Sequence[Doc], entry: TaskEntry) -> Scores | None:
     return None
 
 
-def task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozenset[str]) -> PairableDocs:
+def list_task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozenset[str]) -> PairableDocs:
     """Describe a task for a plan.
 
     Args:
@@ -189,7 +189,7 @@ def task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozense
     """
     scored = [docs[position] for position in recorded.positions]
     right = ScoredRun([[_all_right(doc) for doc in docs]]).scores(recorded.spec)
-    clusters = cluster_names(name, scored, shared)
+    clusters = find_cluster_names(name, scored, shared)
     return PairableDocs(
         name,
         [doc.doc_id for doc in scored],

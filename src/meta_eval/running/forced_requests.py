@@ -9,7 +9,7 @@ from pathlib import Path
 
 from meta_eval.answers.answer_files import Answers, EngineAnswer
 from meta_eval.answers.recorded_answers import Recordings, build_scoring_requests
-from meta_eval.answers.requests import Request, docs_to_run
+from meta_eval.answers.requests import Request, choose_docs
 from meta_eval.backends.base import Backend, BackendError
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.backends.settings import RunSettings
@@ -87,7 +87,7 @@ class ToForce:
 
     def _drawn(self, tasks: Sequence[str], manifest: Manifest, docs: int | None, seed: int) -> dict[str, Sequence[int]]:
         """Draw the numbers of docs by task."""
-        ranges = {name: docs_to_run(manifest.tasks[name].docs, self._limit) for name in tasks}
+        ranges = {name: choose_docs(manifest.tasks[name].docs, self._limit) for name in tasks}
         if docs is None:
             return {name: numbers for name, numbers in ranges.items() if numbers}
         orders, eligible = {}, {}

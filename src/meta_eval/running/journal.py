@@ -199,7 +199,7 @@ def check_shard(shard: object) -> None:
         )
 
 
-def model_fingerprint(model: str) -> str:
+def compute_model_fingerprint(model: str) -> str:
     """Identify a model's content: a hash of a folder or file, or the commit of a model on the hub.
 
     Of files from 16 MiB on, size and 256 evenly spread samples of 4 KiB are hashed: training changes weights

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from meta_eval.backends.base import BackendError
-from meta_eval.backends.llamacpp import server_settings
+from meta_eval.backends.llamacpp import make_server_settings
 from meta_eval.running.server_client import ServerClient
 from meta_eval.running.vllm_server import Served, start_server
 
@@ -32,6 +32,6 @@ class LlamaCppClient(ServerClient):
                 where="backend llamacpp",
                 hint="Start llama-server yourself, and set `backend: server`, `base_url` and `tokenizer`",
             )
-        fields = json.dumps(server_settings(self.settings))
+        fields = json.dumps(make_server_settings(self.settings))
         command = [sys.executable, "-P", str(_SCRIPT), self.model, fields]
         return start_server(lambda port: [*command, str(port)], "llama.cpp", self.model, self.logs)

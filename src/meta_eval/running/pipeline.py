@@ -24,15 +24,15 @@ from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.running.canary import Summary
-from meta_eval.running.client import client_of, describe_start
+from meta_eval.running.client import describe_start, find_client
 from meta_eval.running.early_stop import Stopping
-from meta_eval.running.journal import Journal, check_shard, model_fingerprint
+from meta_eval.running.journal import Journal, check_shard, compute_model_fingerprint
 from meta_eval.running.model_tokens import ModelTokens, tokens_of
 from meta_eval.running.pending_requests import PendingRequests, leave_out_tasks, select_answers
 from meta_eval.running.request_loop import RequestLoop
 from meta_eval.running.run_order import RunOrder, open_order
 from meta_eval.running.second_answers import EARLY, SecondAnswers, open_second_answers
-from meta_eval.running.time_left import Pace, expected_tokens
+from meta_eval.running.time_left import Pace, estimate_tokens
 from meta_eval.stats.sequential import State
 from meta_eval.verb_options import RunOptions
 
@@ -159,12 +159,12 @@ def run_pack(
             done.unanswered = {name: left for name, left in wanted.left.items() if left}
         elif any(wanted.left.values()) or second.pending:
             report_progress(describe_start(settings, logs))
-            with client_of(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
+            with find_client(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
                 done.left_out |= leave_out_tasks(
                     wanted, backend, client, has_tokenizer=tokens.encoder is not None, whole=options.stop_when_decided
                 )
-                expected = {name: expected_tokens(pack, manifest, name) for name in wanted.left}
+                expected = {name: estimate_tokens(pack, manifest, name) for name in wanted.left}
                 recordings = Recordings(pack, manifest) if options.canary else None
                 asking = RequestLoop(client, journal, tokens, wanted, Pace(wanted.left, expected), recordings)
                 for name in _ask_everything(done, asking, stopping, second, order):
@@ -284,8 +284,8 @@ def collect_identity(settings: RunSettings) -> dict[str, Any]:
     dumped = settings.model_dump(mode="json")
     kept = {name: value for name, value in sorted(dumped.items()) if name not in _NO_MATTER | _OF_PACK}
     own = kept.pop("tokenizer")
-    tokenizer = {"tokenizer": own, "tokenizer_files": model_fingerprint(own)} if own else {}
-    return {**kept, **tokenizer, "model_files": model_fingerprint(settings.model_name)}
+    tokenizer = {"tokenizer": own, "tokenizer_files": compute_model_fingerprint(own)} if own else {}
+    return {**kept, **tokenizer, "model_files": compute_model_fingerprint(settings.model_name)}
 
 
 def prepare_pack(config: Config, config_place: str, *, edited: bool) -> Path:

@@ -26,7 +26,7 @@ from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.running import ray_rows
 from meta_eval.running.client import EngineRequest, EngineResponse, explain_too_long
 from meta_eval.running.engine_faults import diagnose_engine
-from meta_eval.running.vllm_client import VllmClient, typed_model_args
+from meta_eval.running.vllm_client import VllmClient, read_model_args
 
 # Requests per batch. Ray returns a batch when all its answers are ready, and a dying worker loses it.
 _TOGETHER = 8
@@ -67,7 +67,7 @@ class RayClient(VllmClient):
         self.logs.mkdir(parents=True, exist_ok=True)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
         os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
-        if typed_model_args(self.settings).get("lora_local_path") is not None:
+        if read_model_args(self.settings).get("lora_local_path") is not None:
             raise BackendError(
                 "is not supported by backend ray", where="model_args.lora_local_path",
                 hint="Merge the adapter into the model, or use backend vllm",

@@ -18,7 +18,7 @@ from meta_eval.judging.task_comparison import ScoredRun
 from meta_eval.messages.errors import UserError
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.manifest import Manifest
-from meta_eval.results.baseline import graded_docs
+from meta_eval.results.baseline import collect_graded_docs
 from meta_eval.running.canary import check_token_counts
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, with_token_ids
 from meta_eval.running.journal import Journal
@@ -103,7 +103,7 @@ class SecondAnswers:
             for request in build_requests(self.grading.evaluator, name, self.manifest.run.limit, sorted(docs)):
                 answers.setdefault(request.doc, []).append(second.given[request.id, request.sha256])
             try:
-                scored = graded_docs(self.grading.evaluate(name, answers).samples)
+                scored = collect_graded_docs(self.grading.evaluate(name, answers).samples)
             except UserError as error:
                 log.warning(f"{name}: its second answers cannot be graded: {error}")
                 continue

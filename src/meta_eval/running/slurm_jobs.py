@@ -53,7 +53,7 @@ def write_jobs(config: Config, folder: Path, jobs: Jobs, *, config_place: str) -
                 hint="Jobs inherit the environment: export HF_TOKEN, or log in with `hf auth login`",
             )  # fmt: skip
     check_folder(folder, _KIND, names=SCRIPTS, shared=True)
-    gpus_of_node(config, jobs)
+    count_gpus(config, jobs)
     pack = prepare_pack(config, config_place, edited=jobs.edited)
     Grading(pack, jobs)  # fail now instead of after waiting in the queue
     settings = settings_of(read_manifest(pack), config)
@@ -92,7 +92,7 @@ def render_scripts(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {"quoted": shlex.quote, "words": shlex.join}
-    gpus = gpus_of_node(settings, jobs)
+    gpus = count_gpus(settings, jobs)
     output = Path(settings.output_path).expanduser()
     meta_eval = [sys.executable, "-P", "-m", "meta_eval"]  # -P: no module is taken from the working directory
     values: dict[str, Any] = {
@@ -117,7 +117,7 @@ def render_scripts(
     return {name: environment.get_template(f"{name}.j2").render(values | of_each[name]) for name in SCRIPTS}
 
 
-def gpus_of_node(settings: Settings, jobs: Jobs) -> str | None:
+def count_gpus(settings: Settings, jobs: Jobs) -> str | None:
     """The GPUs of a node, ``8`` or ``h100:8``; None for no GPU.
 
     Raises:

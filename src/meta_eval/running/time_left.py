@@ -29,7 +29,7 @@ class Pace:
 
     Args:
         left: Number of pending requests by task.
-        expected: Expected tokens of an answer by task, from `expected_tokens`.
+        expected: Expected tokens of an answer by task, from `estimate_tokens`.
         clock: Seconds.
     """
 
@@ -107,7 +107,7 @@ class Pace:
         return sum(written for written, of in pairs if of) / expected if expected else 1.0
 
 
-def expected_tokens(pack: Path, manifest: Manifest, task: str) -> float:
+def estimate_tokens(pack: Path, manifest: Manifest, task: str) -> float:
     """The mean length of a task's recorded answers, in tokens; 0 for choices and without recorded answers."""
     import pyarrow.compute as pc
 

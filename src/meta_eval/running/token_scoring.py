@@ -24,7 +24,7 @@ from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.running.canary import check_token_counts
-from meta_eval.running.client import Client, EngineRequest, EngineResponse, client_of, describe_start, with_token_ids
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, describe_start, find_client, with_token_ids
 from meta_eval.running.forced_requests import ToForce
 from meta_eval.running.journal import Journal, check_shard
 from meta_eval.running.model_tokens import ModelTokens, tokens_of
@@ -105,7 +105,7 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
             if options.against is not None:
                 check_same_tokenizer(Path(options.against), hash_tokenizer(settings.tokenizer_of(model)), model)
             report_progress(describe_start(settings, logs))
-            with client_of(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
+            with find_client(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
                 wanted.check_backend(backend, client)
                 pace = Pace(wanted.left, {})

@@ -18,9 +18,9 @@ from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.running.client import TOO_LONG
 from meta_eval.running.forced_requests import ToForce
 from meta_eval.running.probe_requests import ProbeRequests
-from meta_eval.token_fidelity.probe_table import probes_path, write_probes
+from meta_eval.token_fidelity.probe_table import find_probes_path, write_probes
 from meta_eval.token_fidelity.table_file import Header
-from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens
+from meta_eval.token_fidelity.token_table import Choices, Forced, find_choices_path, write_choices, write_tokens
 
 # By task, the hash and answer of each request, in the order of the pack.
 _Found = Mapping[str, Sequence[tuple[str, EngineAnswer]]]
@@ -94,13 +94,13 @@ def write_tables(
         done.tokens = write_tokens(path, header, _texts(answers_by_task, wanted, min(kept))).tokens
         done.texts = path
     if len(kept) < len(used):
-        done.choices = choices_path(path)
+        done.choices = find_choices_path(path)
         write_choices(done.choices, header, _choices(answers_by_task, wanted))
     probes = list(probing.build_table(answers)) if probing is not None and done.texts else []
     if probes:
-        done.probes = probes_path(path)
+        done.probes = find_probes_path(path)
         write_probes(done.probes, header, probes)
-    for old in {path, choices_path(path), probes_path(path)} - {done.texts, done.choices, done.probes}:
+    for old in {path, find_choices_path(path), find_probes_path(path)} - {done.texts, done.choices, done.probes}:
         old.unlink(missing_ok=True)  # from another selection of docs; its answers are in the journal
     return done
 

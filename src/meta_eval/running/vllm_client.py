@@ -275,7 +275,7 @@ class VllmClient(Client):
     @property
     def _given(self) -> dict[str, Any]:
         """The user's model_args, parsed as in lm-eval, without lm-eval's own."""
-        typed = typed_model_args(self.settings)
+        typed = read_model_args(self.settings)
         for name in ("think_end_token", "enable_thinking", "chat_template_args", "prefix_token_id", "truncation_side"):
             if typed.pop(name, None) is not None:
                 raise BackendError(
@@ -286,7 +286,7 @@ class VllmClient(Client):
         return typed
 
     def _lora_request(self) -> Any:
-        path = typed_model_args(self.settings).get("lora_local_path")
+        path = read_model_args(self.settings).get("lora_local_path")
         if path is None:
             return None
         from vllm.lora.request import LoRARequest
@@ -294,7 +294,7 @@ class VllmClient(Client):
         return LoRARequest("finetuned", 1, str(path))
 
 
-def typed_model_args(settings: RunSettings) -> dict[str, Any]:
+def read_model_args(settings: RunSettings) -> dict[str, Any]:
     """``model_args`` with types, parsed from text as lm-eval does."""
     from lm_eval.utils import simple_parse_args_string
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.boundary.yaml_files import YamlError, parse_yaml
-from meta_eval.messages.errors import SourceError, suggestion
+from meta_eval.messages.errors import SourceError, suggest_name
 from meta_eval.source.dataset import Subset
 
 CARD = "README.md"
@@ -148,7 +148,7 @@ def split_files(card: str | None, names: Iterable[str], split: str) -> tuple[str
         matches = files_here.expand(chosen[0].splits[split])
     elif chosen:
         raise SourceError(
-            f"{CARD} has no split {split!r}{suggestion(split, chosen[0].splits)}",
+            f"{CARD} has no split {split!r}{suggest_name(split, chosen[0].splits)}",
             hint=f"It has: {', '.join(chosen[0].splits)}",
         )
     else:

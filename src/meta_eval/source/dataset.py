@@ -14,7 +14,7 @@ from typing import BinaryIO, Literal
 
 from meta_eval.boundary.inputs import open_data
 from meta_eval.catalog.dataset_names import Identity
-from meta_eval.messages.errors import SourceError, locating, suggestion
+from meta_eval.messages.errors import SourceError, locating, suggest_name
 
 Kind = Literal["hub", "folder", "sample"]
 
@@ -105,7 +105,7 @@ class EvalsDataset:
     def _entry(self, subset: str) -> Subset:
         if subset not in self.table:
             raise SourceError(
-                f"has no subset {subset!r}{suggestion(subset, self.subsets)}",
+                f"has no subset {subset!r}{suggest_name(subset, self.subsets)}",
                 where=self.dataset_id,
                 hint=f"It offers: {', '.join(self.subsets)}",
             )

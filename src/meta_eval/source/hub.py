@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import describe_error, read_regular
-from meta_eval.boundary.pack_names import is_name, stays_inside
+from meta_eval.boundary.pack_names import is_inside, is_name
 from meta_eval.catalog.dataset_names import NOBODY, Identity, merge_identities
 from meta_eval.messages.errors import SourceError, locating
 from meta_eval.messages.logs import without_secrets
@@ -31,9 +31,9 @@ from meta_eval.source.hub_faults import (
     HubPlace,
     UnreachableError,
     diagnose_fault,
-    no_file_error,
-    no_hub_error,
-    not_cached_error,
+    make_no_file_error,
+    make_no_hub_error,
+    make_not_cached_error,
 )
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class _Snapshot:
         """Fetch a file, from the cache or the hub, and compare its content with the hub's digest."""
         place = HubPlace(self.api.endpoint, self.dataset_id, self.commit, name)
         if name not in self.digests:
-            raise not_cached_error(place) if self.cached else no_file_error(place)
+            raise make_not_cached_error(place) if self.cached else make_no_file_error(place)
         for _ in range(2):  # a cached file may be damaged; the second attempt downloads it again
             file = self.client.ask(lambda: self._fetch_once(name), place)
             if file is not None:
@@ -313,11 +313,7 @@ def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> tuple[str, 
             for sibling in info.siblings or ()
         }
         told = [text for digest in digests.values() for text in (digest.sha256, digest.blob_id) if text is not None]
-        if (
-            not is_name(info.sha)
-            or not all(isinstance(text, str) for text in told)
-            or not all(map(stays_inside, digests))
-        ):
+        if not is_name(info.sha) or not all(isinstance(text, str) for text in told) or not all(map(is_inside, digests)):
             raise TypeError
         return str(info.sha), digests
 
@@ -332,7 +328,7 @@ def _answer_of_hub(place: HubPlace) -> Iterator[None]:
     except (HfHubHTTPError, HFValidationError):
         raise
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise no_hub_error(place) from error
+        raise make_no_hub_error(place) from error
 
 
 def _from_cache(client: HubClient, api: HfApi, place: HubPlace, error: UnreachableError) -> _Snapshot:

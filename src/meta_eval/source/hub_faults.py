@@ -89,13 +89,13 @@ def diagnose_fault(exc: BaseException, place: HubPlace) -> HubFault:
     error: SourceError
     passes = False
     if isinstance(exc, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):
-        error = not_cached_error(place)
+        error = make_not_cached_error(place)
     elif isinstance(exc, errors.HFValidationError):
         error = SourceError("this is not the id of a dataset", where=place.dataset_id, hint="Ids look like owner/name")
     elif isinstance(exc, errors.HfHubHTTPError):
         return _diagnose_answer(exc.response, place)
     elif isinstance(exc, errors.FileMetadataError):
-        error = no_hub_error(place)
+        error = make_no_hub_error(place)
     elif isinstance(exc, OSError) and exc.errno is not None and not isinstance(exc, ConnectionError | TimeoutError):
         name = f"{exc.filename}: " if exc.filename else ""
         error = SourceError(
@@ -148,7 +148,7 @@ def _wanted_wait(headers: Mapping[str, str]) -> float | None:
         return float(reset[1]) if reset else None
 
 
-def not_cached_error(place: HubPlace) -> UnreachableError:
+def make_not_cached_error(place: HubPlace) -> UnreachableError:
     error = UnreachableError(
         "it is not in the cache, and nothing can be downloaded offline",
         where=place.where,
@@ -158,12 +158,12 @@ def not_cached_error(place: HubPlace) -> UnreachableError:
     return error
 
 
-def no_file_error(place: HubPlace) -> SourceError:
+def make_no_file_error(place: HubPlace) -> SourceError:
     what, hint = _ANSWERS["EntryNotFound"]
     return SourceError(what, where=place.where, hint=hint.format(page=place.page))
 
 
-def no_hub_error(place: HubPlace) -> SourceError:
+def make_no_hub_error(place: HubPlace) -> SourceError:
     return SourceError(
         f"{place.endpoint} does not respond like a hub",
         where=place.where,

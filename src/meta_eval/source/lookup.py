@@ -8,7 +8,7 @@ from pathlib import Path
 from meta_eval import catalog
 from meta_eval.boundary.inputs import expand_home
 from meta_eval.catalog.dataset_names import SAMPLE
-from meta_eval.messages.errors import ConfigError, SourceError, suggestion
+from meta_eval.messages.errors import ConfigError, SourceError, suggest_name
 from meta_eval.messages.logs import log
 from meta_eval.source.dataset import DataFile, EvalsDataset, OriginalDataset, Subset
 
@@ -36,11 +36,11 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
     else:
         from meta_eval.source import hub
 
-        dataset_id = catalog.canonical_id(name)
+        dataset_id = catalog.find_canonical_id(name)
         if dataset_id != name:
             log.warning(f"{name} is now called {dataset_id}")
         if not catalog.is_listed(dataset_id):
-            near = suggestion(dataset_id, catalog.list_dataset_ids())
+            near = suggest_name(dataset_id, catalog.list_dataset_ids())
             log.warning(
                 f"{dataset_id} is not one of the evals datasets that Meta published for Llama 3.1, 3.2 and 3.3{near}"
             )
@@ -55,7 +55,7 @@ def find_listed_dataset(name: str) -> EvalsDataset | None:
 
     None for any other name.
     """
-    dataset_id = catalog.canonical_id(name)
+    dataset_id = catalog.find_canonical_id(name)
     if not catalog.is_listed(dataset_id) or Path(name).exists():
         return None
     identity = catalog.identify_dataset(dataset_id)
@@ -92,7 +92,7 @@ def _is_path(name: str, where: str) -> bool:
         return True
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
         meta = f"meta-llama/{catalog.identify_dataset(name).model}-evals"
-        near = f"; did you mean {meta!r}?" if catalog.is_listed(meta) else suggestion(name, [SAMPLE])
+        near = f"; did you mean {meta!r}?" if catalog.is_listed(meta) else suggest_name(name, [SAMPLE])
         raise ConfigError(
             f"{name!r} is neither a file, a folder nor a hub id{near}",
             where=where,

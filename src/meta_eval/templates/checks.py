@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from meta_eval.boundary.inputs import describe_error, read_regular
-from meta_eval.messages.errors import TemplateError, suggestion
+from meta_eval.messages.errors import TemplateError, suggest_name
 from meta_eval.messages.escaping import quoted
 from meta_eval.templates.spec import FunctionRef, Template, find_functions
 
@@ -59,12 +59,12 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     for key in settings:
         if key not in KEYS:
             raise TemplateError(
-                f"{quoted(key)}: unknown key of lm-eval{suggestion(key, KEYS)}",
+                f"{quoted(key)}: unknown key of lm-eval{suggest_name(key, KEYS)}",
                 hint="Put meta-eval's settings in metadata.meta_eval, and your own in metadata",
             )
     output_type = settings.get("output_type", "generate_until")
     if not isinstance(output_type, str) or output_type not in OUTPUT_TYPES:
-        known = suggestion(str(output_type), OUTPUT_TYPES)
+        known = suggest_name(str(output_type), OUTPUT_TYPES)
         raise TemplateError(f"output_type: unknown to lm-eval: {quoted(output_type)}{known}")
     _check_generation(settings.get("generation_kwargs"))
     _check_filters(settings.get("filter_list"))
@@ -87,7 +87,7 @@ def check_functions(place: Callable[[PurePosixPath], Path], template: Template) 
             names = _defined(path)
             if names is not None and reference.function not in names:
                 raise TemplateError(
-                    f"{key}: {path} has no function {reference.function!r}{suggestion(reference.function, names)}",
+                    f"{key}: {path} has no function {reference.function!r}{suggest_name(reference.function, names)}",
                     where=str(place(template.file)),
                     hint=f"Define it there, or correct `!function {reference}`",
                 )
@@ -123,7 +123,7 @@ def _check_filter(part: Mapping[str, Any], key: str) -> None:
     function = part.get("function")
     if not isinstance(function, str) or function not in FILTERS:
         raise TemplateError(
-            f"{key}.function: unknown filter {quoted(function)}{suggestion(str(function), FILTERS)}",
+            f"{key}.function: unknown filter {quoted(function)}{suggest_name(str(function), FILTERS)}",
             hint=f"Filters: {', '.join(sorted(FILTERS))}",
         )
     if function == "custom" and not isinstance(part.get("filter_fn"), FunctionRef):

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from meta_eval import assets
 from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.boundary.pack_names import RULE, is_name
-from meta_eval.messages.errors import ConfigError, TemplateError, locating, suggestion
+from meta_eval.messages.errors import ConfigError, TemplateError, locating, suggest_name
 from meta_eval.messages.escaping import quoted
 from meta_eval.templates import task_yaml
 from meta_eval.templates.spec import Template
@@ -76,7 +76,7 @@ def _find(folders: Sequence[TemplateFolder], like: str) -> tuple[TemplateFolder,
         word for folder in folders for task in folder.tasks.values() for word in (task.name, task.file.parent.name)
     ]
     raise TemplateError(
-        f"unknown task or folder {like!r}{suggestion(like, known)}",
+        f"unknown task or folder {like!r}{suggest_name(like, known)}",
         where="--like",
         hint="List them with `meta-eval tasks`",
     )

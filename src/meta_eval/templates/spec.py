@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from meta_eval.catalog.dataset_names import Variant
 from meta_eval.joins import JOINS
-from meta_eval.messages.errors import suggestion
+from meta_eval.messages.errors import suggest_name
 from meta_eval.thresholds import MAX_GEN_TOKS, MIN_AGREEMENT
 
 FormatStatus = Literal["verified", "documented", "assumed"]
@@ -96,7 +96,7 @@ class TaskSpec(_Block):
     @classmethod
     def _known_join(cls, name: str | None) -> str | None:
         if name is not None and name not in JOINS:
-            raise ValueError(f"unknown join{suggestion(name, JOINS)}; joins: {', '.join(JOINS)}")
+            raise ValueError(f"unknown join{suggest_name(name, JOINS)}; joins: {', '.join(JOINS)}")
         return name
 
     @field_validator("groups", mode="before")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from meta_eval import assets
 from meta_eval.boundary.pack_names import expand_patterns, split_excluded
-from meta_eval.messages.errors import ConfigError, suggestion
+from meta_eval.messages.errors import ConfigError, suggest_name
 from meta_eval.source.dataset import EvalsDataset
 from meta_eval.templates.spec import Template
 from meta_eval.templates.template_folder import TemplateFolder
@@ -94,7 +94,7 @@ def select_tasks(
             for selection in members:
                 chosen.setdefault(selection.template.name, selection)
         else:
-            near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
+            near = suggest_name(name, [*folder.tasks, *folder.groups, *aliases])
             raise ConfigError(f"unknown task or group {name!r}{near}", hint=_offers(folder, offered))
     kept = {name: tuple(member for member in members if member not in without) for name, members in groups.items()}
     left = tuple(selection for name, selection in chosen.items() if name not in without)
@@ -108,7 +108,7 @@ def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str
     excluded: set[str] = set()
     for name in (aliases.get(asked, asked) for asked in names):
         if name not in folder.tasks and name not in folder.groups:
-            near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
+            near = suggest_name(name, [*folder.tasks, *folder.groups, *aliases])
             raise ConfigError(f"unknown task or group to leave out: {name!r}{near}")
         members = (member for member, task in folder.tasks.items() if name in task.spec.groups)
         excluded |= {name} if name in folder.tasks else set(members)

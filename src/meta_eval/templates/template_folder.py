@@ -20,9 +20,9 @@ from pydantic import ValidationError
 
 from meta_eval import assets
 from meta_eval.boundary.inputs import InputError, read_text
-from meta_eval.boundary.pack_names import RULE, is_name, stays_inside
+from meta_eval.boundary.pack_names import RULE, is_inside, is_name
 from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
-from meta_eval.messages.errors import TemplateError, locating, suggestion
+from meta_eval.messages.errors import TemplateError, locating, suggest_name
 from meta_eval.messages.escaping import quoted
 from meta_eval.templates.checks import check_settings
 from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, find_functions
@@ -156,7 +156,7 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
     inherited = merge_includes(reading, _include_of(reading, file, own), ())[0] if own.get("include") else {}
     needed = list_needed_files(reading, chain)
     for inside in needed:
-        if not stays_inside(inside.as_posix()):
+        if not is_inside(inside.as_posix()):
             raise TemplateError("a pack cannot hold a file of this name", where=str(root / inside), hint="Rename it")
     template = Template(name, file, spec, copy.deepcopy(settings), frozenset(inherited), origins, needed)
     published = ((f"published.{number}.metric", metric.metric) for number, metric in enumerate(spec.published))
@@ -316,7 +316,7 @@ def _spec_error(error: ValidationError) -> TemplateError:
     key = ".".join(["metadata", "meta_eval", *(str(part) for part in first["loc"])])
     if first["type"] == "extra_forbidden":
         known = set(TaskSpec.model_fields) if len(first["loc"]) == 1 else set(PublishedMetric.model_fields)
-        what = f"{key}: there is no such key{suggestion(str(first['loc'][-1]), known)}"
+        what = f"{key}: there is no such key{suggest_name(str(first['loc'][-1]), known)}"
         return TemplateError(what, hint=f"Known keys: {', '.join(sorted(known))}")
     if first["type"] == "missing":
         return TemplateError(f"{key}: is not set")

@@ -52,7 +52,7 @@ class ProbePair:
             if key in after and _is_same_request(probe, after[key])
         }
         asked = {key[:2] for key in self._probes}
-        ours, theirs = logprobs_of(both.before, asked), logprobs_of(both.after, asked)
+        ours, theirs = collect_logprobs(both.before, asked), collect_logprobs(both.after, asked)
         lengths = {(answer.task, answer.doc): answer.prompt_tokens for answer in both.before.answers}
         self._docs = {doc: ProbedPair(lengths[doc], values, theirs[doc]) for doc, values in ours.items()}
 
@@ -84,7 +84,7 @@ def _is_same_request(probe: Probed, other: Probed) -> bool:
     return probe.request_sha256 == other.request_sha256 and np.array_equal(probe.token_ids, other.token_ids)
 
 
-def logprobs_of(table: Columns, docs: Container[Doc]) -> dict[Doc, Floats]:
+def collect_logprobs(table: Columns, docs: Container[Doc]) -> dict[Doc, Floats]:
     """The log-probabilities of some answers of a table."""
     return {
         (answer.task, answer.doc): table.logprobs[table.row == row].astype(float)

@@ -16,7 +16,7 @@ from meta_eval.token_fidelity.table_file import (
     PROBES,
     Header,
     Schema,
-    damage_error,
+    make_damage_error,
     path_beside,
     read_batches,
     read_header,
@@ -59,7 +59,7 @@ _SCHEMA: Schema = {
 }  # fmt: skip
 
 
-def probes_path(path: Path) -> Path:
+def find_probes_path(path: Path) -> Path:
     """The path of a table's probes, next to the table."""
     return path_beside(path, PROBES)
 
@@ -80,7 +80,7 @@ def read_probes(table: Path) -> Probes:
     Raises:
         TokensError: They are damaged.
     """
-    path = probes_path(table)
+    path = find_probes_path(table)
     if not path.exists():
         return {}
     read_header(path, _SCHEMA)
@@ -90,7 +90,7 @@ def read_probes(table: Path) -> Probes:
         sides = (probe.logprobs, probe.top_logprobs)
         if not len(probe.token_ids) or any(len(side) != len(probe.token_ids) or not _numbers(side) for side in sides):
             with locating(f"{path}, {probe.task}/{probe.doc}"):
-                raise damage_error("its columns have not one number a token")
+                raise make_damage_error("its columns have not one number a token")
         probes[probe.task, probe.doc, probe.probe] = probe
     return probes
 

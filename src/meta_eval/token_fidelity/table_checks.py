@@ -15,7 +15,7 @@ from meta_eval.thresholds import (
 from meta_eval.token_fidelity import causes
 from meta_eval.token_fidelity.bos_likelihood import measure_gain
 from meta_eval.token_fidelity.causes import Finding, make_finding
-from meta_eval.token_fidelity.diagnosis_case import logprobs_of
+from meta_eval.token_fidelity.diagnosis_case import collect_logprobs
 from meta_eval.token_fidelity.perturbations import NO_BOS, SECOND_BOS, START
 from meta_eval.token_fidelity.probe_signatures import report_unread
 from meta_eval.token_fidelity.probe_table import Probed, Probes
@@ -69,7 +69,7 @@ def _find_other_bos(table: Columns, probes: Probes) -> Finding | None:
     """Find a number of BOS with which the recorded answers are likelier: the engine lacks a BOS, or adds one."""
     for name, group, said in ((SECOND_BOS, causes.NO_BOS, "a BOS more"), (NO_BOS, causes.MORE_BOS, "a BOS less")):
         some = _probes_of(probes, name)
-        before = logprobs_of(table, some)
+        before = collect_logprobs(table, some)
         after = {doc: probe for doc, probe in some.items() if doc in before}
         if not after:
             continue
@@ -86,7 +86,7 @@ def _find_other_bos(table: Columns, probes: Probes) -> Finding | None:
 def _find_unread(table: Columns, probes: Probes) -> Finding | None:
     """Find prompts that give bit-identical results with their start reversed."""
     some = _probes_of(probes, START)
-    before = logprobs_of(table, some)
+    before = collect_logprobs(table, some)
     return report_unread(
         [
             (probe.prompt_tokens, np.array_equal(before[doc][: len(probe.logprobs)], probe.logprobs.astype(float)))

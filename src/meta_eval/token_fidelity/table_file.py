@@ -42,7 +42,7 @@ def path_beside(table: Path, what: str) -> Path:
     return table.with_name(f"{table.name.removesuffix('.parquet')}.{what}.parquet")
 
 
-def tables_in(folder: Path) -> list[Path]:
+def list_tables(folder: Path) -> list[Path]:
     """The tables of answers in a folder, sorted."""
     ends = tuple(f".{what}.parquet" for what in (CHOICES, PROBES))
     return sorted(path for path in folder.glob("*.parquet") if not path.name.endswith(ends))
@@ -85,7 +85,7 @@ class Header:
     schema_version: int = SCHEMA_VERSION
 
 
-def damage_error(what: str) -> TokensError:
+def make_damage_error(what: str) -> TokensError:
     """Make the error for a truncated or changed file."""
     return TokensError(what, hint="Make the table again with `meta-eval fidelity`: it is damaged")
 
@@ -190,13 +190,13 @@ def read_batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[st
                     columns = {name: batch.column(name) for name in schema}
                     empty = [name for name, column in columns.items() if column.null_count and name not in _MAY_BE_NULL]
                     if empty:
-                        raise damage_error(f"{empty[0]} is empty")
+                        raise make_damage_error(f"{empty[0]} is empty")
                     yield [
                         {name: _value(column[number], schema[name]) for name, column in columns.items()}
                         for number in range(batch.num_rows)
                     ]
         except (OSError, pa.ArrowException, ValueError) as error:
-            raise damage_error(f"cannot be read ({describe_error(error)})") from None
+            raise make_damage_error(f"cannot be read ({describe_error(error)})") from None
 
 
 def _value(scalar: Any, word: str) -> Any:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from meta_eval.messages.errors import UserError
 from meta_eval.token_fidelity.token_columns import Columns, make_columns, sort_by_doc
-from meta_eval.token_fidelity.token_table import Forced, Tokens, choices_path, read_choices, read_tokens
+from meta_eval.token_fidelity.token_table import Forced, Tokens, find_choices_path, read_choices, read_tokens
 
 _SAME_FILE = "Two models are compared token by token only if their tokenizers are the same file"
 
@@ -58,7 +58,7 @@ def check_same_tokenizer(before: Path, tokenizer_sha256: str, model: str) -> Non
     Raises:
         PairingError: The tokenizers differ.
     """
-    header = read_tokens(before).header if before.exists() else read_choices(choices_path(before))[0]
+    header = read_tokens(before).header if before.exists() else read_choices(find_choices_path(before))[0]
     baseline_sha256 = header.tokenizer_sha256
     if baseline_sha256 and tokenizer_sha256 and baseline_sha256 != tokenizer_sha256:
         raise PairingError(

@@ -146,7 +146,7 @@ def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArra
             {limit: float((margins > limit).mean()) for limit in THRESHOLDS},
         ),
         greedy=_share([float(misses[at] == 0) for at in own], [table.answers[at] for at in own]),
-        divergence=divergence(*_first_misses(table, where, own)),
+        divergence=measure_divergence(*_first_misses(table, where, own)),
         kinds=tuple(
             Kind(name, int(both.sum()), float(first[both].mean()), float(table.logprobs[both].mean(dtype=float)))
             for name, mask in kinds
@@ -180,7 +180,7 @@ def _first_misses(
     return places[own], event[own]
 
 
-def divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> FirstDivergence:
+def measure_divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> FirstDivergence:
     """Estimate the survival of answers from the place where each diverged or ended.
 
     Args:

@@ -22,11 +22,11 @@ from meta_eval.token_fidelity.table_file import (
     CHOICES,
     Header,
     Schema,
-    damage_error,
+    list_tables,
+    make_damage_error,
     path_beside,
     read_batches,
     read_header,
-    tables_in,
     write_table,
 )
 
@@ -126,19 +126,19 @@ class Tokens:
                 yield list(map(_forced, rows))
 
 
-def choices_path(path: Path) -> Path:
+def find_choices_path(path: Path) -> Path:
     """The path of a table's choices, next to the table."""
     return path_beside(path, CHOICES)
 
 
-def texts_path(path: Path) -> Path:
+def find_texts_path(path: Path) -> Path:
     """The path of the table of texts that belongs to a table. It need not exist."""
     return path.with_name(path.name.replace(f".{CHOICES}.parquet", ".parquet"))
 
 
-def whole_tables(folder: Path) -> list[Path]:
+def read_whole_tables(folder: Path) -> list[Path]:
     """The tables of a folder as sorted paths of texts. A path need not exist if its table of choices does."""
-    return sorted({*tables_in(folder), *map(texts_path, folder.glob(f"*.{CHOICES}.parquet"))})
+    return sorted({*list_tables(folder), *map(find_texts_path, folder.glob(f"*.{CHOICES}.parquet"))})
 
 
 def write_tokens(path: Path, header: Header, answers: Iterable[Forced]) -> Header:
@@ -181,7 +181,7 @@ def read_choices(path: Path) -> tuple[Header, list[Choices]]:
         ours, theirs = np.asarray(row["logprobs"], np.float32), np.asarray(row["recorded"], np.float32)
         if not len(ours) == len(theirs) > row["best"] >= 0 or not np.isfinite([*ours, *theirs]).all():
             with locating(f"{path}, {row['task']}/{row['doc']}"):
-                raise damage_error("its choices do not fit each other, or are no numbers")
+                raise make_damage_error("its choices do not fit each other, or are no numbers")
         docs.append(Choices(row["task"], row["doc"], row["request_sha256"], ours, theirs, row["best"]))
     return header, docs
 
@@ -238,21 +238,21 @@ def _check_columns(answer: Forced) -> None:
         )
         > 1
     ):
-        raise damage_error("its columns have not one entry a token")
+        raise make_damage_error("its columns have not one entry a token")
     if not len(answer.token_ids):
-        raise damage_error("it holds no token")
+        raise make_damage_error("it holds no token")
     some, theirs = answer.top_k_ids, answer.top_k_logprobs
     if (some is None) != (theirs is None) or (
         some is not None and theirs is not None and not len(answer.token_ids) == len(some) == len(theirs)
     ):
-        raise damage_error("its likeliest tokens do not fit its tokens")
+        raise make_damage_error("its likeliest tokens do not fit its tokens")
     if some is not None and theirs is not None and (some.ndim != 2 or some.shape != theirs.shape):
-        raise damage_error("its likeliest tokens are not as many for each token")
+        raise make_damage_error("its likeliest tokens are not as many for each token")
     if not (np.isfinite(answer.logprobs).all() and np.isfinite(answer.top_logprobs).all()):
-        raise damage_error("a log-probability is no number")
+        raise make_damage_error("a log-probability is no number")
     if (answer.top_logprobs > LOGPROB_ROUNDING).any() or (
         answer.logprobs > answer.top_logprobs + LOGPROB_ROUNDING
     ).any():
-        raise damage_error("a log-probability is above 0, or above that of the likeliest token")
+        raise make_damage_error("a log-probability is above 0, or above that of the likeliest token")
     if (answer.ranks < 0).any() or (answer.token_ids < 0).any():
-        raise damage_error("a rank or a token is negative")
+        raise make_damage_error("a rank or a token is negative")

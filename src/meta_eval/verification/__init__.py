@@ -7,8 +7,8 @@ instead of a model, and compares every verdict with the recorded verdict. The ne
 
 from __future__ import annotations
 
-from meta_eval.results.baseline import verify_folder
+from meta_eval.results.baseline import find_verify_folder
 from meta_eval.verification.pack_verification import verify
 from meta_eval.verification.proof import Proof, Status, TaskProof
 
-__all__ = ["Proof", "Status", "TaskProof", "verify", "verify_folder"]
+__all__ = ["Proof", "Status", "TaskProof", "find_verify_folder", "verify"]

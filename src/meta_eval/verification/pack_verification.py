@@ -11,11 +11,18 @@ from meta_eval.boundary.isolation import isolate_code
 from meta_eval.boundary.json_text import format_json
 from meta_eval.boundary.outputs import replace_file
 from meta_eval.messages.errors import ConfigError, PackError, UserError, documented
-from meta_eval.messages.logs import Progress, displaying, log, report_progress
+from meta_eval.messages.logs import Progress, display_logs, log, report_progress
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
 from meta_eval.pack.task_choice import choose_tasks
-from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, named_key, pack_keys, verify_folder
+from meta_eval.results.baseline import (
+    find_baseline_file,
+    find_verify_folder,
+    format_baseline,
+    format_missing,
+    make_named_key,
+    make_pack_keys,
+)
 from meta_eval.results.baseline_answers import read_named
 from meta_eval.results.output_index import OutputIndex
 from meta_eval.verb_options import VerifyKeywords, VerifyOptions
@@ -59,7 +66,7 @@ def verify(
         ResultsError: A results file of the finished run is damaged, or its runs are of several models.
         ConfigError: The pack lacks a name, or a share is not between 0 and 1.
     """
-    with displaying(progress):
+    with display_logs(progress):
         return _verify(Path(pack), (options or VerifyOptions()).updated(**keywords))
 
 
@@ -72,9 +79,9 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
     files = find_samples(regrade, chosen) if regrade is not None else None
     changed = integrity.check_unchanged(pack, manifest, edited=options.edited)
     evaluator = Evaluator(pack)
-    keys = pack_keys(pack, manifest)
+    keys = make_pack_keys(pack, manifest)
     proof = Proof(pack, regrade, changed)
-    folder = verify_folder(pack, regraded=regrade is not None)
+    folder = find_verify_folder(pack, regraded=regrade is not None)
     for name in chosen:
         entry = manifest.tasks[name]
         wanted = entry.min_agreement if min_agreement is None else min_agreement
@@ -95,7 +102,11 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
         except UserError as error:
             result.reason = str(error)
             if regrade is None:
-                _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}", changed), folder)
+                _write(
+                    find_baseline_file(pack, name),
+                    format_missing(keys[name], f"verify failed: {error}", changed),
+                    folder,
+                )
             continue
         result.scores = result.scores if result.of_baseline else evaluated.scores
         result.status, result.reason = _judge(result.tallies, entry, wanted, of_baseline=result.of_baseline)
@@ -103,11 +114,11 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
         _write(result.file, "".join(map(_line, result.tallies.disagreements)), folder)
         if regrade is None:
             kept = (
-                missing_text(keys[name], f"verify did not check all docs: {result.reason}", changed)
+                format_missing(keys[name], f"verify did not check all docs: {result.reason}", changed)
                 if result.status == "unfinished"
-                else baseline_text(keys[name], evaluated.samples, has_recorded_answer, changed)
+                else format_baseline(keys[name], evaluated.samples, has_recorded_answer, changed)
             )
-            _write(baseline_file(pack, name), kept, folder)
+            _write(find_baseline_file(pack, name), kept, folder)
     return proof
 
 
@@ -154,10 +165,10 @@ def _check_baseline(
     """
     entry = result.entry
     answers = [answer for answer in read_named(evaluator.pack, entry) if answer.responses is not None]
-    path, key = baseline_file(evaluator.pack, name, named=True), named_key(key, manifest, name)
+    path, key = find_baseline_file(evaluator.pack, name, named=True), make_named_key(key, manifest, name)
     if not answers:
         missing = "the baseline was asked in another way, so that its answers cannot be graded here"
-        _write(path, missing_text(key, missing, edited), verify_folder(evaluator.pack))
+        _write(path, format_missing(key, missing, edited), find_verify_folder(evaluator.pack))
         return
     responses, indices = [dict(enumerate(answer.responses or ())) for answer in answers], [a.doc for a in answers]
     evaluated = evaluator.evaluate(
@@ -172,10 +183,10 @@ def _check_baseline(
     elif total.agreed < total.compared:
         differing = total.compared - total.agreed
         log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded differently now")
-    text = baseline_text(
+    text = format_baseline(
         key, evaluated.samples, lambda _: True, edited, {answer.doc: answer.same_prompt for answer in answers}
     )
-    _write(path, text, verify_folder(evaluator.pack))
+    _write(path, text, find_verify_folder(evaluator.pack))
 
 
 def _judge(tallies: Tallies, entry: TaskEntry, wanted: float, *, of_baseline: bool) -> tuple[Status, str | None]:
