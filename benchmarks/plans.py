@@ -143,9 +143,9 @@ def _ships(decision: Decision) -> bool:
 def weights(runs: int) -> None:
     table = Table(
         f"Each weight of the mean, margin 1, 4 % of docs flip: percent of {runs:,} runs",
-        "tasks", "weights", "identical: SHIP (at least 90)", "DON'T SHIP (at most 2.5)",
+        "tasks", "weights", "identical: SHIP (at least 90; equal 80)", "DON'T SHIP (at most 2.5)",
         "every task drops by the margin: SHIP (at most 5)", "DON'T SHIP (at most 5)",
-        "by half the margin: SHIP", "by two margins: DON'T SHIP", "GPQA loses 5: SHIP (at most 3)",
+        "by half the margin: SHIP", "by two margins: DON'T SHIP", "GPQA loses 5: SHIP (at most 5)",
     )  # fmt: skip
     for name, tasks in (("meta_instruct", instruct(0.04)), ("22", beside("meta_gpqa_cot", 448, 22))):
         gpqa = [0.05 if task.name == "meta_gpqa_cot" else 0.0 for task in tasks]
@@ -165,12 +165,12 @@ def weights(runs: int) -> None:
         counts = simulate(work, f"weights {name}", runs)
         for weighting in WEIGHTINGS:
             table.row(
-                name, weighting, rate(counts[f"same {weighting} SHIP"], runs, 0.9),
+                name, weighting, rate(counts[f"same {weighting} SHIP"], runs, 0.8 if weighting == "equal" else 0.9),
                 rate(counts[f"same {weighting} DON'T SHIP"], runs, most=0.025),
                 rate(counts[f"margin {weighting} SHIP"], runs, most=0.05),
                 rate(counts[f"margin {weighting} DON'T SHIP"], runs, most=0.05),
                 rate(counts[f"half {weighting} SHIP"], runs), rate(counts[f"two {weighting} DON'T SHIP"], runs),
-                rate(counts[f"gpqa {weighting} SHIP"], runs, most=0.03),
+                rate(counts[f"gpqa {weighting} SHIP"], runs, most=0.05),
             )  # fmt: skip
 
 
@@ -180,7 +180,6 @@ def ifeval(runs: int) -> None:
         f"One of 22 tasks, 541 docs, 4 % of docs flip besides: percent of {runs:,} runs",
         "cap of this task, points", "it loses 3 points: SHIP", "it loses 5: SHIP", "no loss: SHIP",
         "stopped by this cap",
-        "a cap that lets as many pass stops at best",
     )  # fmt: skip
     tasks = beside("a task", 541, 22)
     caps = (0.05, 0.04, 0.035, 0.03, 0.025)
@@ -200,17 +199,8 @@ def ifeval(runs: int) -> None:
     for cap in caps:
         table.row(
             f"{100 * cap:g}", *(rate(counts[f"{loss} {cap}"], runs) for loss in (0.03, 0.05, 0.0)),
-            rate(counts[f"cap 0.0 {cap}"], runs), f"{100 * best(counts[f'cap 0.0 {cap}'] / runs):.0f}",
+            rate(counts[f"cap 0.0 {cap}"], runs),
         )  # fmt: skip
-
-
-def best(stopped: float, docs: int = 541, flips: float = 0.04, loss: float = 0.03) -> float:
-    """How often any limit on the drop that stops this share of identical copies lets the loss pass, in normal terms."""
-    from statistics import NormalDist
-
-    normal = NormalDist()
-    limit = (flips / docs) ** 0.5 * normal.inv_cdf(1 - min(max(stopped, 1e-4), 1 - 1e-4))
-    return normal.cdf((limit - loss) / ((flips + loss) / docs) ** 0.5)
 
 
 EXPERIMENTS = {"chances": chances, "weights": weights, "ifeval": ifeval}

@@ -126,7 +126,10 @@ def test_a_plan_is_printed_and_is_json() -> None:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(("--flips", "101"), "--flips: 101 is not a percentage"), (("--gate", "none.yaml"), "none.yaml: cannot be read")],
+    [
+        (("--flips", "101"), "--flips: 101 is neither a percentage nor a folder of results"),
+        (("--gate", "none.yaml"), "none.yaml: cannot be read"),
+    ],
 )
 def test_a_wrong_plan_is_refused_before_a_pack_is_made(words: tuple[str, ...], message: str) -> None:
     done = cli("prepare", "-c", str(configure(tasks="meta_ifeval")), "--plan", *words)

@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from places import THOROUGH
+from runs import write_run
 from shared import whole_pack
 
 from meta_eval import stats
 from meta_eval.judging.decide import decide_outcome
 from meta_eval.judging.evidence import TaskDrop
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.pack_plan import plan_pack
+from meta_eval.judging.pack_plan import measure_flips, plan_pack
 from meta_eval.judging.planning import PlannedTask, plan_tasks
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.plan_table import describe_weak_points, plan_json, plan_table
 from meta_eval.stats.identical import expect_copy
@@ -125,3 +127,16 @@ def test_a_gate_plans_its_own_tasks(pack: Path) -> None:
         {"meta_gpqa": 0.03, "meta_ifeval": 0.06},
     )
     assert dataclasses.asdict(plan)["whole"] is None
+
+
+def test_flips_are_measured_between_two_runs_of_a_model(tmp_path: Path) -> None:
+    verdicts = [1.0] * 60 + [0.0] * 40
+    write_run(tmp_path, verdicts, recorded=None)
+    write_run(tmp_path, [0.0] * 5 + verdicts[5:], recorded=None, time="2026-01-02T03-04-06")
+    assert measure_flips([tmp_path]) == {"meta_some": pytest.approx(5.5 / 101)}
+
+
+def test_a_single_run_measures_no_flips(tmp_path: Path) -> None:
+    write_run(tmp_path, [1.0] * 20)
+    with pytest.raises(UserError, match="no task was answered twice"):
+        measure_flips([tmp_path])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,11 +60,12 @@ def prepare(
     plan: bool = typer.Option(
         False, "--plan", help="Print what each task, and the whole, will be able to show: chances, margins, repeats."
     ),
-    flips: float | None = typer.Option(
+    flips: str | None = typer.Option(
         None,
         "--flips",
         metavar="PERCENT",
-        help=f"Plan with this share of docs that an identical copy flips. Default: {100 * PLANNED_FLIPS:g}, assumed.",
+        help="Plan with this share of docs that an identical copy flips; or with what runs of one model in a folder "
+        f"of results show. Default: {100 * PLANNED_FLIPS:g}, assumed.",
     ),
     gate: Path | None = typer.Option(
         None, "--gate", metavar="FILE", help="Plan by the rules of a gate.yaml. Default: the pack's margin."
@@ -75,11 +78,11 @@ def prepare(
     """
     from meta_eval import api
 
-    rules = _read_rules(gate, flips)
+    rules, share = _read_rules(gate), _read_flips(flips)
     with show_progress("starting"):
         prepared = api.prepare(config, options=chosen)
     if chosen.publication is not None:
-        err.print(f"every file of {prepared.work_dir} is identical to the published file", soft_wrap=True)
+        err.print(f"every file of {prepared.work_dir} equals the published one byte for byte", soft_wrap=True)
     from meta_eval.doctor.pack_checks import check_written_pack
     from meta_eval.pack.manifest import MANIFEST
 
@@ -89,7 +92,7 @@ def prepare(
             warn(str(check))
     err.print(_table(manifest))
     print_left_out(manifest)
-    planned = _plan(Path(prepared.work_dir), rules, flips, whole=plan)
+    planned = _plan(Path(prepared.work_dir), rules, share, whole=plan)
     _print_plan(planned, manifest, whole=plan)
     serve = manifest.backend.serve_command(manifest.run)
     if as_json:
@@ -121,25 +124,38 @@ def prepare(
             err.print(f"wrote {prepared.work_dir}; {why}. next: meta-eval run", soft_wrap=True, markup=False)
 
 
-def _read_rules(gate: Path | None, flips: float | None) -> Gate | None:
-    """The rules to plan by, before a pack is made.
-
-    Raises:
-        ConfigError: The gate cannot be read, or the share of flips is none.
-    """
+def _read_rules(gate: Path | None) -> Gate | None:
+    """The rules to plan by, read before a pack is made."""
     from meta_eval.judging.gate import read_gate
 
-    if flips is not None and not 0 <= flips <= 100:
-        raise ConfigError(f"{flips:g} is not a percentage", where="--flips", hint="Such as --flips 4")
     return None if gate is None else read_gate(gate)
 
 
-def _plan(pack: Path, rules: Gate | None, flips: float | None, *, whole: bool) -> PackPlan:
+def _read_flips(text: str | None) -> float | Mapping[str, float] | None:
+    """The share of docs that flip, from 0 to 1: named in percent, or of each task as runs show it.
+
+    Raises:
+        UserError: It is neither a percentage nor a folder of results that can be read.
+    """
+    if text is None:
+        return None
+    from meta_eval.judging.pack_plan import measure_flips
+
+    if os.path.lexists(text):
+        return measure_flips([Path(text)])
+    percentage = float(text) if text.replace(".", "", 1).isdecimal() else None
+    if percentage is None or not 0 <= percentage <= 100:
+        raise ConfigError(
+            f"{text} is neither a percentage nor a folder of results", where="--flips", hint="Such as --flips 4"
+        )
+    return percentage / 100
+
+
+def _plan(pack: Path, rules: Gate | None, flips: float | Mapping[str, float] | None, *, whole: bool) -> PackPlan:
     from meta_eval.judging.pack_plan import plan_pack
 
-    share = None if flips is None else flips / 100
     with show_progress("planning"):
-        return plan_pack(pack, rules, share, whole=whole)
+        return plan_pack(pack, rules, flips, whole=whole)
 
 
 def _print_plan(plan: PackPlan, manifest: Manifest, *, whole: bool) -> None:

@@ -1,4 +1,4 @@
-"""Finds problems of runs that scores do not show. They are listed before the scores; most of them forbid SHIP."""
+"""How runs go wrong, which no score tells: said before any score, by kind, and most of it forbids SHIP."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from meta_eval.thresholds import (
 Kind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
-    "format", "gate failed", "gate not met", "drift", "cut more",
+    "format", "gate failed", "gate not met", "drift",
 ]  # fmt: skip
 
-# By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
+# What each is called, what it means or what to do, and its flag in the table of samples; in the order to show them.
 KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
     "drift": (
         "drift",
@@ -83,12 +83,6 @@ KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
         "not on this machine.",
         None,
     ),
-    "cut more": (
-        "cut answers differ",
-        "One model is cut more often than the other, beyond chance. With a higher limit of tokens (max_gen_toks) the "
-        "comparison is of whole answers.",
-        "limit hit",
-    ),
     "filters": (
         "filters disagree",
         "A change of the answers' format is no change of the model: read the drop by each filter.",
@@ -99,9 +93,9 @@ KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
 
 Raised = tuple[Kind, Alarmed]
 
-# Kinds that make a comparison invalid: it says nothing about the model.
+# What makes a comparison invalid: it says nothing of the model.
 INVALID: frozenset[Kind] = frozenset(("prompts", "settings", "unlike"))
-_FIRST_NAMES = frozenset(KINDS[kind][0] for kind in ("cut more", "drift", "filters"))
+_FIRST_NAMES = (KINDS["drift"][0], KINDS["filters"][0])
 _FAILED_NAME = KINDS["gate failed"][0]
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
@@ -110,16 +104,16 @@ def find_alarms(
     task: str, result: TaskRun, scored: ScoredRun, run: int, spec: str, *,
     baseline: ScoredRun | None, expected: float | None,
 ) -> Iterator[Raised]:  # fmt: skip
-    """Find what is wrong with a run of a task.
+    """What is wrong with one run of a task.
 
     Args:
         task: Its name.
         result: The run.
         scored: All runs of the model.
-        run: The index of the run.
+        run: Which of them it is.
         spec: The ``metric,filter`` of single verdicts.
-        baseline: The baseline. A property that its answers share as often is not a fault of this run.
-        expected: The baseline's score, or the published score; None if neither is known.
+        baseline: What it is compared with. What is as often true of its answers is no fault of this run.
+        expected: The baseline's score, or the published one; None where neither is known.
     """
     docs = scored.runs[run]
     if not docs:
@@ -153,11 +147,11 @@ def count_changed_prompts(docs: Sequence[Doc]) -> int:
 
 
 def find_faults(run: Run, side: str | None = None) -> list[Raised]:
-    """The tasks of a run that cannot be judged, because their files are damaged or have other docs.
+    """The tasks of a run that cannot be judged, since their files are damaged or of other docs.
 
     Args:
         run: The run.
-        side: ``A`` or ``B`` if two runs are compared.
+        side: ``A`` or ``B`` where two are compared.
     """
     return [("left out", Alarmed(task, side, note=reason)) for task, reason in run.faults.items()]
 
@@ -196,11 +190,10 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
 def find_caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ...]:
     """Find the warnings that are shown before all figures of these tasks and forbid nothing."""
     names = set(tasks)
+    alarmed_tasks = [(alarm.kind, alarmed) for alarm in alarms if alarm.kind in _FIRST_NAMES for alarmed in alarm.tasks]
     return tuple(
-        f"{alarm.kind}: {describe_alarm(alarmed)}"
-        for alarm in alarms
-        if alarm.kind in _FIRST_NAMES
-        for alarmed in alarm.tasks
+        f"{kind}: {describe_alarm(alarmed)}"
+        for kind, alarmed in alarmed_tasks
         if not alarmed.veto and alarmed.task in names
     )
 
@@ -230,7 +223,7 @@ def _too_low(task: str, scored: ScoredRun, run: int, spec: str, expected: float 
 
 
 def _format(task: str, result: TaskRun, scored: ScoredRun, run: int, spec: str) -> Iterator[Raised]:
-    """Raise an alarm if another filter of the same metric scores much higher than the verdict's filter."""
+    """Another filter of the same metric finds much that the verdict's filter does not."""
     metric, _, strict = spec.partition(",")
     own = scored.scores_of_run(run, spec)
     others = {name: scored.scores_of_run(run, f"{metric},{name}") for name in result.filters if name != strict}
@@ -256,7 +249,7 @@ def _share(baseline: ScoredRun | None, metric: str, spec: str) -> float:
 
 
 def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:
-    """Find what is wrong with a run, apart from its answers."""
+    """Find what is wrong with a run whatever its answers are."""
     problems: list[Raised] = []
     for result in runs:
         if not result.docs:
@@ -271,7 +264,7 @@ def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | Non
 
 
 def explain_unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
-    """Why a run does not have all docs of the pack, or why this is unknown; None if it has."""
+    """Why a run is not of all docs of the pack, or cannot be known to be; None when it is."""
     provenance = result.provenance
     if provenance.results_file is None:
         return "there is no results file beside the samples, so nobody knows what was run"
@@ -285,7 +278,7 @@ def explain_unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
 
 
 def find_other_settings(result: TaskRun) -> str | None:
-    """Why the answers are not to the pack's requests under its settings; None if they are."""
+    """Why the answers are not answers to what the pack asks, as it asks it; None when they are."""
     changed = count_changed_prompts(result.docs)
     if changed:
         return f"{changed} of {len(result.docs)} prompts did not reach the model as they stand in the pack"

@@ -1,4 +1,4 @@
-"""Computes the scores that a leaderboard of the catalog would show for a run: each part, and their mean."""
+"""What the boards of the catalog would show of a run: each part, and their mean."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from meta_eval.judging.judgement import LmEvalAverage
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.lm_eval_run import TaskRun
 
-# Key of the mean of a leaderboard's parts.
+# Under which the mean of a board's parts stands beside them.
 MEAN = "mean"
 
 
-# Labels of variants of a part: without subtracting chance, of the record, and both.
+# What is said of a part beside the board's number: the same with no chance taken off, and both of the record.
 RAW, RECORDED, RECORDED_RAW = "{}, raw", "{}, recorded", "{}, recorded and raw"
 
 _Scores = Mapping[str, Mapping[str, float]]
 
 
 def compute_board_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEvalAverage, ...]:
-    """Compute the parts of each leaderboard of a pack by its own rules, and their mean.
+    """The parts of each board that a pack was made of, by the board's own rules, and the mean of them.
 
-    A part needs all its tasks completely run, and the mean needs all parts. For a recorded run its own scores are
-    added, and the scores without subtracting chance.
+    A part is left out unless all its tasks were run to the end, and the mean unless all parts are there. Of a recorded
+    run its own numbers stand beside them, and those with no chance taken off.
 
     Args:
-        manifest: The manifest of the pack.
-        runs: The runs by task.
+        manifest: Of the pack.
+        runs: By task what was run.
     """
     docs = {name: entry.docs for name, entry in manifest.tasks.items()}
     measured = {

@@ -1,8 +1,7 @@
-"""Compares two runs over the same docs, such as a model and its quantised version. A is the baseline; the drop is A -
-B.
+"""Two runs over the same docs, such as a model and its quantised twin: A is what B's drop is a drop from.
 
-Docs are paired by question and gold (Meta's hashes, or lm-eval's hash of the doc), whatever their numbers. Among
-duplicates the prompt decides. Docs that only one run has are left out and counted.
+A doc of one run is the doc of the other that has the same question and gold by Meta's hashes, or lm-eval's of the whole
+doc, whatever its number is; of several the one with the same prompt. What only one run has is left out, and counted.
 """
 
 from __future__ import annotations
@@ -43,16 +42,16 @@ def compare_runs(
     """Compare two runs, task by task.
 
     Args:
-        baseline: Run A.
-        candidate: Run B.
-        manifest: The pack of both, with the published metric of each task; without it the runs decide.
-        stored: The recorded answers as the pack grades them, for rules that need them.
-        rules: The rules of the decision.
-        choice: The tasks to decide on; tasks that it leaves out never count.
+        baseline: A.
+        candidate: What is compared with it, B.
+        manifest: The pack of both, which names each task's published metric; else the runs say it.
+        stored: The recorded answers as the pack grades them, for rules that ask for them.
+        rules: What is asked.
+        choice: Of which tasks; what is left out is no part of the decision, whatever the rules say.
 
     Raises:
         ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
-        ConfigError: The rules name an unknown task.
+        ConfigError: The rules name a task that is not there.
     """
     in_a, in_b = ({name for name, task in run.tasks.items() if task.docs} for run in (baseline, candidate))
     if not in_a & in_b:
@@ -67,7 +66,7 @@ def compare_runs(
     common = sorted(in_a & in_b)
     faults = {task for run in (baseline, candidate) for task in run.faults if task}
     lacking = sorted(((in_a ^ in_b) | (set(entries) - in_a - in_b)) - faults - left_out)
-    # Tasks that are not in the pack, or only in B, are not needed.
+    # What the pack does not have, or B has besides, nobody asked for.
     asked = sorted({*common, *(in_a - in_b - left_out), *entries, *(faults - left_out)})
     gate, asked = gate.choose(asked, groups, left_out)
     ruled = gate.expand_groups(groups)
@@ -106,11 +105,10 @@ def _task(
     if not pairs:
         return _without(draft, "the runs have no doc in common")
     if spec is None or spec.partition(",")[0] in NO_SHARE:
-        # A mean of shares cannot include it, so it is shown in its own unit.
+        # It has nothing that a mean of shares could take in, and is shown in its own unit.
         return _without(draft, "none of its metrics is a share", veto=False)
     if draft.evidence is None and rule.against in (None, "baseline"):
-        unscored = draft.task.cut is not None and rule.cut_answers == "unscored"
-        return _without(draft, draft.task.reason if unscored else "the runs have no metric in common that is a share")
+        return _without(draft, "the runs have no metric in common that is a share")
     raised: list[Raised] = [(kind, replace(alarmed, run="B")) for kind, alarmed in draft.raised]
     candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)
     for number, task_run in enumerate(baseline_runs):
@@ -123,7 +121,7 @@ def _task(
         ]
     unlike = _unlike(baseline_runs[0].provenance, candidate_runs[0].provenance, pairs)
     if draft.task.baseline_label in (None, RUN_A):
-        # A deviation from the pack that both runs share is not a difference between them.
+        # What both do otherwise than the pack asks is no difference between them; what only one does is one.
         raised = [(kind, replace(alarmed, veto=alarmed.veto and kind not in INVALID)) for kind, alarmed in raised]
         raised += [("unlike", Alarmed(name, note=unlike))] if unlike else []
     elif unlike:
@@ -143,14 +141,14 @@ def _task(
     return replace(draft, task=replace(draft.task, docs=len(pairs)), raised=tuple(raised))
 
 
-def _without(draft: Draft, reason: str | None, *, veto: bool = True) -> Draft:
-    """Show a task without deciding on it."""
+def _without(draft: Draft, reason: str, *, veto: bool = True) -> Draft:
+    """A task that is shown and not decided on."""
     raised: tuple[Raised, ...] = (("alone", Alarmed(draft.task.name, note=reason, veto=veto)),)
     return Draft(replace(draft.task, reason=reason, metric=None, baseline_label=None), None, raised)
 
 
 def _unlike(baseline: Provenance, candidate: Provenance, pairs: Sequence[tuple[Doc, ...]]) -> str | None:
-    """Name the difference, other than the model, that makes the comparison invalid; None if there is none."""
+    """Name what differs apart from the model and makes the comparison invalid; None for nothing."""
     prompts = sum(not a.same_prompt(b) for a, b in pairs)
     differences = [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
     if None not in (baseline.shots, candidate.shots) and baseline.shots != candidate.shots:

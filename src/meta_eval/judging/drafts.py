@@ -1,13 +1,11 @@
-"""Collects tasks before the decision over all, and makes that decision, including groups and filters that disagree."""
+"""Tasks before the decision over all, and that decision: also by filters that disagree, and over groups of tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.alarms import Raised, find_caveats, find_vetoes, group_alarms
-from meta_eval.judging.cut_answers import raise_cut_more
 from meta_eval.judging.decide import TaskDrop, decide_outcome
 from meta_eval.judging.drop_breakdown import break_down_mean_drop
 from meta_eval.judging.engine_noise import TimedLosses, find_drift
@@ -15,7 +13,6 @@ from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreement
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Judgement, Task
 from meta_eval.judging.task_comparison import RunPair
-from meta_eval.stats import Drop
 from meta_eval.thresholds import CAP
 
 
@@ -24,15 +21,13 @@ class Draft:
     """A task before the decision over all.
 
     Attributes:
-        task: The task for the report.
-        evidence: Its drop; None if there is none.
+        task: What is said of it.
+        evidence: Its drop; None where there is none.
         raised: Its alarms.
-        pair: The paired docs of the drop; None for a published score.
-        clusters: The clusters of its docs.
+        pair: What the drop is taken of, aligned; None of a published number.
+        clusters: What its docs share with others.
         filters: The drops by its other filters.
-        timed: Losses from early to late answers.
-        cut_rate: How much more often the candidate's answers are cut, where that is known.
-        cut_answers: What the drop does with them.
+        timed: What was lost from early answers to late ones.
     """
 
     task: Task
@@ -42,8 +37,6 @@ class Draft:
     clusters: Clusters | None = None
     filters: tuple[FilterDrop, ...] = ()
     timed: TimedLosses | None = None
-    cut_rate: Drop | None = None
-    cut_answers: CutAnswers = "graded"
 
 
 def conclude_judgement(
@@ -53,30 +46,23 @@ def conclude_judgement(
     raised: Sequence[Raised],
     notes: Sequence[str] = (),
 ) -> Judgement:
-    """Decide over the named tasks.
+    """The decision over the tasks that it is wanted on.
 
-    A named group replaces its tasks and nested groups. Other groups are decided too, outside the mean, and can also
-    forbid SHIP.
+    A group that is wanted takes the place of its tasks, and of the groups within it. One that nobody named is decided
+    beside them: it has no share of the mean, and is no less a reason against SHIP.
     """
     margin = gate.share
     members = {draft.task.name: draft.task.members for draft in drafts if draft.task.members}
     evidence_by_task = {draft.task.name: draft.evidence for draft in drafts if draft.evidence is not None}
     of_groups = {task for name in decided_names for task in members.get(name, ())}
     of_groups |= _overlapping({name: members[name] for name in decided_names if name in members})
-    cut_more = list(
-        raise_cut_more(
-            {
-                draft.task.name: (draft.cut_rate, draft.task.cut, draft.cut_answers)
-                for draft in drafts
-                if draft.cut_rate and draft.task.cut
-            }
-        )
+    alarms = group_alarms(
+        [
+            *find_drift(draft.timed for draft in drafts if draft.timed),
+            *raised,
+            *(alarmed for draft in drafts for alarmed in (*draft.raised, *_filters(draft, margin))),
+        ]
     )
-    by_draft = [alarmed for draft in drafts for alarmed in (*draft.raised, *_filters(draft, margin))]
-    said = {alarmed.task for _, alarmed in cut_more}
-    by_draft = [(kind, alarmed) for kind, alarmed in by_draft if kind != "limit" or alarmed.task not in said]
-    drifts = find_drift(draft.timed for draft in drafts if draft.timed)
-    alarms = group_alarms([*drifts, *raised, *cut_more, *by_draft])
     alone = [evidence_by_task[name] for name in evidence_by_task if name in decided_names and name not in of_groups]
     beside = [evidence for name, evidence in evidence_by_task.items() if (name in decided_names and name in of_groups)]
     if not gate.tasks:
@@ -104,7 +90,7 @@ def conclude_judgement(
 
 
 def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:
-    """The groups that share a task with a larger group. A mean must count each doc once."""
+    """The groups that share a task with a larger one: a mean counts each doc once."""
     counted: set[str] = set()
     overlapping = set()
     for name in sorted(groups, key=lambda group: (-len(groups[group]), group)):

@@ -1,4 +1,4 @@
-"""The rules of a decision: tasks, baseline and allowed drop."""
+"""The rules of a decision: which tasks, what they are compared with, what drop is allowed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from meta_eval.backends.settings import CutAnswers, Margin
+from meta_eval.backends.settings import Margin
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.judging.conditions import CONDITIONS
 from meta_eval.messages.errors import ConfigError, locating, suggest_name
@@ -30,7 +30,6 @@ class _Rule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     cap: _Points | None = None
-    cut_answers: CutAnswers | None = None
     against: Against | None = None
     min_docs: _Docs | None = None
     limits: dict[str, _Percent] = Field(default_factory=dict)
@@ -51,7 +50,7 @@ class _Rule(BaseModel):
 
 
 class Rule(_Rule):
-    """Rules of a task that override the gate's; None, or a missing limit, keeps the gate's value."""
+    """What one task asks otherwise than the gate; None, and a limit that is not named, for the gate's own."""
 
     margin: _Points | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
 
@@ -62,11 +61,11 @@ class Rule(_Rule):
 
 
 class FidelityRule(BaseModel):
-    """The rules of `meta-eval fidelity`.
+    """What `meta-eval fidelity` asks of a copy beside a baseline.
 
     Attributes:
-        margin: The largest allowed distance, in nats per token; None for the default.
-        min_docs: With fewer docs the outcome is undecided. None for the default.
+        margin: The largest distance that is allowed, in nats a token; None for the default.
+        min_docs: Docs that decide; fewer are not shown. None for the default.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -79,24 +78,22 @@ class Gate(_Rule):
     """``gate.yaml``.
 
     Attributes:
-        margin: The largest allowed drop, in percentage points; or a mapping of ``mean``, tasks, groups and patterns to
-            such numbers. ``max_drop`` in a file means the same. None for the pack's, else 1.
-        weights: The weight of each task in the mean drop (`meta_eval.stats.weights`). None for the pack's, else by
+        margin: The largest drop that is allowed, in percentage points; or a mapping of ``mean``, tasks, groups and
+            patterns to such numbers. ``max_drop`` in a file means the same. None for the pack's, else 1.
+        weights: What each task counts in the mean drop (`meta_eval.stats.weights`). None for the pack's, else by
             precision.
-        cap: The limit of the worse end of the interval of every task and subtask for SHIP, in percentage points; None
-            for 5.
-        cut_answers: What the drop does with cut answers (`meta_eval.judging.cut_answers`). None for the pack's
-            value, else ``graded``.
-        against: The kind of baseline: the published score, Meta's recorded answers or verdicts, or a baseline run. None
-            for the best available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
-        min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed.
-        limits: The largest allowed share of a task's answers, in percent, by key of a condition
-            (`meta_eval.judging.conditions`).
-        tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `Rule`; a minus leaves a
-            name out (``-mmlu_law``). Empty for every task of the pack. A group that lm-eval averages is decided on as a
-            whole; other groups are replaced by their tasks.
-        cluster: The field of docs that names their cluster, by task or by a pattern such as ``mmlu_*``.
-        fidelity: The rules of `meta-eval fidelity`; other commands ignore them.
+        cap: What the worse end of the interval of every task and subtask must stay under for SHIP, in percentage
+            points; None for 5.
+        against: What a drop is a drop from: the published number, Meta's recorded answers or verdicts, or a baseline
+            run. None for the best there is: in `compare` the baseline run, else Meta's answers, verdicts, number.
+        min_docs: Docs that are enough where docs are paired; without it all docs of a task are needed.
+        limits: By key of a condition (`meta_eval.judging.conditions`) the largest share of a task's answers that it may
+            be true of, in percent.
+        tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `Rule`; what stands after
+            a minus is left out (``-mmlu_law``). Without a name every task of the pack. A group that lm-eval averages
+            is decided on as a whole, of another one its tasks are.
+        cluster: By task, or by a pattern such as ``mmlu_*``, the field of its docs that says which are not independent.
+        fidelity: What is asked where `meta-eval fidelity` decides; no other command does.
     """
 
     margin: Margin | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
@@ -117,13 +114,12 @@ class Gate(_Rule):
         )
 
     def rule_of(self, task: str) -> Rule:
-        """The rules of a task. Its margin is None if it is the gate's."""
+        """What is asked of one task. Its margin is None where it is the gate's own."""
         own = self.tasks.get(task, Rule())
         by_name = self.margin if isinstance(self.margin, dict) else {}
         return Rule(
             margin=own.margin or by_name.get(task),
             cap=own.cap,
-            cut_answers=own.cut_answers or self.cut_answers,
             against=own.against or self.against,
             min_docs=own.min_docs or self.min_docs,
             limits={**self.limits, **own.limits},
@@ -132,22 +128,22 @@ class Gate(_Rule):
     def choose(
         self, known: Sequence[str], groups: Mapping[str, Sequence[str]], left_out: Collection[str] = ()
     ) -> tuple[Gate, list[str]]:
-        """Resolve patterns and names with a minus. Return the gate, and the default tasks to decide on.
+        """The same without patterns and names after a minus, and the tasks to decide on where it names none.
 
         Args:
-            known: The existing tasks.
+            known: The tasks that are there.
             groups: The tasks of each group that it may name.
             left_out: What ``--tasks`` leaves out.
 
         Raises:
-            ConfigError: It names an unknown task, or leaves out every task.
+            ConfigError: It names a task that is not there, or leaves out every task.
         """
         choice = Choice.of_names(list(self.tasks))
         members_of_groups = [task for tasks in groups.values() for task in tasks]
         choice.check([*known, *left_out, *members_of_groups], groups, where="tasks")
         tasks = Choice((), choice.excluded).of(known, groups)
         rules: dict[str, Rule] = {}
-        for name in sorted(choice.tasks, key=lambda name: name not in known):  # a task's own rule comes first
+        for name in sorted(choice.tasks, key=lambda name: name not in known):  # a task's own rule goes before others
             whole = {*groups.get(name, ())} <= {*tasks}
             members = (name,) if name in groups and whole else Choice((name,)).of(tasks, groups)
             for member in members:
@@ -157,7 +153,7 @@ class Gate(_Rule):
         return self.model_copy(update={"tasks": rules}), tasks
 
     def expand_groups(self, groups: Mapping[str, Sequence[str]]) -> Gate:
-        """Replace groups by their tasks, with the group's rule unless a task has its own."""
+        """The same with the tasks of its groups, each by the group's rule where it has none of its own."""
         tasks = dict(self.tasks)
         for name, rule in self.tasks.items():
             for task in groups.get(name, ()):
@@ -171,7 +167,7 @@ class Gate(_Rule):
         return MARGIN if points is None else points / 100
 
     def complete(self, manifest: Manifest | None, tasks: Iterable[str], groups: Mapping[str, Sequence[str]]) -> Gate:
-        """Fill in margin and weights from the pack, else from the defaults.
+        """The same with a margin and weights: its own, else the pack's, else the defaults.
 
         Args:
             manifest: Of the pack.
@@ -187,22 +183,21 @@ class Gate(_Rule):
             with locating("margin"):
                 margin = expand_margins(margin, [*tasks, *(manifest.left_out if manifest else ())], groups)
         weights = self.weights or (run.weights if run else "precision")
-        cut_answers = self.cut_answers or (run.cut_answers if run else "graded")
-        return self.model_copy(update={"margin": margin, "weights": weights, "cut_answers": cut_answers})
+        return self.model_copy(update={"margin": margin, "weights": weights})
 
     def with_margin(self, points: float, *, where: str = "margin") -> Gate:
-        """Set another margin.
+        """The same with another margin.
 
         Raises:
-            ConfigError: It is not a valid margin; ``where`` is its place.
+            ConfigError: It is no margin; ``where`` is where it was given.
         """
         return self.model_copy(update={"margin": _check_points(points, where)})
 
     def with_cap(self, points: float, *, where: str = "cap") -> Gate:
-        """Set another cap.
+        """The same with another cap.
 
         Raises:
-            ConfigError: It is not a valid cap; ``where`` is its place.
+            ConfigError: It is no cap; ``where`` is where it was given.
         """
         return self.model_copy(update={"cap": _check_points(points, where)})
 
@@ -217,7 +212,7 @@ def read_gate(path: Path) -> Gate:
     """Read ``gate.yaml``.
 
     Raises:
-        ConfigError: It cannot be read, is not YAML, or has an invalid value.
+        ConfigError: It cannot be read, is no YAML, or says something that cannot be.
     """
     tree = read_yaml(path, error=ConfigError).tree
     try:

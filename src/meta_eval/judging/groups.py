@@ -1,7 +1,7 @@
-"""Judges groups of tasks like tasks, by lm-eval's average of the group.
+"""Groups of tasks, judged as tasks are: by the average that lm-eval takes of the group.
 
-A results file has a group's tasks and their average, but not whether docs or tasks have equal weights. The weighting
-that reproduces lm-eval's number is used.
+A results file says which tasks a group has and what they average to, and not whether docs or tasks weigh the same. So
+the one of both that gives lm-eval's own number is taken.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Score, Task
-from meta_eval.judging.task_comparison import measure_drop
+from meta_eval.judging.task_comparison import pair_scores
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.choice import Choice
 from meta_eval.results.lm_eval_run import Run
@@ -25,12 +25,12 @@ from meta_eval.thresholds import SAME_VALUE
 
 
 def draft_groups(run: Run, drafts: Sequence[Draft], gate: Gate) -> list[Draft]:
-    """Make a draft for each group with all tasks compared, in a share that it averages.
+    """A draft for each group of a run whose tasks are all compared, in a share that it averages.
 
     Args:
-        run: The run with the groups.
-        drafts: The drafts of its tasks.
-        gate: The rules.
+        run: Its groups.
+        drafts: Of its tasks.
+        gate: What is asked.
     """
     drafts_by_task = {draft.task.name: draft for draft in drafts}
     group_drafts = []
@@ -44,7 +44,7 @@ def draft_groups(run: Run, drafts: Sequence[Draft], gate: Gate) -> list[Draft]:
 def _draft(group: GroupTotal, parts: Sequence[Draft], run: Run, gate: Gate) -> Draft | None:
     docs = sum(part.task.docs for part in parts)
     for spec, aggregate in group.aggregates.items():
-        drops = [measure_drop(part.pair, spec, part.clusters) if part.pair else None for part in parts]
+        drops = [_drop(part, spec) for part in parts]
         weighs_docs = _weighs_docs(run, group.tasks, spec, aggregate.value)
         known_drops = [drop for drop in drops if drop is not None]
         if len(known_drops) < len(parts) or weighs_docs is None:
@@ -73,8 +73,21 @@ def _evidence(name: str, drop: Drop, parts: Sequence[Draft], gate: Gate) -> Task
     )  # fmt: skip
 
 
+def _drop(draft: Draft, spec: str) -> Drop | None:
+    scores = pair_scores(draft.pair, spec) if draft.pair else None
+    if draft.pair is None or scores is None:
+        return None
+    names = (
+        draft.clusters([draft.pair.candidate.docs[place] for place in scores.candidate.positions])
+        if draft.clusters
+        else None
+    )
+    drop = stats.paired_drop(scores.baseline.shares, scores.candidate.shares, scores.candidate.labels, names)
+    return drop.invert() if scores.candidate.lower_is_better else drop
+
+
 def _weighs_docs(run: Run, tasks: Sequence[str], spec: str, value: float) -> bool | None:
-    """Whether lm-eval's average of a group is over docs (True) or tasks (False); None if neither."""
+    """Whether lm-eval's average of a group is one over docs, or over tasks; None where it is neither."""
     parts = [run.tasks[task] for task in tasks]
     if any(spec not in part.aggregates for part in parts):
         return None
@@ -89,7 +102,7 @@ def _weighs_docs(run: Run, tasks: Sequence[str], spec: str, value: float) -> boo
 def choose_tasks(
     runs: Sequence[Run], manifest: Manifest | None, choice: Choice
 ) -> tuple[dict[str, TaskEntry], dict[str, tuple[str, ...]], frozenset[str]]:
-    """The chosen tasks of the pack, the tasks of each group that a gate may name, and the left-out tasks."""
+    """Of what was chosen the pack's tasks, and the tasks of each group that a gate may name; and what was left out."""
     packed = dict(manifest.groups) if manifest else {}
     groups = packed | {name: group.tasks for run in runs for name, group in run.groups.items()}
     for run in runs:
@@ -104,8 +117,7 @@ def choose_tasks(
 def list_decided_names(
     gate: Gate, groups: Mapping[str, Sequence[str]], drafts: Sequence[Draft], default: Sequence[str]
 ) -> list[str]:
-    """The names to decide on: those of the gate, with groups without a score replaced by their tasks; else the
-    default."""
+    """The names to decide on: those of the gate, its groups that have no figure as their tasks; else the default."""
     figures = {draft.task.name for draft in drafts if draft.task.members}
     names: dict[str, None] = {}
     for name in gate.tasks:

@@ -1,12 +1,12 @@
-"""Compares every task of a run with its baseline, and decides over all. Scores from 0 to 1.
+"""Does it hold? Every task of a run compared with its baseline, and one decision over all; scores from 0 to 1.
 
-The baseline of a task is the first of these that exists:
+What a task's drop is a drop from, the first of these that there is:
 
 1. **Meta's recorded answers**, graded by the pack's own graders (`meta_eval.results.baseline`): doc by doc, in the
    published metric.
-2. **Meta's recorded verdicts**, doc by doc, if they are in that metric and come from a program. With a judge model's
-   verdicts, differences between graders would count as losses of the run.
-3. **The published score** alone, if it was measured under the same settings.
+2. **Meta's recorded verdicts**, doc by doc, where they are verdicts in that metric and a program's: a judge model's
+   would charge the run with what only the graders differ in.
+3. **The published number** alone, where it was measured as these docs are.
 
 What the baseline itself differs from the published number by is said beside it (`numbers.measure_baseline_distance`),
 and no part of the drop. `meta_eval.judging.compare` takes another run instead of these; what follows is the same.
@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from meta_eval import stats
 from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_faults, find_run_problems
 from meta_eval.judging.conditions import check_conditions
-from meta_eval.judging.cut_answers import Clusters, compare_cut_rates, describe_cut, treat_cut_answers
 from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft, conclude_judgement
 from meta_eval.judging.drop_breakdown import break_down_task_drop
@@ -34,6 +33,7 @@ from meta_eval.judging.numbers import (
     list_known_gaps,
     list_other_averages,
     list_scores,
+    score_without_cut,
 )
 from meta_eval.judging.subtask_drops import compute_subtask_drops, describe_subtasks
 from meta_eval.judging.task_comparison import (
@@ -71,17 +71,17 @@ def judge_run(
 ) -> Judgement:
     """Judge every task of the pack and of the run, in the order of their names.
 
-    Call `meta_eval.results.lm_eval_run.check_pack` first: this function assumes that the docs are the pack's.
+    Call `meta_eval.results.lm_eval_run.check_pack` first: this takes the docs for those of the pack.
 
     Args:
-        run: The run, or its repeats.
-        manifest: Its pack. Without it there are scores but no comparison.
-        stored: The recorded answers as verify graded and stored them.
-        rules: The rules of the decision.
-        choice: The tasks to decide on; tasks that it leaves out never count.
+        run: The run, or several of them.
+        manifest: Its pack. Without one there are scores, and nothing that they are compared with.
+        stored: The recorded answers as the pack grades them, which verify stored.
+        rules: What is asked.
+        choice: Of which tasks; what is left out is no part of the decision, whatever the rules say.
 
     Raises:
-        ConfigError: The rules name an unknown task, or a baseline run.
+        ConfigError: The rules name a task that is not there, or a baseline run.
     """
     entries, groups, left_out = choose_tasks([run], manifest, choice or Choice())
     gate = (rules or Gate()).complete(manifest, [*run.tasks, *entries, *left_out], groups)
@@ -107,11 +107,11 @@ def judge_run(
 
 
 def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> Draft:
-    """Judge a task, without the decision over all.
+    """Judge a task but for the decision over all.
 
     Args:
-        compared: Its comparison.
-        rule: Its rules.
+        compared: What it is judged by.
+        rule: What is asked of it.
         shared: See `task_comparison.find_shared_questions`.
     """
     name, entry, spec, baseline_runs = compared.name, compared.entry, compared.spec, compared.baseline_runs
@@ -125,17 +125,6 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         chosen_or_reason = _choose_baseline(compared, rule)
     chosen = None if isinstance(chosen_or_reason, str) else chosen_or_reason
     reason = chosen_or_reason if isinstance(chosen_or_reason, str) else None
-
-    def clusters(docs: Sequence[Doc]) -> Sequence[Hashable] | None:
-        return find_cluster_names(name, docs, shared)
-
-    cut_rate = compare_cut_rates(chosen.pair, clusters) if chosen and chosen.pair else None
-    cut = _cut(compared, chosen, cut_rate, clusters)
-    if cut and chosen and chosen.pair and (how := rule.cut_answers or "graded") != "graded":
-        cut = replace(cut, counted=how)
-        pair = treat_cut_answers(chosen.pair, how)
-        chosen = replace(chosen, baseline=pair.baseline, candidate=pair.candidate) if pair.docs else None
-        reason = reason if chosen else "every doc has an answer that was cut, and these are unscored"
     evidence = _evidence(compared, chosen, rule, shared) if chosen else None
     owner = "" if baseline_runs else entry.whose if entry else META
     drop_spec = chosen.spec if chosen else spec
@@ -151,7 +140,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         fallback_reason=compared.missing_reason,
         flips=_flips(compared.pair, spec, owner) if compared.pair and spec else None,
         subtasks=describe_subtasks(compared.candidate, spec, compared.pair) if spec else (),
-        # The distance to the published score is reported only for the evals dataset's record, not for other baselines.
+        # How far it is from the published number is said of what the evals dataset records, and of no other baseline.
         scores=list_scores(
             name,
             result,
@@ -161,7 +150,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
             chosen.spec if chosen else None,
         ),
         gaps=list_known_gaps(entry, result),
-        cut=cut,
+        cut=_cut(compared, chosen),
         averages=list_other_averages(name, result, entry, baseline_runs[0] if baseline_runs else None),
         source=compared.source,
         drop_breakdown=_break_down_drop(compared, chosen, shared) if chosen else None,
@@ -179,7 +168,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         raised += check_conditions(name, compared.candidate.runs[number], (spec or "").partition(",")[2], rule.limits)
     baseline = chosen.baseline if chosen else None
     if reason:
-        # A mean of shares cannot include BLEU or a perplexity, which are shown in their own units.
+        # A mean of shares has no place for BLEU or a perplexity, which is shown in its own unit.
         is_share = spec is not None and spec.partition(",")[0] not in NO_SHARE
         raised += [("alone", Alarmed(name, note=reason, veto=is_share))] if entry or baseline_runs else []
     elif (
@@ -193,29 +182,21 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         note = f"{len(chosen.candidate.docs)} docs, and {rule.min_docs} are asked for"
         raised.append(("unfinished", Alarmed(name, note=note)))
 
+    def clusters(docs: Sequence[Doc]) -> Sequence[Hashable] | None:
+        return find_cluster_names(name, docs, shared)
+
     others = compute_filter_drops(chosen.pair, chosen.spec, result.filters, clusters)
     measured = measure_noise(result, task.flips, clusters)
     timed = TimedLosses(measured[1] if measured else (), list_placed_losses(chosen.pair, chosen.spec, clusters))
     task = replace(task, noise=measured[0]) if measured else task
-    return Draft(
-        task,
-        evidence,
-        tuple(raised),
-        chosen.pair,
-        clusters,
-        tuple(others),
-        timed,
-        cut_rate,
-        rule.cut_answers or "graded",
-    )
+    return Draft(task, evidence, tuple(raised), chosen.pair, clusters, tuple(others), timed)
 
 
-def _cut(
-    compared: TaskComparison, chosen: _ChosenBaseline | None, rate: stats.Drop | None, clusters: Clusters
-) -> Cut | None:
+def _cut(compared: TaskComparison, chosen: _ChosenBaseline | None) -> Cut | None:
     """The scores with and without cut answers, in the metric of the drop where there is one."""
-    spec, pair = (chosen.spec, chosen.pair) if chosen else (compared.spec, compared.pair)
-    return describe_cut(compared.candidate, pair, spec, rate, clusters) if spec else None
+    if chosen is None:
+        return score_without_cut(compared.candidate, compared.pair, compared.spec) if compared.spec else None
+    return score_without_cut(compared.candidate, chosen.pair, chosen.spec)
 
 
 def _break_down_drop(
@@ -232,12 +213,12 @@ def _break_down_drop(
     )
 
 
-# Baselines
+# What a drop is a drop from
 
 
 @dataclass(frozen=True, slots=True)
 class _ChosenBaseline:
-    """The pair in ``spec``, over the same docs; for a published score alone, all docs of the candidate."""
+    """In ``spec``, both over the same docs; or, of the published number alone, all of the candidate's docs."""
 
     label: str
     spec: str
@@ -251,7 +232,7 @@ class _ChosenBaseline:
 
 
 def _choose_baseline(compared: TaskComparison, rule: Rule) -> _ChosenBaseline | str:
-    """Choose the baseline among Meta's data; else return the reason why there is none."""
+    """What the task is compared with, of what Meta gave; else why there is nothing."""
     result, candidate, entry = compared.candidate_runs[0], compared.candidate, compared.entry
     if entry is None:
         return "no pack says what it is to be compared with"
@@ -285,7 +266,7 @@ def _choose_metric(pair: RunPair, metrics: Sequence[str], label: str) -> _Chosen
 
 
 def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
-    """Possible metrics for the drop, in order of preference: metrics with a published score first."""
+    """The metrics that a drop may be taken in, the first before others: those that are published for such docs."""
     numbers = sorted(entry.published, key=lambda number: not number.same_settings) if entry else ()
     published = [number.our_metric for number in numbers] if entry else list(result.published_metrics)
     verdict = find_verdict_metric(result, entry)
@@ -320,9 +301,9 @@ def find_cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -
     """The cluster of each doc; None where no doc shares anything with another.
 
     Args:
-        task: Its name: docs of two tasks are related only through a common question.
+        task: Its name: docs of two tasks are related only through a question that both have.
         docs: The docs.
-        shared: Question hashes that occur in several tasks of the report.
+        shared: Question hashes that stand in several tasks of the report.
     """
     of_cluster: dict[str, str] = {}
     for doc in docs:
@@ -340,7 +321,7 @@ def find_cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -
 
 
 def _flips(pair: RunPair, spec: str, owner: str) -> Flips | None:
-    """Count flips. ``owner`` labels the recorded side (``Meta's``); empty if two runs are compared."""
+    """The flips to ``owner``'s recorded verdicts; the empty text where two runs are compared."""
     baseline, candidate = (scored.scores_of_run(0, spec) for scored in pair)
     if baseline is None or candidate is None or baseline.positions != candidate.positions:
         return None

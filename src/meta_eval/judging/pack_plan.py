@@ -6,13 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from meta_eval.boundary.inputs import describe_error, read_table
+from meta_eval.judging.engine_noise import measure_noise
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.planning import PackPlan, PlannedTask, plan_tasks
+from meta_eval.judging.task_comparison import find_verdict_metric
 from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
 from meta_eval.results.clusters import make_given_key, name_clusters
+from meta_eval.results.doc_results import ResultsError
+from meta_eval.results.lm_eval_run import read_run
+from meta_eval.results.scores import compute_scores
+from meta_eval.results.task_run import TaskRun
 from meta_eval.stats.identical import expect_copy
-from meta_eval.thresholds import CAP, PLANNED_FLIPS
+from meta_eval.thresholds import CAP, PLANNED_FLIPS, SAME_VERDICT
 
 # The columns of a pack's docs that say which docs are not independent, and of which subtask each is.
 _COLUMNS = ("subtask_name", "cluster", "input_question_hash", "gold")
@@ -32,12 +38,54 @@ def plan_pack(
 
     Raises:
         PackError: There is no pack, or a file of docs cannot be read.
-        ConfigError: The rules name an unknown task.
+        ConfigError: The rules name a task that is not there.
     """
     manifest = read_manifest(pack)
     rules = (rules or Gate()).complete(manifest, manifest.tasks, manifest.groups)
     tasks = _read_tasks(pack, manifest, rules, flips)
     return plan_tasks(tasks, rules.share, rules.cap_share or CAP, rules.weights or "precision", whole=whole)
+
+
+def measure_flips(results: Sequence[Path]) -> dict[str, float]:
+    """The share of docs that flip between two answers of one model, of each task that was answered twice.
+
+    From second answers of a run (`run --rerun`), else from the two newest of several runs. Half a flip is added to what
+    was seen, so that none among a few docs is not taken for none at all (Jeffreys).
+
+    Args:
+        results: Folders or files of one model's runs.
+
+    Raises:
+        UserError: They cannot be read, or no task was answered twice.
+    """
+    run = read_run(list(results), repeats=True)
+    flips: dict[str, float] = {}
+    for name, task in run.tasks.items():
+        counted = _count_second_answers(task) or _count_second_run(run.all_runs(name))
+        if counted:
+            flips[name] = (counted[0] + 0.5) / (counted[1] + 1)
+    if not flips:
+        raise ResultsError(
+            "no task was answered twice", where=str(results[0]), hint="Use `meta-eval run --rerun N`, or several runs"
+        )
+    return flips
+
+
+def _count_second_answers(task: TaskRun) -> tuple[int, int] | None:
+    measured = measure_noise(task, None, lambda _docs: None)
+    return (measured[0].lost + measured[0].won, measured[0].docs) if measured else None
+
+
+def _count_second_run(runs: Sequence[TaskRun]) -> tuple[int, int] | None:
+    """Docs that flip from one run to another, of how many."""
+    spec = find_verdict_metric(runs[0], None) if len(runs) > 1 else None
+    if spec is None:
+        return None
+    first, second = (compute_scores(run.docs, spec, run.lower_is_better) for run in runs[:2])
+    if first is None or second is None or first.positions != second.positions:
+        return None
+    changed = sum(abs(a - b) > SAME_VERDICT for a, b in zip(first.raw, second.raw, strict=True))
+    return changed, len(first.raw)
 
 
 def _read_tasks(

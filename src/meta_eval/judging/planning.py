@@ -222,7 +222,11 @@ def _draw_copy(planned: PlannedTask, rng: np.random.Generator) -> TaskDrop:
 
 def _draw_drop(expected: Drop, rng: np.random.Generator) -> Drop:
     unit = flip_unit(expected)
-    return of_counts(expected, int(rng.poisson(expected.lost / unit)), int(rng.poisson(expected.won / unit)), unit)
+    lost, won = rng.poisson([expected.lost / unit, expected.won / unit]).tolist()
+    drop = of_counts(expected, lost, won, unit)
+    # As docs have it, around their mean: a sample of all docs, where counts alone would be of some.
+    spread = (lost + won - (lost - won) ** 2 * expected.grain) / (1 - expected.grain) if expected.grain < 1 else 0.0
+    return replace(drop, variance=max(0.0, spread) * unit * unit)
 
 
 def _whole_chances(copies: _Copies, mean: Drop) -> Chances:

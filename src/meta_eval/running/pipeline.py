@@ -236,12 +236,6 @@ def _stopping(
     _make_baseline(pack, grading)
     rules = Gate(margin=settings.margin, weights=settings.weights)
     rules = rules.complete(manifest, manifest.tasks, manifest.groups)
-    if settings.cut_answers != "graded":
-        raise ConfigError(
-            f"cut_answers is {settings.cut_answers}, and a run that stops early takes answers as they were graded",
-            where="--stop-when-decided",
-            hint="Run all docs, or set cut_answers: graded",
-        )
     return Stopping(pack, manifest, grading, wanted.by_doc(), rules, seed)
 
 

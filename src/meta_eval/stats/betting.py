@@ -1,14 +1,14 @@
 """Bounds of a drop by betting on it, valid at every look.
 
-Docs come in rounds. X is the contribution of a unit (a doc, or a cluster of docs) to its round's sum. It is scaled so
-that the sum has mean t d, with d the true drop and t the number of units of a round. A gambler bets that less is lost,
-with a stake l that is chosen before each round. Each unit multiplies the wealth by 1 - l X. Units are independent, so a
-round multiplies the wealth on average by the product of 1 - l E(X). That is at most exp(-l t d), however the units
-differ. So the wealth times exp(l t d) does not grow on average, and it ever reaches 1/a with probability at most a
-(Ville 1939). The upper bound is the least d at which it would have reached 1/a. For the lower bound the gambler bets
-that more is lost. A mixture of stakes is again a gambler (Robbins 1970, Annals of Mathematical Statistics 41:1397).
-Sources: for means by betting with stakes by observed variance, Waudby-Smith and Ramdas 2024, JRSS B 86:1; for bounds of
-a mean of unlike units, Howard, Ramdas, McAuliffe and Sekhon 2021, Annals of Statistics 49:1055.
+Docs come in rounds, and X is what a unit (a doc, or a cluster of docs) adds to its round's sum, scaled so that the sum
+is on average t d, with d the true drop and t the units of a round. A gambler who stakes a share l on less being lost,
+the same in a whole round and chosen before it, multiplies the wealth by 1 - l X for each unit. Units are independent,
+so that a round multiplies it on average by the product of 1 - l E(X), which is at most exp(-l t d), whatever the units
+of the round differ in. So the wealth times exp(l t d) does not grow on average, and reaches 1/a with probability a at
+most, ever (Ville 1939). The upper bound is the least d at which it would have; for the lower one the gambler stakes on
+more being lost. Several stakes side by side are again a gambler (Robbins 1970, Annals of Mathematical Statistics
+41:1397). Means by betting, with stakes by the variance seen so far: Waudby-Smith and Ramdas 2024, JRSS B 86:1. Bounds
+of a mean over what differs: Howard, Ramdas, McAuliffe and Sekhon 2021, Annals of Statistics 49:1055.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ from meta_eval.thresholds import LEVEL
 
 Doc = tuple[str, int | str]
 
-# Stakes on a loss below the margin, as shares of the best stake for a copy without loss, and the share of wealth for
-# each. Half the stake is best if half the margin is lost.
+# Stakes on less being lost than the margin, as shares of the best one for a copy that has lost nothing, and how much of
+# the wealth goes by each. Half as much is best where half the margin is lost.
 _HOLDING = ((1.0, 0.5), (0.5, 0.5))
-# Stakes on a loss: for some ten points (about half the best stake, with which fewer runs are late), and for a few
-# points.
+# Stakes on a loss: of some ten points (about half of the best one, with which fewer runs are late), and of a few.
 _LOSING = ((0.33, 0.7), (0.08, 0.3))
-# No stake may lose everything on a single unit.
+# No stake may lose everything on one unit.
 _MOST = 0.95
-# The prior: the share of docs that flip, and its weight in units. It affects the width of the bounds, not their
-# validity.
+# Before anything is seen this share of docs is taken to flip, and to have been seen in so many units. The width of the
+# bounds hangs on it, and not their truth.
 _FLIPS, _WORTH = 0.05, 200
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a drop so far, as shares, positive for worse.
+    """What is known of a drop so far, from 0 to 1, positive for worse.
 
     Attributes:
         drop: The estimate: the mean over complete rounds; 0 before the first.
@@ -50,13 +49,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An average to bound.
+    """An average that is to be bounded.
 
     Attributes:
-        scales: A doc's contribution to its round's sum per lost point; docs without weight are left out.
-        time: Mean number of units of a round.
-        most: The largest contribution of a unit.
-        variance: The mean square of possible contributions.
+        scales: What a doc adds to its round's sum for all of a point that it loses; docs with no share are left out.
+        time: Units of a round, on average.
+        most: The most that one unit can add.
+        variance: The mean square of what units can add.
     """
 
     scales: Mapping[Doc, float]
@@ -66,12 +65,12 @@ class Target:
 
 
 class Wealth:
-    """The wealth of both gamblers on an average; the module's docstring has the method."""
+    """The wealth of both gamblers on one average; the module's docstring has the method."""
 
     def __init__(self, target: Target, margin: float) -> None:
         self.target, self.margin = target, margin
         self.lower, self.upper = -math.inf, math.inf
-        # The largest log wealth so far against no drop, and against a drop equal to the margin.
+        # The largest logarithm so far of the wealth against no drop, and against one of the margin.
         self.below = self.beyond = 0.0
         self._sum = self._rounds = 0.0
         self._squares = _FLIPS * _WORTH * target.variance
@@ -84,7 +83,7 @@ class Wealth:
         return Bounds(drop, Interval(max(-1.0, self.lower), min(1.0, self.upper)))
 
     def add_round(self, units: Sequence[Sequence[tuple[Doc, float]]]) -> None:
-        """Add a complete round: for each changed unit, its docs and their losses."""
+        """Add a complete round: for each unit in which anything changed, its docs and what they lost."""
         target = self.target
         scales = target.scales
         changes = [math.fsum(scales.get(doc, 0.0) * loss for doc, loss in unit) for unit in units]
@@ -102,7 +101,7 @@ class Wealth:
         self._sum += math.fsum(changes)
         self._squares += math.fsum(change * change for change in changes)
         self._rounds += 1
-        # If bounds would cross, because the truth is outside, the first bound stays.
+        # Where bounds would cross, which a truth outside of them does, the one that was first stays.
         self.upper = max(self.lower, _least(self._holding, self.upper))
         self.lower = min(self.upper, -_least([[won, -slope] for won, slope in self._losing], -self.lower))
         self.below = max(self.below, _log_wealth(self._losing, 0.0))
@@ -116,9 +115,9 @@ def _log_wealth(mixture: Sequence[Sequence[float]], drop: float) -> float:
 
 
 def _least(mixture: Sequence[Sequence[float]], known: float) -> float:
-    """The least drop at which the wealth has reached a side's level, or ``known`` if that is less.
+    """The least drop at which the wealth has reached what one side's level asks for, or ``known`` if that is less.
 
-    The log wealth is convex and rises with the drop, so Newton's method converges from above.
+    The logarithm of the wealth is convex and rises with the drop, so that Newton's method comes down to it from above.
     """
     needed = math.log(2 / (1 - LEVEL))
     at = min(known, *((needed - won) / slope if slope else math.inf for won, slope in mixture))
