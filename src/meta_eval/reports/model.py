@@ -88,7 +88,7 @@ class Report:
 
     @property
     def whose(self) -> str:
-        """Whose recorded answers and verdicts the run stands beside: ``Meta's``, or ``the record's``."""
+        """Whose recorded answers and verdicts the run is compared with: ``Meta's``, or ``the record's``."""
         names = (task.flips.baseline for task in self.tasks if task.flips) if self.kind == "report" else iter(())
         return next(names, META)
 

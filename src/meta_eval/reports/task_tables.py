@@ -61,7 +61,7 @@ def make_drop_table(report: Report) -> Table[DropRow]:
             headings={"terminal": ""},
         ),
         *((_margin(),) if margins else ()),
-        _recovery() if comparing else _could_see(),
+        _recovery() if comparing else _detectable_drop(),
         Column(
             "weight", "weight", _of_task(lambda decision: decision.weight), text.format_weight,
             f"the task's share of the mean drop, {WEIGHTED[report.decision.weighting]}",
@@ -87,7 +87,7 @@ def _recovery() -> Column[DropRow]:
     )  # fmt: skip
 
 
-def _could_see() -> Column[DropRow]:
+def _detectable_drop() -> Column[DropRow]:
     heading = "could see"
     return Column(
         "detectable_drop", heading, _of_task(lambda decision: decision.detectable_drop), text.format_percent,
