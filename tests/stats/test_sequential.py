@@ -16,6 +16,7 @@ from places import THOROUGH
 
 from meta_eval import stats
 from meta_eval.stats.sequential import Doc, PairableDocs, Plan, Sequential, State, plan_rounds
+from meta_eval.stats.weights import Weighting
 
 MARGIN = 0.02
 
@@ -419,3 +420,14 @@ def test_rounding_is_no_flip() -> None:
         followed.add_doc(task, doc, float(np.float64(0.1) + 0.2), 0.3)
         same.add_doc(task, doc, 1.0, 1.0)
     assert followed.read_state() == same.read_state()
+
+
+@pytest.mark.parametrize(("weighting", "weight"), [("precision", 0.25), ("docs", 0.25), ("equal", 0.5)])
+def test_the_mean_that_stops_has_the_weights_that_were_chosen(weighting: Weighting, weight: float) -> None:
+    """Every doc of a quarter of all docs is lost."""
+    tasks = [PairableDocs("a", list(range(64)), margin=0.999), PairableDocs("b", list(range(192)))]
+    gate = Sequential(plan_rounds(tasks, weighting=weighting), 0.999)
+    for task, docs in (("a", 64), ("b", 192)):
+        for doc in range(docs):
+            gate.add_doc(task, doc, 1.0, 0.0 if task == "a" else 1.0)
+    assert gate.read_state().mean.drop == pytest.approx(weight, abs=0.02)
