@@ -243,6 +243,7 @@ COVERED = (
     (Task("120 docs of 12 uneven books", (120,), 0.4, 0.20, uneven(120, 12), 0.6), "score"),
     (Task("64 copies of 30 problems", (1920,), 0.5, 0.20, (64,) * 30, 0.6), "drop"),
     (Task("64 copies of 30 problems", (1920,), 0.5, 0.20, (64,) * 30, 0.6), "score"),
+    (Task("64 copies of 30 problems", (1920,), 0.5, 0.06, (64,) * 30, 0.6), "drop"),
     (Task("1,319 docs that share nothing", (1319,), 0.8, 0.06), "drop"),
     (Task("1,319 docs that share nothing", (1319,), 0.8, 0.06), "score"),
 )
@@ -265,7 +266,7 @@ def coverage(runs: int) -> None:
                 simulate(lambda rng, task=task, drop=drop: covers(task, drop, rng), f"cover {task} {drop}", runs)
                 for drop in (0.0, 0.02)
             ]
-            few = task.docs * task.flips < 10
+            few = (len(task.clusters) if isinstance(task.clusters, tuple) else task.docs) * task.flips < 10
             cells = (
                 "drop", *(rate(interval["in"], runs, 0.93, 1.0 if few else 0.97) for interval in both),
                 rate(both[0]["plain"], runs) if task.clusters else "-",
