@@ -27,6 +27,8 @@ from meta_eval.reports.sweep import Sweep
 from meta_eval.reports.tables import Column, Table
 from meta_eval.reports.task_tables import DropRow
 from meta_eval.reports.view import Document, View, find_document, write_view
+from meta_eval.results import doc_figures
+from meta_eval.results.baseline import collect_graded_docs
 
 EXAMPLE = REPOSITORY / "examples" / "junit_view.py"
 
@@ -184,3 +186,34 @@ def test_a_column_and_a_table_are_described_once_and_stand_in_every_view(monkeyp
         text = content if isinstance(content, str) else "".join(map(str, content))
         figures = text.count('"twice": 24064') if name == "json" else text.count("24,064 docs")
         assert (figures, text.count("Another table")) == (2, 1), name
+
+
+def test_a_figure_of_answers_is_a_row_and_stands_in_every_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    length = doc_figures.DocFigure("characters", "characters", "mean characters", lambda _, answers: len(answers[0]))
+    for module in (doc_figures, task_tables):
+        monkeypatch.setattr(module, "FIGURES", (*doc_figures.FIGURES, length))
+    answers = {"A": "a longer text", "B": "short"}
+    for name, text in answers.items():
+        line = {"resps": [[text]], "completion_tokens": len(name) * 3}
+        write_run(tmp_path / name, [1.0] * 30 + [0.0] * 10, line=line)
+    done = cli("compare", "A", "B", "--view", "markdown=r.md", "--view", "html=r.html", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["tasks"][0]["figures"] == {
+        "baseline": {"answer_tokens": 3.0, "characters": 13.0}, "candidate": {"answer_tokens": 3.0, "characters": 5.0},
+    }  # fmt: skip
+    (table,) = (table for table in content["tables"] if table["key"] == "answers")
+    assert table["rows"][0]["cells"]["baseline_characters"] == 13.0
+    for shown in (done.stderr, (tmp_path / "r.md").read_text(), (tmp_path / "r.html").read_text()):
+        assert "What answers are like" in shown
+        assert "13.0" in shown and "5.0" in shown
+
+
+def test_a_baseline_keeps_the_figures_of_recorded_answers() -> None:
+    doc = {"input_question_hash": "q", "input_final_prompts_hash": ["p"], "gold": "a"}
+    sample = {
+        "doc_id": 0, "doc": doc, "resps": [["text"]], "filtered_resps": ["text"], "filter": "none", "acc": 1.0,
+        "completion_tokens": 7, "arguments": [["p", {}]],
+    }  # fmt: skip
+    (graded,) = collect_graded_docs([sample])
+    assert graded.figures == {"answer_tokens": 7}

@@ -51,6 +51,7 @@ from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
+from meta_eval.results.doc_figures import average_figures
 from meta_eval.results.doc_results import Doc
 from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.results.metrics import NO_SHARE
@@ -128,6 +129,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
     evidence = _evidence(compared, chosen, rule, shared) if chosen else None
     owner = "" if baseline_runs else entry.whose if entry else META
     drop_spec = chosen.spec if chosen else spec
+    beside = compared.baseline if baseline_runs else compared.regraded_answers
     task = Task(
         name=name,
         subset=entry.subset if entry else None,
@@ -152,6 +154,8 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         gaps=list_known_gaps(entry, result),
         cut=_cut(compared, chosen),
         averages=list_other_averages(name, result, entry, baseline_runs[0] if baseline_runs else None),
+        candidate_figures=average_figures(doc.figures for doc in compared.candidate.docs),
+        baseline_figures=average_figures(doc.figures for doc in beside.docs) if beside else {},
         source=compared.source,
         drop_breakdown=_break_down_drop(compared, chosen, shared) if chosen else None,
         lower_is_better=(drop_spec or "").partition(",")[0] in result.lower_is_better,
@@ -163,8 +167,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
     )
     expected = known.value if known else published
     for number, run in enumerate(compared.candidate_runs if spec else ()):
-        baseline = compared.baseline if baseline_runs else compared.regraded_answers
-        raised += find_alarms(name, run, compared.candidate, number, spec or "", baseline=baseline, expected=expected)
+        raised += find_alarms(name, run, compared.candidate, number, spec or "", baseline=beside, expected=expected)
         raised += check_conditions(name, compared.candidate.runs[number], (spec or "").partition(",")[2], rule.limits)
     baseline = chosen.baseline if chosen else None
     if reason:

@@ -6,7 +6,8 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
 from meta_eval.results.doc_results import Doc
@@ -290,6 +291,8 @@ class Task:
         gaps: Known reasons why a number may differ, a sentence each.
         subtasks: By name; empty where there is only one.
         averages: Its metrics that are no shares.
+        candidate_figures: The mean of each figure of its answers (`meta_eval.results.doc_figures`), by key.
+        baseline_figures: The same of the baseline.
         source: Where its samples are.
         drop_breakdown: The parts of the drop from what was recorded, in the metric of the drop; None where the pack is
             of no recorded run, or verify has not graded its answers.
@@ -312,6 +315,8 @@ class Task:
     gaps: tuple[str, ...] = ()
     subtasks: tuple[Subtask, ...] = ()
     averages: tuple[LmEvalAverage, ...] = ()
+    candidate_figures: Mapping[str, float] = field(default_factory=dict)
+    baseline_figures: Mapping[str, float] = field(default_factory=dict)
     source: SampleSource | None = None
     drop_breakdown: DropBreakdown | None = None
     lower_is_better: bool = False

@@ -181,6 +181,7 @@ def _task(task: Task) -> dict[str, Any]:
     tree["drop_breakdown"] = breakdown_table.make_json(task.drop_breakdown) if task.drop_breakdown else None
     tree["cut"] = _plain(task.cut) if task.cut else None
     tree |= {name: [_plain(part) for part in getattr(task, name)] for name in ("subtasks", "averages")}
+    tree["figures"] = {"candidate": dict(task.candidate_figures), "baseline": dict(task.baseline_figures)}
     tree["gaps"] = list(task.gaps)
     tree["members"] = list(task.members)
     return tree

@@ -79,6 +79,8 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section("published", scores.title, label, (scores, *_about_scores(report)))
     yield Section("fidelity", "How likely it finds the recorded answers", "Fidelity", tuple(_fidelity(report)))
     yield Section("flips", flips.title, "Flips", (flips,))
+    answers = task_tables.figure_mean_table(report)
+    yield Section("answers", answers.title, "Answers", (answers,))
     yield Section("subtasks", "Subtasks", "Subtasks", tuple(_subtasks(report)))
     yield Section("provenance", "Where these numbers come from", "Provenance", tuple(_provenance(report)))
     yield Section("samples", "Samples", "Samples", (Figure("samples", report),))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from meta_eval.reports import text
 from meta_eval.reports.tables import Column, Row, Table, Value
+from meta_eval.results.doc_figures import FIGURES
 from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
@@ -212,6 +213,27 @@ def _score_rows(task: Task) -> Iterable[Row[Score]]:
 def _published(score: Score) -> float | None:
     """The published number, where the score may be compared with it."""
     return score.published.value if score.published and score.difference is not None else None
+
+
+# What answers are like
+
+
+def figure_mean_table(report: Report) -> Table[Task]:
+    """The mean of each figure of single answers, with the baseline's beside it where it is known."""
+    names = ("A", "B") if report.kind == "compare" else ("baseline", "run")
+    columns: tuple[Column[Task], ...] = tuple(
+        Column(f"{side}_{figure.key}", f"{figure.heading}, {name}", _mean(side, figure.key), text.format_mean)
+        for figure in FIGURES
+        for side, name in zip(("baseline", "candidate"), names, strict=True)
+        if any(figure.key in getattr(task, f"{side}_figures") for task in report.tasks)
+    )
+    rows = tuple(Row(task.name, task, samples=True) for task in report.tasks if task.candidate_figures)
+    legend = "; ".join(f"{figure.heading}: {figure.legend}" for figure in FIGURES)
+    return Table("answers", "What answers are like", columns, rows, f"{legend[:1].upper()}{legend[1:]}.")
+
+
+def _mean(side: str, key: str) -> Callable[[Task], Value]:
+    return lambda task: getattr(task, f"{side}_figures").get(key)
 
 
 # Doc by doc

@@ -61,6 +61,11 @@ def format_p_value(p: float | None) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def format_mean(value: float) -> str:
+    """``213.4``: a mean of counts."""
+    return f"{value:,.1f}"
+
+
 def format_count(number: int | None) -> str:
     return NONE if number is None else f"{number:,}"
 

@@ -21,9 +21,10 @@ from meta_eval.messages.errors import locating
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline_answers import read_named, restore_recorded_answers
 from meta_eval.results.clusters import make_content_keys, make_given_key, name_clusters
+from meta_eval.results.doc_figures import read_figures
 from meta_eval.results.doc_results import EXTRACTED, Doc, FilterResult, ResultsError
 from meta_eval.results.raw_samples import MAX_PIECE
-from meta_eval.results.sample_parser import list_metrics, read_arguments, read_extraction, read_metrics
+from meta_eval.results.sample_parser import list_metrics, read_arguments, read_extraction, read_metrics, read_outputs
 from meta_eval.results.several_answers import average_answers
 
 # End of the reason for a missing baseline if verify can make it.
@@ -151,6 +152,7 @@ def _by_doc(
                 "question_hash": doc["input_question_hash"],
                 "subtask": doc.get("subtask_name"),
                 "cluster": None,
+                "figures": read_figures(sample, read_outputs(sample)),
                 "answers": {},
             },
         )
@@ -241,6 +243,7 @@ def _doc(line: Mapping[str, Any]) -> Doc:
         tail="",
         empty=False,
         limit_hit=None,
+        figures=line.get("figures", {}),
         answers=answers,
     )
     average_answers([doc])

@@ -64,7 +64,7 @@ class Doc:
         empty: Whether the answer is nothing but white space; of several answers, whether all are.
         limit_hit: Whether the answer was as long as it was allowed to be; None when that cannot be known. Of several
             answers, whether one was.
-        completion_tokens: The tokens of the answer, where the engine's word on it was kept; else None.
+        figures: Figures of the answer (`meta_eval.results.doc_figures`), by key.
         answers: The results by filter.
         sent_hash: lm-eval's hash of the model's input; None if no run is read.
         cuts: Of each answer whether it was cut: at its limit, by a content filter, or before its first word. None where
@@ -86,7 +86,7 @@ class Doc:
     tail: str
     empty: bool
     limit_hit: bool | None
-    completion_tokens: int | None = None
+    figures: dict[str, float] = field(default_factory=dict)
     answers: dict[str, FilterResult] = field(default_factory=dict)
     sent_hash: str | None = None
     cuts: tuple[bool | None, ...] = (None,)
@@ -96,7 +96,7 @@ class Doc:
     def with_recorded(self, answers: dict[str, FilterResult]) -> Doc:
         """The doc with the recorded answers by filter; the text of these answers is unknown."""
         return replace(
-            self, answers=answers, tail="", empty=False, limit_hit=None, completion_tokens=None,
+            self, answers=answers, tail="", empty=False, limit_hit=None, figures={},
             cuts=(self.recorded_cut,),
         )  # fmt: skip
 

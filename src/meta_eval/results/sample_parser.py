@@ -15,6 +15,7 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.results.clusters import read_field
+from meta_eval.results.doc_figures import read_figures
 from meta_eval.results.doc_results import EXTRACTED, TAIL, Doc, FilterResult, ResultsError, make_not_a_sample_error
 from meta_eval.results.metrics import NO_METRIC, Value, read_value
 from meta_eval.thresholds import MAX_GEN_TOKS
@@ -130,7 +131,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
         tail=(answers[0] if answers else "")[-TAIL:],
         empty=bool(answers) and not any(text.strip() for text in answers),
         limit_hit=None,
-        completion_tokens=tokens if isinstance(tokens := sample.get("completion_tokens"), int) else None,
+        figures=read_figures(sample, answers),
         place=place if isinstance(place := sample.get("random_place"), int) else None,
         sent_hash=sent,
     )
