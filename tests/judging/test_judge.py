@@ -1200,3 +1200,14 @@ def test_a_group_of_metrics_of_which_less_is_better(tmp_path: Path) -> None:
     drop = group.decision.drop
     assert (drop.baseline, drop.candidate) == (pytest.approx(470 / 900), pytest.approx(430 / 900))
     assert drop.value == pytest.approx(-40 / 900)
+
+
+def test_the_effect_of_a_run_widens_the_interval_of_several_runs(tmp_path: Path) -> None:
+    steady = [flipped(right(500, 1000), 20, 20) for _ in range(3)]
+    moved = [flipped(right(500, 1000), 20, 20 + 60 * number) for number in range(3)]
+    widths = []
+    for name, runs in (("steady", steady), ("moved", moved)):
+        a = repeated(tmp_path / name / "a", [right(500, 1000)])
+        b = repeated(tmp_path / name / "b", runs)
+        widths.append(half_width(drop_of(compare_runs(a, b).tasks[0]).interval()))
+    assert widths[1] > 3 * widths[0]

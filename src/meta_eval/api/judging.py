@@ -62,8 +62,8 @@ def report(
 
 @documented
 def compare(
-    a: Path | str,
-    b: Path | str,
+    a: Path | str | Sequence[Path | str],
+    b: Path | str | Sequence[Path | str],
     *,
     options: JudgingOptions | None = None,
     progress: Progress | None = None,
@@ -79,8 +79,8 @@ def compare(
         print(found.summary)
 
     Args:
-        a: Results folder of the baseline.
-        b: Results folder of the run that is judged.
+        a: Results folder of the baseline; of several runs of it all their folders, which are averaged.
+        b: The same of the run that is judged.
         options: As in `report`. The pack belongs to both runs.
         progress: Called with the file that is being read.
         keywords: As in `report`.
@@ -92,9 +92,12 @@ def compare(
     from meta_eval.reports.build import build_report_of_two
 
     asked = _options(options, keywords)
+    sides = [[side] if isinstance(side, Path | str) else list(side) for side in (a, b)]
+    if any(len(side) > 1 for side in sides):
+        asked = asked.updated(repeats=True)
     reading = _Reading(asked)
     with display_logs(progress):
-        before, after = reading.read([a], [b])
+        before, after = reading.read(*sides)
         report_progress("comparing")
         judged = run_compare(before, after, reading.manifest, reading.baseline(), reading.rules, reading.choice)
     return build_report_of_two(judged, before, after, gated=asked.gated)

@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from meta_eval.cli import doctor, export, fidelity, grade, init, prepare, renamed, report, run, slurm, tasks, verify
 from meta_eval.cli.console import err, notes, print_result
@@ -58,9 +58,9 @@ app = typer.Typer(
 )
 
 
-def _add(panel: str, verb: Callable[..., None], short_help: str) -> None:
+def _add(panel: str, verb: Callable[..., None], short_help: str, cls: type[TyperCommand] | None = None) -> None:
     """Add a verb under the name of its function. The short help must fit into 80 columns."""
-    app.command(verb.__name__, short_help=short_help, rich_help_panel=panel)(verb)
+    app.command(verb.__name__, cls=cls, short_help=short_help, rich_help_panel=panel)(verb)
 
 
 _add(_MAKE, init.init, "Write a configuration and task templates to edit, or an example.")
@@ -72,7 +72,7 @@ _add(_RUN, slurm.slurm, "Write job scripts that run a pack on a Slurm cluster.")
 _add(_RUN, export.export, "Write the requests of a pack, or the pack, for other tools.")
 _add(_RUN, grade.grade, "Grade answers that another tool made, as lm_eval would.")
 _add(_JUDGE, report.report, "Judge a run against recorded answers and published scores.")
-_add(_JUDGE, report.compare, "Compare two runs doc by doc, such as a model and its FP8 copy.")
+_add(_JUDGE, report.compare, "Compare two runs doc by doc, such as a model and its FP8 copy.", report.CompareCommand)
 _add(_JUDGE, fidelity.fidelity, "Check whether two models are the same, token by token.")
 app.add_typer(
     tasks.app, name="tasks", short_help="List the tasks, show a task, or start a new one.", rich_help_panel=_EXTEND

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand
 
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
@@ -19,6 +20,9 @@ from meta_eval.thresholds import CAP, MARGIN
 if TYPE_CHECKING:
     from meta_eval.reports.model import Report, Sample
     from meta_eval.reports.view import View
+
+# What stands for ``--`` between two sides: no argument of a command line holds it.
+_BETWEEN = "\0"
 
 _HTML = typer.Option(None, "--html", metavar="FILE", help="Write a self-contained HTML page with every sample.")
 _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
@@ -145,8 +149,9 @@ def report(
 
 @options.spread_options(**_FLAGS, pack=_pack("The pack of both runs."))
 def compare(
-    a: Path = typer.Argument(..., metavar="A", help="Results folder of the baseline."),
-    b: Path = typer.Argument(..., metavar="B", help="Results folder of the run that is judged."),
+    runs: list[Path] = typer.Argument(
+        ..., metavar="A B", help="Results folders of the baseline and of the run that is judged; several: A… -- B…"
+    ),
     *,
     chosen: JudgingOptions,
     max_drop: float | None = _MAX_DROP,
@@ -157,7 +162,8 @@ def compare(
 ) -> None:
     """Compare run B with baseline A doc by doc: SHIP, DON'T SHIP or UNDECIDED.
 
-    The report shows the drop of each task with its interval, and every flip with both answers.
+    The report shows the drop of each task with its interval, and every flip with both answers. Several runs of a side,
+    separated by --, are averaged, and what differs from run to run is in the interval.
 
     Exit codes: 0 done, 2 an error that you can fix. With --gate or --max-drop: 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED.
 
@@ -167,13 +173,40 @@ def compare(
     from meta_eval.reports.view_registry import choose_views
 
     views = choose_views("compare", view, {"html": html, "markdown": markdown})
-    check_outputs((path for path, _ in views), _read_from((a, b), chosen))
+    a, b = _split_sides(runs)
+    check_outputs((path for path, _ in views), _read_from((*a, *b), chosen))
     chosen = _with_max_drop(chosen, max_drop)
     with show_progress("reading"):
         judged = api.compare(a, b, options=chosen)
         report_progress("writing")
         write_views(judged, views, chosen.folder)
     _finish(judged, as_json=as_json)
+
+
+class CompareCommand(TyperCommand):
+    """`compare` with ``--`` between two sides instead of before arguments that are no options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_BETWEEN if arg == "--" else arg for arg in args])
+
+
+def _split_sides(runs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """The folders of the baseline and of the candidate.
+
+    Raises:
+        ConfigError: Not two folders, or without ``--`` more than two.
+    """
+    places = list(runs)
+    between = Path(_BETWEEN)
+    at = places.index(between) if between in places else 1
+    a, b = places[:at], places[at + 1 :] if between in places else places[1:]
+    if not a or not b or between in b or (between not in places and len(b) > 1):
+        raise ConfigError(
+            f"{len(places) - places.count(between)} folders are not two sides",
+            where="compare",
+            hint="Use: meta-eval compare A B; for several runs of a side: meta-eval compare A1 A2 -- B1 B2",
+        )
+    return a, b
 
 
 def _read_from(results: Iterable[Path], chosen: JudgingOptions) -> list[Path | None]:

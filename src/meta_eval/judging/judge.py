@@ -289,15 +289,24 @@ def _evidence(compared: TaskComparison, chosen: _ChosenBaseline, rule: Rule, sha
         else stats.paired_drop(baseline.shares, candidate.shares, candidate.labels, names)
     )
     drop = drop.invert() if candidate.lower_is_better else drop
-    noise = None
-    for scored in filter(None, (chosen.baseline, chosen.candidate)):
-        scores_by_run = scored.scores_by_run(chosen.spec)
-        if len(scores_by_run) > 1:
-            noise = stats.run_noise([run_scores.shares for run_scores in scores_by_run], candidate.labels)
+    noise, spread = _measure_runs(chosen, candidate.labels)
+    drop = replace(drop, runs=spread)
     baseline_repeats = len(compared.baseline_runs) if chosen.label == RUN_A else None
     subtasks = compute_subtask_drops(chosen.candidate, chosen.spec, chosen.pair)
     repeats = len(chosen.candidate.runs)
     return TaskDrop(compared.name, drop, rule.share, repeats, baseline_repeats, noise, rule.cap_share, subtasks)
+
+
+def _measure_runs(
+    chosen: _ChosenBaseline, labels: Sequence[str | None] | None
+) -> tuple[float | None, stats.RunSpread | None]:
+    """The variance of one run's score by the engine, and how runs differ; None where each side has one run."""
+    sides = [
+        [scores.shares for scores in scored.scores_by_run(chosen.spec)] if scored else []
+        for scored in (chosen.baseline, chosen.candidate)
+    ]
+    repeated = [side for side in sides if len(side) > 1]
+    return (stats.run_noise(repeated[-1], labels) if repeated else None), stats.measure_runs(sides[0], sides[1], labels)
 
 
 def find_cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:

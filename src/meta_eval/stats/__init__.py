@@ -21,10 +21,10 @@ from meta_eval.stats.drop import (
     heterogeneity_p,
     mean_drop,
     paired_drop,
-    run_noise,
     unpaired_drop,
 )
 from meta_eval.stats.intervals import Interval, correct_by_holm
+from meta_eval.stats.run_effect import RunSpread, measure_runs, run_noise
 from meta_eval.stats.sampled import count_needed_answers, pass_at_k, sampled_flips, sampled_interval
 from meta_eval.stats.score import (
     instruction_shares,
@@ -44,6 +44,7 @@ __all__ = [
     "DropBreakdown",
     "DropPart",
     "Interval",
+    "RunSpread",
     "Weighting",
     "average_breakdowns",
     "average_runs",
@@ -58,6 +59,7 @@ __all__ = [
     "mean_drop",
     "mean_of_four_contributions",
     "mean_of_four_shares",
+    "measure_runs",
     "order_p_value",
     "paired_drop",
     "pass_at_k",

@@ -32,6 +32,7 @@ from statistics import NormalDist
 
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.intervals import Interval, t_quantile
+from meta_eval.stats.run_effect import RunSpread, mean_spread
 from meta_eval.thresholds import ALPHA, LEVEL, POWER, ROUNDING
 
 
@@ -42,16 +43,17 @@ class Drop:
     Attributes:
         baseline: The score of the baseline.
         candidate: The score of the candidate.
-        lost, won: What is lost on some docs, and won on others; ``lost - won`` is the drop.
-        variance: Of the drop.
-        freedom: Degrees of freedom of the variance; 0 where a single cluster tells nothing of it.
-        grain: The size of a flip of one whole cluster: one by the number of docs, where all weigh the same.
-        flipped: Clusters in which anything changed.
-        docs: Docs.
-        clusters: Clusters of docs; as many as docs, where docs are not clustered.
-        paired: Whether doc by doc; else against a score alone, see `unpaired_drop`.
-        influence: By cluster what it adds to the error; empty where docs are not clustered.
-        lower_is_better: Whether the lower score is the better one, so that a rise is the drop.
+        lost, won: The losses on some docs, and the gains on others; ``lost - won`` is the drop.
+        variance: The variance of the drop.
+        freedom: Degrees of freedom of the variance; 0 for a single cluster.
+        grain: The size of a flip of a whole cluster: 1 divided by the number of docs, if weights are equal.
+        flipped: Number of changed clusters.
+        docs: Number of docs.
+        clusters: Number of clusters, or of docs if docs are not clustered.
+        paired: Whether it is doc by doc; else against a score alone, see `unpaired_drop`.
+        influence: The contribution of each cluster to the error; empty if docs are not clustered.
+        lower_is_better: Whether a lower score is better, so that a rise is a drop.
+        runs: How several runs of a side differ; None if each has one.
     """
 
     baseline: float
@@ -67,6 +69,7 @@ class Drop:
     paired: bool
     influence: Mapping[Hashable, float] = field(default_factory=dict, repr=False, compare=False)
     lower_is_better: bool = False
+    runs: RunSpread | None = field(default=None, compare=False)
 
     @property
     def value(self) -> float:
@@ -148,10 +151,13 @@ class Drop:
         """How far the interval reaches below and above the drop."""
         unit = self.flip_size
         lost, won = self.lost / unit, self.won / unit
-        return (
-            unit * _joined(_below(lost, t), _above(won, t)),
-            unit * _joined(_above(lost, t), _below(won, t)),
-        )
+        below, above = unit * _joined(_below(lost, t), _above(won, t)), unit * _joined(_above(lost, t), _below(won, t))
+        if self.runs is None or not self.runs.variance:
+            return below, above
+        from scipy.special import stdtr, stdtrit
+
+        of_runs = -float(stdtrit(self.runs.freedom, stdtr(self.freedom, -t))) * math.sqrt(self.runs.variance)
+        return _joined(below, of_runs), _joined(above, of_runs)
 
 
 def paired_drop(
@@ -290,6 +296,7 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
         clusters=sum(drop.clusters for drop in drops),
         paired=all(drop.paired for drop in drops),
         influence=influence,
+        runs=mean_spread([drop.runs for drop in drops], shares),
     )
 
 
@@ -315,26 +322,6 @@ def average_runs(runs: Sequence[Sequence[float]]) -> list[float]:
     if not runs:
         raise ValueError("there is no run")
     return [math.fsum(doc) / len(doc) for doc in zip(*runs, strict=True)]
-
-
-def run_noise(runs: Sequence[Sequence[float]], labels: Sequence[Hashable] | None = None) -> float:
-    """The variance of one run's score that its engine brings, from two runs or more of one model over the same docs.
-
-    The variance of each doc over its runs, weighed as the score weighs docs: for an A/A pair half the squared
-    differences (the pooled within-doc variance of a one-way analysis of variance). More docs do not lower it; averaging
-    r runs divides it by r.
-
-    Raises:
-        ValueError: Not two runs, or runs of different numbers of docs.
-    """
-    import numpy as np
-
-    if len(runs) < 2:
-        raise ValueError("an engine's noise takes two runs")
-    if len({len(run) for run in runs}) > 1:
-        raise ValueError(f"{' and '.join(str(len(run)) for run in runs)} docs")
-    spread = np.var(np.asarray(runs, dtype=float), axis=0, ddof=1)
-    return math.fsum(average_docs(spread, labels).weights ** 2 * spread)
 
 
 def _good(drop: Drop, score: float) -> float:

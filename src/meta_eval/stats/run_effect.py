@@ -1,0 +1,123 @@
+"""The run as a random effect: what all docs of a run share, such as its server's state, and no choice of docs tells.
+
+Several runs of one model differ by the flips of single docs, and by what moves all docs of a run together. The variance
+of their means has both: B, with the runs less one as its degrees of freedom, pooled over the sides of a comparison.
+What independent flips explain of it is W (`stats.run_noise`), which the variance of a drop has already. The excess is
+the random effect of the run (the estimator of moments of a one-way random model: Searle, Casella and McCulloch 1992,
+Variance Components, section 3.6):
+
+    E = (1 / runs of A + 1 / runs of B) max(0, B - W_SHARE W)
+
+It widens an interval in squares, each part with its own quantile (the MOVER: Zou and Donner 2008, Statistics in
+Medicine 27:1693): reach = sqrt(reach of the docs^2 + t^2 E). An excess that is cut off at 0 is too small where B is
+small by chance, so that W is taken off by three fifths only. One run a side tells nothing of the effect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from meta_eval.stats.clustered_mean import average_docs
+
+W_SHARE = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpread:
+    """How the runs of a comparison differ.
+
+    Attributes:
+        baseline, candidate: The score of each run, the newest first.
+        noise: The variance of one run's score that independent flips explain, pooled over both sides.
+    """
+
+    baseline: tuple[float, ...]
+    candidate: tuple[float, ...]
+    noise: float
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the variance between runs; 0 where no side has two."""
+        return len(self.baseline) + len(self.candidate) - 2
+
+    @property
+    def variance(self) -> float:
+        """The variance that the effect of runs adds to the drop."""
+        if not self.freedom:
+            return 0.0
+        squares = math.fsum(_squares(scores) for scores in (self.baseline, self.candidate))
+        excess = max(0.0, squares / self.freedom - W_SHARE * self.noise)
+        return (1 / len(self.baseline) + 1 / len(self.candidate)) * excess
+
+
+def run_noise(runs: Sequence[Sequence[float]], labels: Sequence[Hashable] | None = None) -> float:
+    """The variance of a run's score from its engine, by two or more runs of the same model over the same docs.
+
+    It is the variance of each doc over its runs, with the score's weights: for an A/A pair half the squared differences
+    (the pooled within-doc variance of a one-way analysis of variance). Averaging r runs divides it by r.
+
+    Raises:
+        ValueError: Not two runs, or runs of different numbers of docs.
+    """
+    import numpy as np
+
+    if len(runs) < 2:
+        raise ValueError("an engine's noise takes two runs")
+    if len({len(run) for run in runs}) > 1:
+        raise ValueError(f"{' and '.join(str(len(run)) for run in runs)} docs")
+    spread = np.var(np.asarray(runs, dtype=float), axis=0, ddof=1)
+    return math.fsum(average_docs(spread, labels).weights ** 2 * spread)
+
+
+def measure_runs(
+    baseline: Sequence[Sequence[float]],
+    candidate: Sequence[Sequence[float]],
+    labels: Sequence[Hashable] | None = None,
+) -> RunSpread | None:
+    """How the runs of both sides differ; None where each side has one run.
+
+    Args:
+        baseline, candidate: Of each run what each doc contributes to its score, the same docs in all. A side without
+            runs of its own, such as a published score, has none.
+        labels: The subtask of each doc, where the metric is an average over subtasks.
+    """
+    sides = [[list(run) for run in side] for side in (baseline, candidate)]
+    noises = [(len(side) - 1, run_noise(side, labels)) for side in sides if len(side) > 1]
+    if not noises:
+        return None
+    scores = [tuple(average_docs(run, labels).value for run in side) or (0.0,) for side in sides]
+    pooled = math.fsum(freedom * noise for freedom, noise in noises) / sum(freedom for freedom, _ in noises)
+    return RunSpread(scores[0], scores[1], pooled)
+
+
+def mean_spread(spreads: Sequence[RunSpread | None], weights: Sequence[float]) -> RunSpread | None:
+    """The spread of a mean over tasks, whose runs are the same; None where a task has other numbers of runs.
+
+    Args:
+        spreads: Of each task, None for one without repeats.
+        weights: Of each task; those of no weight do not count.
+    """
+    known = [(spread, weight) for spread, weight in zip(spreads, weights, strict=True) if weight]
+    shapes = {spread and (len(spread.baseline), len(spread.candidate)) for spread, _ in known}
+    if len(shapes) != 1 or None in shapes:
+        return None
+    parts = [(spread, weight) for spread, weight in known if spread is not None]
+
+    def mean(scores: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+        return tuple(
+            math.fsum(weight * score for (_, weight), score in zip(parts, of_run, strict=True))
+            for of_run in zip(*scores, strict=True)
+        )
+
+    return RunSpread(
+        mean([spread.baseline for spread, _ in parts]),
+        mean([spread.candidate for spread, _ in parts]),
+        math.fsum(weight**2 * spread.noise for spread, weight in parts),
+    )
+
+
+def _squares(scores: Sequence[float]) -> float:
+    centre = math.fsum(scores) / len(scores)
+    return math.fsum((score - centre) ** 2 for score in scores)
