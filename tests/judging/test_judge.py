@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import cli
 from golden import prepare_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -1211,3 +1212,18 @@ def test_the_effect_of_a_run_widens_the_interval_of_several_runs(tmp_path: Path)
         b = repeated(tmp_path / name / "b", runs)
         widths.append(half_width(drop_of(compare_runs(a, b).tasks[0]).interval()))
     assert widths[1] > 3 * widths[0]
+
+
+def test_several_runs_of_each_side_are_compared_from_the_command_line(tmp_path: Path) -> None:
+    before = right(50, 100)
+    places = [
+        write_run(tmp_path / name, flipped(before, lost, 2), time=f"2026-01-02T03-04-0{number}")
+        for number, (name, lost) in enumerate((("a1", 1), ("a2", 2), ("b1", 3), ("b2", 4)))
+    ]
+    done = cli("compare", *places[:2], "--", *places[2:], "--json")
+    (task,) = json.loads(done.stdout)["tasks"]
+    assert task["runs"] == 2
+    assert task["drop"]["value"] == pytest.approx(0.02)
+    refused = cli("compare", *places[:3], COLUMNS="300")
+    assert refused.returncode == 2
+    assert "A1 A2 -- B1 B2" in refused.stderr

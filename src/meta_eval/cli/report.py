@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from meta_eval.reports.view import View
 
 # What stands for ``--`` between two sides: no argument of a command line holds it.
-_BETWEEN = "\0"
+_BETWEEN = "\ue000"
 
 _HTML = typer.Option(None, "--html", metavar="FILE", help="Write a self-contained HTML page with every sample.")
 _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
@@ -150,7 +150,7 @@ def report(
 @options.spread_options(**_FLAGS, pack=_pack("The pack of both runs."))
 def compare(
     runs: list[Path] = typer.Argument(
-        ..., metavar="A B", help="Results folders of the baseline and of the run that is judged; several: A… -- B…"
+        ..., metavar="RUNS…", help="Results folders of the baseline and of the run that is judged; several: A… -- B…"
     ),
     *,
     chosen: JudgingOptions,
