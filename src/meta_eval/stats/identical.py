@@ -70,7 +70,7 @@ def of_counts(like: Drop, lost: float, won: float, unit: float) -> Drop:
 def flip_unit(expected: Drop) -> float:
     """The size of one flip of an expected drop."""
     changed = expected.lost + expected.won
-    return expected.variance / changed if changed > 0 else expected.grain
+    return expected.variance / changed if changed > 0 and expected.variance > 0 else expected.grain
 
 
 def chance_within(expected: Drop, margin: float) -> float:
