@@ -61,3 +61,18 @@ def test_export_takes_what_its_form_takes(words: str, said: str) -> None:
     done = cli("export", "work_dir", *words.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("export work_dir --to lighteval", "`grade` scores the answers"),
+        ("export work_dir --to every-eval-ever", "Its own converter"),
+        ("fidelity work_dir --write-stock tasks", "`export --force`"),
+    ],
+)
+def test_what_was_removed_says_what_to_use(words: str, instead: str) -> None:
+    done = cli(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Value error" not in done.stderr
+    assert instead in done.stderr

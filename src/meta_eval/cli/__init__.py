@@ -129,7 +129,8 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     except _USAGE as error:
         text = io.StringIO()
         error.show(file=text)
-        err.print(Text(visible(text.getvalue().rstrip())), soft_wrap=True)
+        words = text.getvalue().rstrip().replace(": Value error, ", ": ")
+        err.print(Text(visible("\n".join((words, *renamed.find_removed(words))))), soft_wrap=True)
         return 2
     except Exception as error:
         from meta_eval.boundary.extensions import find_extension_fault

@@ -1,9 +1,12 @@
-"""Former names of verbs. They are hidden, still work, and print the new name on stderr."""
+"""Former names of verbs, and what was removed.
+
+Former names are hidden, still work, and print the new name on stderr.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import typer
@@ -60,3 +63,22 @@ _NEW_NAMES: dict[str, tuple[str, Callable[..., None]]] = {
     "new-task": ("tasks new", tasks.new),
 }
 COMMANDS = {old: _says_new_name(old, new, command) for old, (new, command) in _NEW_NAMES.items()}
+
+# What was removed, as an error of usage quotes it, and what to use.
+_REMOVED = {
+    "'lighteval'": "The export to lighteval was removed. `export` writes requests that any engine can answer; `grade` "
+    "scores the answers.",
+    "'every-eval-ever'": "The export to Every Eval Ever was removed. Its own converter reads what `run`, `grade` and "
+    "lm_eval write.",
+    "--write-stock": "This was removed. `export --force` writes the same requests; `fidelity --answers` reads the "
+    "answers.",
+}
+
+
+def find_removed(words: str) -> Iterator[str]:
+    """Say what to use in place of what was removed.
+
+    Args:
+        words: The message of an error of usage.
+    """
+    return (advice for name, advice in _REMOVED.items() if name in words)
