@@ -1,12 +1,12 @@
-"""Several sampled answers a doc: the mean, pass@k, their intervals, and what sampling adds to a drop.
+"""Statistics of several sampled answers per doc: mean, pass@k, their intervals, and the effect of sampling on a drop.
 
-The answers to a doc are a cluster: they share its difficulty. So a doc counts once, with the mean of its answers, and
-every variance is one over docs (`meta_eval.stats.clustered_mean`). A drop of sampled runs is `stats.paired_drop` of
-these means, whatever the number of answers on either side.
+The answers to a doc form a cluster, because they share its difficulty. So a doc counts once, with the mean of its
+answers, and every variance is over docs (`meta_eval.stats.clustered_mean`). The drop of sampled runs is
+`stats.paired_drop` of these means, for any number of answers on either side.
 
-A doc whose answers are right with chance p gives a mean of k answers with the variance p (1 - p) / k. Two single
-answers of one model differ with chance 2 p (1 - p), the share of docs that flip. So runs with k1 and k2 answers a doc
-vary as single answers do of which the share `flips (1/k1 + 1/k2) / 2` flips.
+If answers to a doc are right with probability p, the mean of k answers has the variance p (1 - p) / k. Two single
+answers of a model differ with probability 2 p (1 - p), the share of docs that flip. So runs with k1 and k2 answers per
+doc vary like single answers with a share of flips of `flips (1/k1 + 1/k2) / 2`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from meta_eval.stats.intervals import Interval, normal_quantile, t_quantile
 from meta_eval.stats.score import score_interval, wilson_bounds
 from meta_eval.thresholds import LEVEL, MAX_PLANNED_ANSWERS
 
-# Docs that must differ for one more answer to count in full: with few of them the variance that is seen is too small.
+# Differing docs needed for a further answer to count fully. With few of them the observed variance is too small.
 _DOCS_PER_ANSWER = 3
 
 
 def pass_at_k(right: float, answers: int, k: int) -> float:
-    """The chance that one of k answers to a doc is right, from more answers than that: 1 - C(n - c, k) / C(n, k).
+    """The chance that at least one of k answers is right, estimated from n answers: 1 - C(n - c, k) / C(n, k).
 
     The unbiased estimator of Chen et al. 2021 (arXiv:2107.03374, section 2.1).
 
     Args:
-        right: How many answers are right, c.
-        answers: How many there are, n.
-        k: Of how many one must be right.
+        right: Number of right answers, c.
+        answers: Number of answers, n.
+        k: Number of attempts.
 
     Raises:
         ValueError: There are fewer than k answers, or not 0 <= right <= answers.
@@ -51,19 +51,19 @@ def sampled_interval(
     clusters: Sequence[Hashable] | None = None,
     level: float = LEVEL,
 ) -> Interval:
-    """The interval of a mean over docs that were each answered several times; docs are what varies.
+    """The interval of a mean over docs with several answers each; docs are the sampling unit.
 
-    Wilson's interval for a sample whose variance is that over docs (as `stats.score_interval` of clusters). Such a
-    sample is never larger than all answers together. Where few docs differ from the others, the variance that is seen
-    is too small, so that it is no larger than ``docs (1 + d / 3)`` with d docs that differ: simulated coverage is 93.9
-    to 99 % from 10 docs on (benchmarks/README.md).
+    It is Wilson's interval for a sample with the variance over docs (as `stats.score_interval` of clusters). The sample
+    is at most all answers together. If few docs differ from the others, the observed variance is too small, so the
+    sample is at most ``docs (1 + d / 3)`` with d differing docs. Simulated coverage is 93.9 to 99 % from 10 docs on
+    (benchmarks/README.md).
 
     Args:
-        values: Of each doc the mean of its answers, or its pass@k; 0 to 1.
-        answers: Independent answers of each doc; of pass@k a k-th of its answers.
-        labels: The subtask of each doc, where the mean is over subtasks.
-        clusters: What each doc shares with others.
-        level: Of the interval.
+        values: The mean of each doc's answers, or its pass@k; 0 to 1.
+        answers: Independent answers of each doc; for pass@k, the number of answers divided by k.
+        labels: The subtask of each doc, if the mean is over subtasks.
+        clusters: The cluster of each doc.
+        level: The level of the interval.
 
     Raises:
         ValueError: No doc, or not a label and a cluster for each.
@@ -81,12 +81,12 @@ def sampled_interval(
 
 
 def sampled_flips(flips: float, baseline_answers: int, answers: int) -> float:
-    """The share of docs that would flip between single answers if these varied as runs with several answers do.
+    """The equivalent share of flips of single answers for runs with several answers.
 
     Args:
         flips: The share of docs that flip between two single answers of one model, 0 to 1.
-        baseline_answers: Answers a doc of the baseline.
-        answers: Answers a doc of the run.
+        baseline_answers: Answers per doc of the baseline.
+        answers: Answers per doc of the run.
 
     Raises:
         ValueError: No answer.
@@ -99,14 +99,14 @@ def sampled_flips(flips: float, baseline_answers: int, answers: int) -> float:
 def count_needed_answers(
     variance: float, margin: float, *, baseline_answers: int | None = None, chance: float = 0.95
 ) -> int | None:
-    """How many answers a doc show that an identical model is within the margin.
+    """The number of answers per doc that show an identical model to be within the margin.
 
     Args:
-        variance: That sampling gives the score of a run with one answer a doc: half the share of docs that flip between
-            two such runs, by the number of docs.
-        margin: The largest drop that is allowed, 0 to 1.
-        baseline_answers: Of a baseline that cannot be run again; None where it gets as many as the run.
-        chance: How often an identical model is to be within the margin.
+        variance: The variance of a score from sampling with a single answer per doc: half the share of docs that flip
+            between two such runs, divided by the number of docs.
+        margin: The largest allowed drop, 0 to 1.
+        baseline_answers: Answers per doc of a baseline that cannot be repeated; None if it gets as many as the run.
+        chance: The required chance that an identical model is within the margin.
 
     Returns:
         The least number; None where `MAX_PLANNED_ANSWERS` are too few.
@@ -119,7 +119,7 @@ def count_needed_answers(
 
 
 def _effective_size(average: Average, centre: float, most: float) -> float:
-    """Docs of a simple sample whose share varies as this mean does; ``most`` where it hardly varies."""
+    """The size of a simple sample with the same variance as this mean; ``most`` if it hardly varies."""
     return most if average.variance <= 0 else min(most, centre * (1 - centre) / average.variance)
 
 

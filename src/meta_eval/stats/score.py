@@ -1,4 +1,4 @@
-"""A score and its interval, and what each doc contributes to a score that is not a plain mean."""
+"""Computes a score, its interval, and each doc's contribution to a score that is not a plain mean."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from meta_eval.thresholds import LEVEL
 
 
 def wilson_interval(successes: float, n: float, level: float = LEVEL) -> Interval:
-    """Wilson's score interval for a share (Wilson 1927, JASA 22:209), which stays honest at 0, at 1 and for few docs.
+    """Wilson's score interval for a share (Wilson 1927, JASA 22:209), which is valid at 0, at 1 and for few docs.
 
-    Neither number need be whole: a mean of scores in [0, 1] varies no more than a share of the same value does.
+    Both numbers may be fractions: a mean of scores in [0, 1] varies at most as much as a share of the same value.
 
     Raises:
         ValueError: No doc, or not 0 <= successes <= n.
@@ -53,14 +53,14 @@ def score_interval(
 ) -> Interval:
     """The interval of a mean over docs, or with ``labels`` of a mean over subtasks; values in [0, 1].
 
-    Yes or no: Wilson's, and over subtasks `stratified_wilson`. Other scores (F1, ROUGE, what an IFEval doc
-    contributes): Student's t, clipped to [0, 1]. Scores that do not vary at all get Wilson's
-    interval, since t would claim certainty.
+    For yes or no it is Wilson's interval, and over subtasks `stratified_wilson`. For other scores (F1, ROUGE,
+    contributions of IFEval docs) it is Student's t interval, clipped to [0, 1]. Constant scores get Wilson's interval,
+    because t would claim certainty.
 
-    ``clusters`` names what each doc shares with others (its question, its passage): then the variance is that of
-    `meta_eval.stats.clustered_mean` with its degrees of freedom, for yes or no in Wilson's interval through the docs of
-    a simple sample that has this variance (Korn and Graubard 1998, Survey Methodology 24:193, with Wilson's interval
-    instead of Clopper and Pearson's).
+    ``clusters`` names the cluster of each doc (its question or passage). The variance and degrees of freedom are then
+    those of `meta_eval.stats.clustered_mean`. For yes or no, Wilson's interval uses the size of a simple sample with
+    this variance (Korn and Graubard 1998, Survey Methodology 24:193, with Wilson's interval instead of Clopper and
+    Pearson's).
 
     Raises:
         ValueError: There is no value, or not a label and a cluster for each.
@@ -76,7 +76,7 @@ def score_interval(
     if freedom < 1 or variance <= 0:
         size = effective_size(groups)
         return wilson_interval(min(max(centre, 0.0), 1.0) * size, size, level)
-    # `_variance` divides by n; t needs n - 1 (over subtasks: docs less subtasks).
+    # `_variance` divides by n; t needs n - 1 (over subtasks: docs minus subtasks).
     half = t_quantile(level, freedom) * math.sqrt(variance * len(values) / freedom)
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
@@ -97,12 +97,11 @@ def _clustered(
 
 
 def stratified_wilson(strata: Sequence[tuple[float, int]], level: float = LEVEL) -> Interval:
-    """Wilson's interval for a mean of shares, every stratum with the same weight: (successes, docs) of each subtask.
+    """Wilson's interval for a mean of shares with equal weights of strata: (successes, docs) of each subtask.
 
-    Yan and Su 2010, Statistics in Biopharmaceutical Research 2:329: the mean of the strata's Wilson limits, each taken
-    at the smaller z at which their mean has the level that is asked for. One stratum gives Wilson's own interval.
-    Simulated coverage lies between 94 and 99 % from 6 strata of 3 docs to 57 of several hundred
-    (tests/stats/test_stats.py).
+    Yan and Su 2010, Statistics in Biopharmaceutical Research 2:329: the mean of the strata's Wilson limits, each at a
+    smaller z so that their mean has the requested level. A single stratum gives Wilson's own interval. Simulated
+    coverage lies between 94 and 99 % from 6 strata of 3 docs to 57 of several hundred (tests/stats/test_stats.py).
     Where no stratum varies, the docs count as one sample of the effective size.
 
     Raises:
@@ -124,7 +123,7 @@ def stratified_wilson(strata: Sequence[tuple[float, int]], level: float = LEVEL)
 
 
 def pooled_contributions(docs: Sequence[tuple[float, float]]) -> list[float]:
-    """What each doc contributes to a ratio of sums, such as the share of all instructions that were followed.
+    """Each doc's contribution to a ratio of sums, such as the share of all instructions that were followed.
 
     Docs come as (instructions followed, instructions). The delta method for a ratio of means, with the doc as the unit:
     a doc with y of m contributes R + (y - R m) / mean(m), whose mean is exactly R and whose variance over docs is that
@@ -142,7 +141,7 @@ def pooled_contributions(docs: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def mean_of_four_contributions(docs: Sequence[tuple[Sequence[bool], Sequence[bool]]]) -> list[float]:
-    """What each doc contributes to the mean of IFEval's four accuracies; docs as (strict, loose) verdicts.
+    """Each doc's contribution to the mean of IFEval's four accuracies; docs as (strict, loose) verdicts.
 
     The mean of its contributions to the four: whether all its instructions were followed, and `pooled_contributions`,
     each strictly and loosely. The four are measured on the same docs, so a variance must be taken after adding them up.
@@ -163,11 +162,11 @@ def _mean_of_four(
 
 
 def instruction_shares(docs: Sequence[tuple[float, float]]) -> list[float]:
-    """What each doc adds to a ratio of sums, for two runs over the same docs; docs as in `pooled_contributions`.
+    """Each doc's part in a ratio of sums, for comparing two runs over the same docs; docs as in `pooled_contributions`.
 
-    A doc with y of m adds y / mean(m), whose mean is the ratio. In a difference of two runs the instructions are the
-    same and drop out, so that this is all there is, and a doc that both runs answer alike differs by exactly nothing.
-    For one run's own interval it would be wrong: see `pooled_contributions`.
+    A doc with y of m adds y / mean(m), whose mean is the ratio. In a difference of two runs the instructions cancel, so
+    a doc with the same answers in both runs has difference 0. For the interval of a single run it would be wrong: see
+    `pooled_contributions`.
 
     Raises:
         ValueError: There is no instruction.
@@ -179,7 +178,7 @@ def instruction_shares(docs: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def mean_of_four_shares(docs: Sequence[tuple[Sequence[bool], Sequence[bool]]]) -> list[float]:
-    """What each doc adds to the mean of IFEval's four accuracies, for two runs over the same docs.
+    """Each doc's part in the mean of IFEval's four accuracies, for comparing two runs over the same docs.
 
     As `mean_of_four_contributions`, with `instruction_shares` for the two that count instructions.
     """
@@ -187,15 +186,14 @@ def mean_of_four_shares(docs: Sequence[tuple[Sequence[bool], Sequence[bool]]]) -
 
 
 def effective_size(groups: Mapping[Hashable, Sequence[object]] | Sequence[Sequence[object]]) -> float:
-    """Docs of a simple sample whose mean would vary as the mean over these groups does (Kish)."""
+    """The size of a simple sample with the same variance of the mean as these groups (Kish)."""
     members = list(groups.values()) if isinstance(groups, Mapping) else list(groups)
     return len(members) ** 2 / math.fsum(1 / len(group) for group in members)
 
 
 def _variance(groups: Mapping[Hashable, Sequence[float]]) -> float:
-    """The variance of a mean over subtasks: that over the docs of each, by n.
-
-    A subtask of one doc, which tells nothing, has what the docs of the others have on average.
+    """The variance of a mean over subtasks: the variance over the docs of each, divided by n. A subtask of a single doc
+    gets the average variance of the others' docs.
     """
     centred = [(group, mean(group)) for group in groups.values()]
     within = [(math.fsum((x - centre) ** 2 for x in group), len(group)) for group, centre in centred]

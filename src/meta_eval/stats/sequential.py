@@ -1,24 +1,22 @@
-"""Early stopping: bounds of the drop that are valid at every look while a run still goes on.
+"""Early stopping: bounds of the drop that are valid at every look during a run.
 
-The drop is that of `meta_eval.stats.drop`: recorded score less new score, averaged as the published metric is, of docs
-drawn from those that could have been asked. So what a part of a run shows is the same claim as what all of it shows,
-from fewer docs. Bounds of the drop on just these N docs would be narrower, and nothing at N of N: but a copy whose true
-drop is the margin would pass them every other time, and a run that was stopped would be judged more kindly than a
-whole one.
+The drop is that of `meta_eval.stats.drop`: recorded minus new score, averaged like the published metric, over docs as a
+sample of possible docs. So a part of a run makes the same claim as the whole, from fewer docs. Bounds for only these N
+docs would be narrower, with width 0 at N of N. But a copy with a true drop equal to the margin would pass them half the
+time, so stopped runs would be judged more kindly than whole runs.
 
-**What is drawn.** Units: docs on their own, or clusters of docs that share a question or a passage, which are asked
-together. Units that lie in the same subtasks are a stratum. `plan_rounds` puts the units of each stratum in a random
-order and cuts all strata into the same number of rounds, so that each round holds some of every stratum, as evenly as
-whole units go. In a round with k of the U units of a stratum each counts U/k times, so that the sum over a round
-estimates the average over subtasks (and over tasks) without bias, whatever the strata differ in. One look after each
-round.
+**Sampling.** Units are independent docs, or clusters of docs with a common question or passage, which are asked
+together. Units in the same subtasks form a stratum. `plan_rounds` puts the units of each stratum into a random order.
+It cuts all strata into the same number of rounds, as evenly as possible. In a round with k of the U units of a stratum,
+each unit counts U/k times. So the sum over a round is an unbiased estimate of the average over subtasks and tasks.
+There is a look after each round.
 
-**The bounds** are those of a gambler whose wealth would be too great, were the drop beyond them: `stats.betting`.
+**The bounds** come from betting: if the drop were beyond them, a gambler's wealth would be too large (`stats.betting`).
 
-**Levels** are those of `meta_eval.judging.decide`: 2.5 % on each side of an interval; one task among several is shown
-below, or beyond its margin, at 2.5 % after Holm's correction, with p values that hold at any look (twice the inverse of
-the largest wealth so far). Each stop is thus wrong at most as often as the verdict of a whole run; what is not decided
-before the last doc is left to that verdict.
+**Levels** are those of `meta_eval.judging.decide`: 2.5 % on each side of an interval. A task among several is decided
+at 2.5 % after Holm's correction, with p values that are valid at any look (twice the inverse of the largest wealth so
+far). So a stop is wrong at most as often as the decision of a whole run. A run that is undecided before the last doc is
+decided as a whole.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from meta_eval.stats.intervals import correct_by_holm
 from meta_eval.stats.weights import Weighting
 from meta_eval.thresholds import ALPHA, ROUNDING
 
-# Of simulations. It is known to everybody: a run draws one of its own.
+# The seed of simulations. It is public, so a run draws its own.
 SEED = 0
 # Docs of a round: a large loss is found after a few rounds, and a round has some of every subtask.
 ROUND = 32
@@ -53,13 +51,13 @@ class PairableDocs:
 
     Attributes:
         task: Its name.
-        docs: The number or the name of each, as the caller calls it; none twice.
-        labels: The subtask of each, where the metric is an average over subtasks; None for a mean over docs.
-        clusters: What each shares with others, None for a doc on its own; None where no doc shares anything. Names mean
-            the same in every task.
-        reach: The largest difference that each can show; 1 for all where None. Scores that weigh docs differently need
-            it: what the doc would add with everything right (`stats.instruction_shares`, `stats.mean_of_four_shares`).
-        margin: The largest drop that is allowed; None for that of the run.
+        docs: The number or name of each doc, without duplicates.
+        labels: The subtask of each doc, if the metric is an average over subtasks; None for a mean over docs.
+        clusters: The cluster of each doc, None for an independent doc; None if all docs are independent. Names are
+            global over tasks.
+        reach: The largest possible difference of each doc; None for 1. Scores with unequal weights of docs need it: the
+            doc's contribution with everything right (`stats.instruction_shares`, `stats.mean_of_four_shares`).
+        margin: The largest allowed drop; None for that of the run.
     """
 
     task: str
@@ -75,8 +73,8 @@ class Plan:
     """The order in which docs are asked, and the docs after which the gate is checked.
 
     Attributes:
-        order: Task and doc, those of one cluster one after the other.
-        ends: How many docs of ``order`` have been asked at the end of each round; the last is all.
+        order: Pairs of task and doc; docs of a cluster are consecutive.
+        ends: Number of docs of ``order`` asked at the end of each round; the last is all.
     """
 
     tasks: tuple[PairableDocs, ...]
@@ -89,8 +87,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """One task so far. ``outcome`` as of a whole run's task; ``beyond`` says that its drop is shown to be larger than
-    its margin, which alone decides for DON'T SHIP."""
+    """A task so far. ``outcome`` is as for a whole run. ``beyond``: its drop is proven to be larger than its margin,
+    which alone decides DON'T SHIP."""
 
     task: str
     outcome: Outcome
@@ -100,13 +98,13 @@ class TaskState:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a run shows after its last complete round.
+    """The state of a run after its last complete round.
 
     Attributes:
         outcome: SHIP or DON'T SHIP once the gate is decided, before the last doc; else None. It never changes again.
         docs: Docs in complete rounds up to the decision.
-        complete: Whether all docs have been seen undecided: then a whole run's verdict decides (`judging.decide`).
-        mean, equal: The mean drop over tasks by their weights, and that in which every task counts the same.
+        complete: Whether all docs were seen without a decision; then `judging.decide` decides on the whole run.
+        mean, equal: The weighted and the unweighted mean drop over tasks.
         tasks: Each task.
     """
 
@@ -121,17 +119,17 @@ class State:
 def plan_rounds(
     tasks: Sequence[PairableDocs], seed: int | str = SEED, batch: int = ROUND, weighting: Weighting = "precision"
 ) -> Plan:
-    """The order in which the docs of these tasks are asked, all tasks and subtasks in proportion, and its rounds.
+    """Plan the order of the docs of these tasks, in proportion over tasks and subtasks, and its rounds.
 
-    Places come from SHA-256 of the seed, the task and the doc (of a cluster: its name), so that they are the same on
-    every machine, and for the same docs in whatever order they are given. The seed is chosen before anything is seen,
-    and kept secret from whoever answers, who would know which docs are asked first.
+    Places come from the SHA-256 of seed, task and doc (or the name of its cluster). So they are the same on every
+    machine and for any order of the input. The seed is chosen in advance and kept secret from the engine, which could
+    otherwise know the first docs.
 
     Args:
-        tasks: What is asked.
-        seed: Another order for another seed.
-        batch: About how many docs a round has; more where a stratum has too few units for so many rounds.
-        weighting: What each task counts in the mean drop.
+        tasks: The tasks with their docs.
+        seed: The seed of the order.
+        batch: Approximate docs per round; more if a stratum has too few units for so many rounds.
+        weighting: The weighting of tasks in the mean drop.
 
     Raises:
         ValueError: No task, a task without docs, a task or doc twice, a list of another length, a batch or a reach
@@ -191,7 +189,7 @@ def _rows(task_docs: PairableDocs) -> Iterator[tuple[int | str, str | None, str 
 def _doc_weights(
     tasks: Sequence[PairableDocs], subtask: Mapping[Doc, tuple[str, str | None]], units: Mapping[str, Sequence[Doc]]
 ) -> tuple[dict[Doc, float], list[float]]:
-    """What each doc counts in its task's average, and each task's precision: as `stats.precision_weights` has it."""
+    """The weight of each doc in its task's average, and each task's precision, as in `stats.precision_weights`."""
     size: dict[tuple[str, str | None], int] = defaultdict(int)
     for name in subtask.values():
         size[name] += 1
@@ -224,14 +222,14 @@ def _target(
 class Sequential:
     """The gate of a run that stops when it is decided; `plan_rounds` gives the order of its docs.
 
-    Docs may come in any order and as many at once as an engine likes: a look is taken wherever a round has become
-    complete, in the order of the plan, so that the same scores give the same states after a crash, a retry and on
-    another engine. Docs that were under way at the decision change nothing. A doc that never comes ends the looks: the
-    run goes on to its end, and is judged as a whole. What vetoes SHIP (`judging.alarms`) is the caller's to know.
+    Docs may arrive in any order. There is a look whenever the next round of the plan is complete, so the same scores
+    give the same states after a crash or retry and on another engine. Docs in progress at the decision change nothing.
+    If a doc never arrives, there are no further looks: the run goes on to its end and is judged as a whole. The caller
+    handles vetoes (`judging.alarms`).
 
     Args:
-        plan: Of all tasks that the gate is about.
-        margin: The largest mean drop that is allowed, and a task's that names none of its own.
+        plan: The plan of all tasks of the gate.
+        margin: The largest allowed drop of the mean, and of tasks without their own margin.
 
     Raises:
         ValueError: A margin under 0.
@@ -254,7 +252,7 @@ class Sequential:
         """Add a doc's contributions to the averages of the recorded and of the new answers (`Scores.shares`).
 
         Raises:
-            ValueError: The doc is not of the plan, came before with another difference, or differs by more than it can.
+            ValueError: The doc is not in the plan, came before with another difference, or exceeds its reach.
         """
         key, loss = (task, doc), recorded - new
         if key not in self._plan._reach:
@@ -266,12 +264,12 @@ class Sequential:
         self._seen[key] = 0.0 if abs(loss) <= ROUNDING else loss
 
     def list_losses(self) -> list[float]:
-        """What each unit has lost so far, in the order in which they are asked, for `stats.order_p_value`."""
+        """The loss of each unit so far, in the order of the plan, for `stats.order_p_value`."""
         units = (unit for part in self._plan._rounds for unit in part)
         return [math.fsum(self._seen[doc] for doc in unit) for unit in units if all(doc in self._seen for doc in unit)]
 
     def read_state(self) -> State:
-        """What the run shows now."""
+        """The present state of the run."""
         rounds = self._plan._rounds
         while self._outcome is None and self._done < len(rounds):
             part = rounds[self._done]
@@ -304,11 +302,11 @@ class Sequential:
             yield TaskState(task_docs.task, outcome, p_beyond < ALPHA, wealth.bounds)
 
     def _beyond(self) -> list[float]:
-        """The p values of drops of just the margin, of the mean and of each task, after Holm."""
+        """The Holm-corrected p values of drops equal to the margin, of the mean and of each task."""
         return correct_by_holm([min(1.0, 2 * math.exp(-wealth.beyond)) for wealth in (self._mean, *self._tasks)])
 
     def _decided(self) -> Literal["SHIP", "DON'T SHIP"] | None:
-        """As `judging.decide` decides over whole tasks, but for UNDECIDED, which only a whole run can be."""
+        """Decide as `judging.decide`, except UNDECIDED, which only a whole run can be."""
         tasks = list(self._task_states())
         mean, equal = self._mean.bounds.interval, self._equal.bounds
         if min(self._beyond()) < ALPHA:

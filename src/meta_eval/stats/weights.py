@@ -1,4 +1,4 @@
-"""What each task counts in the mean drop: by precision, all the same, or by docs. Nothing here depends on a drop."""
+"""Weights of tasks in the mean drop: by precision, equal, or by docs. They never depend on a drop."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def weigh_tasks(drops: Sequence[Drop], weighting: Weighting = "precision") -> li
     """Weights for `mean_drop`, adding up to 1.
 
     Args:
-        drops: Of each task.
-        weighting: ``precision`` as of `precision_weights`; ``equal`` for the same weight for each task; ``docs`` for
-            the number of docs, whatever they share.
+        drops: The drop of each task.
+        weighting: ``precision`` as of `precision_weights`; ``equal`` for equal weights; ``docs`` for the number of
+            docs, ignoring clusters.
 
     Raises:
         ValueError: There is no drop.
@@ -31,13 +31,13 @@ def weigh_tasks(drops: Sequence[Drop], weighting: Weighting = "precision") -> li
 
 
 def precision_weights(drops: Sequence[Drop]) -> list[float]:
-    """Weights for `mean_drop`, adding up to 1: by precision, as it is known before the tasks come out.
+    """Weights for `mean_drop`, adding up to 1: by the precision that is known before the results.
 
-    The inverse of the variance that each drop has if docs change equally much in every task: the number of docs (of
-    clusters; over subtasks, of docs that they are worth), or for `unpaired_drop` the inverse of its own variance,
-    beside that of paired docs. The inverse of the variance that was seen would be sharper, and wrong: each loss raises
-    a drop and its variance together, so that a task that lost little by chance would weigh the more, and the mean of a
-    true drop come out too small (benchmarks/README.md). So all comparisons over the same tasks have the same weights.
+    A weight is the inverse variance of a drop if docs change equally in every task. That is the number of docs or
+    clusters, over subtasks their effective number. For `unpaired_drop` it is the inverse of its own variance, relative
+    to that of paired docs. The inverse of the observed variance would be biased: a loss raises a drop and its variance
+    together, so a task that lost little by chance would get more weight, and the mean drop would be too small
+    (benchmarks/README.md). So all comparisons over the same tasks have the same weights.
 
     Raises:
         ValueError: There is no drop.
