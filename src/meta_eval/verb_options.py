@@ -1,6 +1,6 @@
 """The options of each verb, with defaults. The command line fills these objects, and the API accepts them.
 
-`report` and `compare` have theirs in `meta_eval.judging.options`.
+`report` and `compare` have theirs in `meta_eval.judging.judging_options`.
 """
 
 from __future__ import annotations

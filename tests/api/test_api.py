@@ -24,7 +24,7 @@ from runs import run_lm_eval
 from meta_eval import Config, Manifest, compare, export, fidelity, grade, prepare, report, run, verify
 from meta_eval.cli import app
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.options import JudgingKeywords, JudgingOptions
+from meta_eval.judging.judging_options import JudgingKeywords, JudgingOptions
 from meta_eval.messages.errors import ConfigError, PackError, UserError
 from meta_eval.running.slurm_layout import Jobs
 from meta_eval.verb_options import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from meta_eval.judging.decide import Decision, TaskDrop, Veto, decide_outcome
 from meta_eval.judging.judgement import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
 from meta_eval.judging.numbers import measure_baseline_distance
-from meta_eval.reports.fidelity import FidelityReport
+from meta_eval.reports.fidelity_report import FidelityReport
 from meta_eval.reports.model import Report, RunFacts, Sample, ShownAnswer
 from meta_eval.reports.shipped_views import HtmlView
 from meta_eval.reports.view import find_document, write_view

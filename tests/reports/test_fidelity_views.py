@@ -23,8 +23,8 @@ from meta_eval.api import fidelity_report
 from meta_eval.doctor.known_answers import find_model_folder as known_model_folder
 from meta_eval.messages.errors import UserError
 from meta_eval.reports import markdown, terminal
-from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.fidelity_build import build_fidelity_report
+from meta_eval.reports.fidelity_report import FidelityReport
 from meta_eval.reports.view import find_document
 from meta_eval.token_fidelity.token_table import Choices, find_choices_path, write_choices
 

@@ -11,8 +11,8 @@ from meta_eval.messages.logs import Progress, display_logs, report_progress
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
-    from meta_eval.judging.options import JudgingKeywords, JudgingOptions
-    from meta_eval.reports.fidelity import FidelityReport
+    from meta_eval.judging.judging_options import JudgingKeywords, JudgingOptions
+    from meta_eval.reports.fidelity_report import FidelityReport
     from meta_eval.reports.model import Report
     from meta_eval.results.baseline import Baseline
     from meta_eval.results.lm_eval_run import Run
@@ -39,7 +39,7 @@ def report(
 
     Args:
         results: Results folders, or files in them.
-        options: The attributes of `meta_eval.judging.options.JudgingOptions`.
+        options: The attributes of `meta_eval.judging.judging_options.JudgingOptions`.
         progress: Called with the file that is being read.
         keywords: Single options by name, such as ``pack``, ``margin`` and ``gate``.
 
@@ -131,7 +131,7 @@ def fidelity_report(
     Raises:
         UserError: A table, the gate or the tokenizer cannot be read, or the tables cover different tokens.
     """
-    from meta_eval.judging.options import JudgingOptions
+    from meta_eval.judging.judging_options import JudgingOptions
     from meta_eval.pack.prompt_lengths import find_tokenizer
     from meta_eval.reports.fidelity_build import build_fidelity_report, find_table
     from meta_eval.token_fidelity.token_table import find_choices_path, read_choices, read_tokens
@@ -151,7 +151,7 @@ def fidelity_report(
 
 
 def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> JudgingOptions:
-    from meta_eval.judging.options import JudgingOptions
+    from meta_eval.judging.judging_options import JudgingOptions
 
     return (options or JudgingOptions()).updated(**keywords)
 

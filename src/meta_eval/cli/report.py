@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, print_result, show_progress
-from meta_eval.judging.options import JudgingOptions
+from meta_eval.judging.judging_options import JudgingOptions
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
 from meta_eval.thresholds import CAP, MARGIN

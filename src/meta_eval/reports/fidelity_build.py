@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from meta_eval.messages.errors import UserError
 from meta_eval.reports import fidelity_text as write
-from meta_eval.reports.fidelity import Answer, Change, FidelityReport, Token
+from meta_eval.reports.fidelity_report import Answer, Change, FidelityReport, Token
 from meta_eval.thresholds import FIDELITY_MARGIN, FIDELITY_MIN_DOCS
 
 if TYPE_CHECKING:

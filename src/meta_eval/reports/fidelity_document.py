@@ -17,7 +17,7 @@ from meta_eval.reports.text import format_count
 from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 
 if TYPE_CHECKING:
-    from meta_eval.reports.fidelity import FidelityReport
+    from meta_eval.reports.fidelity_report import FidelityReport
     from meta_eval.reports.tables import Table
     from meta_eval.token_fidelity.comparison import TableComparison
 

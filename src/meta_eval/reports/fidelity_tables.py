@@ -12,7 +12,7 @@ from meta_eval.reports.tables import Column, Row, Table
 from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 
 if TYPE_CHECKING:
-    from meta_eval.reports.fidelity import Change, FidelityReport
+    from meta_eval.reports.fidelity_report import Change, FidelityReport
     from meta_eval.token_fidelity.comparison import Paired, TableComparison
     from meta_eval.token_fidelity.token_figures import ChoiceFigures, Estimate, Figures
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from meta_eval.judging.decide import Decision, RepeatPlan, TaskDecision
 from meta_eval.judging.judgement import META, Alarm, LmEvalAverage, Task
 from meta_eval.reports import breakdown_table
-from meta_eval.reports.fidelity import FidelityReport
+from meta_eval.reports.fidelity_report import FidelityReport
 from meta_eval.reports.text import write_headline
 from meta_eval.stats import Drop, DropBreakdown, Interval
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from meta_eval.reports.fidelity import FidelityReport
+    from meta_eval.reports.fidelity_report import FidelityReport
     from meta_eval.token_fidelity.token_figures import Figures
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 220, 46, 34

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from meta_eval.boundary.outputs import OutputError, replace_file
 from meta_eval.reports.document import Document as Document  # noqa: PLC0414 (for views of other packages)
-from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.fidelity_document import make_fidelity_document
+from meta_eval.reports.fidelity_report import FidelityReport
 from meta_eval.reports.model import Report, Sample
 from meta_eval.reports.report_document import report_document
 from meta_eval.reports.sweep import Sweep, make_sweep_document
