@@ -1,16 +1,15 @@
 """The statistics of a report. Pure: numbers in, numbers out; shares from 0 to 1, never percent.
 
-What is uncertain is which docs a benchmark happens to consist of, and what another run would have answered to them:
-every interval treats the docs (or the clusters of docs that share a question or a passage) as drawn from those that
-could have been asked, within their subtask where the average is taken over subtasks. A flip that the engine brings is
-one way in which a doc can differ, so that it is in there as well.
+Two things are uncertain: which docs a benchmark happens to have, and what another run would answer. Every interval
+treats docs, or clusters of docs, as a sample of possible docs. For averages over subtasks the sample is drawn within
+each subtask. Flips from the engine are a part of the variation between docs, so they are included.
 
-`intervals`: intervals, quantiles and Holm's correction. `score`: a single score. `clustered_mean`: an average and its
-variance, also of clustered docs. `drop`: two scores over the same docs, as one statistic for sign, interval, p value
-and power. `weights`: what each task counts in the mean drop. `identical`: what chance makes of an identical copy.
-`ratio`: a mean over tokens with an interval that counts docs. `sequential`: the drop while a run still goes on, with
-bounds (`betting`) that hold at every look. `drift`: late answers that are worse than early ones. `breakdown`: the
-parts of a drop that are the grader's, the model's and the prompts'. `sampled`: several answers a doc.
+`intervals` has intervals, quantiles and Holm's correction. `score` is a single score. `clustered_mean` is an average
+and its variance, also for clustered docs. `drop` compares two scores over the same docs, with the same statistic for
+sign, interval, p value and power. `weights` weighs tasks in the mean drop. `identical` describes identical copies.
+`ratio` is a mean over tokens with an interval over docs. `sequential` has the drop during a run, with bounds
+(`betting`) that hold at every look. `drift` tests whether late answers are worse. `breakdown` splits a drop into
+grader, model and prompts. `sampled` handles several answers per doc.
 """
 
 from meta_eval.stats.breakdown import DropBreakdown, DropPart, average_breakdowns, break_down_drop

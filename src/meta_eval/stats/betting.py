@@ -1,14 +1,14 @@
 """Bounds of a drop by betting on it, valid at every look.
 
-Docs come in rounds, and X is what a unit (a doc, or a cluster of docs) adds to its round's sum, scaled so that the sum
-is on average t d, with d the true drop and t the units of a round. A gambler who stakes a share l on less being lost,
-the same in a whole round and chosen before it, multiplies the wealth by 1 - l X for each unit. Units are independent,
-so that a round multiplies it on average by the product of 1 - l E(X), which is at most exp(-l t d), whatever the units
-of the round differ in. So the wealth times exp(l t d) does not grow on average, and reaches 1/a with probability a at
-most, ever (Ville 1939). The upper bound is the least d at which it would have; for the lower one the gambler stakes on
-more being lost. Several stakes side by side are again a gambler (Robbins 1970, Annals of Mathematical Statistics
-41:1397). Means by betting, with stakes by the variance seen so far: Waudby-Smith and Ramdas 2024, JRSS B 86:1. Bounds
-of a mean over what differs: Howard, Ramdas, McAuliffe and Sekhon 2021, Annals of Statistics 49:1055.
+Docs come in rounds. X is the contribution of a unit (a doc, or a cluster of docs) to its round's sum. It is scaled so
+that the sum has mean t d, with d the true drop and t the number of units of a round. A gambler bets that less is lost,
+with a stake l that is chosen before each round. Each unit multiplies the wealth by 1 - l X. Units are independent, so a
+round multiplies the wealth on average by the product of 1 - l E(X). That is at most exp(-l t d), however the units
+differ. So the wealth times exp(l t d) does not grow on average, and it ever reaches 1/a with probability at most a
+(Ville 1939). The upper bound is the least d at which it would have reached 1/a. For the lower bound the gambler bets
+that more is lost. A mixture of stakes is again a gambler (Robbins 1970, Annals of Mathematical Statistics 41:1397).
+Sources: for means by betting with stakes by observed variance, Waudby-Smith and Ramdas 2024, JRSS B 86:1; for bounds of
+a mean of unlike units, Howard, Ramdas, McAuliffe and Sekhon 2021, Annals of Statistics 49:1055.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FLIPS, _WORTH = 0.05, 200
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is known of a drop so far, from 0 to 1, positive for worse.
+    """The bounds of a drop so far, as shares, positive for worse.
 
     Attributes:
         drop: The estimate: the mean over complete rounds; 0 before the first.
@@ -49,13 +49,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An average that is to be bounded.
+    """An average to bound.
 
     Attributes:
-        scales: What a doc adds to its round's sum for all of a point that it loses; docs with no share are left out.
-        time: Units of a round, on average.
-        most: The most that one unit can add.
-        variance: The mean square of what units can add.
+        scales: A doc's contribution to its round's sum per lost point; docs without weight are left out.
+        time: Mean number of units of a round.
+        most: The largest contribution of a unit.
+        variance: The mean square of possible contributions.
     """
 
     scales: Mapping[Doc, float]
@@ -65,7 +65,7 @@ class Target:
 
 
 class Wealth:
-    """The wealth of both gamblers on one average; the module's docstring has the method."""
+    """The wealth of both gamblers on an average; the module's docstring has the method."""
 
     def __init__(self, target: Target, margin: float) -> None:
         self.target, self.margin = target, margin
@@ -83,7 +83,7 @@ class Wealth:
         return Bounds(drop, Interval(max(-1.0, self.lower), min(1.0, self.upper)))
 
     def add_round(self, units: Sequence[Sequence[tuple[Doc, float]]]) -> None:
-        """Add a complete round: for each unit in which anything changed, its docs and what they lost."""
+        """Add a complete round: for each changed unit, its docs and their losses."""
         target = self.target
         scales = target.scales
         changes = [math.fsum(scales.get(doc, 0.0) * loss for doc, loss in unit) for unit in units]
@@ -115,9 +115,9 @@ def _log_wealth(mixture: Sequence[Sequence[float]], drop: float) -> float:
 
 
 def _least(mixture: Sequence[Sequence[float]], known: float) -> float:
-    """The least drop at which the wealth has reached what one side's level asks for, or ``known`` if that is less.
+    """The least drop at which the wealth has reached a side's level, or ``known`` if that is less.
 
-    The logarithm of the wealth is convex and rises with the drop, so that Newton's method comes down to it from above.
+    The log wealth is convex and rises with the drop, so Newton's method converges from above.
     """
     needed = math.log(2 / (1 - LEVEL))
     at = min(known, *((needed - won) / slope if slope else math.inf for won, slope in mixture))

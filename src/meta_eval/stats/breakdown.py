@@ -1,24 +1,24 @@
-"""The decomposition of a drop: the parts of the grader, the model and the prompts.
+"""Splits a drop into the parts of the grader, the model and the prompts.
 
-Of each doc there are three values: what was recorded, r; what today's grader gives the recorded answer, g; what it
-gives the new one, n. Some docs, S, were asked with the recorded prompt to the letter, the others, D, with another one.
-With the metric's own average (over docs, or over subtasks):
+Each doc has three values: the recorded value r, today's grade of the recorded answer g, and the grade of the new answer
+n. Docs S have exactly the recorded prompt, docs D another prompt. With the metric's own average (over docs, or over
+subtasks):
 
     total   = average of r - n over all docs
     grader  = average of r - g over all docs: the same answers, another grader
     model   = average of g - n over S: the same prompt and grader, another model
     prompts = average of g - n over all docs, less the model's: what the docs of D lost beyond those of S
 
-The order is fixed: first the grader changes, then the model, then the prompt. They add up, since every average is
-linear: total = grader + (g - n over all docs) = grader + model + prompts. The last step takes for granted that the
-model loses as much on D as on S; where D is everything nothing tells the two apart, and only their sum is given.
+The order is fixed: first the grader changes, then the model, then the prompt. Averages are linear, so the parts add up:
+total = grader + (g - n over all docs) = grader + model + prompts. The last step assumes that the model loses as much on
+D as on S. If all docs are in D, model and prompts cannot be separated, and only their sum is given.
 
 Total, grader and model are paired drops with their own intervals (`stats.drop`). With the share p of D in the average,
 prompts = p (average over D - average over S); D and S have no doc in common, so the MOVER of `stats.drop` joins their
 intervals: lower = prompts - p sqrt(below(D)^2 + above(S)^2), upper = prompts + p sqrt(above(D)^2 + below(S)^2), with
-below and above the distances from a drop to the ends of its interval. Clusters that reach over both make it too wide.
-Where the metric is an average over subtasks, p is the sum of the weights of D and the distances are those of the
-average over the subtasks of D and of S.
+below and above the distances from a drop to the ends of its interval. Clusters in both make it too wide. If the metric
+is an average over subtasks, p is the sum of the weights of D, and the distances are those of the averages over subtasks
+of D and S.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class DropPart:
-    """What the prompts have of a drop, positive for worse, with its interval at `LEVEL`.
-
-    From -2 to 2: where the docs of D lost all that there is and those of S won as much, it is twice the share of D.
+    """The part of the prompts in a drop, positive for worse, with its interval at `LEVEL`. It is from -2 to 2: if the
+    docs of D lost everything and those of S won everything, it is twice the share of D.
     """
 
     value: float
@@ -52,15 +51,15 @@ class DropBreakdown:
     """A drop, split into the parts of the grader, the model and the prompts.
 
     Attributes:
-        total: From what was recorded to the run.
-        grader: From what was recorded to today's verdicts on the same answers.
-        rest: From these to the run: the model's and the prompts' together.
-        model: Of the docs with the recorded prompt; None where there is none.
-        prompts: What is left; None where no doc has the recorded prompt.
-        docs: Docs that have all three values.
-        regraded: Of them those to which today's grader gives another value.
-        changed: Those whose answer has another value than the recorded one has today.
-        other_prompts: Those with another prompt.
+        total: The drop from the record to the run.
+        grader: The drop from the record to today's verdicts on the same answers.
+        rest: The drop from these to the run: model and prompts together.
+        model: The drop on docs with the recorded prompt; None if there are none.
+        prompts: The remaining part; None if no doc has the recorded prompt.
+        docs: Docs with all three values.
+        regraded: Docs with another value by today's grader.
+        changed: Docs with another value than the regraded recorded answer.
+        other_prompts: Docs with another prompt.
     """
 
     total: Drop
@@ -85,10 +84,10 @@ def break_down_drop(
     """Split the drop from a recorded run into its parts; the module's docstring has the formulas.
 
     Args:
-        recorded: What each doc contributed to the recorded score.
-        regraded: What its recorded answer contributes under today's grader.
-        new: What its new answer contributes under the same.
-        same_prompt: Whether it was asked with exactly the recorded prompt.
+        recorded: Each doc's contribution to the recorded score.
+        regraded: The contribution of its recorded answer under today's grader.
+        new: The contribution of its new answer under today's grader.
+        same_prompt: Whether its prompt is exactly the recorded prompt.
         labels, clusters: As of `paired_drop`.
 
     Raises:
@@ -133,8 +132,8 @@ def average_breakdowns(parts: Sequence[DropBreakdown], weights: Sequence[float])
     """Average the decompositions of several tasks; the parts still add up to the total.
 
     Args:
-        parts: Of each task.
-        weights: Of each task; they add up to 1.
+        parts: The decomposition of each task.
+        weights: The weight of each task; they add up to 1.
 
     Raises:
         ValueError: No task, or not a weight for each.
@@ -162,7 +161,7 @@ def _prompts(rest: Drop, model: Drop, others: Drop, share: float) -> DropPart:
 
 
 def _sum(parts: Sequence[DropPart], weights: Sequence[float]) -> DropPart:
-    """Of independent parts; the MOVER again."""
+    """Add independent parts, with the MOVER."""
     value = math.fsum(w * part.value for w, part in zip(weights, parts, strict=True))
     ends = [_reach(part, part.interval) for part in parts]
     below, above = (math.hypot(*(w * each[side] for w, each in zip(weights, ends, strict=True))) for side in (0, 1))

@@ -1,15 +1,15 @@
-"""An average over docs and its variance, where docs may come in clusters that share a question or a passage.
+"""Computes an average over docs and its variance, where docs may form clusters that share a question or a passage.
 
-The average is over docs, or over subtasks of the average within each. Either is a linear combination of the means of a
-regression on subtasks, so that the cluster-robust variance of regressions applies, in its bias-reduced form: CR2 of
-Bell and McCaffrey 2002, Survey Methodology 28:169. Here it needs no matrix: within a cluster the docs of one subtask
-are an eigenvector of the hat matrix, with their share m/n of the subtask as its eigenvalue, so the adjustment
-multiplies their residuals by (1 - m/n)^(-1/2). Without clusters this is the textbook variance: s^2 / n, and over
-subtasks the sum of these by the square of the number of subtasks (Cochran 1977, Sampling Techniques, section 5.4).
+The average is over docs, or over subtasks of the average within each. Both are linear combinations of the means of a
+regression on subtasks. So the cluster-robust variance of regressions applies, in its bias-reduced form: CR2 of Bell and
+McCaffrey 2002, Survey Methodology 28:169. It needs no matrix here. Within a cluster, the docs of a subtask are an
+eigenvector of the hat matrix, with their share m/n of the subtask as eigenvalue. So the adjustment multiplies their
+residuals by (1 - m/n)^(-1/2). Without clusters this is the textbook variance: s^2 / n, and over subtasks the sum of
+these divided by the squared number of subtasks (Cochran 1977, Sampling Techniques, section 5.4).
 
 The degrees of freedom are Satterthwaite's for that variance (Bell and McCaffrey 2002, section 4; Imbens and Kolesar
-2016, Review of Economics and Statistics 98:701), worked out for docs of one cluster that move as one, where clusters
-tell least: for equal clusters their number less one, for unequal ones fewer.
+2016, Review of Economics and Statistics 98:701). They are computed for the worst case, in which all docs of a cluster
+move together: the number of clusters minus 1 for equal clusters, fewer for unequal clusters.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ class Average:
 
     Attributes:
         value: The average.
-        variance: Its variance; nan where there are not two clusters to tell it from.
-        freedom: Its degrees of freedom; 0 where there is no variance.
-        grain: The sum of the squared weights of the clusters: one by their number where all weigh the same.
-        clusters: How many there are: docs, where docs are not clustered.
-        influence: What each cluster adds to the average's error, in the order of ``keys``; the variance is the sum of
-            their squares.
-        keys: The cluster of each influence; None where docs are not clustered.
-        weights: What each doc counts in the average; they add up to 1.
+        variance: Its variance; nan with fewer than two clusters.
+        freedom: Its degrees of freedom; 0 without variance.
+        grain: The sum of the squared weights of
+        clusters: 1 divided by their number, if weights are equal. clusters: Number of clusters, or of docs if docs are
+            not clustered.
+        influence: The contribution of each cluster to the average's error, in the order of ``keys``; the variance is
+            the sum of their squares.
+        keys: The cluster of each influence; None if docs are not clustered.
+        weights: The weight of each doc in the average; they add up to 1.
     """
 
     value: float
@@ -61,10 +62,10 @@ def average_docs(
     """The mean over docs, or with ``labels`` over subtasks of the mean within each.
 
     Args:
-        values: Of each doc.
-        labels: The subtask of each doc, where the average is over subtasks.
-        clusters: What each doc shares with others (its question, its passage); None for docs on their own. A cluster
-            may reach over subtasks.
+        values: The value of each doc.
+        labels: The subtask of each doc, if the average is over subtasks.
+        clusters: The cluster of each doc (its question or passage); None if docs are independent. A cluster may span
+            subtasks.
 
     Raises:
         ValueError: No doc, or not a label or a cluster for each.
@@ -100,11 +101,10 @@ def _codes(names: Iterable[Hashable], n: int) -> tuple[Ints, list[Any]]:
 
 
 def _with_two_clusters(subtask: Ints, cluster: Ints, count: int) -> Ints | None:
-    """The strata that residuals are taken in: subtasks, of which those that are one cluster each are taken together.
+    """The strata for residuals: subtasks, with those of a single cluster merged.
 
-    A subtask of a single cluster has no variance to show; collapsed strata (Cochran 1977, section 5A.12) let it differ
-    from others like it, or where there are none from all, which errs towards too wide. None where there is but one
-    cluster in all.
+    A subtask of a single cluster has no variance. Collapsed strata (Cochran 1977, section 5A.12) compare it with others
+    like it, or else with all, which gives too wide intervals. None with only one cluster in all.
     """
     import numpy as np
 
@@ -121,7 +121,7 @@ def _with_two_clusters(subtask: Ints, cluster: Ints, count: int) -> Ints | None:
 
 
 def _simple(x: Floats, weights: Floats, stratum: Ints, cluster: Ints, count: int) -> tuple[Floats, float]:  # noqa: ARG001
-    """`_cr2` for docs on their own, where both come down to sums over subtasks."""
+    """`_cr2` for independent docs, where both are sums over subtasks."""
     import numpy as np
 
     sizes = np.bincount(stratum)
@@ -132,7 +132,7 @@ def _simple(x: Floats, weights: Floats, stratum: Ints, cluster: Ints, count: int
 
 
 def _cr2(x: Floats, weights: Floats, stratum: Ints, cluster: Ints, count: int) -> tuple[Floats, float]:
-    """What each cluster adds to the error, and Satterthwaite's degrees of freedom of the sum of their squares."""
+    """Each cluster's contribution to the error, and Satterthwaite's degrees of freedom of the sum of their squares."""
     import numpy as np
 
     strata = int(stratum.max()) + 1

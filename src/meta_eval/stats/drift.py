@@ -1,18 +1,17 @@
-"""Drift: whether what was asked late is lost more often than what was asked early.
+"""Tests for drift: whether docs asked late are lost more often than docs asked early.
 
-Two tests, each exact whatever the docs are like. Both take units: a doc on its own, or the docs of one cluster added
-up.
+There are two exact tests. Both use units: an independent doc, or the sum over a cluster.
 
-- **The same docs twice.** Without drift the first and the second answer to a doc can change places, so that a unit
-  which changed went down as likely as up: the sign test (Dixon and Mood 1946, JASA 41:557).
-- **Docs in a random order.** Without drift any order of the losses is as likely as the one that was drawn. The
-  statistic is the largest distance between the losses up to a tenth of the run and those that an even spread would put
-  there, over nine tenths, so that the time of a change need not be known (a CUSUM with a permutation test: among others
-  Antoch and Huskova 2001, Statistics & Probability Letters 53:37). The p value is that of a permutation test with drawn
-  orders (Phipson and Smyth 2010, SAGMB 9:39: it never is 0). Places are drawn with replacement, and strata that are
-  spread evenly keep losses apart: both only make it more careful.
+- **The same docs twice.** Without drift the first and second answer to a doc are exchangeable, so a changed unit goes
+  down as likely as up: the sign test (Dixon and Mood 1946, JASA 41:557).
+- **Docs in a random order.** Without drift any order of the losses is equally likely. The statistic compares the
+  cumulative losses after each tenth of the run with an even spread, and takes the largest distance. So the time of a
+  change need not be known (a CUSUM with a permutation test: among others Antoch and Huskova 2001, Statistics &
+  Probability Letters 53:37). The p value is that of a permutation test with drawn orders (Phipson and Smyth 2010, SAGMB
+  9:39), which is never 0. Places are drawn with replacement, and evenly spread strata keep losses apart; both make the
+  test more conservative.
 
-A run that does not drift raises an alarm in at most `DRIFT_ALPHA` of cases, both tests together.
+A run without drift raises an alarm in at most `DRIFT_ALPHA` of cases, for both tests together.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def repeat_p_value(losses: Sequence[float]) -> float:
     """The two-sided p value of no drift between two answers to the same docs.
 
     Args:
-        losses: Of each unit what the second answer lost on the first.
+        losses: The loss of each unit's second answer against the first.
     """
     from scipy.stats import binomtest
 
@@ -46,10 +45,10 @@ def repeat_p_value(losses: Sequence[float]) -> float:
 
 
 def order_p_value(losses: Sequence[float]) -> float:
-    """The p value of no drift in a run whose docs were asked in a random order.
+    """The p value of no drift in a run with a random order of docs.
 
     Args:
-        losses: Of each unit what was lost on its baseline, in the order in which it was asked.
+        losses: The loss of each unit against its baseline, in the order of the run.
     """
     import numpy as np
 
@@ -71,5 +70,5 @@ def order_p_value(losses: Sequence[float]) -> float:
 
 
 def is_drift(p_values: Sequence[float]) -> bool:
-    """Whether the tests of one run, taken together, show a drift (Bonferroni)."""
+    """Whether the tests of a run together show drift (Bonferroni)."""
     return any(p < DRIFT_ALPHA / len(p_values) for p in p_values)

@@ -1,13 +1,13 @@
-"""A drop: how much of a baseline's score is lost. One statistic for its sign, interval, p value and power.
+"""The drop from a baseline's score. Sign, interval, p value and power come from the same statistic.
 
-The drop is taken doc by doc in the published metric: every metric that is reported is an average of what single docs
-contribute to it (`meta_eval.stats.score`), so that the drop is the average of what each doc contributes less. Positive
-is worse. `meta_eval.stats.clustered_mean` gives its variance V, with clusters where docs share a question or a passage.
+The drop is computed doc by doc in the published metric. Every reported metric is an average of contributions of docs
+(`meta_eval.stats.score`), so the drop is the average loss of contribution. Positive is worse.
+`meta_eval.stats.clustered_mean` gives its variance V, with clusters of docs that share a question or a passage.
 
-What was lost on some docs, L, and won on others, W, add up to the drop L - W, and both are rare events: a few percent
-of docs flip. With w = V / (L + W), the size of one flip as the variance has it, L / w and W / w behave like two Poisson
-counts (a weighted sum of Poisson counts scaled to one count: Fay and Feuer 1997, Statistics in Medicine 16:791; here
-clusters and subtasks make the weights). A Poisson rate has the score interval
+The drop is L - W, with the losses L on some docs and the gains W on others. Both are rare: a few percent of docs flip.
+Let w = V / (L + W) be the size of a flip by the variance. Then L / w and W / w behave like two Poisson counts (a
+weighted sum of Poisson counts scaled to one count: Fay and Feuer 1997, Statistics in Medicine 16:791; here clusters and
+subtasks make the weights). A Poisson rate has the score interval
 
     count + t^2/2 -+ t sqrt(count + t^2/4)
 
@@ -17,10 +17,10 @@ Donner 2008, Statistics in Medicine 27:1693) joins both to an interval of the di
     lower = (L - W) - w sqrt(below(L/w)^2 + above(W/w)^2),   upper = (L - W) + w sqrt(above(L/w)^2 + below(W/w)^2)
 
 with below(c) = t sqrt(c + t^2/4) - t^2/2 and above(c) = t sqrt(c + t^2/4) + t^2/2. For many flips this is Student's
-interval, (L - W) -+ t sqrt(V). For few it keeps its coverage where Student's has none: no flip in n docs gives
--+ t^2/n, which is what the score interval of paired shares (Tango 1998, Statistics in Medicine 17:891) gives but for
-terms of 1/n^2; beside that one it lies everywhere (tests/stats/test_stats.py). A p value is the level at which the
-interval touches the value in question.
+interval, (L - W) -+ t sqrt(V). For few flips it keeps its coverage, which Student's does not. No flip in n docs gives
+-+ t^2/n, the same as the score interval of paired shares (Tango 1998, Statistics in Medicine 17:891) up to terms of
+1/n^2. The two are close everywhere (tests/stats/test_stats.py). A p value is the level at which the interval touches
+the value in question.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ class Drop:
         return self.lost - self.won
 
     def invert(self) -> Drop:
-        """The drop of a metric of which less is better: gains and losses change places."""
+        """The drop of a metric where lower is better: gains and losses change places."""
         influence = {key: -value for key, value in self.influence.items()}
         return replace(self, lost=self.won, won=self.lost, influence=influence, lower_is_better=True)
 
     @property
     def seen_variance(self) -> float:
-        """The variance; where no doc changed, that of half a flip each way (Agresti and Min 2005)."""
+        """The variance; without changed docs, that of half a flip each way (Agresti and Min 2005)."""
         return max(self.variance, self.flip_size * (self.lost + self.won)) if self.flipped else self.grain**2
 
     @property
@@ -108,7 +108,7 @@ class Drop:
         return Interval(max(-1.0, self.value - below), min(1.0, self.value + above))
 
     def p_value(self, at: float = 0.0) -> float:
-        """The two-sided p value of a true drop of ``at``: above 1 - level exactly where `interval` holds it."""
+        """The two-sided p value of a true drop of ``at``: above 1 - level exactly if `interval` contains it."""
         from scipy.special import stdtr
 
         distance = abs(self.value - at)
@@ -119,12 +119,12 @@ class Drop:
         return float(2 * stdtr(self.freedom, -t))
 
     def find_detectable(self, alpha: float = ALPHA, power: float = POWER) -> float:
-        """The smallest true drop that docs like these show with this power: p under ``alpha``.
+        """The smallest true drop that such docs detect with this power: p below ``alpha``.
 
-        Flips as many as were seen, and half a flip each way that was not (Agresti and Min 2005, Statistics in Medicine
-        24:729), are taken to go on both ways; the drop comes as losses on top of them (Miettinen 1968, Biometrics
-        24:339, for the variance that this gives). Solved for the drop at which the interval of the counts to be
-        expected leaves out 0 even when the difference falls as far short as in the unluckiest 1 - ``power`` of runs.
+        It assumes the observed flips, and half an unseen flip each way (Agresti and Min 2005, Statistics in Medicine
+        24:729), in both directions. The drop is added as losses (Miettinen 1968, Biometrics 24:339, for the resulting
+        variance). The result is the drop at which the interval of the expected counts excludes 0, even if the
+        difference is as small as in the unluckiest 1 - ``power`` of runs.
         """
         if not self.freedom:
             return 1.0
@@ -140,11 +140,12 @@ class Drop:
 
     @property
     def recovery(self) -> float | None:
-        """The score in question as a share of the baseline's; None where that is 0, or lower is better."""
+        """The candidate's score as a share of the baseline's; None if that is 0, or if lower is better."""
         return self.candidate / self.baseline if self.baseline > 0 and not self.lower_is_better else None
 
     def recovery_interval(self, level: float = LEVEL) -> Interval | None:
-        """The interval of `recovery`, relative to the measured baseline score. It holds 1 where `interval` holds 0."""
+        """The interval of `recovery`, relative to the measured baseline score. It contains 1 exactly if `interval`
+        contains 0."""
         return None if self.recovery is None else self.interval(level).scale(-1 / self.baseline, 1)
 
     def _reach(self, t: float) -> tuple[float, float]:
@@ -166,17 +167,17 @@ def paired_drop(
     labels: Sequence[Hashable] | None = None,
     clusters: Sequence[Hashable] | None = None,
 ) -> Drop:
-    """The drop from a baseline to a candidate, value by value of the same doc.
+    """Compute the drop from a baseline to a candidate, doc by doc.
 
     Args:
-        baseline: What each doc contributes to the baseline's score; of several runs of it `average_runs`.
-        candidate: The same of the candidate.
-        labels: The subtask of each doc, where the metric is an average over subtasks.
-        clusters: What each doc shares with others; None for docs on their own. Names mean the same in every task:
-            `mean_drop` takes docs of two tasks for related where their clusters have one name.
+        baseline: Each doc's contribution to the baseline's score; for several runs, from `average_runs`.
+        candidate: The same for the candidate.
+        labels: The subtask of each doc, if the metric is an average over subtasks.
+        clusters: The cluster of each doc; None if docs are independent. Names are global: `mean_drop` treats clusters
+            of the same name in two tasks as related.
 
-    Values that were rounded differently, or given by different graders, show their differences here: take both from the
-    same grader. IFEval's come from `mean_of_four_shares`.
+    Both must come from the same grader: differences of rounding or graders would count as drops. IFEval's come from
+    `mean_of_four_shares`.
 
     Raises:
         ValueError: No doc, or not the same number of both.
@@ -218,12 +219,12 @@ def unpaired_drop(
     labels: Sequence[Hashable] | None = None,
     clusters: Sequence[Hashable] | None = None,
 ) -> Drop:
-    """The drop from a published score, 0 to 1, whose verdicts are unknown, to a run over the same docs.
+    """Compute the drop from a published score without known verdicts, 0 to 1, to a run over the same docs.
 
-    Both scores have the sampling noise of these docs. How alike both models answer them is not known, so they are
-    taken for as unlike as two models that have nothing in common: a share ``published (1 - candidate)`` of docs lost
-    and ``candidate (1 - published)`` won, whose variance is the sum of both scores' own. Answers of one model are
-    alike, so this errs towards too wide, and shows nothing that is not there.
+    Both scores have the sampling noise of these docs. The correlation of their answers is unknown, so they count as
+    independent: a share ``published (1 - candidate)`` of docs is lost and ``candidate (1 - published)`` is won. The
+    variance is the sum of the variances of both scores. Real answers are correlated, so the interval is too wide, which
+    is safe.
 
     Raises:
         ValueError: No doc, or the published score is not from 0 to 1.
@@ -254,10 +255,10 @@ def unpaired_drop(
 def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> Drop:
     """The mean drop over tasks, again a drop; weights add up to 1, and are the same for all when there are none.
 
-    Variances add up by the squares of their weights, and so do covariances where two tasks have clusters of one name
-    (Bell and McCaffrey's variance of the sum); tasks are independent else. Degrees of freedom are Satterthwaite's
-    (1946, Biometrics Bulletin 2:110). A task without a flip, beside others that have some, counts as one with half a
-    flip each way (`Drop.seen_variance`): it has a share in the variance, if a small one.
+    Variances are added with squared weights, and covariances too if two tasks have clusters of the same name (Bell and
+    McCaffrey's variance of the sum). Otherwise tasks are independent. Degrees of freedom are Satterthwaite's (1946,
+    Biometrics Bulletin 2:110). If others have flips, a task without flips counts as having half a flip each way
+    (`Drop.seen_variance`), so it has a small part in the variance.
 
     Raises:
         ValueError: No drop, or not a weight for each.
@@ -301,7 +302,7 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
 
 
 def heterogeneity_p(drops: Sequence[Drop]) -> float | None:
-    """The p value of one and the same drop in every task: Q of Cochran 1954, Biometrics 10:101. None for one task."""
+    """The p value of the same drop in every task: Q of Cochran 1954, Biometrics 10:101. None for a single task."""
     from scipy.special import chdtrc
 
     measured = [drop for drop in drops if drop.freedom]
@@ -314,7 +315,7 @@ def heterogeneity_p(drops: Sequence[Drop]) -> float | None:
 
 
 def average_runs(runs: Sequence[Sequence[float]]) -> list[float]:
-    """Each doc's mean over several runs of the same model and pack: what `paired_drop` takes for them.
+    """Average each doc over several runs of the same model and pack, for `paired_drop`.
 
     Raises:
         ValueError: No run, or runs of different numbers of docs.
@@ -325,7 +326,7 @@ def average_runs(runs: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _good(drop: Drop, score: float) -> float:
-    """A score of which more is better; of one of which less is its distance from 1."""
+    """A score where higher is better: the score, or its distance from 1 if lower is better."""
     return 1 - score if drop.lower_is_better else score
 
 
@@ -343,7 +344,7 @@ def _joined(first: float, second: float) -> float:
 
 
 def _rising(function: Callable[[float], float]) -> float:
-    """Where a rising function that is not positive at 0 becomes 0, by bisection to the last bits."""
+    """The root of a rising function that is not positive at 0, by bisection to the last bits."""
     lower, upper = 0.0, 1.0
     while function(upper) < 0 and upper < 1e12:
         lower, upper = upper, 2 * upper

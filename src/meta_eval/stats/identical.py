@@ -1,8 +1,8 @@
-"""What an identical copy of a model gives: flips that go both ways alike, and the drops that chance makes of them.
+"""Describes an identical copy of a model: flips in both directions equally, and the resulting drops by chance.
 
-Docs that flip are rare, so that what is lost and what is won behave like two independent Poisson counts, each with half
-of the flips as its mean (as in `meta_eval.stats.drop`), and their difference has Skellam's distribution. So nothing has
-to be run to know what a comparison of so many docs can show.
+Flips are rare, so losses and gains behave like two independent Poisson counts, each with half the flips as its mean (as
+in `meta_eval.stats.drop`). Their difference has Skellam's distribution. So the power of a comparison is known without a
+run.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _REACH = 5.5
 def expect_copy(
     docs: int, flips: float, labels: Sequence[Hashable] | None = None, clusters: Sequence[Hashable] | None = None
 ) -> Drop:
-    """The drop to be expected of an identical copy before anything is asked: none, with flips both ways.
+    """The expected drop of an identical copy before any run: 0, with flips in both directions.
 
-    Each doc flips on its own, also where docs share a question: which answers of one model change with its engine does
-    not depend on what the question is. What is measured later counts clusters all the same.
+    Each doc flips independently, also within clusters: which answers of a model change with its engine does not depend
+    on the question. Later measurements use clusters nevertheless.
 
     Args:
-        docs: How many.
+        docs: Number of docs.
         flips: The share of docs that flip, 0 to 1.
-        labels: The subtask of each doc, where the metric is an average over subtasks.
-        clusters: What each doc shares with others; None for docs on their own.
+        labels: The subtask of each doc, if the metric is an average over subtasks.
+        clusters: The cluster of each doc; None if docs are independent.
 
     Raises:
         ValueError: No doc, or not a label or a cluster for each.
@@ -51,9 +51,8 @@ def expect_copy(
 
 
 def narrow_drop(expected: Drop, share: float) -> Drop:
-    """An expected drop with this share of its variance: what is left where several runs are averaged.
-
-    As many docs differ, each by less, as the size of the differences goes with the root of their variance.
+    """Reduce an expected drop to a share of its variance, as by averaging several runs. The number of different docs
+    stays; the size of differences shrinks with the root of the variance.
     """
     root = math.sqrt(share)
     return replace(
@@ -62,32 +61,31 @@ def narrow_drop(expected: Drop, share: float) -> Drop:
 
 
 def of_counts(like: Drop, lost: float, won: float, unit: float) -> Drop:
-    """The drop over the docs of another in which so many flips of this size were lost and won."""
+    """Make a drop over the same docs, with so many lost and won flips of this size."""
     flipped = min(like.clusters, round(lost + won))
     return replace(like, lost=lost * unit, won=won * unit, variance=unit * unit * (lost + won), flipped=flipped)
 
 
 def flip_unit(expected: Drop) -> float:
-    """The size of one flip of an expected drop."""
+    """The size of a flip in an expected drop."""
     changed = expected.lost + expected.won
     return expected.variance / changed if changed > 0 and expected.variance > 0 else expected.grain
 
 
 def chance_within(expected: Drop, margin: float) -> float:
-    """The chance that a run of which this drop is expected is within the margin: its whole interval is below it.
-
-    Exact for counts of flips that are Poisson: a sum over what may be lost and won.
+    """The chance that a run with this expected drop is within the margin: its whole interval is below the margin. It is
+    exact for Poisson counts of flips: a sum over possible losses and gains.
 
     Args:
-        expected: `expect_copy` of an identical copy; a loss on top of it stands in ``lost``.
-        margin: The largest drop that is allowed, 0 to 1.
+        expected: `expect_copy` of an identical copy; a further loss is added to ``lost``.
+        margin: The largest allowed drop, 0 to 1.
     """
     ends, chances = _worse_ends(expected)
     return float(chances[ends < margin].sum())
 
 
 def margin_within(expected: Drop, chance: float = SURE) -> float:
-    """The smallest margin that a run of which this drop is expected is within, with this chance; at most 1."""
+    """The smallest margin that a run with this expected drop is within, with this chance; at most 1."""
     import numpy as np
 
     ends, chances = _worse_ends(expected)
@@ -97,13 +95,13 @@ def margin_within(expected: Drop, chance: float = SURE) -> float:
 
 
 def worst_end(drop: Drop, flips: float, chance: float, level: float = LEVEL) -> float:
-    """The worse end of the interval of an identical copy over the same docs, which few identical copies exceed.
+    """The worse end of the interval that few identical copies over the same docs exceed.
 
     Args:
-        drop: Its docs: their weights and clusters.
+        drop: Gives docs, weights and clusters.
         flips: The share of docs that flip, 0 to 1.
-        chance: The share of identical copies that lose more than this one, by chance.
-        level: Of the interval.
+        chance: The share of identical copies that exceed it by chance.
+        level: The level of the interval.
 
     Returns:
         The end, as a drop from -1 to 1.
@@ -116,9 +114,8 @@ def worst_end(drop: Drop, flips: float, chance: float, level: float = LEVEL) -> 
 
 @lru_cache(maxsize=4096)
 def skellam_quantile(chance: float, mean: float) -> int:
-    """The smallest difference of two Poisson counts of this mean that this share of differences does not exceed.
-
-    By the noncentral chi-squared distribution (Johnson 1959, Journal of the Royal Statistical Society B 21:396).
+    """The smallest difference of two Poisson counts of this mean that a share of differences does not exceed. It uses
+    the noncentral chi-squared distribution (Johnson 1959, Journal of the Royal Statistical Society B 21:396).
     """
     from scipy.special import chndtr
 
@@ -139,7 +136,7 @@ def skellam_quantile(chance: float, mean: float) -> int:
 
 
 def _worse_ends(expected: Drop) -> tuple[Floats, Floats]:
-    """The worse end of the interval by what is lost and won, and how likely each is."""
+    """The worse end of the interval by losses and gains, and their probabilities."""
     import numpy as np
 
     if not expected.freedom:
@@ -159,7 +156,7 @@ def _worse_ends(expected: Drop) -> tuple[Floats, Floats]:
 
 
 def _poisson(mean: float) -> tuple[Floats, Floats]:
-    """The counts that matter, and how likely each is."""
+    """The counts that matter, and their probabilities."""
     import numpy as np
 
     reach = _REACH * math.sqrt(mean + 1)

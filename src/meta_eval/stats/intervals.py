@@ -1,4 +1,4 @@
-"""What every part of the statistics shares: intervals, quantiles, and the correction for many tests."""
+"""Shared statistics: intervals, quantiles, and the correction for multiple tests."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def correct_by_holm(p_values: Sequence[float]) -> list[float]:
 
 
 def normal_quantile(level: float) -> float:
-    """How many standard errors an interval of this level reaches to each side."""
+    """The half-width of an interval of this level, in standard errors (normal distribution)."""
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def t_quantile(level: float, freedom: float) -> float:
-    """The same for Student's t."""
+    """The half-width of an interval of this level, in standard errors (Student's t)."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
 def group_values(values: Sequence[float], labels: Sequence[Hashable] | None) -> dict[Hashable, list[float]]:
-    """Values by subtask; one group without labels.
+    """Group values by subtask; a single group without labels.
 
     Raises:
         ValueError: There is no value, or not a label for each.

@@ -1,10 +1,10 @@
-"""A mean over tokens, with an interval that counts docs: the tokens of an answer are not independent evidence.
+"""Computes a mean over tokens with an interval over docs, because the tokens of an answer are not independent.
 
-The mean over all tokens is a ratio, the sum over docs by the tokens over docs. Its variance is the cluster-robust one
-of `meta_eval.stats.clustered_mean` (CR2 of Bell and McCaffrey 2002, Survey Methodology 28:169, with Satterthwaite's
-degrees of freedom) for docs as clusters and one stratum, written in sums by doc, so that no token is looked at twice:
-a doc with n of N tokens and the sum s adds (s - n m) / N / sqrt(1 - n/N) to the error of the mean m. Docs of one
-cluster are added up first and count as one doc.
+The mean over all tokens is a ratio of two sums over docs. Its variance is the cluster-robust variance of
+`meta_eval.stats.clustered_mean` (CR2 of Bell and McCaffrey 2002, Survey Methodology 28:169, with Satterthwaite's
+degrees of freedom), with docs as clusters and a single stratum. It is computed from sums by doc: a doc with n of N
+tokens and the sum s adds (s - n m) / N / sqrt(1 - n/N) to the error of the mean m. Docs of a cluster are summed first
+and count as a single doc.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Mean:
 
     Attributes:
         value: The mean.
-        variance: Of it; 0 where no doc differs from another, nan of a single doc.
-        freedom: Degrees of freedom of the variance; 0 of a single doc.
-        docs: Docs that have tokens.
-        tokens: All of them.
+        variance: Its variance; 0 if all docs are equal, nan for a single doc.
+        freedom: Degrees of freedom of the variance; 0 for a single doc.
+        docs: Number of docs with tokens.
+        tokens: Number of tokens.
     """
 
     value: float
@@ -39,14 +39,14 @@ class Mean:
     tokens: int
 
     def interval(self, level: float) -> Interval | None:
-        """Two-sided, by Student's t; None of a single doc."""
+        """The two-sided interval by Student's t; None for a single doc."""
         if not self.freedom:
             return None
         reach = t_quantile(level, self.freedom) * math.sqrt(self.variance)
         return Interval(self.value - reach, self.value + reach)
 
     def positive_interval(self, level: float) -> Interval | None:
-        """The same of a mean of values that are all at least 0, on the scale of its logarithm.
+        """The interval of a mean of nonnegative values, on a log scale.
 
         Such values are skewed: a few docs hold most of the sum, and Student's interval would end too low and begin
         below 0. The delta method gives the logarithm the standard error ``sqrt(variance) / value`` (among others Zhou
