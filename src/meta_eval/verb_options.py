@@ -178,9 +178,12 @@ class RunOptions(ScoringOptions):
         shard: ``(I, N)`` sends every N-th request from I on, and grades nothing. Several machines can share a run.
         grade_only: Send no requests, and start no engine. Grade the answers that are there.
         stop_when_decided: Ask docs in random order, and stop as soon as SHIP or DON'T SHIP is certain. The results
-            cover
-            only some docs, and say so.
+            cover only some docs, and say so.
         canary: Compare the first answers with the recorded answers, and stop if the set-up is broken.
+        rerun: Number of docs to ask again at the end. None means 64 with ``stop_when_decided``, otherwise none.
+        order_seed: The seed of the random order. None draws a secret seed.
+        gate: A gate.yaml whose rules ``stop_when_decided`` decides by. None means the margin and the weights of the
+            configuration.
     """
 
     shard: tuple[int, int] = (0, 1)
@@ -189,6 +192,7 @@ class RunOptions(ScoringOptions):
     canary: bool = True
     rerun: int | None = None
     order_seed: str | None = None
+    gate: Path | str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +278,7 @@ class RunKeywords(ScoringKeywords, total=False):
     canary: bool
     rerun: int | None
     order_seed: str | None
+    gate: Path | str | None
 
 
 class FidelityKeywords(TaskKeywords, total=False):

@@ -102,7 +102,7 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     "tasks show": (None, ListOptions, None, "name"),
     "tasks new": (None, NewTaskOptions, None, "name"),
     "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json"),
-    "run": (run, RunOptions, RunKeywords, "config overrides report html gate as_json"),
+    "run": (run, RunOptions, RunKeywords, "config overrides report html as_json"),
     "slurm": (None, Jobs, None, "config output as_json"),
     "export": (export, ExportOptions, ExportKeywords, "pack config to output dry_run as_json"),
     "grade": (grade, GradingOptions, GradingKeywords, "answers pack config as_json"),

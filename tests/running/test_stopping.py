@@ -78,6 +78,7 @@ def decided(
     loses: float,
     rerun: int = 0,
     order_seed: str | None = "0",
+    gate: str | None = None,
     **keys: Any,
 ) -> RunResult:
     monkeypatch.chdir(place)
@@ -87,7 +88,11 @@ def decided(
     config = Config(
         **{"model_name": "m", "evals_dataset": str(evals), "tasks": ("meta_mmlu_pro_instruct",), "margin": 5.0, **keys}
     )
-    return run(config, stop_when_decided=True, rerun=rerun, order_seed=order_seed)
+    if gate is not None:
+        Path("gate.yaml").write_text(gate)
+    return run(
+        config, stop_when_decided=True, rerun=rerun, order_seed=order_seed, gate=gate if gate is None else "gate.yaml"
+    )
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,23 @@ def test_a_copy_that_lost_much_is_stopped_early(
     assert ran.stopped is not None
     assert ran.stopped.outcome == "DON'T SHIP"
     assert len(client.asked) < 300
+
+
+def test_the_margin_of_a_gate_stops_the_run(
+    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = decided(place, evals, monkeypatch, 0.04, gate="margin: 15", margin=1.0)
+    assert done.stopped is not None
+    assert done.stopped.outcome == "SHIP"
+    assert len(client.asked) < DOCS
+
+
+def test_a_gate_that_leaves_every_task_out_is_refused(
+    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match="meta_math"):
+        decided(place, evals, monkeypatch, 0.0, gate="tasks: [meta_math]")
+    assert not client.asked
 
 
 def test_what_is_not_decided_is_a_whole_run(

@@ -100,6 +100,10 @@ FLAGS = {
         read=split_names,
         shown=list,
     ),
+    "gate": Flag(
+        Path | None,
+        typer.Option("--gate", metavar="FILE", help="Decide by the rules of a gate.yaml, and set the exit code."),
+    ),
     "shard": Flag(
         str,
         typer.Option("--shard", metavar="I/N", help="Send only every N-th request, starting at I (0 to N-1)."),

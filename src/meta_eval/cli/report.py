@@ -54,10 +54,6 @@ _FLAGS = {
             help=f"The largest drop that SHIP may leave open in a task or subtask. Default: {100 * CAP:g}.",
         ),
     ),
-    "gate": options.Flag(
-        Path | None,
-        typer.Option("--gate", metavar="FILE", help="Decide by the rules of a gate.yaml, and set the exit code."),
-    ),
     "tasks": options.Flag(
         list[str],
         typer.Option(

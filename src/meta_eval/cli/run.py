@@ -62,9 +62,6 @@ def run(
     html: Path | None = typer.Option(
         None, "--html", metavar="FILE", help="Write the report as an HTML page. Several models stand side by side."
     ),
-    gate: Path | None = typer.Option(
-        None, "--gate", metavar="FILE", help="Decide by the rules of a gate.yaml, and set the exit code."
-    ),
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
     """Run the configured model, grade its answers, and judge the run.
@@ -82,6 +79,7 @@ def run(
 
     settings, place = open_config(config, overrides)
     wanted = report and chosen.shard[1] == 1
+    gate = None if chosen.gate is None else Path(chosen.gate)
     _check_report(wanted, html, gate)
     if gate is not None:
         read_gate(gate)  # fail now, not after hours

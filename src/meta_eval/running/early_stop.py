@@ -51,7 +51,7 @@ class Stopping:
         manifest: Its manifest.
         grading: The grading of the tasks.
         requests: All requests by task and doc.
-        rules: The margins, and the weights of tasks.
+        rules: The margins, the weights of tasks, and the tasks that decide; others are not asked.
         seed: Of the order of docs.
 
     Attributes:
@@ -73,7 +73,9 @@ class Stopping:
         self._grading, self._requests = grading, requests
         baseline = read_baseline(pack, manifest)
         self._tasks: dict[str, _Task] = {}
-        for name in grading.tasks:
+        chosen, names = rules.choose([*grading.tasks], manifest.groups, manifest.left_out)
+        rules = chosen.expand_groups(manifest.groups)
+        for name in [name for name in rules.tasks if name in grading.tasks] or names:
             docs = tuple(doc for doc in baseline.docs.get(name, ()) if doc.doc_id in requests[name])
             scores = _metric(docs, manifest.tasks[name])
             if scores is None or len(scores.positions) < len(requests[name]):

@@ -17,7 +17,7 @@ from meta_eval.backends.base import Backend
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.config import Config
-from meta_eval.judging.gate import Gate
+from meta_eval.judging.gate import Gate, read_gate
 from meta_eval.messages.errors import ConfigError, UserError
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.integrity import check_unchanged
@@ -152,7 +152,7 @@ def run_pack(
             order = open_order(journal, answers.orders, options.order_seed)
         stopping = None
         if options.stop_when_decided and order:
-            stopping = _stopping(pack, manifest, grading, wanted, order.seed, settings)
+            stopping = _stopping(pack, manifest, grading, wanted, order.seed, settings, options.gate)
         done = RunResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
         done.left_out = {} if grade_only else leave_out_tasks(wanted, backend, whole=options.stop_when_decided)
         if grade_only:
@@ -232,10 +232,12 @@ def _stopping(
     wanted: PendingRequests,
     seed: str,
     settings: RunSettings,
+    gate: Path | str | None,
 ) -> Stopping:
     _make_baseline(pack, grading)
-    rules = Gate(margin=settings.margin, weights=settings.weights)
-    rules = rules.complete(manifest, manifest.tasks, manifest.groups)
+    rules = Gate() if gate is None else read_gate(Path(gate))
+    own = {"margin": rules.margin or settings.margin, "weights": rules.weights or settings.weights}
+    rules = rules.model_copy(update=own).complete(manifest, manifest.tasks, manifest.groups)
     return Stopping(pack, manifest, grading, wanted.by_doc(), rules, seed)
 
 
