@@ -1,6 +1,6 @@
-"""Does it hold? A run beside Meta's answers (`judge`) or another run (`compare`): drops of scores, one rule (`decide`).
+"""Compares a run with recorded answers (`judge`) or with another run (`compare`), and decides (`decide`).
 
-`task_comparison`: what is compared, and which doc with which. `numbers`: published scores. `alarms`: how runs go
-wrong. `filters` that disagree. `groups` of tasks. `gate`: what is asked. `drafts`: tasks before the decision, and it.
-`model`: what all of it comes to.
+`task_comparison` pairs docs. `numbers` has published scores. `alarms` finds problems of runs. `filters` finds filters
+that disagree. `groups` judges groups of tasks. `gate` has the rules. `drafts` joins tasks to the decision. `judgement`
+is the result.
 """

@@ -1,4 +1,4 @@
-"""How runs go wrong, which no score tells: said before any score, by kind, and most of it forbids SHIP."""
+"""Finds problems of runs that scores do not show. They are listed before the scores; most of them forbid SHIP."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Kind = Literal[
     "format", "gate failed", "gate not met", "drift",
 ]  # fmt: skip
 
-# What each is called, what it means or what to do, and its flag in the table of samples; in the order to show them.
+# By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
 KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
     "drift": (
         "drift",
@@ -93,7 +93,7 @@ KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
 
 Raised = tuple[Kind, Alarmed]
 
-# What makes a comparison invalid: it says nothing of the model.
+# Kinds that make a comparison invalid: it says nothing about the model.
 INVALID: frozenset[Kind] = frozenset(("prompts", "settings", "unlike"))
 _FIRST_NAMES = (KINDS["drift"][0], KINDS["filters"][0])
 _FAILED_NAME = KINDS["gate failed"][0]
@@ -104,16 +104,16 @@ def find_alarms(
     task: str, result: TaskRun, scored: ScoredRun, run: int, spec: str, *,
     baseline: ScoredRun | None, expected: float | None,
 ) -> Iterator[Raised]:  # fmt: skip
-    """What is wrong with one run of a task.
+    """Find what is wrong with a run of a task.
 
     Args:
         task: Its name.
         result: The run.
         scored: All runs of the model.
-        run: Which of them it is.
+        run: The index of the run.
         spec: The ``metric,filter`` of single verdicts.
-        baseline: What it is compared with. What is as often true of its answers is no fault of this run.
-        expected: The baseline's score, or the published one; None where neither is known.
+        baseline: The baseline. A property that its answers share as often is not a fault of this run.
+        expected: The baseline's score, or the published score; None if neither is known.
     """
     docs = scored.runs[run]
     if not docs:
@@ -147,11 +147,11 @@ def count_changed_prompts(docs: Sequence[Doc]) -> int:
 
 
 def find_faults(run: Run, side: str | None = None) -> list[Raised]:
-    """The tasks of a run that cannot be judged, since their files are damaged or of other docs.
+    """The tasks of a run that cannot be judged, because their files are damaged or have other docs.
 
     Args:
         run: The run.
-        side: ``A`` or ``B`` where two are compared.
+        side: ``A`` or ``B`` if two runs are compared.
     """
     return [("left out", Alarmed(task, side, note=reason)) for task, reason in run.faults.items()]
 
@@ -223,7 +223,7 @@ def _too_low(task: str, scored: ScoredRun, run: int, spec: str, expected: float 
 
 
 def _format(task: str, result: TaskRun, scored: ScoredRun, run: int, spec: str) -> Iterator[Raised]:
-    """Another filter of the same metric finds much that the verdict's filter does not."""
+    """Raise an alarm if another filter of the same metric scores much higher than the verdict's filter."""
     metric, _, strict = spec.partition(",")
     own = scored.scores_of_run(run, spec)
     others = {name: scored.scores_of_run(run, f"{metric},{name}") for name in result.filters if name != strict}
@@ -249,7 +249,7 @@ def _share(baseline: ScoredRun | None, metric: str, spec: str) -> float:
 
 
 def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:
-    """Find what is wrong with a run whatever its answers are."""
+    """Find what is wrong with a run, apart from its answers."""
     problems: list[Raised] = []
     for result in runs:
         if not result.docs:
@@ -264,7 +264,7 @@ def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | Non
 
 
 def explain_unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
-    """Why a run is not of all docs of the pack, or cannot be known to be; None when it is."""
+    """Why a run does not have all docs of the pack, or why this is unknown; None if it has."""
     provenance = result.provenance
     if provenance.results_file is None:
         return "there is no results file beside the samples, so nobody knows what was run"
@@ -278,7 +278,7 @@ def explain_unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
 
 
 def find_other_settings(result: TaskRun) -> str | None:
-    """Why the answers are not answers to what the pack asks, as it asks it; None when they are."""
+    """Why the answers are not to the pack's requests under its settings; None if they are."""
     changed = count_changed_prompts(result.docs)
     if changed:
         return f"{changed} of {len(result.docs)} prompts did not reach the model as they stand in the pack"

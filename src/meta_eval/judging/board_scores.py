@@ -1,4 +1,4 @@
-"""What the boards of the catalog would show of a run: each part, and their mean."""
+"""Computes the scores that a leaderboard of the catalog would show for a run: each part, and their mean."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from meta_eval.judging.judgement import LmEvalAverage
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.lm_eval_run import TaskRun
 
-# Under which the mean of a board's parts stands beside them.
+# Key of the mean of a leaderboard's parts.
 MEAN = "mean"
 
 
-# What is said of a part beside the board's number: the same with no chance taken off, and both of the record.
+# Labels of variants of a part: without subtracting chance, of the record, and both.
 RAW, RECORDED, RECORDED_RAW = "{}, raw", "{}, recorded", "{}, recorded and raw"
 
 _Scores = Mapping[str, Mapping[str, float]]
 
 
 def compute_board_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEvalAverage, ...]:
-    """The parts of each board that a pack was made of, by the board's own rules, and the mean of them.
+    """Compute the parts of each leaderboard of a pack by its own rules, and their mean.
 
-    A part is left out unless all its tasks were run to the end, and the mean unless all parts are there. Of a recorded
-    run its own numbers stand beside them, and those with no chance taken off.
+    A part needs all its tasks completely run, and the mean needs all parts. For a recorded run its own scores are
+    added, and the scores without subtracting chance.
 
     Args:
-        manifest: Of the pack.
-        runs: By task what was run.
+        manifest: The manifest of the pack.
+        runs: The runs by task.
     """
     docs = {name: entry.docs for name, entry in manifest.tasks.items()}
     measured = {

@@ -1,4 +1,4 @@
-"""What no task and no subtask may lose, whatever the mean says: `meta_eval.judging.decide` has the rule."""
+"""The cap: the largest loss of a task or subtask, whatever the mean is. `meta_eval.judging.decide` has the rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from meta_eval.thresholds import ALPHA, CAP_IDENTICAL, CAP_LEEWAY, CAP_MIN_DOCS
 
 
 def correct_beyond(drops: Sequence[Drop], limits: Sequence[float]) -> list[float]:
-    """By drop the two-sided p value of a true drop of its limit, after Holm; 1 where it is not below 5 % before."""
+    """For each drop, the Holm-corrected two-sided p value of a true drop equal to its limit; 1 if it is not below 5 %
+    before correction."""
     p_values = [
         drop.p_value(limit) if drop.interval().lower > limit else 1.0 for drop, limit in zip(drops, limits, strict=True)
     ]
@@ -23,12 +24,12 @@ def correct_beyond(drops: Sequence[Drop], limits: Sequence[float]) -> list[float
 def compute_allowed_losses(
     drops: Sequence[Drop], weights: Sequence[float], margins: Sequence[float], mean: Drop
 ) -> list[float]:
-    """What each task must lose more than to stand out: the mean drop of the others, from 0 to the task's margin.
+    """The loss that each task must exceed to stand out: the mean drop of the others, from 0 to the task's margin.
 
     Args:
-        drops: Of each task.
-        weights: Of each task in ``mean``.
-        margins: Of each task, and then of each group; a group stands out from ``mean``.
+        drops: The drop of each task.
+        weights: The weight of each task in ``mean``.
+        margins: The margins of tasks, then of groups; a group stands out from ``mean``.
         mean: The mean drop.
     """
     others = [
@@ -44,19 +45,20 @@ def _from_none_to(margin: float, drop: float) -> float:
 
 
 def compute_task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[float]:
-    """The cap of each task: its own or ``cap``, and with many flips at least what an identical copy stays under."""
+    """The cap of each task: its own or ``cap``. With many flips it is at least the loss that an identical copy stays
+    under."""
     return [_widen_cap(evidence.drop, _own_cap(evidence, margin, cap)) for evidence in tasks]
 
 
 def _widen_cap(drop: Drop, cap: float) -> float:
-    # All flips that were seen, and a doc that was not.
+    # All observed flips, and another doc.
     identical = worst_end(drop, min(1.0, drop.lost + drop.won + drop.grain), CAP_IDENTICAL)
     few = 1 / drop.grain < CAP_MIN_DOCS
     return max(cap, identical if few else min(identical, cap * (1 + CAP_LEEWAY)))
 
 
 def describe_subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[str]:
-    """What forbids SHIP in the subtasks: those that are worse, and those whose worse end reaches the cap."""
+    """The reasons against SHIP in subtasks: those that are worse, and those with the worse end at the cap or beyond."""
     parts = [(evidence, name, drop) for evidence in tasks for name, drop in evidence.subtasks.items()]
     allowed = [_from_none_to(evidence.margin or margin, evidence.drop.value) for evidence, _, _ in parts]
     corrected = correct_beyond([drop for _, _, drop in parts], allowed)
@@ -73,7 +75,8 @@ def describe_subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float
 
 
 def explain_open_ends(ends: Sequence[tuple[str, float, float]]) -> list[str]:
-    """One sentence on what may have lost more than its cap, of names, worse ends and caps; none where nothing may."""
+    """A sentence on tasks that may have lost more than their cap, from names, worse ends and caps; empty if none
+    may."""
     if not ends:
         return []
     shown = "; ".join(f"{name} {100 * end:.1f} (cap {100 * cap:.1f})" for name, end, cap in ends)
@@ -81,14 +84,14 @@ def explain_open_ends(ends: Sequence[tuple[str, float, float]]) -> list[str]:
 
 
 def _own_cap(evidence: TaskDrop, margin: float, cap: float) -> float:
-    """The cap that was named, and no less than the margin: what is within the margin is allowed."""
+    """The configured cap, but at least the margin: a loss within the margin is allowed."""
     return max(evidence.cap or cap, evidence.margin or margin)
 
 
 def _pooled_flips(subtasks: Mapping[str, Drop]) -> float:
-    """The share of docs of a task that an identical copy would flip: twice what was won, and a doc that was not seen.
+    """The share of a task's docs that an identical copy would flip: twice the gains, and another doc.
 
-    A copy that loses something loses it on top of its flips, so that what it won tells of the flips alone.
+    A worse copy has losses in addition to its flips, so only its gains measure the flips.
     """
     docs = [1 / drop.grain for drop in subtasks.values()]
     won = math.fsum(count * drop.won for count, drop in zip(docs, subtasks.values(), strict=True))

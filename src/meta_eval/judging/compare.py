@@ -1,7 +1,8 @@
-"""Two runs over the same docs, such as a model and its quantised twin: A is what B's drop is a drop from.
+"""Compares two runs over the same docs, such as a model and its quantised version. A is the baseline; the drop is A -
+B.
 
-A doc of one run is the doc of the other that has the same question and gold by Meta's hashes, or lm-eval's of the whole
-doc, whatever its number is; of several the one with the same prompt. What only one run has is left out, and counted.
+Docs are paired by question and gold (Meta's hashes, or lm-eval's hash of the doc), whatever their numbers. Among
+duplicates the prompt decides. Docs that only one run has are left out and counted.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ def compare_runs(
     """Compare two runs, task by task.
 
     Args:
-        baseline: A.
-        candidate: What is compared with it, B.
-        manifest: The pack of both, which names each task's published metric; else the runs say it.
-        stored: The recorded answers as the pack grades them, for rules that ask for them.
-        rules: What is asked.
-        choice: Of which tasks; what is left out is no part of the decision, whatever the rules say.
+        baseline: Run A.
+        candidate: Run B.
+        manifest: The pack of both, with the published metric of each task; without it the runs decide.
+        stored: The recorded answers as the pack grades them, for rules that need them.
+        rules: The rules of the decision.
+        choice: The tasks to decide on; tasks that it leaves out never count.
 
     Raises:
         ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
-        ConfigError: The rules name a task that is not there.
+        ConfigError: The rules name an unknown task.
     """
     in_a, in_b = ({name for name, task in run.tasks.items() if task.docs} for run in (baseline, candidate))
     if not in_a & in_b:
@@ -66,7 +67,7 @@ def compare_runs(
     common = sorted(in_a & in_b)
     faults = {task for run in (baseline, candidate) for task in run.faults if task}
     lacking = sorted(((in_a ^ in_b) | (set(entries) - in_a - in_b)) - faults - left_out)
-    # What the pack does not have, or B has besides, nobody asked for.
+    # Tasks that are not in the pack, or only in B, are not needed.
     asked = sorted({*common, *(in_a - in_b - left_out), *entries, *(faults - left_out)})
     gate, asked = gate.choose(asked, groups, left_out)
     ruled = gate.expand_groups(groups)
@@ -105,7 +106,7 @@ def _task(
     if not pairs:
         return _without(draft, "the runs have no doc in common")
     if spec is None or spec.partition(",")[0] in NO_SHARE:
-        # It has nothing that a mean of shares could take in, and is shown in its own unit.
+        # A mean of shares cannot include it, so it is shown in its own unit.
         return _without(draft, "none of its metrics is a share", veto=False)
     if draft.evidence is None and rule.against in (None, "baseline"):
         return _without(draft, "the runs have no metric in common that is a share")
@@ -121,7 +122,7 @@ def _task(
         ]
     unlike = _unlike(baseline_runs[0].provenance, candidate_runs[0].provenance, pairs)
     if draft.task.baseline_label in (None, RUN_A):
-        # What both do otherwise than the pack asks is no difference between them; what only one does is one.
+        # A deviation from the pack that both runs share is not a difference between them.
         raised = [(kind, replace(alarmed, veto=alarmed.veto and kind not in INVALID)) for kind, alarmed in raised]
         raised += [("unlike", Alarmed(name, note=unlike))] if unlike else []
     elif unlike:
@@ -142,13 +143,13 @@ def _task(
 
 
 def _without(draft: Draft, reason: str, *, veto: bool = True) -> Draft:
-    """A task that is shown and not decided on."""
+    """Show a task without deciding on it."""
     raised: tuple[Raised, ...] = (("alone", Alarmed(draft.task.name, note=reason, veto=veto)),)
     return Draft(replace(draft.task, reason=reason, metric=None, baseline_label=None), None, raised)
 
 
 def _unlike(baseline: Provenance, candidate: Provenance, pairs: Sequence[tuple[Doc, ...]]) -> str | None:
-    """Name what differs apart from the model and makes the comparison invalid; None for nothing."""
+    """Name the difference, other than the model, that makes the comparison invalid; None if there is none."""
     prompts = sum(not a.same_prompt(b) for a, b in pairs)
     differences = [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
     if None not in (baseline.shots, candidate.shots) and baseline.shots != candidate.shots:

@@ -1,8 +1,8 @@
-"""Conditions of a gate: what the answers of a run must be like, whatever their scores are.
+"""Conditions of a gate on the answers of a run, apart from scores.
 
-A condition is a row of `CONDITIONS`: its key under ``limits`` of ``gate.yaml``, what is counted, and what it means for
-the decision that a task has more of it than the gate allows. Nothing is asked that the gate does not name. A row counts
-answers of the run alone: it does not see the baseline's.
+A condition is a row of `CONDITIONS`: its key under ``limits`` of ``gate.yaml``, the answers that it counts, and the
+effect on the decision if a task has more of them than allowed. Only conditions in the gate apply. A row counts answers
+of the run, not of the baseline.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Literal
 from meta_eval.judging.judgement import Alarmed
 from meta_eval.results.doc_results import Doc
 
-# What it means for the decision, as the kind of its alarm (`meta_eval.judging.alarms`).
+# The effect on the decision, as the kind of its alarm (`meta_eval.judging.alarms`).
 Severity = Literal["gate failed", "gate not met"]
 
-# What lm-eval's filters leave of an answer in which they find nothing.
+# The result of lm-eval's filters for an answer without a match.
 _FALLBACK = "[invalid]"
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What may be true of at most a share of a task's answers.
+    """A property that at most a share of a task's answers may have.
 
     Attributes:
         key: Its name under ``limits``; the value is the largest share, in percent.
-        counted: The answers that it counts, as messages and pages say it.
-        severity: What more of them than allowed are: a DON'T SHIP (``gate failed``), or no SHIP (``gate not met``).
-        check: Whether a doc's answer by a filter is counted; None where that cannot be known.
+        counted: The answers that it counts, in words for messages and pages.
+        severity: The effect of too many: DON'T SHIP (``gate failed``), or no SHIP (``gate not met``).
+        check: Whether a doc's answer by a filter is counted; None if unknown.
     """
 
     key: str
@@ -39,7 +39,7 @@ class Condition:
 
 
 def is_unextracted(doc: Doc, filter_name: str) -> bool | None:
-    """Whether a filter found nothing in the answer: by the grader's own word, else by lm-eval's fallback."""
+    """Whether a filter found nothing in the answer, by the grader's own report, else by lm-eval's fallback."""
     answer = doc.answers.get(filter_name)
     if answer is None:
         return None
@@ -59,13 +59,13 @@ CONDITIONS = (
 def check_conditions(
     task: str, docs: Sequence[Doc], filter_name: str, limits: Mapping[str, float]
 ) -> Iterator[tuple[Severity, Alarmed]]:
-    """The limits of a gate that a run of a task exceeds, or may exceed: all of one severity together.
+    """The limits of a gate that a run of a task exceeds or may exceed, grouped by severity.
 
     Args:
         task: Its name.
-        docs: Of the run.
+        docs: The docs of the run.
         filter_name: The filter of its verdicts.
-        limits: By key of a condition the largest share that is allowed, in percent.
+        limits: The largest allowed share by key of a condition, in percent.
     """
     notes: dict[Severity, list[str]] = {}
     for condition in CONDITIONS:

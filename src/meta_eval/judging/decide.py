@@ -1,36 +1,35 @@
-"""Does it hold? Three outcomes for each task and one decision for all, at a stated margin and cap. Scores from 0 to 1.
+"""Decides: an outcome for each task and a decision over all, at a stated margin and cap. Scores from 0 to 1.
 
-Of each task: the drop from its baseline (`meta_eval.stats.drop`, one statistic for everything said here) has a 95 %
-interval, and the largest drop that is allowed is the margin.
+For each task, the drop from its baseline has a 95 % interval (`meta_eval.stats.drop`). The margin is the largest
+allowed drop.
 
-- **within margin**: all of the interval lies under the margin. This is a test of non-inferiority at a one-sided 2.5 %,
-  the level that ICH E9 (1998, section 5.5) asks of such tests: of tasks whose true drop is the margin, one in forty is
-  called so. The 90 % interval would decide at 5 % and find somewhat more. The 95 % interval is used because it is the
-  one that tables show and that a p value belongs to: what decides can be seen. What few docs and clusters cost in
-  accuracy stays within the 5 % that are promised.
-- **worse**: the estimate is over the margin, and the drop is larger than the mean drop of the others beyond chance:
-  p under 5 % after Holm's correction over all tasks of the decision. That mean counts from 0 to the margin here. So
-  a loss inside the margin is allowed (ICH E9), of one task as of all, and a task that stands out is not hidden by the
-  others. Where all tasks lose more than the margin alike, worse are those whose drop is shown to be larger than that.
-- **undecided**: neither. It is no verdict on the model: these docs cannot tell.
+- **within margin**: the whole interval is below the margin. This is a non-inferiority test at a one-sided 2.5 %, the
+  level of ICH E9 (1998, section 5.5). A task with a true drop equal to the margin is called so in 2.5 % of cases. The
+  90 % interval would decide at 5 % and find somewhat more. The 95 % interval is also the interval in tables, and it
+  matches the p value. With few docs or clusters the error rate stays below the promised 5 %.
+- **worse**: the estimate is over the margin, and the drop is significantly larger than the mean drop of the others: p
+  below 5 % after Holm's correction over all tasks. That mean is limited to the range from 0 to the margin. So a loss
+  inside the margin is allowed (ICH E9), for a task as for all, and the others cannot hide a task that stands out. If
+  all tasks lose more than the margin alike, those with a drop proven to be larger than the margin are worse.
+- **undecided**: neither. These docs do not suffice for a statement about the model.
 
-Of all: the mean drop over tasks, each by its weight (`meta_eval.stats.weigh_tasks`), with a margin of its own, and
-beside it the mean in which every task counts the same.
+Over all tasks there is the weighted mean drop (`meta_eval.stats.weigh_tasks`), with its own margin, and the unweighted
+mean.
 
-- **SHIP**: all of the mean's interval lies under the margin, the equally weighted mean is under it, no task and no
-  subtask is worse, each worse end lies under the cap, and there is no veto.
-- **DON'T SHIP**: the mean's drop, or that of a task, is shown to be larger than its margin (Holm over the mean and the
-  tasks), or an answer limit of the gate is exceeded.
-- **UNDECIDED**: neither, with the reasons, and with what would settle it where anything would.
+- **SHIP**: the interval of the weighted mean is below the margin, the unweighted mean is below it, no task or subtask
+  is worse, each worse end is below the cap, and there is no veto.
+- **DON'T SHIP**: the drop of the mean or a task is proven to be larger than its margin (Holm over mean and tasks), or
+  an answer limit of the gate is exceeded.
+- **UNDECIDED**: neither, with the reasons, and with the runs that would settle it, if any would.
 
-**The cap** is what no task and no subtask may lose, at the worse end of its interval; and no less than the margin. The
-mean cannot see what a task loses, and significance asks for much where docs are few: without a cap a model that loses
-five points of GPQA ships in one of three runs. Docs may be too few for it: for a task with fewer than `CAP_MIN_DOCS`,
-and for every subtask, it is at least what an identical copy stays under (`meta_eval.stats.identical`; for subtasks
-together, all but one in a hundred identical copies). What SHIP leaves open is said with it.
+**The cap** limits the worse end of the interval of every task and subtask; it is at least the margin. The mean hides
+the loss of a task, and significance needs many docs: without a cap, a model that loses five points of GPQA ships in a
+third of runs. For a task with fewer than `CAP_MIN_DOCS` docs, and for every subtask, the cap is at least the loss that
+an identical copy stays under (`meta_eval.stats.identical`; for all subtasks together, in 99 % of identical copies). A
+SHIP also states what it leaves open.
 
-Where more than the model differs (other prompts, shots or settings), the comparison is invalid: the figures stand
-there, no outcome does, and it is UNDECIDED, with exit code 2. What makes it so is said first.
+If more than the model differs (prompts, shots or settings), the comparison is invalid. The report has figures but no
+outcomes, and the decision is UNDECIDED, with exit code 2. The cause is stated first.
 """
 
 from __future__ import annotations
@@ -70,20 +69,20 @@ __all__ = [
 EXIT_CODES: dict[Overall, int] = {"SHIP": 0, "DON'T SHIP": 1, "UNDECIDED": 3}
 INVALID = 2
 
-# What is said of a task of which more than the model differs.
+# The remark of a task in which more than the model differs.
 NOT_VALID = "no verdict on the model, since more than the model differs"
 
 
 @dataclass(frozen=True, slots=True)
 class Veto:
-    """Why SHIP is out of the question whatever the scores say: an alarm, a task that was not run.
+    """A reason that forbids SHIP whatever the scores are, such as an alarm or a task that was not run.
 
     Attributes:
-        reason: One sentence without a full stop.
+        reason: A sentence without a full stop.
         task: The task that it is about; None for the whole run.
-        invalid: The tasks whose comparison it makes invalid, since more than the model differs.
-        first: Whether it is said before all figures.
-        fails: Whether it is a DON'T SHIP and not only no SHIP.
+        invalid: The tasks with an invalid comparison, because more than the model differs.
+        first: Whether it is stated before all figures.
+        fails: Whether it means DON'T SHIP, not only no SHIP.
     """
 
     reason: str
@@ -95,22 +94,23 @@ class Veto:
 
 @dataclass(frozen=True, slots=True)
 class TaskDecision:
-    """One task.
+    """The decision on a task.
 
     Attributes:
         task: Its name.
         outcome: See this module.
-        margin: The largest drop that is allowed.
-        cap: What the worse end of the interval must stay under for SHIP.
+        margin: The largest allowed drop.
+        cap: The limit of the interval's worse end for SHIP.
         drop: ``drop.value`` is the drop, positive for worse; ``drop.interval()`` is ``interval``.
         interval: The interval of the drop at `LEVEL`, which decides.
-        p: Two-sided, of no drop; under 5 % exactly where the interval leaves out 0.
+        p: Two-sided p value of no drop; below 5 % exactly if the interval excludes 0.
         p_corrected: After Holm's correction over the tasks.
-        detectable_drop: The smallest true drop that docs like these tell from none four times out of five: at Holm's
-            first step, so that it holds whatever the other tasks say.
+        detectable_drop: The smallest true drop that such docs detect four times out of five, at Holm's first step, so
+            it holds whatever the other tasks are.
         weight: The task's weight in the mean drop.
-        remark: What the outcome alone does not say, in one sentence without a full stop; None for nothing.
-        repeats_needed: What would show that it is within the margin; None where the interval does not hold the margin.
+        remark: A further remark, a sentence without a full stop; None for none.
+        repeats_needed: The runs that would show it to be within the margin; None if the interval does not contain the
+            margin.
     """
 
     task: str
@@ -133,21 +133,21 @@ class Decision:
 
     Attributes:
         outcome: See this module.
-        margin: The largest mean drop that is allowed.
-        mean: The mean drop over tasks by their weights; None without a task.
+        margin: The largest allowed mean drop.
+        mean: The weighted mean drop over tasks; None without tasks.
         interval: Its interval at `LEVEL`, which decides.
-        unweighted_mean: The mean drop in which every task counts the same, with ``unweighted_interval``.
+        unweighted_mean: The unweighted mean drop, with ``unweighted_interval``.
         heterogeneity_p: The p value of the same drop in every task (`stats.heterogeneity_p`); None for a single task.
-            Where it is small, the drops of the tasks differ, and their mean says little.
+            If it is small, the drops of the tasks differ, and their mean says little.
         tasks: In the order given.
         vetoes: As given.
-        reasons: Why it is no SHIP, or what else to know of one; sentences without a full stop, ``caveats`` first.
-        repeats_needed: What would show that the mean is within the margin; None where its interval does not hold the
-            margin.
-        caveats: The first of ``reasons``: what must be known before any figure.
-        invalid: Whether more than the model differs, so that no verdict on the model follows.
-        groups: Groups of the tasks, decided as a task is, with no share of the mean.
-        weighting: What each task counts in ``mean``.
+        reasons: Reasons against SHIP, or remarks on it; sentences without a full stop, ``caveats`` first.
+        repeats_needed: The runs that would show the mean to be within the margin; None if its interval does not contain
+            the margin.
+        caveats: The first of ``reasons``, which are stated before any figure.
+        invalid: Whether more than the model differs, so nothing follows about the model.
+        groups: Groups of tasks, decided like a task, not part of the mean.
+        weighting: The weighting of tasks in ``mean``.
     """
 
     outcome: Overall
@@ -168,7 +168,7 @@ class Decision:
 
     @property
     def exit_code(self) -> int:
-        """Of the outcome; of an invalid comparison 2, as of everything that the user can mend."""
+        """The exit code of the outcome; 2 for an invalid comparison, as for everything that the user can fix."""
         return INVALID if self.invalid else EXIT_CODES[self.outcome]
 
 
@@ -184,16 +184,16 @@ def decide_outcome(
     """Decide.
 
     Args:
-        tasks: Every task that there is a drop of. For a task that should be there and is not, give a veto.
-        margin: The largest drop that is allowed, of the mean and of each task that has none of its own.
-        vetoes: What forbids SHIP.
-        caveats: What is said before all figures, and forbids nothing; sentences without a full stop.
-        groups: What is decided as a task is, and has no share of the mean: groups of these tasks, or parts of them.
-        cap: What the worse end of every task and subtask must stay under for SHIP.
-        weighting: What each task counts in the mean drop.
+        tasks: Every task with a drop. For a missing task, give a veto.
+        margin: The largest allowed drop of the mean, and of each task without its own margin.
+        vetoes: The reasons that forbid SHIP.
+        caveats: Remarks that are stated before all figures and forbid nothing; sentences without a full stop.
+        groups: Groups or parts of these tasks, which are decided like a task but are not part of the mean.
+        cap: The limit of the worse end of every task and subtask for SHIP.
+        weighting: The weighting of tasks in the mean drop.
 
     Raises:
-        ValueError: A margin or a cap is not above 0 and below 1, or two tasks have one name.
+        ValueError: A margin or cap is not between 0 and 1, or two tasks have the same name.
     """
     everything = [*tasks, *groups]
     margins = [margin if evidence.margin is None else evidence.margin for evidence in everything]
@@ -267,7 +267,8 @@ def decide_outcome(
 def _task(
     evidence: TaskDrop, limits: tuple[float, float, float, float], p: float, weight: float, count: int, *, valid: bool
 ) -> TaskDecision:
-    """Decide on one task; ``limits`` are its margin, its cap, and p after Holm of no drop and of standing out."""
+    """Decide on a task; ``limits`` are its margin, its cap, and the Holm-corrected p values of no drop and of standing
+    out."""
     margin, cap, p_corrected, standing_out = limits
     drop, interval = evidence.drop, evidence.drop.interval()
     outcome: Outcome = "undecided"
@@ -358,7 +359,7 @@ def _overall(
 
 
 def _left_open(tasks: Sequence[TaskDecision]) -> tuple[str, ...]:
-    """What SHIP does not exclude: of the tasks that are not shown to be within their margin, the worse ends."""
+    """The losses that SHIP does not exclude: the worse ends of tasks that are not within their margin."""
     ends = sorted(((task.interval.upper, task.task) for task in tasks if task.outcome != "within margin"), reverse=True)
     return (f"not excluded: {', '.join(f'{name} {100 * end:.1f}' for end, name in ends)} points",) if ends else ()
 

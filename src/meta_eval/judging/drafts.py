@@ -1,4 +1,4 @@
-"""Tasks before the decision over all, and that decision: also by filters that disagree, and over groups of tasks."""
+"""Collects tasks before the decision over all, and makes that decision, including groups and filters that disagree."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Draft:
     """A task before the decision over all.
 
     Attributes:
-        task: What is said of it.
-        evidence: Its drop; None where there is none.
+        task: The task for the report.
+        evidence: Its drop; None if there is none.
         raised: Its alarms.
-        pair: What the drop is taken of, aligned; None of a published number.
-        clusters: What its docs share with others.
+        pair: The paired docs of the drop; None for a published score.
+        clusters: The clusters of its docs.
         filters: The drops by its other filters.
-        timed: What was lost from early answers to late ones.
+        timed: Losses from early to late answers.
     """
 
     task: Task
@@ -46,10 +46,10 @@ def conclude_judgement(
     raised: Sequence[Raised],
     notes: Sequence[str] = (),
 ) -> Judgement:
-    """The decision over the tasks that it is wanted on.
+    """Decide over the named tasks.
 
-    A group that is wanted takes the place of its tasks, and of the groups within it. One that nobody named is decided
-    beside them: it has no share of the mean, and is no less a reason against SHIP.
+    A named group replaces its tasks and nested groups. Other groups are decided too, outside the mean, and can also
+    forbid SHIP.
     """
     margin = gate.share
     members = {draft.task.name: draft.task.members for draft in drafts if draft.task.members}
@@ -90,7 +90,7 @@ def conclude_judgement(
 
 
 def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:
-    """The groups that share a task with a larger one: a mean counts each doc once."""
+    """The groups that share a task with a larger group. A mean must count each doc once."""
     counted: set[str] = set()
     overlapping = set()
     for name in sorted(groups, key=lambda group: (-len(groups[group]), group)):

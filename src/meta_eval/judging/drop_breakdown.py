@@ -1,6 +1,6 @@
 """The breakdown of a drop from a recorded run: recorded verdicts, recorded answers regraded, new answers.
 
-`meta_eval.stats.breakdown` has the formulas; here stands which docs and values go into them.
+`meta_eval.stats.breakdown` has the formulas; this module selects their docs and values.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
 def break_down_task_drop(
     recorded: ScoredRun, regraded: ScoredRun, candidate: ScoredRun, spec: str, clusters: Clusters
 ) -> stats.DropBreakdown | None:
-    """Break down a task's drop; None where no doc has all three values in this metric.
+    """Break down a task's drop; None if no doc has all three values in this metric.
 
     Args:
-        recorded: What was recorded.
+        recorded: The recorded scores.
         regraded: The recorded answers as the pack grades them.
-        candidate: The run in question.
+        candidate: The candidate.
         spec: ``metric,filter`` of the drop.
         clusters: What docs share with others, see `judge.find_cluster_names`.
     """
@@ -53,7 +53,7 @@ def _same_prompts(regraded: ScoredRun, candidate: ScoredRun, scored: Scores) -> 
 
 
 def break_down_mean_drop(parts: Sequence[tuple[stats.DropBreakdown, float]]) -> stats.DropBreakdown | None:
-    """The mean over tasks, with the weights of the decision; None where there are not two tasks."""
+    """Average over tasks, with the weights of the decision; None with fewer than two tasks."""
     total = sum(weight for _, weight in parts)
     if len(parts) < 2 or total <= 0:
         return None

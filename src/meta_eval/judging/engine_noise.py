@@ -1,8 +1,9 @@
-"""The engine's own noise, from second answers to the same docs, and drift: whether late answers are worse than early.
+"""Measures the engine's noise from second answers to the same docs, and drift: whether late answers are worse than
+early.
 
-Two answers of one model to a doc differ by the engine's noise alone. A baseline and a candidate differ by that noise
-and by what the candidate lost. So the share of docs that flip between two answers of the candidate, over the share that
-flips between baseline and candidate, is the part of these flips that noise explains.
+Two answers of a model to the same doc differ only by noise. Baseline and candidate differ by noise and by the
+candidate's loss. So noise explains a part of their flips: the share of docs that flip between two answers of the
+candidate, divided by the share that flip between baseline and candidate.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
 
 @dataclass(frozen=True, slots=True)
 class TimedLosses:
-    """What was lost from early answers to late ones.
+    """Losses from early to late answers.
 
     Attributes:
-        again: Of each doc or cluster with a second answer what that lost on the first.
-        by_place: Of each doc or cluster its place in the random order, and what it lost on its baseline.
+        again: For each doc or cluster with a second answer, its loss against the first.
+        by_place: For each doc or cluster, its place in the random order, and its loss against the baseline.
     """
 
     again: Sequence[float] = ()
@@ -36,12 +37,12 @@ class TimedLosses:
 
 
 def measure_noise(result: TaskRun, flips: Flips | None, clusters: Clusters) -> tuple[EngineNoise, list[float]] | None:
-    """How many docs flip between two answers of one run, and what each unit lost; None without second answers.
+    """Count docs that flip between two answers of a run, and list the loss of each unit; None without second answers.
 
     Args:
         result: The run.
-        flips: From the baseline to the run.
-        clusters: What docs share with others.
+        flips: Flips from the baseline to the run.
+        clusters: The clusters of docs.
     """
     second = result.provenance.rerun
     first = compute_scores(result.docs, second.metric, result.lower_is_better) if second else None
@@ -74,7 +75,7 @@ def measure_noise(result: TaskRun, flips: Flips | None, clusters: Clusters) -> t
 
 
 def list_placed_losses(pair: RunPair, spec: str, clusters: Clusters) -> list[tuple[int, float]]:
-    """Of each unit that was asked in a random order its place, and what it lost on its baseline."""
+    """For each unit of a random order, its place and its loss against the baseline."""
     scores = pair_scores(pair, spec)
     if scores is None:
         return []
@@ -94,7 +95,7 @@ def list_placed_losses(pair: RunPair, spec: str, clusters: Clusters) -> list[tup
 
 
 def find_drift(losses: Iterable[TimedLosses]) -> list[Raised]:
-    """The alarm of a run whose late answers differ from its early ones by more than chance; see `stats.drift`."""
+    """Raise an alarm if late answers of a run differ from early answers beyond chance; see `stats.drift`."""
     everything = list(losses)
     again = [loss for task in everything for loss in task.again]
     placed = [loss for _, loss in sorted(pair for task in everything for pair in task.by_place)]
@@ -115,7 +116,7 @@ def find_drift(losses: Iterable[TimedLosses]) -> list[Raised]:
 
 
 def _add_up(losses: Sequence[float], names: Sequence[Hashable] | None) -> list[float]:
-    """Losses by unit: of the docs of one cluster their sum."""
+    """Losses by unit; the docs of a cluster are summed."""
     if names is None:
         return list(losses)
     sums: dict[Hashable, float] = {}

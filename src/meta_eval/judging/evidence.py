@@ -1,4 +1,4 @@
-"""What is known of each task, and how much more would have to be known: what would settle a question that is open."""
+"""The drop of each task, and the number of runs that would settle an undecided question."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from meta_eval.thresholds import LEVEL, MAX_PLANNED_RUNS, POWER
 
 @dataclass(frozen=True, slots=True)
 class TaskDrop:
-    """What is known of one task.
+    """The drop of a task, with the facts for its decision.
 
     Attributes:
         task: Its name.
-        drop: From `stats.paired_drop`, or `stats.unpaired_drop` where the baseline's answers are not known.
-        margin: The largest drop of this task that is allowed; None for the decision's own.
-        repeats: How many runs of the candidate ``drop`` averages.
-        baseline_repeats: How many runs of the baseline it averages; None where the baseline cannot be run again, as
-            Meta's recorded answers cannot.
-        noise: The variance of one run's score that the engine brings, from `stats.run_noise`; None where nobody ran
-            anything twice.
-        cap: The drop that the worse end of this task's interval must stay under; None for the decision's own.
-        subtasks: The drop of each subtask, where there are two or more.
+        drop: From `stats.paired_drop`, or `stats.unpaired_drop` if the baseline's answers are unknown.
+        margin: The largest allowed drop of this task; None for the decision's margin.
+        repeats: Number of runs of the candidate that ``drop`` averages.
+        baseline_repeats: Number of runs of the baseline that it averages; None if the baseline cannot be repeated, like
+            Meta's recorded answers.
+        noise: The variance of a run's score from the engine, from `stats.run_noise`; None without repeats.
+        cap: The limit of the worse end of this task's interval; None for the decision's cap.
+        subtasks: The drop of each subtask, if there are several.
     """
 
     task: str
@@ -41,20 +40,20 @@ class TaskDrop:
 
 @dataclass(frozen=True, slots=True)
 class RepeatPlan:
-    """What would settle a question that is open.
+    """The runs that would settle an undecided question.
 
-    All of it supposes that the true drop is the one that was estimated, or none where a gain was, and asks for an
-    answer four times out of five (`POWER`). All docs of a benchmark were run, and there are no more: repeats
-    average out the noise of engines, and never that of the choice of docs.
+    It assumes that the true drop is the estimate (0 for a gain), and that a decision is wanted four times out of five
+    (`POWER`). There are no more docs. Repeats reduce the noise of engines, not the uncertainty from the selection of
+    docs.
 
     Attributes:
-        runs: How often each task would have to be run in all; a baseline that can be run again as often as well. Empty
-            where `MAX_PLANNED_RUNS` runs of everything would not do.
-        provable_margin: The smallest margin that these runs are within: the upper end of the interval. To choose
-            it now is to choose it after the fact; it is for the next time.
-        best_possible_margin: The smallest margin that any number of runs would show.
-        measured: Whether the engine's noise was measured. If not, all flips are taken for it, which is the best case:
-            then ``runs`` and ``best_possible_margin`` are the least that could do, and an A/A pair would tell.
+        runs: Total runs that each task needs; a repeatable baseline needs as many. Empty if `MAX_PLANNED_RUNS` runs of
+            everything do not suffice.
+        provable_margin: The smallest margin that the present runs are within: the upper end of the interval. Choosing
+            it now would be after the fact; it is for the next comparison.
+        best_possible_margin: The smallest margin that unlimited repeats could show.
+        measured: Whether the engine's noise was measured. If not, all flips count as noise, which is the best case:
+            ``runs`` and ``best_possible_margin`` are then lower limits, and an A/A pair would measure the noise.
     """
 
     runs: tuple[tuple[str, int], ...]
@@ -65,7 +64,7 @@ class RepeatPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one task brings to the variance of the mean: ``docs``, which repeats leave, and each run's ``noise``."""
+    """A task's part in the variance of the mean: ``docs``, which repeats do not change, and the ``noise`` of a run."""
 
     docs: float
     noise: float
@@ -73,7 +72,7 @@ class _Part:
     baseline_had: int | None
 
     def at(self, runs: int) -> float:
-        """With so many runs in all, of the baseline too where it can be run again."""
+        """The variance with so many runs in all, also of a repeatable baseline."""
         candidate = self.noise / max(runs, self.had)
         baseline = self.noise / max(runs, self.baseline_had) if self.baseline_had is not None else 0.0
         return self.docs + candidate + baseline
@@ -82,7 +81,7 @@ class _Part:
 def _part(evidence: TaskDrop, weight: float) -> _Part:
     drop = evidence.drop
     shares = 1 / evidence.repeats + 1 / (evidence.baseline_repeats or 1)
-    # Without a flip nothing is the engine's. Else at most all is: the runs of both have its noise, and nothing else.
+    # Without flips there is no engine noise. Otherwise at most all variance is noise of both runs.
     variance = drop.seen_variance
     most = variance / shares if drop.flipped else 0.0
     noise = most if evidence.noise is None else min(evidence.noise, most)
@@ -93,7 +92,7 @@ def _part(evidence: TaskDrop, weight: float) -> _Part:
 
 
 def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop, margin: float) -> RepeatPlan | None:
-    """What would settle an open question on a mean drop; None where it has no spread that repeats could narrow."""
+    """Plan the repeats that would settle a mean drop; None if repeats cannot narrow it."""
     if not drop.freedom:
         return None
     upper, supposed = drop.interval().upper, max(0.0, drop.value)
@@ -108,7 +107,7 @@ def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop
 
     if shown([max(MAX_PLANNED_RUNS, count) for count in had]):
         while not shown(runs):
-            # The task whose next run takes most variance away for each doc that it asks.
+            # The task with the largest reduction of variance per doc in its next run.
             gains = [
                 (part.at(count) - part.at(count + 1)) / evidence.drop.docs if count < MAX_PLANNED_RUNS else 0.0
                 for part, count, evidence in zip(parts, runs, tasks, strict=True)

@@ -1,4 +1,4 @@
-"""Filters of a task that say different things of one comparison: the format of the answers changed, not the model."""
+"""Finds filters of a task that disagree in a comparison: the format of answers changed, not the model."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class FilterDrop:
         name: The filter.
         value: Its drop.
         verdict: The verdict's filter.
-        verdict_value: The drop by that one.
-        p: Two-sided, of no difference between the two, doc by doc.
+        verdict_value: The drop by that filter.
+        p: Two-sided p value of no difference between the two, doc by doc.
     """
 
     name: str
@@ -34,19 +34,19 @@ class FilterDrop:
     p: float
 
     def disagrees(self, margin: float) -> bool:
-        """Whether the two differ beyond chance, and about the sign or by more than the margin."""
+        """Whether the two differ beyond chance, and either in sign or by more than the margin."""
         apart = abs(self.value - self.verdict_value) > margin or self.value * self.verdict_value < 0
         return apart and self.p < ALPHA
 
 
 def compute_filter_drops(pair: RunPair, spec: str, filters: Iterable[str], clusters: Clusters) -> Iterator[FilterDrop]:
-    """The drops by all other filters, in the same metric and over the same docs.
+    """Compute the drops by all other filters, in the same metric and over the same docs.
 
     Args:
         pair: The baseline and the candidate over the same docs.
         spec: The ``metric,filter`` of the verdict's drop.
-        filters: Those of the task.
-        clusters: What docs share with others.
+        filters: The filters of the task.
+        clusters: The clusters of docs.
     """
     metric, _, verdict = spec.partition(",")
     own = pair_scores(pair, spec)
@@ -71,7 +71,7 @@ def compute_filter_drops(pair: RunPair, spec: str, filters: Iterable[str], clust
 
 
 def find_disagreement(task: str, drops: Iterable[FilterDrop], margin: float) -> list[Raised]:
-    """What to say where a filter disagrees with the verdict's; one that finds a larger drop forbids SHIP."""
+    """Raise an alarm for each filter that disagrees with the verdict's filter. A larger drop forbids SHIP."""
     disagreeing = [drop for drop in drops if drop.disagrees(margin)]
     if not disagreeing:
         return []

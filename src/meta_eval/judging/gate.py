@@ -1,4 +1,4 @@
-"""The rules of a decision: which tasks, what they are compared with, what drop is allowed."""
+"""The rules of a decision: tasks, baseline and allowed drop."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Rule(BaseModel):
 
 
 class Rule(_Rule):
-    """What one task asks otherwise than the gate; None, and a limit that is not named, for the gate's own."""
+    """Rules of a task that override the gate's; None, or a missing limit, keeps the gate's value."""
 
     margin: _Points | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
 
@@ -61,11 +61,11 @@ class Rule(_Rule):
 
 
 class FidelityRule(BaseModel):
-    """What `meta-eval fidelity` asks of a copy beside a baseline.
+    """The rules of `meta-eval fidelity`.
 
     Attributes:
-        margin: The largest distance that is allowed, in nats a token; None for the default.
-        min_docs: Docs that decide; fewer are not shown. None for the default.
+        margin: The largest allowed distance, in nats per token; None for the default.
+        min_docs: With fewer docs the outcome is undecided. None for the default.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -78,22 +78,22 @@ class Gate(_Rule):
     """``gate.yaml``.
 
     Attributes:
-        margin: The largest drop that is allowed, in percentage points; or a mapping of ``mean``, tasks, groups and
-            patterns to such numbers. ``max_drop`` in a file means the same. None for the pack's, else 1.
-        weights: What each task counts in the mean drop (`meta_eval.stats.weights`). None for the pack's, else by
+        margin: The largest allowed drop, in percentage points; or a mapping of ``mean``, tasks, groups and patterns to
+            such numbers. ``max_drop`` in a file means the same. None for the pack's, else 1.
+        weights: The weight of each task in the mean drop (`meta_eval.stats.weights`). None for the pack's, else by
             precision.
-        cap: What the worse end of the interval of every task and subtask must stay under for SHIP, in percentage
-            points; None for 5.
-        against: What a drop is a drop from: the published number, Meta's recorded answers or verdicts, or a baseline
-            run. None for the best there is: in `compare` the baseline run, else Meta's answers, verdicts, number.
-        min_docs: Docs that are enough where docs are paired; without it all docs of a task are needed.
-        limits: By key of a condition (`meta_eval.judging.conditions`) the largest share of a task's answers that it may
-            be true of, in percent.
-        tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `Rule`; what stands after
-            a minus is left out (``-mmlu_law``). Without a name every task of the pack. A group that lm-eval averages
-            is decided on as a whole, of another one its tasks are.
-        cluster: By task, or by a pattern such as ``mmlu_*``, the field of its docs that says which are not independent.
-        fidelity: What is asked where `meta-eval fidelity` decides; no other command does.
+        cap: The limit of the worse end of the interval of every task and subtask for SHIP, in percentage points; None
+            for 5.
+        against: The kind of baseline: the published score, Meta's recorded answers or verdicts, or a baseline run. None
+            for the best available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
+        min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed.
+        limits: The largest allowed share of a task's answers, in percent, by key of a condition
+            (`meta_eval.judging.conditions`).
+        tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `Rule`; a minus leaves a
+            name out (``-mmlu_law``). Empty for every task of the pack. A group that lm-eval averages is decided on as a
+            whole; other groups are replaced by their tasks.
+        cluster: The field of docs that names their cluster, by task or by a pattern such as ``mmlu_*``.
+        fidelity: The rules of `meta-eval fidelity`; other commands ignore them.
     """
 
     margin: Margin | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
@@ -114,7 +114,7 @@ class Gate(_Rule):
         )
 
     def rule_of(self, task: str) -> Rule:
-        """What is asked of one task. Its margin is None where it is the gate's own."""
+        """The rules of a task. Its margin is None if it is the gate's."""
         own = self.tasks.get(task, Rule())
         by_name = self.margin if isinstance(self.margin, dict) else {}
         return Rule(
@@ -128,22 +128,22 @@ class Gate(_Rule):
     def choose(
         self, known: Sequence[str], groups: Mapping[str, Sequence[str]], left_out: Collection[str] = ()
     ) -> tuple[Gate, list[str]]:
-        """The same without patterns and names after a minus, and the tasks to decide on where it names none.
+        """Resolve patterns and names with a minus. Return the gate, and the default tasks to decide on.
 
         Args:
-            known: The tasks that are there.
+            known: The existing tasks.
             groups: The tasks of each group that it may name.
             left_out: What ``--tasks`` leaves out.
 
         Raises:
-            ConfigError: It names a task that is not there, or leaves out every task.
+            ConfigError: It names an unknown task, or leaves out every task.
         """
         choice = Choice.of_names(list(self.tasks))
         members_of_groups = [task for tasks in groups.values() for task in tasks]
         choice.check([*known, *left_out, *members_of_groups], groups, where="tasks")
         tasks = Choice((), choice.excluded).of(known, groups)
         rules: dict[str, Rule] = {}
-        for name in sorted(choice.tasks, key=lambda name: name not in known):  # a task's own rule goes before others
+        for name in sorted(choice.tasks, key=lambda name: name not in known):  # a task's own rule comes first
             whole = {*groups.get(name, ())} <= {*tasks}
             members = (name,) if name in groups and whole else Choice((name,)).of(tasks, groups)
             for member in members:
@@ -153,7 +153,7 @@ class Gate(_Rule):
         return self.model_copy(update={"tasks": rules}), tasks
 
     def expand_groups(self, groups: Mapping[str, Sequence[str]]) -> Gate:
-        """The same with the tasks of its groups, each by the group's rule where it has none of its own."""
+        """Replace groups by their tasks, with the group's rule unless a task has its own."""
         tasks = dict(self.tasks)
         for name, rule in self.tasks.items():
             for task in groups.get(name, ()):
@@ -167,7 +167,7 @@ class Gate(_Rule):
         return MARGIN if points is None else points / 100
 
     def complete(self, manifest: Manifest | None, tasks: Iterable[str], groups: Mapping[str, Sequence[str]]) -> Gate:
-        """The same with a margin and weights: its own, else the pack's, else the defaults.
+        """Fill in margin and weights from the pack, else from the defaults.
 
         Args:
             manifest: Of the pack.
@@ -186,18 +186,18 @@ class Gate(_Rule):
         return self.model_copy(update={"margin": margin, "weights": weights})
 
     def with_margin(self, points: float, *, where: str = "margin") -> Gate:
-        """The same with another margin.
+        """Set another margin.
 
         Raises:
-            ConfigError: It is no margin; ``where`` is where it was given.
+            ConfigError: It is not a valid margin; ``where`` is its place.
         """
         return self.model_copy(update={"margin": _check_points(points, where)})
 
     def with_cap(self, points: float, *, where: str = "cap") -> Gate:
-        """The same with another cap.
+        """Set another cap.
 
         Raises:
-            ConfigError: It is no cap; ``where`` is where it was given.
+            ConfigError: It is not a valid cap; ``where`` is its place.
         """
         return self.model_copy(update={"cap": _check_points(points, where)})
 
@@ -212,7 +212,7 @@ def read_gate(path: Path) -> Gate:
     """Read ``gate.yaml``.
 
     Raises:
-        ConfigError: It cannot be read, is no YAML, or says something that cannot be.
+        ConfigError: It cannot be read, is not YAML, or has an invalid value.
     """
     tree = read_yaml(path, error=ConfigError).tree
     try:

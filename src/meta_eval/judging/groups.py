@@ -1,7 +1,7 @@
-"""Groups of tasks, judged as tasks are: by the average that lm-eval takes of the group.
+"""Judges groups of tasks like tasks, by lm-eval's average of the group.
 
-A results file says which tasks a group has and what they average to, and not whether docs or tasks weigh the same. So
-the one of both that gives lm-eval's own number is taken.
+A results file has a group's tasks and their average, but not whether docs or tasks have equal weights. The weighting
+that reproduces lm-eval's number is used.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from meta_eval.thresholds import SAME_VALUE
 
 
 def draft_groups(run: Run, drafts: Sequence[Draft], gate: Gate) -> list[Draft]:
-    """A draft for each group of a run whose tasks are all compared, in a share that it averages.
+    """Make a draft for each group with all tasks compared, in a share that it averages.
 
     Args:
-        run: Its groups.
-        drafts: Of its tasks.
-        gate: What is asked.
+        run: The run with the groups.
+        drafts: The drafts of its tasks.
+        gate: The rules.
     """
     drafts_by_task = {draft.task.name: draft for draft in drafts}
     group_drafts = []
@@ -87,7 +87,7 @@ def _drop(draft: Draft, spec: str) -> Drop | None:
 
 
 def _weighs_docs(run: Run, tasks: Sequence[str], spec: str, value: float) -> bool | None:
-    """Whether lm-eval's average of a group is one over docs, or over tasks; None where it is neither."""
+    """Whether lm-eval's average of a group is over docs (True) or tasks (False); None if neither."""
     parts = [run.tasks[task] for task in tasks]
     if any(spec not in part.aggregates for part in parts):
         return None
@@ -102,7 +102,7 @@ def _weighs_docs(run: Run, tasks: Sequence[str], spec: str, value: float) -> boo
 def choose_tasks(
     runs: Sequence[Run], manifest: Manifest | None, choice: Choice
 ) -> tuple[dict[str, TaskEntry], dict[str, tuple[str, ...]], frozenset[str]]:
-    """Of what was chosen the pack's tasks, and the tasks of each group that a gate may name; and what was left out."""
+    """The chosen tasks of the pack, the tasks of each group that a gate may name, and the left-out tasks."""
     packed = dict(manifest.groups) if manifest else {}
     groups = packed | {name: group.tasks for run in runs for name, group in run.groups.items()}
     for run in runs:
@@ -117,7 +117,8 @@ def choose_tasks(
 def list_decided_names(
     gate: Gate, groups: Mapping[str, Sequence[str]], drafts: Sequence[Draft], default: Sequence[str]
 ) -> list[str]:
-    """The names to decide on: those of the gate, its groups that have no figure as their tasks; else the default."""
+    """The names to decide on: those of the gate, with groups without a score replaced by their tasks; else the
+    default."""
     figures = {draft.task.name for draft in drafts if draft.task.members}
     names: dict[str, None] = {}
     for name in gate.tasks:

@@ -1,12 +1,12 @@
-"""Does it hold? Every task of a run compared with its baseline, and one decision over all; scores from 0 to 1.
+"""Compares every task of a run with its baseline, and decides over all. Scores from 0 to 1.
 
-What a task's drop is a drop from, the first of these that there is:
+The baseline of a task is the first of these that exists:
 
 1. **Meta's recorded answers**, graded by the pack's own graders (`meta_eval.results.baseline`): doc by doc, in the
    published metric.
-2. **Meta's recorded verdicts**, doc by doc, where they are verdicts in that metric and a program's: a judge model's
-   would charge the run with what only the graders differ in.
-3. **The published number** alone, where it was measured as these docs are.
+2. **Meta's recorded verdicts**, doc by doc, if they are in that metric and come from a program. With a judge model's
+   verdicts, differences between graders would count as losses of the run.
+3. **The published score** alone, if it was measured under the same settings.
 
 What the baseline itself differs from the published number by is said beside it (`numbers.measure_baseline_distance`),
 and no part of the drop. `meta_eval.judging.compare` takes another run instead of these; what follows is the same.
@@ -72,17 +72,17 @@ def judge_run(
 ) -> Judgement:
     """Judge every task of the pack and of the run, in the order of their names.
 
-    Call `meta_eval.results.lm_eval_run.check_pack` first: this takes the docs for those of the pack.
+    Call `meta_eval.results.lm_eval_run.check_pack` first: this function assumes that the docs are the pack's.
 
     Args:
-        run: The run, or several of them.
-        manifest: Its pack. Without one there are scores, and nothing that they are compared with.
-        stored: The recorded answers as the pack grades them, which verify stored.
-        rules: What is asked.
-        choice: Of which tasks; what is left out is no part of the decision, whatever the rules say.
+        run: The run, or its repeats.
+        manifest: Its pack. Without it there are scores but no comparison.
+        stored: The recorded answers as verify graded and stored them.
+        rules: The rules of the decision.
+        choice: The tasks to decide on; tasks that it leaves out never count.
 
     Raises:
-        ConfigError: The rules name a task that is not there, or a baseline run.
+        ConfigError: The rules name an unknown task, or a baseline run.
     """
     entries, groups, left_out = choose_tasks([run], manifest, choice or Choice())
     gate = (rules or Gate()).complete(manifest, [*run.tasks, *entries, *left_out], groups)
@@ -108,11 +108,11 @@ def judge_run(
 
 
 def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> Draft:
-    """Judge a task but for the decision over all.
+    """Judge a task, without the decision over all.
 
     Args:
-        compared: What it is judged by.
-        rule: What is asked of it.
+        compared: Its comparison.
+        rule: Its rules.
         shared: See `task_comparison.find_shared_questions`.
     """
     name, entry, spec, baseline_runs = compared.name, compared.entry, compared.spec, compared.baseline_runs
@@ -142,7 +142,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         fallback_reason=compared.missing_reason,
         flips=_flips(compared.pair, spec, owner) if compared.pair and spec else None,
         subtasks=describe_subtasks(compared.candidate, spec, compared.pair) if spec else (),
-        # How far it is from the published number is said of what the evals dataset records, and of no other baseline.
+        # The distance to the published score is reported only for the evals dataset's record, not for other baselines.
         scores=list_scores(
             name,
             result,
@@ -171,7 +171,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         raised += check_conditions(name, compared.candidate.runs[number], (spec or "").partition(",")[2], rule.limits)
     baseline = chosen.baseline if chosen else None
     if reason:
-        # A mean of shares has no place for BLEU or a perplexity, which is shown in its own unit.
+        # A mean of shares cannot include BLEU or a perplexity, which are shown in their own units.
         is_share = spec is not None and spec.partition(",")[0] not in NO_SHARE
         raised += [("alone", Alarmed(name, note=reason, veto=is_share))] if entry or baseline_runs else []
     elif (
@@ -196,7 +196,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
 
 
 def _cut(compared: TaskComparison, chosen: _ChosenBaseline | None) -> Cut | None:
-    """The scores with and without cut answers, in the metric of the drop where there is one."""
+    """The scores with and without cut answers, in the metric of the drop if there is one."""
     if chosen is None:
         return score_without_cut(compared.candidate, compared.pair, compared.spec) if compared.spec else None
     return score_without_cut(compared.candidate, chosen.pair, chosen.spec)
@@ -216,12 +216,12 @@ def _break_down_drop(
     )
 
 
-# What a drop is a drop from
+# Baselines
 
 
 @dataclass(frozen=True, slots=True)
 class _ChosenBaseline:
-    """In ``spec``, both over the same docs; or, of the published number alone, all of the candidate's docs."""
+    """The pair in ``spec``, over the same docs; for a published score alone, all docs of the candidate."""
 
     label: str
     spec: str
@@ -235,7 +235,7 @@ class _ChosenBaseline:
 
 
 def _choose_baseline(compared: TaskComparison, rule: Rule) -> _ChosenBaseline | str:
-    """What the task is compared with, of what Meta gave; else why there is nothing."""
+    """Choose the baseline among Meta's data; else return the reason why there is none."""
     result, candidate, entry = compared.candidate_runs[0], compared.candidate, compared.entry
     if entry is None:
         return "no pack says what it is to be compared with"
@@ -269,7 +269,7 @@ def _choose_metric(pair: RunPair, metrics: Sequence[str], label: str) -> _Chosen
 
 
 def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
-    """The metrics that a drop may be taken in, the first before others: those that are published for such docs."""
+    """Possible metrics for the drop, in order of preference: metrics with a published score first."""
     numbers = sorted(entry.published, key=lambda number: not number.same_settings) if entry else ()
     published = [number.our_metric for number in numbers] if entry else list(result.published_metrics)
     verdict = find_verdict_metric(result, entry)
@@ -313,9 +313,9 @@ def find_cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -
     """The cluster of each doc; None where no doc shares anything with another.
 
     Args:
-        task: Its name: docs of two tasks are related only through a question that both have.
+        task: Its name: docs of two tasks are related only through a common question.
         docs: The docs.
-        shared: Question hashes that stand in several tasks of the report.
+        shared: Question hashes that occur in several tasks of the report.
     """
     of_cluster: dict[str, str] = {}
     for doc in docs:
@@ -333,7 +333,7 @@ def find_cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -
 
 
 def _flips(pair: RunPair, spec: str, owner: str) -> Flips | None:
-    """The flips to ``owner``'s recorded verdicts; the empty text where two runs are compared."""
+    """Count flips. ``owner`` labels the recorded side (``Meta's``); empty if two runs are compared."""
     baseline, candidate = (scored.scores_of_run(0, spec) for scored in pair)
     if baseline is None or candidate is None or baseline.positions != candidate.positions:
         return None

@@ -38,7 +38,7 @@ def plan_pack(
 
     Raises:
         PackError: There is no pack, or a file of docs cannot be read.
-        ConfigError: The rules name a task that is not there.
+        ConfigError: The rules name an unknown task.
     """
     manifest = read_manifest(pack)
     rules = (rules or Gate()).complete(manifest, manifest.tasks, manifest.groups)

@@ -22,15 +22,16 @@ from meta_eval.thresholds import LEVEL
 
 Doc = tuple[str, int | str]
 
-# Stakes on less being lost than the margin, as shares of the best one for a copy that has lost nothing, and how much of
-# the wealth goes by each. Half as much is best where half the margin is lost.
+# Stakes on a loss below the margin, as shares of the best stake for a copy without loss, and the share of wealth for
+# each. Half the stake is best if half the margin is lost.
 _HOLDING = ((1.0, 0.5), (0.5, 0.5))
-# Stakes on a loss: of some ten points (about half of the best one, with which fewer runs are late), and of a few.
+# Stakes on a loss: for some ten points (about half the best stake, with which fewer runs are late), and for a few
+# points.
 _LOSING = ((0.33, 0.7), (0.08, 0.3))
-# No stake may lose everything on one unit.
+# No stake may lose everything on a single unit.
 _MOST = 0.95
-# Before anything is seen this share of docs is taken to flip, and to have been seen in so many units. The width of the
-# bounds hangs on it, and not their truth.
+# The prior: the share of docs that flip, and its weight in units. It affects the width of the bounds, not their
+# validity.
 _FLIPS, _WORTH = 0.05, 200
 
 
@@ -70,7 +71,7 @@ class Wealth:
     def __init__(self, target: Target, margin: float) -> None:
         self.target, self.margin = target, margin
         self.lower, self.upper = -math.inf, math.inf
-        # The largest logarithm so far of the wealth against no drop, and against one of the margin.
+        # The largest log wealth so far against no drop, and against a drop equal to the margin.
         self.below = self.beyond = 0.0
         self._sum = self._rounds = 0.0
         self._squares = _FLIPS * _WORTH * target.variance
@@ -101,7 +102,7 @@ class Wealth:
         self._sum += math.fsum(changes)
         self._squares += math.fsum(change * change for change in changes)
         self._rounds += 1
-        # Where bounds would cross, which a truth outside of them does, the one that was first stays.
+        # If bounds would cross, because the truth is outside, the first bound stays.
         self.upper = max(self.lower, _least(self._holding, self.upper))
         self.lower = min(self.upper, -_least([[won, -slope] for won, slope in self._losing], -self.lower))
         self.below = max(self.below, _log_wealth(self._losing, 0.0))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-# Orders that are drawn at once, and how often.
+# Orders per batch, and number of batches.
 _DRAWN, _TIMES = 500, 8
 _TENTHS = tuple(number / 10 for number in range(1, 10))
 
