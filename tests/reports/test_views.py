@@ -337,15 +337,17 @@ def test_every_view_has_the_scores_with_and_without_the_answers_that_were_cut(tm
     tasks = [dataclasses.replace(task, cut=cut) for task, cut in zip(report.tasks, (one, none_left), strict=False)]
     report = dataclasses.replace(report, tasks=(*tasks, *report.tasks[2:]))
     said = (
-        "31 of 12,032 answers cut at the limit: score 46.6 with them, 47.1 without, where the baseline has 47.3",
-        "1,324 of 1,324 answers cut at the limit: score 46.6 with them, - without",
+        "31 of 12,032 answers cut: score 46.6 with them, 47.1 without, where the baseline has 47.3",
+        "1,324 of 1,324 answers cut: score 46.6 with them, - without",
     )
     page = written(tmp_path, report)[1].text
     for shown in (printed(report), markdown.render(find_document(report)), page):
         assert all(words in " ".join(shown.split()) for words in said)
     tree = report.to_json()["tasks"]
     assert tree[0]["cut"] == {"metric": one.metric, "docs": 31, "of": 12032, "score": 0.466, "without": 0.4712,
-                              "baseline": 0.473}  # fmt: skip
+                              "baseline": 0.473, "as_wrong": None, "baseline_docs": None, "more": None, "drop": None,
+                              "drop_as_wrong": None, "drop_without": None, "docs_without": 0,
+                              "counted": "graded"}  # fmt: skip
     assert tree[2]["cut"] is None
 
 

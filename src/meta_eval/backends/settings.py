@@ -45,6 +45,10 @@ def _check_margin(value: object) -> object:
 Margin = Annotated[float | dict[Name, float], BeforeValidator(_check_margin)]
 
 
+# What a drop does with cut answers.
+CutAnswers = Literal["graded", "wrong", "unscored"]
+
+
 def parse_args(value: object) -> object:
     """``model_args`` in lm-eval's form, ``a=1,b=x``, or as a mapping."""
     if not isinstance(value, str):
@@ -153,6 +157,12 @@ class Settings(BaseModel):
         100 * MARGIN,
         description="the largest drop that you accept, in points; or one for the mean and others for tasks, groups "
         "and patterns ([how](../method/decisions.md#the-margin)). It does not change the run",
+    )
+    cut_answers: CutAnswers = Field(
+        "graded",
+        description="what a drop does with answers that were cut at the token limit or by a content filter, or are "
+        "empty: `graded` as the grader finds them, `wrong`, or `unscored` "
+        "([how](../method/decisions.md#cut-answers)). It does not change the run",
     )
     weights: Weighting = Field(
         "precision",

@@ -30,7 +30,7 @@ from meta_eval.thresholds import (
 Kind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
-    "format", "gate failed", "gate not met", "drift",
+    "format", "gate failed", "gate not met", "drift", "cut more",
 ]  # fmt: skip
 
 # By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
@@ -83,6 +83,12 @@ KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
         "not on this machine.",
         None,
     ),
+    "cut more": (
+        "cut answers differ",
+        "One model is cut more often than the other, beyond chance. With a higher limit of tokens (max_gen_toks) the "
+        "comparison is of whole answers.",
+        "limit hit",
+    ),
     "filters": (
         "filters disagree",
         "A change of the answers' format is no change of the model: read the drop by each filter.",
@@ -95,7 +101,7 @@ Raised = tuple[Kind, Alarmed]
 
 # Kinds that make a comparison invalid: it says nothing about the model.
 INVALID: frozenset[Kind] = frozenset(("prompts", "settings", "unlike"))
-_FIRST_NAMES = (KINDS["drift"][0], KINDS["filters"][0])
+_FIRST_NAMES = frozenset(KINDS[kind][0] for kind in ("cut more", "drift", "filters"))
 _FAILED_NAME = KINDS["gate failed"][0]
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
@@ -190,10 +196,11 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
 def find_caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ...]:
     """Find the warnings that are shown before all figures of these tasks and forbid nothing."""
     names = set(tasks)
-    alarmed_tasks = [(alarm.kind, alarmed) for alarm in alarms if alarm.kind in _FIRST_NAMES for alarmed in alarm.tasks]
     return tuple(
-        f"{kind}: {describe_alarm(alarmed)}"
-        for kind, alarmed in alarmed_tasks
+        f"{alarm.kind}: {describe_alarm(alarmed)}"
+        for alarm in alarms
+        if alarm.kind in _FIRST_NAMES
+        for alarmed in alarm.tasks
         if not alarmed.veto and alarmed.task in names
     )
 

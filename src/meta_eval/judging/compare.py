@@ -109,7 +109,8 @@ def _task(
         # A mean of shares cannot include it, so it is shown in its own unit.
         return _without(draft, "none of its metrics is a share", veto=False)
     if draft.evidence is None and rule.against in (None, "baseline"):
-        return _without(draft, "the runs have no metric in common that is a share")
+        unscored = draft.task.cut is not None and rule.cut_answers == "unscored"
+        return _without(draft, draft.task.reason if unscored else "the runs have no metric in common that is a share")
     raised: list[Raised] = [(kind, replace(alarmed, run="B")) for kind, alarmed in draft.raised]
     candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)
     for number, task_run in enumerate(baseline_runs):
@@ -142,7 +143,7 @@ def _task(
     return replace(draft, task=replace(draft.task, docs=len(pairs)), raised=tuple(raised))
 
 
-def _without(draft: Draft, reason: str, *, veto: bool = True) -> Draft:
+def _without(draft: Draft, reason: str | None, *, veto: bool = True) -> Draft:
     """Show a task without deciding on it."""
     raised: tuple[Raised, ...] = (("alone", Alarmed(draft.task.name, note=reason, veto=veto)),)
     return Draft(replace(draft.task, reason=reason, metric=None, baseline_label=None), None, raised)

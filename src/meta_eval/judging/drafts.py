@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.alarms import Raised, find_caveats, find_vetoes, group_alarms
+from meta_eval.judging.cut_answers import raise_cut_more
 from meta_eval.judging.decide import TaskDrop, decide_outcome
 from meta_eval.judging.drop_breakdown import break_down_mean_drop
 from meta_eval.judging.engine_noise import TimedLosses, find_drift
@@ -13,6 +15,7 @@ from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreement
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Judgement, Task
 from meta_eval.judging.task_comparison import RunPair
+from meta_eval.stats import Drop
 from meta_eval.thresholds import CAP
 
 
@@ -28,6 +31,8 @@ class Draft:
         clusters: The clusters of its docs.
         filters: The drops by its other filters.
         timed: Losses from early to late answers.
+        cut_rate: How much more often the candidate's answers are cut, where that is known.
+        cut_answers: What the drop does with them.
     """
 
     task: Task
@@ -37,6 +42,8 @@ class Draft:
     clusters: Clusters | None = None
     filters: tuple[FilterDrop, ...] = ()
     timed: TimedLosses | None = None
+    cut_rate: Drop | None = None
+    cut_answers: CutAnswers = "graded"
 
 
 def conclude_judgement(
@@ -56,13 +63,20 @@ def conclude_judgement(
     evidence_by_task = {draft.task.name: draft.evidence for draft in drafts if draft.evidence is not None}
     of_groups = {task for name in decided_names for task in members.get(name, ())}
     of_groups |= _overlapping({name: members[name] for name in decided_names if name in members})
-    alarms = group_alarms(
-        [
-            *find_drift(draft.timed for draft in drafts if draft.timed),
-            *raised,
-            *(alarmed for draft in drafts for alarmed in (*draft.raised, *_filters(draft, margin))),
-        ]
+    cut_more = list(
+        raise_cut_more(
+            {
+                draft.task.name: (draft.cut_rate, draft.task.cut, draft.cut_answers)
+                for draft in drafts
+                if draft.cut_rate and draft.task.cut
+            }
+        )
     )
+    by_draft = [alarmed for draft in drafts for alarmed in (*draft.raised, *_filters(draft, margin))]
+    said = {alarmed.task for _, alarmed in cut_more}
+    by_draft = [(kind, alarmed) for kind, alarmed in by_draft if kind != "limit" or alarmed.task not in said]
+    drifts = find_drift(draft.timed for draft in drafts if draft.timed)
+    alarms = group_alarms([*drifts, *raised, *cut_more, *by_draft])
     alone = [evidence_by_task[name] for name in evidence_by_task if name in decided_names and name not in of_groups]
     beside = [evidence for name, evidence in evidence_by_task.items() if (name in decided_names and name in of_groups)]
     if not gate.tasks:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from meta_eval.backends.settings import Margin
+from meta_eval.backends.settings import CutAnswers, Margin
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.judging.conditions import CONDITIONS
 from meta_eval.messages.errors import ConfigError, locating, suggest_name
@@ -30,6 +30,7 @@ class _Rule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     cap: _Points | None = None
+    cut_answers: CutAnswers | None = None
     against: Against | None = None
     min_docs: _Docs | None = None
     limits: dict[str, _Percent] = Field(default_factory=dict)
@@ -84,6 +85,8 @@ class Gate(_Rule):
             precision.
         cap: The limit of the worse end of the interval of every task and subtask for SHIP, in percentage points; None
             for 5.
+        cut_answers: What the drop does with cut answers (`meta_eval.judging.cut_answers`). None for the pack's value, else
+            ``graded``.
         against: The kind of baseline: the published score, Meta's recorded answers or verdicts, or a baseline run. None
             for the best available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
         min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed.
@@ -120,6 +123,7 @@ class Gate(_Rule):
         return Rule(
             margin=own.margin or by_name.get(task),
             cap=own.cap,
+            cut_answers=own.cut_answers or self.cut_answers,
             against=own.against or self.against,
             min_docs=own.min_docs or self.min_docs,
             limits={**self.limits, **own.limits},
@@ -183,7 +187,8 @@ class Gate(_Rule):
             with locating("margin"):
                 margin = expand_margins(margin, [*tasks, *(manifest.left_out if manifest else ())], groups)
         weights = self.weights or (run.weights if run else "precision")
-        return self.model_copy(update={"margin": margin, "weights": weights})
+        cut_answers = self.cut_answers or (run.cut_answers if run else "graded")
+        return self.model_copy(update={"margin": margin, "weights": weights, "cut_answers": cut_answers})
 
     def with_margin(self, points: float, *, where: str = "margin") -> Gate:
         """Set another margin.

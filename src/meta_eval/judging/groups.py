@@ -15,7 +15,7 @@ from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Score, Task
-from meta_eval.judging.task_comparison import pair_scores
+from meta_eval.judging.task_comparison import measure_drop
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.choice import Choice
 from meta_eval.results.lm_eval_run import Run
@@ -44,7 +44,7 @@ def draft_groups(run: Run, drafts: Sequence[Draft], gate: Gate) -> list[Draft]:
 def _draft(group: GroupTotal, parts: Sequence[Draft], run: Run, gate: Gate) -> Draft | None:
     docs = sum(part.task.docs for part in parts)
     for spec, aggregate in group.aggregates.items():
-        drops = [_drop(part, spec) for part in parts]
+        drops = [measure_drop(part.pair, spec, part.clusters) if part.pair else None for part in parts]
         weighs_docs = _weighs_docs(run, group.tasks, spec, aggregate.value)
         known_drops = [drop for drop in drops if drop is not None]
         if len(known_drops) < len(parts) or weighs_docs is None:
@@ -71,19 +71,6 @@ def _evidence(name: str, drop: Drop, parts: Sequence[Draft], gate: Gate) -> Task
         name, drop, gate.rule_of(name).share, min((evidence.repeats for evidence in parts_evidence), default=1),
         min(baseline_repeats) if len(baseline_repeats) == len(parts) else None,
     )  # fmt: skip
-
-
-def _drop(draft: Draft, spec: str) -> Drop | None:
-    scores = pair_scores(draft.pair, spec) if draft.pair else None
-    if draft.pair is None or scores is None:
-        return None
-    names = (
-        draft.clusters([draft.pair.candidate.docs[place] for place in scores.candidate.positions])
-        if draft.clusters
-        else None
-    )
-    drop = stats.paired_drop(scores.baseline.shares, scores.candidate.shares, scores.candidate.labels, names)
-    return drop.invert() if scores.candidate.lower_is_better else drop
 
 
 def _weighs_docs(run: Run, tasks: Sequence[str], spec: str, value: float) -> bool | None:

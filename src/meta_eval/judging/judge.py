@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from meta_eval import stats
 from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_faults, find_run_problems
 from meta_eval.judging.conditions import check_conditions
+from meta_eval.judging.cut_answers import Clusters, compare_cut_rates, describe_cut, treat_cut_answers
 from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft, conclude_judgement
 from meta_eval.judging.drop_breakdown import break_down_task_drop
@@ -33,7 +34,6 @@ from meta_eval.judging.numbers import (
     list_known_gaps,
     list_other_averages,
     list_scores,
-    score_without_cut,
 )
 from meta_eval.judging.subtask_drops import compute_subtask_drops, describe_subtasks
 from meta_eval.judging.task_comparison import (
@@ -126,6 +126,17 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         chosen_or_reason = _choose_baseline(compared, rule)
     chosen = None if isinstance(chosen_or_reason, str) else chosen_or_reason
     reason = chosen_or_reason if isinstance(chosen_or_reason, str) else None
+
+    def clusters(docs: Sequence[Doc]) -> Sequence[Hashable] | None:
+        return find_cluster_names(name, docs, shared)
+
+    cut_rate = compare_cut_rates(chosen.pair, clusters) if chosen and chosen.pair else None
+    cut = _cut(compared, chosen, cut_rate, clusters)
+    if cut and chosen and chosen.pair and (how := rule.cut_answers or "graded") != "graded":
+        cut = replace(cut, counted=how)
+        pair = treat_cut_answers(chosen.pair, how)
+        chosen = replace(chosen, baseline=pair.baseline, candidate=pair.candidate) if pair.docs else None
+        reason = reason if chosen else "every doc has an answer that was cut, and these are unscored"
     evidence = _evidence(compared, chosen, rule, shared) if chosen else None
     owner = "" if baseline_runs else entry.whose if entry else META
     drop_spec = chosen.spec if chosen else spec
@@ -152,7 +163,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
             chosen.spec if chosen else None,
         ),
         gaps=list_known_gaps(entry, result),
-        cut=_cut(compared, chosen),
+        cut=cut,
         averages=list_other_averages(name, result, entry, baseline_runs[0] if baseline_runs else None),
         candidate_figures=average_figures(doc.figures for doc in compared.candidate.docs),
         baseline_figures=average_figures(doc.figures for doc in beside.docs) if beside else {},
@@ -185,21 +196,29 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         note = f"{len(chosen.candidate.docs)} docs, and {rule.min_docs} are asked for"
         raised.append(("unfinished", Alarmed(name, note=note)))
 
-    def clusters(docs: Sequence[Doc]) -> Sequence[Hashable] | None:
-        return find_cluster_names(name, docs, shared)
-
     others = compute_filter_drops(chosen.pair, chosen.spec, result.filters, clusters)
     measured = measure_noise(result, task.flips, clusters)
     timed = TimedLosses(measured[1] if measured else (), list_placed_losses(chosen.pair, chosen.spec, clusters))
     task = replace(task, noise=measured[0]) if measured else task
-    return Draft(task, evidence, tuple(raised), chosen.pair, clusters, tuple(others), timed)
+    return Draft(
+        task,
+        evidence,
+        tuple(raised),
+        chosen.pair,
+        clusters,
+        tuple(others),
+        timed,
+        cut_rate,
+        rule.cut_answers or "graded",
+    )
 
 
-def _cut(compared: TaskComparison, chosen: _ChosenBaseline | None) -> Cut | None:
-    """The scores with and without cut answers, in the metric of the drop if there is one."""
-    if chosen is None:
-        return score_without_cut(compared.candidate, compared.pair, compared.spec) if compared.spec else None
-    return score_without_cut(compared.candidate, chosen.pair, chosen.spec)
+def _cut(
+    compared: TaskComparison, chosen: _ChosenBaseline | None, rate: stats.Drop | None, clusters: Clusters
+) -> Cut | None:
+    """The scores with and without cut answers, in the metric of the drop where there is one."""
+    spec, pair = (chosen.spec, chosen.pair) if chosen else (compared.spec, compared.pair)
+    return describe_cut(compared.candidate, pair, spec, rate, clusters) if spec else None
 
 
 def _break_down_drop(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
 from meta_eval.results.doc_results import Doc
 from meta_eval.results.lm_eval_run import TaskRun
@@ -133,19 +134,35 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
+class DropEstimate:
+    """A drop, positive for worse, with its interval at `LEVEL`."""
+
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
 class Cut:
-    """Answers that were cut at their limit, and the scores without them.
+    """Answers that were cut (at their limit, by a content filter, or empty), and the scores with and without them.
 
     What is left out is not left out by chance: long answers are of hard questions. The baseline's score of the same
     docs is what the score without them is to be compared with.
 
     Attributes:
         metric: ``metric,filter``.
-        docs: Docs whose answer was cut, of several runs in one of them.
+        docs: Docs of which an answer was cut, of several runs in one of them.
         of: Docs that have a score.
-        score: Of all of them.
-        without: Of those that were not cut; None where none is left.
-        baseline: Of the docs that were not cut, the baseline's score; None where it has none of the same docs.
+        score: Of all of them, as they were graded.
+        without: Of those that were cut in neither model; None where none is left.
+        baseline: The baseline's score of the same docs; None without a baseline.
+        as_wrong: Of all docs, with cut answers as wrong; None where nobody computed it.
+        baseline_docs: Docs that were cut in the baseline, as far as that is known; None without a baseline.
+        more: How much more often the candidate's answers are cut; None where that is not known of every answer.
+        drop: As the answers were graded; None without a baseline, like the following.
+        drop_as_wrong: With cut answers as wrong in both.
+        drop_without: Of the docs that were cut in neither; None where none is left.
+        docs_without: How many those are.
+        counted: What the decision's drop does with cut answers (`meta_eval.judging.cut_answers`).
     """
 
     metric: str
@@ -154,6 +171,14 @@ class Cut:
     score: float
     without: float | None
     baseline: float | None
+    as_wrong: float | None = None
+    baseline_docs: int | None = None
+    more: DropEstimate | None = None
+    drop: DropEstimate | None = None
+    drop_as_wrong: DropEstimate | None = None
+    drop_without: DropEstimate | None = None
+    docs_without: int = 0
+    counted: CutAnswers = "graded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +312,7 @@ class Task:
         scores: Each metric that answers a published number, in the order of the pack.
         flips: Doc by doc, from the baseline to the candidate.
         noise: Flips between two answers of the candidate; None where no doc was asked twice.
-        cut: Answers that were cut at their limit; None where none was, or nobody knows.
+        cut: Answers that were cut; None where none was, or nobody knows.
         gaps: Known reasons why a number may differ, a sentence each.
         subtasks: By name; empty where there is only one.
         averages: Its metrics that are no shares.

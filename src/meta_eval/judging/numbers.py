@@ -8,8 +8,8 @@ from dataclasses import replace
 from meta_eval import catalog
 from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.alarms import explain_unfinished, find_other_settings
-from meta_eval.judging.judgement import BaselineDistance, Cut, LmEvalAverage, Published, Score
-from meta_eval.judging.task_comparison import RunPair, ScoredRun, find_verdict_metric, list_shares, pair_scores
+from meta_eval.judging.judgement import BaselineDistance, LmEvalAverage, Published, Score
+from meta_eval.judging.task_comparison import ScoredRun, find_verdict_metric, list_shares
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.metrics import NO_SHARE
@@ -46,34 +46,6 @@ def list_scores(
     scores = tuple(_score(name, result, candidate, entry, None, metric, None) for metric in chosen)
     # Of a task of no pack nothing says which metric matters, so each is named.
     return tuple(replace(score, averaging=score.metric) for score in scores) if len(scores) > 1 else scores
-
-
-def score_without_cut(candidate: ScoredRun, pair: RunPair | None, spec: str) -> Cut | None:
-    """The scores with and without the answers that were cut at their limit; None where none was.
-
-    Args:
-        candidate: The run in question.
-        pair: The baseline and the candidate over the same docs; None where there is no baseline.
-        spec: The ``metric,filter`` of the scores.
-    """
-    scores, kept = candidate.scores(spec), _whole(candidate)
-    docs = len(candidate.docs) - len(kept)
-    if scores is None or not docs:
-        return None
-    without = candidate.select_docs(kept).scores(spec) if kept else None
-    uncut = None
-    if pair and (places := _whole(pair.candidate)):
-        uncut = pair_scores(RunPair(pair.baseline.select_docs(places), pair.candidate.select_docs(places)), spec)
-    same = uncut is not None and without is not None and len(uncut.baseline.values) == len(without.values)
-    return Cut(
-        metric=spec, docs=docs, of=len(scores.values), score=scores.value,
-        without=without.value if without else None, baseline=uncut.baseline.value if uncut and same else None,
-    )  # fmt: skip
-
-
-def _whole(scored: ScoredRun) -> list[int]:
-    """The places of the docs that no run was cut at."""
-    return [place for place in range(len(scored.docs)) if not any(docs[place].limit_hit for docs in scored.runs)]
 
 
 def _score(

@@ -76,6 +76,11 @@ class RunPair(NamedTuple):
     baseline: ScoredRun
     candidate: ScoredRun
 
+    @property
+    def docs(self) -> Sequence[Doc]:
+        """Those of the candidate."""
+        return self.candidate.docs
+
 
 class ScorePair(NamedTuple):
     """The scores of both in one metric."""
@@ -143,7 +148,8 @@ def build_task_comparison(
     if result is None:
         return compared
     if stored and stored.docs.get(name):
-        compared.regraded_answers = ScoredRun([stored.docs[name]], lower)
+        answers = stored.docs[name] if name in stored.recorded else _with_endings(stored.docs[name], result.docs)
+        compared.regraded_answers = ScoredRun([answers], lower)
     named = stored.recorded.get(name) if stored else None
     if named:
         compared.recorded_run = compared.recorded_verdicts = ScoredRun([named], lower)
@@ -161,6 +167,12 @@ def build_task_comparison(
         compared.pair = pair_docs(compared.baseline, candidate, *keys)
     compared.source = _find_samples(compared, spec) if spec else None
     return compared
+
+
+def _with_endings(answers: Sequence[Doc], docs: Sequence[Doc]) -> Sequence[Doc]:
+    """Recorded answers with what is known of how they ended: their texts stand in the docs that were run."""
+    cut = {make_number_key(doc): doc.recorded_cut for doc in docs}
+    return [replace(doc, cuts=(cut.get(make_number_key(doc)),)) if doc.cuts == (None,) else doc for doc in answers]
 
 
 def _averaged(scores_by_run: Sequence[Scores]) -> Scores:
@@ -191,6 +203,18 @@ def pair_docs(baseline: ScoredRun, candidate: ScoredRun, *keys: Key) -> RunPair:
     pairs = sorted(matches.items())
     places, candidate_places = [place for place, _ in pairs], [place for _, place in pairs]
     return RunPair(baseline.select_docs(places), candidate.select_docs(candidate_places))
+
+
+def measure_drop(
+    pair: RunPair, spec: str, clusters: Callable[[Sequence[Doc]], Sequence[Hashable] | None] | None = None
+) -> stats.Drop | None:
+    """The drop from the baseline to the candidate in one metric; None unless both have it, of the same docs."""
+    scores = pair_scores(pair, spec)
+    if scores is None:
+        return None
+    names = clusters([pair.candidate.docs[place] for place in scores.candidate.positions]) if clusters else None
+    drop = stats.paired_drop(scores.baseline.shares, scores.candidate.shares, scores.candidate.labels, names)
+    return drop.invert() if scores.candidate.lower_is_better else drop
 
 
 def pair_scores(pair: RunPair, spec: str) -> ScorePair | None:

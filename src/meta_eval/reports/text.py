@@ -12,7 +12,7 @@ from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, RepeatPlan
-    from meta_eval.judging.judgement import Alarm, EngineNoise, LmEvalAverage, Score, Task
+    from meta_eval.judging.judgement import Alarm, Cut, EngineNoise, LmEvalAverage, Score, Task
     from meta_eval.stats import Interval
 
 MINUS = "\N{MINUS SIGN}"
@@ -182,15 +182,36 @@ def describe_noise(noise: EngineNoise) -> str:
 
 
 def describe_cut_answers(task: Task) -> str | None:
-    """``12 of 541 answers were cut at their limit; 48.3 with them, 50.1 without …``; None where none was."""
+    """``12 of 541 answers cut: score 48.3 with them, 50.1 without …``, and the drops; None where none was cut."""
     cuts = task.cut
     if cuts is None:
         return None
+    known = f"; {cuts.baseline_docs:,} of the baseline's" if cuts.baseline_docs is not None else ""
+    wrong = ""
+    if cuts.as_wrong is not None and format_percent(cuts.as_wrong) != format_percent(cuts.score):
+        wrong = f" ({format_percent(cuts.as_wrong)} with them as wrong)"
     beside = f", where the baseline has {format_percent(cuts.baseline)}" if cuts.baseline is not None else ""
     return (
-        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut at the limit: score {format_percent(cuts.score)} with them, "
-        f"{format_percent(cuts.without)} without{beside}"
+        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut{known}: score {format_percent(cuts.score)} with "
+        f"them{wrong}, {format_percent(cuts.without)} without{beside}{_cut_drops(cuts)}{_COUNTED[cuts.counted]}"
     )
+
+
+# What the decision does with cut answers.
+_COUNTED = {"graded": "", "wrong": "; the decision counts them as wrong", "unscored": "; the decision leaves them out"}
+
+
+def _cut_drops(cuts: Cut) -> str:
+    """``; drop 6.1 (4.8 to 7.6) with them as wrong, 0.3 (0.0 to 1.1) on the 512 docs cut in neither``."""
+    drops = [
+        f"{format_drop(drop.value)} ({format_drop_interval(drop.interval)}) {words}"
+        for drop, words in (
+            (cuts.drop_as_wrong, "with them as wrong"),
+            (cuts.drop_without, f"on the {plural(cuts.docs_without, 'doc')} cut in neither"),
+        )
+        if drop is not None
+    ]
+    return f"; drop {', '.join(drops)}" if drops else ""
 
 
 def describe_distance(score: Score) -> str | None:

@@ -33,6 +33,10 @@ LOWER_IS_BETTER = _WEIGHTED | {
 }  # fmt: skip
 
 
+# Facts about an answer, which are counted and no score.
+COUNTED = frozenset(("unextracted", "ungraded", "self_judged"))
+
+
 @dataclass(frozen=True, slots=True)
 class Weighted:
     """A doc's contribution to a perplexity: its log-likelihood, and its number of words or bytes."""

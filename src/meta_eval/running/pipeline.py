@@ -237,6 +237,13 @@ def _stopping(
     _make_baseline(pack, grading)
     rules = Gate() if gate is None else read_gate(Path(gate))
     own = {"margin": rules.margin or settings.margin, "weights": rules.weights or settings.weights}
+    cut_answers = rules.cut_answers or settings.cut_answers
+    if cut_answers != "graded":
+        raise ConfigError(
+            f"cut_answers is {cut_answers}, and a run that stops early takes answers as they were graded",
+            where="--stop-when-decided",
+            hint="Run all docs, or set cut_answers: graded",
+        )
     rules = rules.model_copy(update=own).complete(manifest, manifest.tasks, manifest.groups)
     return Stopping(pack, manifest, grading, wanted.by_doc(), rules, seed)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from meta_eval.results.metrics import to_plain_number
+from meta_eval.results.metrics import COUNTED, to_plain_number
 from meta_eval.results.sample_parser import list_metrics
 from meta_eval.thresholds import SAME_VALUE
 from meta_eval.verification.evaluator import Evaluated, Evaluator
@@ -17,9 +17,6 @@ from meta_eval.verification.replay import Answers
 
 # Filters that see all answers, and one that wants so many of them that each must stand for all.
 _OF_ALL, _OF_SEVERAL = "majority_vote", "take_first_k"
-
-# Facts about an answer that are counted, and no scores.
-_COUNTED = ("unextracted", "ungraded", "self_judged")
 
 
 def add_each_answer(
@@ -89,7 +86,7 @@ def _shares(sample: dict[str, Any]) -> dict[str, float]:
         value = to_plain_number(sample[metric])
         if isinstance(value, (list, tuple)) and len(value) == 2 and (value[0] is None or isinstance(value[0], str)):
             value = to_plain_number(value[1])
-        if isinstance(value, (bool, int, float)) and 0 <= value <= 1 and metric not in _COUNTED:
+        if isinstance(value, (bool, int, float)) and 0 <= value <= 1 and metric not in COUNTED:
             shares[metric] = float(value)
     return shares
 

@@ -1,0 +1,184 @@
+"""Cut answers: how a drop counts them, how much more often one model is cut, and what is left of a drop without them.
+
+An answer is cut where it reached its limit of tokens, where a content filter ended it, or where it is empty. The user
+says before the run what becomes of it (``cut_answers``): ``graded``, as the grader finds it; ``wrong``; or
+``unscored``: a doc whose answer is cut in either model is no part of the drop. Then a model could hide a loss by
+not finishing, so that more cut answers than the baseline's, beyond chance, forbid SHIP.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+
+from meta_eval import stats
+from meta_eval.backends.settings import CutAnswers
+from meta_eval.judging.alarms import Raised
+from meta_eval.judging.judgement import Alarmed, Cut, DropEstimate
+from meta_eval.judging.task_comparison import RunPair, ScoredRun, measure_drop
+from meta_eval.results.doc_results import Doc, FilterResult
+from meta_eval.results.metrics import COUNTED
+from meta_eval.results.several_answers import replace_share
+from meta_eval.thresholds import ALARM_LIMIT_HIT, ALPHA
+
+Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
+
+
+def treat_cut_answers(pair: RunPair, how: CutAnswers) -> RunPair:
+    """A baseline and a candidate as a drop takes them; without a doc where every doc was cut in one of them."""
+    if how == "wrong":
+        return RunPair(count_as_wrong(pair.baseline), count_as_wrong(pair.candidate))
+    return leave_out_cut(pair) if how == "unscored" else pair
+
+
+def count_as_wrong(scored: ScoredRun) -> ScoredRun:
+    """The same answers, those that were cut with the worst verdict."""
+    return _rewrite(scored, lambda doc, result: _as_wrong(doc, result, scored.lower_is_better))
+
+
+def leave_out_cut(pair: RunPair) -> RunPair:
+    """The docs that have an answer which was not cut, in every run of both; of several answers those."""
+    places = [
+        place for place in range(len(pair.candidate.docs))
+        if all(False in map(bool, docs[place].cuts) for scored in pair for docs in scored.runs)
+    ]  # fmt: skip
+    return RunPair(*(_rewrite(scored.select_docs(places), _without_cut) for scored in pair))
+
+
+def compare_cut_rates(pair: RunPair, clusters: Clusters) -> stats.Drop | None:
+    """How much more often the candidate's answers are cut, doc by doc: a drop of the answers that are not.
+
+    None where none is, or where it is not known of every answer.
+    """
+    whole = [_whole_shares(scored) for scored in pair]
+    if None in [share for shares in whole for share in shares] or all(share == 1 for part in whole for share in part):
+        return None
+    baseline, candidate = ([share or 0.0 for share in shares] for shares in whole)
+    return stats.paired_drop(baseline, candidate, clusters=clusters(pair.candidate.docs))
+
+
+def describe_cut(
+    candidate: ScoredRun, pair: RunPair | None, spec: str, rate: stats.Drop | None, clusters: Clusters
+) -> Cut | None:
+    """The scores and drops with cut answers as wrong and without them; None where none was cut.
+
+    Args:
+        candidate: The run in question.
+        pair: The baseline and the candidate over the same docs; None where there is no baseline.
+        spec: The ``metric,filter`` of the scores.
+        rate: What `compare_cut_rates` gave.
+        clusters: What docs share with others.
+    """
+    scores, as_wrong = candidate.scores(spec), count_as_wrong(candidate).scores(spec)
+    docs, baseline_docs = _count_docs(candidate), _count_docs(pair.baseline) if pair else 0
+    if scores is None or as_wrong is None or not docs + baseline_docs:
+        return None
+    uncut = leave_out_cut(pair) if pair else None
+    alone = uncut.candidate if uncut else leave_out_cut(RunPair(candidate, candidate)).candidate
+    without = alone.scores(spec) if alone.docs else None
+    baseline = uncut.baseline.scores(spec) if uncut and uncut.docs else None
+    return Cut(
+        metric=spec, docs=docs, of=len(scores.values), score=scores.value,
+        without=without.value if without else None, baseline=baseline.value if baseline else None,
+        as_wrong=as_wrong.value, baseline_docs=baseline_docs if pair else None,
+        more=_estimate(rate),
+        drop=_estimate(measure_drop(pair, spec, clusters) if pair else None),
+        drop_as_wrong=_estimate(measure_drop(treat_cut_answers(pair, "wrong"), spec, clusters) if pair else None),
+        drop_without=_estimate(measure_drop(uncut, spec, clusters) if uncut and uncut.docs else None),
+        docs_without=len(alone.docs),
+    )  # fmt: skip
+
+
+def raise_cut_more(rates: dict[str, tuple[stats.Drop, Cut, CutAnswers]]) -> Iterator[Raised]:
+    """Name the tasks in which one model is cut more often than the other, beyond chance.
+
+    Args:
+        rates: By task how much more often, what else is known, and what the drop does with cut answers.
+    """
+    corrected = stats.correct_by_holm([rate.p_value() for rate, _, _ in rates.values()])
+    for (task, (rate, cut, how)), p in zip(rates.items(), corrected, strict=True):
+        if p < ALPHA:
+            hidden = rate.value > 0 if how == "unscored" else abs(rate.value) > ALARM_LIMIT_HIT
+            yield "cut more", Alarmed(task, note=_explain(cut), veto=hidden)
+
+
+def explains_drop(cut: Cut) -> bool:
+    """Whether a drop is one of cut answers alone: it is there, and not among the docs that were cut in neither."""
+    if cut.drop is None or cut.drop_without is None or cut.more is None:
+        return False
+    there = cut.drop.interval.lower > 0 and cut.more.interval.lower > 0
+    return there and 0 in cut.drop_without.interval and cut.drop_without.interval.upper < cut.drop.value
+
+
+def _explain(cut: Cut) -> str:
+    more, without = cut.more, cut.drop_without
+    said = [f"{cut.docs:,} of {cut.of:,} answers, {cut.baseline_docs or 0:,} of the baseline's"]
+    if more:
+        said.append(f"{_signed(more.value)} points ({_bounds(more)})")
+    if without and cut.drop:
+        left = f"{_signed(without.value, '')} ({_bounds(without)})"
+        said.append(f"the drop is {_signed(cut.drop.value, '')}, and {left} on the {cut.docs_without:,} cut in neither")
+    if explains_drop(cut):
+        said.append("the whole shortfall is truncation")
+    return "; ".join(said)
+
+
+def _signed(share: float, plus: str = "+") -> str:
+    written = f"{abs(100 * share):.1f}"
+    return written if float(written) == 0 else f"{plus if share > 0 else chr(0x2212)}{written}"
+
+
+def _bounds(estimate: DropEstimate) -> str:
+    return f"{_signed(estimate.interval.lower, '')} to {_signed(estimate.interval.upper, '')}"
+
+
+def _estimate(drop: stats.Drop | None) -> DropEstimate | None:
+    return None if drop is None else DropEstimate(drop.value, drop.interval())
+
+
+def _count_docs(scored: ScoredRun) -> int:
+    """The docs of which an answer was cut, in any run."""
+    return sum(any(True in docs[place].cuts for docs in scored.runs) for place in range(len(scored.docs)))
+
+
+def _whole_shares(scored: ScoredRun) -> list[float | None]:
+    """Of each doc the share of its answers that were not cut, over all runs; None where that is not known."""
+    shares: list[float | None] = []
+    for place in range(len(scored.docs)):
+        cut = [docs[place].cut_share for docs in scored.runs]
+        known = [share for share in cut if share is not None]
+        shares.append(1 - math.fsum(known) / len(known) if len(known) == len(cut) else None)
+    return shares
+
+
+def _rewrite(scored: ScoredRun, change: Callable[[Doc, FilterResult], FilterResult]) -> ScoredRun:
+    """The same with other verdicts on the docs of which an answer was cut."""
+    runs = [
+        [
+            replace(doc, answers={name: change(doc, result) for name, result in doc.answers.items()})
+            if True in doc.cuts else doc
+            for doc in docs
+        ]
+        for docs in scored.runs
+    ]  # fmt: skip
+    return ScoredRun(runs, scored.lower_is_better)
+
+
+def _as_wrong(doc: Doc, result: FilterResult, lower: frozenset[str]) -> FilterResult:
+    metrics = dict(result.metrics)
+    for metric, value in metrics.items():
+        worst, each = float(metric in lower), result.each.get(metric, ())
+        if metric in COUNTED or (len(doc.cuts) > 1 and len(each) != len(doc.cuts)):
+            continue  # no score, or one of all answers together
+        verdicts = [worst if cut else verdict for cut, verdict in zip(doc.cuts, each or (worst,), strict=True)]
+        metrics[metric] = replace_share(value, math.fsum(verdicts) / len(verdicts))
+    return replace(result, metrics=metrics)
+
+
+def _without_cut(doc: Doc, result: FilterResult) -> FilterResult:
+    metrics = dict(result.metrics)
+    for metric, each in result.each.items():
+        left = [verdict for cut, verdict in zip(doc.cuts, each, strict=True) if not cut]
+        metrics[metric] = replace_share(metrics[metric], math.fsum(left) / len(left))
+    return replace(result, metrics=metrics)

@@ -1,0 +1,172 @@
+"""Cut answers: what a drop does with them, that more of them are named first, and that they hide no loss."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import entry, manifest, write_run
+
+from meta_eval.backends.settings import CutAnswers
+from meta_eval.judging.compare import compare_runs
+from meta_eval.judging.gate import Gate, Rule
+from meta_eval.judging.judge import judge_run
+from meta_eval.judging.judgement import Judgement, Task
+from meta_eval.reports.text import describe_cut_answers, write_headline
+from meta_eval.results.baseline import Baseline
+from meta_eval.results.doc_results import ResultsError
+from meta_eval.results.lm_eval_run import Run, read_run
+
+RIGHT = [1.0] * 600 + [0.0] * 400
+
+
+def make_run(folder: Path, verdicts: Sequence[float], cut: Collection[int] = (), ended: str = "length") -> Run:
+    """A run whose engine says of each answer how it ended."""
+    write_run(folder, verdicts)
+    (path,) = folder.glob("samples_*.jsonl")
+    samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [sample | {"finish_reason": ended if sample["doc_id"] in cut else "stop"} for sample in samples]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return read_run([folder])
+
+
+def compared(a: Run, b: Run, how: CutAnswers | None = None, **rules: Any) -> Judgement:
+    return compare_runs(a, b, rules=Gate(cut_answers=how, **rules))
+
+
+def lost(folder: Path, count: int, cut: bool = True) -> tuple[Run, Run]:
+    """A baseline, and a candidate that is the same but for so many right answers, which are cut and wrong."""
+    verdicts = [0.0] * count + RIGHT[count:]
+    return make_run(folder / "a", RIGHT), make_run(folder / "b", verdicts, range(count) if cut else ())
+
+
+def only(judgement: Judgement) -> Task:
+    (task,) = judgement.tasks
+    return task
+
+
+def test_a_shortfall_that_is_truncation_is_named_first_with_figures(tmp_path: Path) -> None:
+    judgement = compared(*lost(tmp_path, 60))
+    assert judgement.decision.outcome == "DON'T SHIP"
+    first = judgement.decision.caveats[0]
+    assert first == (
+        "cut answers differ: meta_some (60 of 1,000 answers, 0 of the baseline's; +6.0 points (4.6 to 7.7); the drop "
+        "is 6.0, and 0.0 (−0.4 to 0.4) on the 940 cut in neither; the whole shortfall is truncation)"  # noqa: RUF001
+    )
+    assert write_headline(judgement.decision).startswith(f"DON'T SHIP: {first}; mean drop of 1 task 6.0 points")
+    assert [alarm.kind for alarm in judgement.alarms] == ["cut answers differ"]
+
+
+def test_a_shortfall_that_is_there_without_cut_answers_too_is_not_called_truncation(tmp_path: Path) -> None:
+    verdicts = [0.0] * 60 + RIGHT[60:]
+    judgement = compared(make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", verdicts, range(40)))
+    assert "truncation" not in judgement.decision.caveats[0]
+    assert "on the 960 cut in neither" in judgement.decision.caveats[0]
+
+
+@pytest.mark.parametrize("how", ["graded", "wrong"])
+def test_what_counts_in_the_drop_is_named_and_forbids_nothing_besides(tmp_path: Path, how: CutAnswers) -> None:
+    judgement = compared(*lost(tmp_path, 8), how, margin=3.0)
+    assert judgement.decision.outcome == "SHIP"
+    assert judgement.decision.caveats[0].startswith("cut answers differ: meta_some (8 of 1,000")
+
+
+def test_unscored_answers_leave_the_drop_and_more_of_them_forbid_ship(tmp_path: Path) -> None:
+    judgement = compared(*lost(tmp_path, 8), "unscored", margin=3.0)
+    decision = only(judgement).decision
+    assert decision is not None
+    assert (decision.drop.value, decision.drop.docs) == (0.0, 992)
+    assert judgement.decision.outcome == "UNDECIDED"
+    assert judgement.decision.reasons[0].startswith("cut answers differ")
+
+
+def test_unscored_answers_of_both_alike_ship(tmp_path: Path) -> None:
+    a, b = make_run(tmp_path / "a", RIGHT, range(50)), make_run(tmp_path / "b", RIGHT, range(2, 52))
+    judgement = compared(a, b, "unscored")
+    assert (judgement.decision.outcome, judgement.alarms) == ("SHIP", ())
+    decision = only(judgement).decision
+    assert decision is not None and decision.drop.docs == 948
+
+
+def test_a_baseline_that_is_cut_more_hides_nothing_where_its_docs_leave(tmp_path: Path) -> None:
+    """Where they count, a loss elsewhere may hide behind the gain on them."""
+    a, b = make_run(tmp_path / "a", [0.0] * 60 + RIGHT[60:], range(60)), make_run(tmp_path / "b", RIGHT)
+    assert compared(a, b, "unscored").decision.outcome == "SHIP"
+    graded = compared(a, b)
+    assert graded.decision.outcome == "UNDECIDED"
+    assert "cut answers differ" in graded.decision.reasons[0]
+
+
+def test_a_cut_answer_that_the_grader_found_right_is_wrong_where_the_user_says_so(tmp_path: Path) -> None:
+    a, b = make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", RIGHT, range(30))
+    values = {}
+    hows: tuple[CutAnswers, ...] = ("graded", "wrong", "unscored")
+    for how in hows:
+        decision = only(compared(a, b, how)).decision
+        values[how] = decision.drop.value if decision else None
+    assert values == {"graded": 0.0, "wrong": pytest.approx(0.03), "unscored": 0.0}
+    said = describe_cut_answers(only(compared(a, b)))
+    assert said is not None
+    assert said.startswith(
+        "30 of 1,000 answers cut; 0 of the baseline's: score 60.0 with them (57.0 with them as wrong), "
+    )
+    assert "drop 3.0 (2.0 to 4.3) with them as wrong, 0.0 (" in said
+
+
+@pytest.mark.parametrize(("ended", "line"), [("content_filter", {}), ("stop", {"resps": [[" \n"]]})])
+def test_refusals_by_a_filter_and_empty_answers_are_cut_answers(
+    tmp_path: Path, ended: str, line: dict[str, Any]
+) -> None:
+    run = make_run(tmp_path, RIGHT[:4], {1}, ended)
+    if line:
+        run = read_run([write_run(tmp_path / "b", RIGHT[:4], line=line)])
+    assert [doc.cuts for doc in run.tasks["meta_some"].docs] == (
+        [(True,)] * 4 if line else [(False,), (True,), *[(False,)] * 2]
+    )
+
+
+def test_where_the_ending_of_an_answer_is_not_known_no_rate_is_compared(tmp_path: Path) -> None:
+    a, b = lost(tmp_path, 60)
+    unknown = read_run([write_run(tmp_path / "c", RIGHT, line={"resps": [["word " * 300]]})])
+    assert only(compared(a, b)).cut is not None
+    cut = only(compared(unknown, b)).cut
+    assert cut is not None and cut.more is None
+    assert [alarm.kind for alarm in compared(unknown, b).alarms] != ["cut answers differ"]
+
+
+def test_the_recorded_answers_are_counted_too(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, RIGHT, doc={"recorded_output": "word " * 1500})
+    run = read_run([folder], count_tokens=lambda text: len(text.split()))
+    docs = run.tasks["meta_some"].docs
+    assert {doc.recorded_cut for doc in docs} == {True}
+    answers = tuple(replace(doc, cuts=(None,)) for doc in docs)  # as verify keeps them: verdicts without texts
+    judgement = judge_run(run, manifest(meta_some=entry(1000)), Baseline({"meta_some": answers}, {}))
+    cut = only(judgement).cut
+    assert cut is not None
+    assert (cut.docs, cut.baseline_docs, cut.more and cut.more.value) == (0, 1000, -1.0)
+
+
+def test_the_pack_says_it_before_the_run_the_gate_of_all_or_of_a_task(tmp_path: Path) -> None:
+    a, b = lost(tmp_path, 60)
+    pack = manifest(meta_some=entry(1000))
+    pack = pack.model_copy(update={"run": pack.run.model_copy(update={"cut_answers": "unscored"})})
+    runs: list[tuple[Any, Gate, float]] = [
+        (pack, Gate(), 0.0),
+        (pack, Gate(cut_answers="wrong"), 0.06),
+        (pack, Gate(cut_answers="wrong", tasks={"meta_some": Rule(cut_answers="unscored")}), 0.0),
+        (None, Gate(), 0.06),
+    ]
+    for packed, gate, drop in runs:
+        decision = only(compare_runs(a, b, packed, rules=gate)).decision
+        assert decision is not None
+        assert decision.drop.value == pytest.approx(drop)
+
+
+def test_where_every_doc_was_cut_nothing_is_left_to_compare(tmp_path: Path) -> None:
+    a, b = make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", RIGHT, range(1000))
+    with pytest.raises(ResultsError, match="every doc has an answer that was cut"):
+        compared(a, b, "unscored")
