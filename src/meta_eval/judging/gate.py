@@ -85,8 +85,8 @@ class Gate(_Rule):
             precision.
         cap: The limit of the worse end of the interval of every task and subtask for SHIP, in percentage points; None
             for 5.
-        cut_answers: What the drop does with cut answers (`meta_eval.judging.cut_answers`). None for the pack's value, else
-            ``graded``.
+        cut_answers: What the drop does with cut answers (`meta_eval.judging.cut_answers`). None for the pack's
+            value, else ``graded``.
         against: The kind of baseline: the published score, Meta's recorded answers or verdicts, or a baseline run. None
             for the best available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
         min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed.
