@@ -16,7 +16,7 @@ from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.judge import judge_run
 from meta_eval.judging.judgement import Judgement, Task
-from meta_eval.reports.text import describe_cut_answers, write_headline
+from meta_eval.reports.text import describe_cut_answers, describe_sampling, write_headline
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.lm_eval_run import Run, read_run
@@ -170,3 +170,50 @@ def test_where_every_doc_was_cut_nothing_is_left_to_compare(tmp_path: Path) -> N
     a, b = make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", RIGHT, range(1000))
     with pytest.raises(ResultsError, match="every doc has an answer that was cut"):
         compared(a, b, "unscored")
+
+
+# Sampled answers
+
+
+def sampled(folder: Path, each: Sequence[Sequence[float]], settings: dict[str, Any] | None = None) -> Run:
+    """A run with several graded answers to each doc, as `meta-eval grade` writes it."""
+    write_run(folder, [verdicts[0] for verdicts in each])
+    (path,) = folder.glob("samples_*.jsonl")
+    samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for sample in samples:
+        verdicts = list(each[sample["doc_id"]])
+        if len(verdicts) > 1:
+            sample |= {"each_answer": {"exact_match": verdicts}, "resps": [["x"] * len(verdicts)]}
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in samples), encoding="utf-8")
+    (results,) = folder.glob("results_*.json")
+    tree = json.loads(results.read_text(encoding="utf-8"))
+    tree["configs"]["meta_some"]["generation_kwargs"] = settings or {}
+    results.write_text(json.dumps(tree), encoding="utf-8")
+    return read_run([folder])
+
+
+def test_several_answers_of_both_sides_are_compared_by_their_means(tmp_path: Path) -> None:
+    one = sampled(tmp_path / "a", [[1.0], [0.0]] * 50)
+    four = sampled(tmp_path / "b", [[1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]] * 50)
+    task = only(compared(one, four))
+    assert task.decision is not None and task.sampling is not None
+    drop = task.decision.drop
+    assert (drop.baseline, drop.candidate, drop.docs) == (0.5, 0.5, 100)
+    assert (task.sampling.answers, task.sampling.baseline_answers) == (4, 1)
+    (two, passed) = task.sampling.scores
+    assert (two.name, passed.name, passed.value, passed.baseline) == ("pass@2", "pass@4", 1.0, None)
+    assert two.value == pytest.approx((1.0 + 0.5) / 2)
+    assert str(describe_sampling(task)).startswith("4 answers a doc, 1 of the baseline; pass@2 75.0 (")
+
+
+def test_a_single_drawn_answer_says_how_many_would_do(tmp_path: Path) -> None:
+    drawn = {"temperature": 0.7, "do_sample": True}
+    a = sampled(tmp_path / "a", [[1.0], [0.0]] * 50, drawn)
+    b = sampled(tmp_path / "b", [[1.0], [0.0], [0.0], [1.0]] * 25, drawn)
+    said = describe_sampling(only(compared(a, b)))
+    assert said is not None and "the noise of sampling is in the drop" in said
+    assert "answers a doc would show" in str(describe_sampling(only(compared(a, b, margin=10.0))))
+    assert (
+        describe_sampling(only(compared(sampled(tmp_path / "c", [[1.0], [0.0]]), sampled(tmp_path / "d", [[1.0]] * 2))))
+        is None
+    )

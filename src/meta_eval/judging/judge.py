@@ -35,6 +35,7 @@ from meta_eval.judging.numbers import (
     list_other_averages,
     list_scores,
 )
+from meta_eval.judging.sampled_scores import describe_sampling
 from meta_eval.judging.subtask_drops import compute_subtask_drops, describe_subtasks
 from meta_eval.judging.task_comparison import (
     RunPair,
@@ -164,6 +165,9 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         ),
         gaps=list_known_gaps(entry, result),
         cut=cut,
+        sampling=describe_sampling(chosen.candidate, chosen.baseline, chosen.spec, result.provenance)
+        if chosen
+        else None,
         averages=list_other_averages(name, result, entry, baseline_runs[0] if baseline_runs else None),
         candidate_figures=average_figures(doc.figures for doc in compared.candidate.docs),
         baseline_figures=average_figures(doc.figures for doc in beside.docs) if beside else {},

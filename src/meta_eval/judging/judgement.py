@@ -182,6 +182,33 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
+class SampledScore:
+    """pass@k of the candidate with its interval at `LEVEL`, and of the baseline if it has as many answers."""
+
+    name: str
+    value: float
+    interval: Interval
+    baseline: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Sampled answers.
+
+    Attributes:
+        answers: Graded answers to each doc of the candidate.
+        baseline_answers: Those of the baseline; None for a published score.
+        is_sampled: Whether the run says that it drew answers at a temperature.
+        scores: pass@k; the score of the task is the mean over answers.
+    """
+
+    answers: int
+    baseline_answers: int | None
+    is_sampled: bool
+    scores: tuple[SampledScore, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Flips:
     """Docs on which the verdicts of baseline and candidate differ; of several runs the newest.
 
@@ -313,6 +340,7 @@ class Task:
         flips: Doc by doc, from the baseline to the candidate.
         noise: Flips between two answers of the candidate; None where no doc was asked twice.
         cut: Answers that were cut; None where none was, or nobody knows.
+        sampling: Several answers to each doc, or drawn ones; None for a single greedy answer.
         gaps: Known reasons why a number may differ, a sentence each.
         subtasks: By name; empty where there is only one.
         averages: Its metrics that are no shares.
@@ -337,6 +365,7 @@ class Task:
     flips: Flips | None = None
     noise: EngineNoise | None = None
     cut: Cut | None = None
+    sampling: Sampling | None = None
     gaps: tuple[str, ...] = ()
     subtasks: tuple[Subtask, ...] = ()
     averages: tuple[LmEvalAverage, ...] = ()

@@ -180,6 +180,7 @@ def _task(task: Task) -> dict[str, Any]:
         tree["noise"] = {**_plain(task.noise), "flipped": task.noise.flipped}
     tree["drop_breakdown"] = breakdown_table.make_json(task.drop_breakdown) if task.drop_breakdown else None
     tree["cut"] = _plain(task.cut) if task.cut else None
+    tree["sampling"] = _plain(task.sampling) if task.sampling else None
     tree |= {name: [_plain(part) for part in getattr(task, name)] for name in ("subtasks", "averages")}
     tree["figures"] = {"candidate": dict(task.candidate_figures), "baseline": dict(task.baseline_figures)}
     tree["gaps"] = list(task.gaps)

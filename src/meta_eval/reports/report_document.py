@@ -95,6 +95,8 @@ def _about_tasks(report: Report) -> Iterator[Listing]:
     only = f"{'second' if report.kind == 'compare' else 'first'}:limit hit"
     cut = [(task.name, text.describe_cut_answers(task)) for task in report.tasks]
     yield _listing("Cut answers", [Item((name,), words, only=only) for name, words in cut if words])
+    sampled = [(task.name, text.describe_sampling(task)) for task in report.tasks]
+    yield _listing("Sampled answers", [Item((name,), words) for name, words in sampled if words])
     noise = [(task.name, text.describe_noise(task.noise)) for task in report.tasks if task.noise]
     yield _listing("The engine's own noise", [Item((name,), words) for name, words in noise])
     below = [task for task in report.tasks if task.outcome == "worse"]

@@ -159,6 +159,7 @@ def _remarks(task: Task) -> tuple[str, ...]:
         f"{text.plural(task.prepared or 0, 'doc')} prepared" if missing else "",
         text.plural(len(task.members), "task") if task.members else "",
         text.plural(task.runs, "run") if task.runs > 1 else "",
+        f"{text.plural(task.sampling.answers, 'answer')} a doc" if task.sampling and task.sampling.answers > 1 else "",
     )
     return tuple(filter(None, remarks))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.judging.alarms import describe_alarm
+from meta_eval.judging.sampled_scores import count_needed
 from meta_eval.messages.escaping import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 from meta_eval.thresholds import LEVEL_TEXT
 
@@ -212,6 +213,25 @@ def _cut_drops(cuts: Cut) -> str:
         if drop is not None
     ]
     return f"; drop {', '.join(drops)}" if drops else ""
+
+
+def describe_sampling(task: Task) -> str | None:
+    """``4 answers a doc, 1 of the baseline: the score is their mean; pass@4 71.0 (…)``; None for greedy answers."""
+    sampling = task.sampling
+    if sampling is None:
+        return None
+    known = f", {sampling.baseline_answers} of the baseline" if sampling.baseline_answers else ""
+    said = [f"{plural(sampling.answers, 'answer')} a doc{known}"]
+    for score in sampling.scores:
+        beside = f", baseline {format_percent(score.baseline)}" if score.baseline is not None else ""
+        said.append(f"{score.name} {format_percent(score.value)} ({format_interval(score.interval)}{beside})")
+    if sampling.is_sampled and sampling.answers == 1 and task.decision:
+        needed = count_needed(task)
+        words = (
+            "no number of answers is sure to show" if needed is None else f"{plural(needed, 'answer')} a doc would show"
+        )
+        said.append(f"the noise of sampling is in the drop; {words} an identical model within the margin")
+    return "; ".join(said)
 
 
 def describe_distance(score: Score) -> str | None:
