@@ -254,7 +254,9 @@ def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Deci
 
 def _task_run(task: Task, docs: tuple[Doc, ...]) -> TaskRun:
     known = {field.name: None for field in fields(Provenance)}
-    provenance = Provenance(**{**known, "results_file": Path("results.json"), "model_args": {}, "gen_kwargs": {}})
+    provenance = Provenance(
+        **{**known, "results_file": Path("results.json"), "model_args": {}, "gen_kwargs": {}, "decoding": {}}
+    )
     return TaskRun(task.name, "", docs, ("f",), {}, (), None, 0, (), None, None, provenance)
 
 

@@ -196,8 +196,10 @@ def test_why_an_answer_ended_reaches_the_report(place: Path) -> None:
     docs = read_run([done.results]).tasks[LETTERS].docs
     assert [(doc.limit_hit, doc.figures) for doc in docs] == [(True, {"answer_tokens": 1024})] * len(docs)
     judged = report(done.results, pack=place / "work_dir")
-    (alarm,) = [alarm for alarm in judged.alarms if alarm.kind == "limit hit"]
-    assert [(task.task, task.count) for task in alarm.tasks] == [(LETTERS, len(docs))]
+    (alarm,) = [alarm for alarm in judged.alarms if alarm.kind == "cut answers differ"]
+    (task,) = alarm.tasks
+    assert (task.task, task.veto) == (LETTERS, True)
+    assert str(task.note).startswith(f"{len(docs)} of {len(docs)} answers, 0 of the baseline's; +100.0 points")
 
 
 def test_a_long_answer_that_ended_by_itself_is_not_called_cut_off(place: Path) -> None:

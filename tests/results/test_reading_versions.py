@@ -253,7 +253,7 @@ def test_an_average_of_its_own_is_taken_from_lm_eval(tmp_path: Path, aggregation
     assert run.tasks["plain"].only_aggregated == ("f,none",)
     assert "the task has its own aggregation" in run.notices[0]
     score = report(run).tasks[0].scores[0]
-    assert (score.value, score.n) == (0.8, 2)
+    assert (score.value, score.docs) == (0.8, 2)
     assert score.reason == "this is lm-eval's own average, which the docs' scores do not give"
 
 
