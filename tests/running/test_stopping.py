@@ -152,6 +152,14 @@ def test_a_gate_that_leaves_every_task_out_is_refused(
     assert not client.asked
 
 
+def test_cut_answers_that_are_not_taken_as_graded_are_refused(
+    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match="cut_answers is unscored"):
+        decided(place, evals, monkeypatch, 0.0, gate="cut_answers: unscored")
+    assert not client.asked
+
+
 def test_what_is_not_decided_is_a_whole_run(
     place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
