@@ -32,7 +32,7 @@ def main() -> None:
 def _before_anything(number: int, frame: object) -> None:  # noqa: ARG001 (what a handler is called with)
     # No exception: half-imported libraries may swallow or change it.
     try:
-        os.write(2, b"interrupted: nothing was begun\n")
+        os.write(2, b"interrupted: nothing was started\n")
     finally:
         os._exit(130)
 

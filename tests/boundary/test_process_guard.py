@@ -63,7 +63,7 @@ if os.fork() == 0:
     sys.exit(0)
 os.fork()
 """
-ENDED = "note: code of a template or a pack left programs at work, which were ended: "
+ENDED = "note: stopped programs that the code of a template or a pack left running: "
 # What it leaves, the exit code, and what is said of it.
 LEFT = {
     "a thread in code of its own": (THREAD, 2, "rows.py, line ", ", in forever: a thread (Thread-"),
@@ -170,5 +170,5 @@ def test_who_waits_for_the_end_can_interrupt_it(tmp_path: Path, left: str) -> No
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "interrupted: all was done" in err
+    assert "interrupted: the command was done" in err
     assert "Traceback" not in err

@@ -120,7 +120,7 @@ def test_edited_is_said_in_the_output_the_json_the_baseline_and_every_report(pac
     assert done.returncode == 0
     assert json.loads(done.stdout)["edited"] == ["_common/rows.py"]
     assert "edited after prepare: _common/rows.py" in done.stderr
-    assert "passed, of an edited pack: 1 of 1 tasks" in done.stderr
+    assert "passed (edited pack): 1 of 1 tasks" in done.stderr
     head = (find_verify_folder(pack) / "baseline" / f"{TASK}.jsonl").read_text().splitlines()[0]
     assert json.loads(head)["edited"] == ["_common/rows.py"]
     out = run_lm_eval(pack, [TASK], tmp_path / "out", model_name="my/model")

@@ -71,10 +71,10 @@ def _watch() -> None:
         work = _at_work() if waited > GRACE else None
         if work is None and waited <= GRACE_OF_OTHERS:
             continue
-        place, what = work or ("", "something that code of a template or a pack, or an engine, left behind")
+        place, what = work or ("", "work of a template, a pack or an engine")
         _tell(
-            f"error: {place}{what} was still at work {waited:.0f} s after the end, and was ended. lm_eval, too, would "
-            f"wait for it. Let it end by itself, or make it a daemon thread (but for that the exit code were {_code})."
+            f"error: {place}{what} was still running {waited:.0f} s after the end, and was stopped. lm_eval would wait "
+            f"for it too. Let it end by itself, or make it a daemon thread (the exit code would have been {_code})."
         )
         _end_programs()
         _leave(2)
@@ -108,7 +108,7 @@ def _last() -> None:
     while _programs() and time.monotonic() - _began < GRACE:
         time.sleep(0.05)
     if ended := _end_programs():
-        _tell(f"note: code of a template or a pack left programs at work, which were ended: {'; '.join(ended)}")
+        _tell(f"note: stopped programs that the code of a template or a pack left running: {'; '.join(ended)}")
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
@@ -142,7 +142,7 @@ def _end_programs() -> list[str]:
 
 
 def _interrupted(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 (what a handler is called with)
-    _tell("interrupted: all was done but for what code of a template or a pack left at work")
+    _tell("interrupted: the command was done; only code of a template or a pack was still running")
     _leave(130)
 
 

@@ -82,7 +82,7 @@ def prepare(
     with show_progress("starting"):
         prepared = api.prepare(config, options=chosen)
     if chosen.publication is not None:
-        err.print(f"every file of {prepared.work_dir} equals the published one byte for byte", soft_wrap=True)
+        err.print(f"every file of {prepared.work_dir} is identical to the published file", soft_wrap=True)
     from meta_eval.doctor.pack_checks import check_written_pack
     from meta_eval.pack.manifest import MANIFEST
 

@@ -125,12 +125,12 @@ def _show(proof: Proof) -> None:
     differing = sum(len(result.tallies.disagreements) for result in checked.values() if result.tallies)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
-        kept = "" if proof.regraded else ", the verdicts that runs are paired with in its folder baseline"
+        kept = "" if proof.regraded else f"; the baseline of later reports is in {folder / 'baseline'}"
         err.print(f"{differing} disagreements are in {folder}{kept}", soft_wrap=True)
     word = "passed" if proof.passed else "not passed"
     if proof.edited:
         err.print(f"edited after prepare: {join_names(proof.edited)}", style="bold red", soft_wrap=True)
-        word += ", of an edited pack"
+        word += " (edited pack)"
     err.print(f"{word}: {_counts(proof)}", style="bold", soft_wrap=True)
 
 
@@ -214,10 +214,10 @@ def _legend(proof: Proof) -> list[str]:
     if any(result.averaging == "mean of four" for result in results):
         lines.append("(4) mean of four accuracies, as the published number is")
     if any(result.published and not result.published.same_settings for result in results):
-        lines.append("* measured with other settings than these rows: not to be compared")
+        lines.append("* measured with other settings than these rows: not comparable")
     for reading in dict.fromkeys(r.entry.reading for r in results if r.tallies and not r.compares_verdicts):
         names = ", ".join(r.entry.subset for r in results if r.entry.reading == reading)
-        lines.append(f"{names}: is_correct is no verdict there; it is compared with {reading}")
+        lines.append(f"{names}: is_correct is not a verdict there; it is compared with {reading}")
     judged = [name for name, result in proof.tasks.items() if result.tallies and result.entry.graded_by == "judge"]
     if judged:
         lines.append(f"Meta graded with a judge model too: {', '.join(judged)}")

@@ -135,9 +135,9 @@ class _AnswerChecks:
         if numbers == {1}:
             return passed(name, ", ".join(seen))
         hint = (
-            "Something strips the BOS: no engine may have add_bos_token=False or a tokenizer without BOS"
+            "The BOS is missing: remove add_bos_token=False, or use a tokenizer that has a BOS"
             if 0 in numbers
-            else "Something adds a BOS to the one that is there: of a server turn add_special_tokens off"
+            else "A second BOS is added: on a server, turn add_special_tokens off"
         )
         return failed(name, ", ".join(seen), hint)
 
@@ -157,32 +157,35 @@ class _AnswerChecks:
 
     def _check_answers(self) -> Check:
         pairs, bos = self._texts("answers"), self._text_bos
-        hint = "Weights or prompts are not what they should be: quantisation, RoPE, a chat template around the prompt"
+        hint = "Weights or prompts differ: check quantisation, RoPE, and a chat template around the prompt"
         return self._check_share("answers known by heart", pairs, [pair.starts_with(bos) for pair in pairs], hint)
 
     def _check_end(self) -> Check:
         bos = self._text_bos
         pairs = [pair for pair in self._texts("answers") if pair.starts_with(bos)]
-        hint = f"It must end at {END} and say finish_reason 'stop': ignore_eos, or the stop texts are not passed on"
+        hint = f"It must end at {END} with finish_reason 'stop': check ignore_eos and the stop strings of the request"
         return self._check_share("answers end at the end token", pairs, [pair.has_text(bos) for pair in pairs], hint)
 
     def _check_stop(self) -> Check:
         pairs, bos = self._texts("stop"), self._text_bos
-        hint = "It must end before a stop text and say finish_reason 'stop': the engine takes no `stop`"
+        hint = "It must end before a stop string with finish_reason 'stop': the engine may ignore `stop`"
         return self._check_share("answers end at stop texts", pairs, [pair.has_text(bos) for pair in pairs], hint)
 
     def _check_limit(self) -> Check:
         pairs, bos = self._texts("limit"), self._text_bos
-        hint = "After max_tokens it must end and say finish_reason 'length': a limit of the engine's own, or none"
+        hint = "It must end after max_tokens with finish_reason 'length': the engine may have another limit, or none"
         return self._check_share("max_tokens gives 'length'", pairs, [pair.has_text(bos) for pair in pairs], hint)
 
     def _check_special(self) -> Check:
         pairs, bos = self._texts("special"), self._text_bos
-        hint = "Special tokens within an answer must stay: skip_special_tokens=False"
+        hint = "Answers must keep special tokens: set skip_special_tokens=False"
         return self._check_share("special tokens are kept", pairs, [pair.starts_with(bos) for pair in pairs], hint)
 
     def _check_long(self) -> Check:
-        name, hint = "a long prompt is not cut", "Something cuts prompts: truncate_prompt_tokens, max_length, a context"
+        name, hint = (
+            "a long prompt is not cut",
+            "Prompts are cut: check truncate_prompt_tokens, max_length, context size",
+        )
         texts, choices = self._texts("long"), self._choices("long")
         wrong = []
         if self.too_long is not None and self.too_long.error is None:
@@ -217,7 +220,7 @@ class _AnswerChecks:
             return not_checked(name, what)
         if not changed and right == len(doubts):
             return passed(name, what)
-        hint = "Answers are sampled or penalised: temperature, repetition_penalty, a server's --generation-config"
+        hint = "Answers are sampled or penalised: check temperature, repetition_penalty, a server's --generation-config"
         return failed(name, what, hint)
 
     def _check_likelihoods(self) -> Check:
@@ -235,10 +238,10 @@ class _AnswerChecks:
         if all(pair.has_choices(bos) for pair in pairs):
             return passed(name, what)
         if KNOWN_LIKELIHOOD_CLOSE < error < KNOWN_LIKELIHOOD_ROUNDED:
-            return failed(name, f"{what}, as of rounding", "Is it in float32? --dtype float32; no quantisation")
+            return failed(name, f"{what}, as of rounding", "Use float32 (--dtype float32) without quantisation")
         if error <= KNOWN_LIKELIHOOD_CLOSE:
-            return failed(name, f"{what}, but is_greedy is wrong", "It is the client's: please report it")
-        return failed(name, what, "They are of other tokens, of another base, or scaled: temperature, logprobs")
+            return failed(name, f"{what}, but is_greedy is wrong", "This is a bug of the client: please report it")
+        return failed(name, what, "Check temperature and the engine's logprobs: other tokens, base or scale")
 
     @property
     def _text_bos(self) -> int:

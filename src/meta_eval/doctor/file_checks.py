@@ -61,11 +61,11 @@ def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
     yield passed("output", f"{folder} can be written")
     free = shutil.disk_usage(there).free
     if not manifest.run.log_samples:
-        yield not_checked("disk", "log_samples is false, so that next to nothing is written")
+        yield not_checked("disk", "log_samples is false, so almost nothing is written")
         return
     needed = sum(_samples_bytes(pack, entry) for entry in manifest.tasks.values())
     if any(entry.docs_file is None for entry in manifest.tasks.values()):
-        yield not_checked("disk", "rows stay on the hub (bundle: false), so that their size is unknown")
+        yield not_checked("disk", "rows stay on the hub (bundle: false), so their size is unknown")
     elif needed > free:
         yield failed(
             "disk",

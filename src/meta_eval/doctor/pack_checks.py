@@ -51,7 +51,7 @@ def check_pack(pack: Path) -> Iterator[Check]:
         if unchanged:
             yield from check_environment(manifest, probe)
         else:
-            yield not_checked("scoring", "code of a pack that is not as prepare wrote it is not run")
+            yield not_checked("scoring", "the pack was edited, so its code is not run")
     yield from others
 
 

@@ -25,7 +25,7 @@ def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
         tokenizer = find_tokenizer(model)
     except Exception as error:  # tokenizers raises bare Exceptions
         tokenizer = None
-        yield failed("tokenizer", f"that of {model} cannot be read ({error})", "Fetch the model's files again")
+        yield failed("tokenizer", f"the tokenizer of {model} cannot be read ({error})", "Fetch the model's files again")
     prompts = {name: _read_prompts(pack, entry) for name, entry in manifest.tasks.items()}
     special = _special_of(manifest)
     yield _check_special_tokens(tokenizer, model, prompts, special)
@@ -107,7 +107,7 @@ def _check_bos(
     if not manifest.backend.says_bos(manifest.command, added=added):
         yield failed(
             name,
-            f"the command does not give {backend} exactly add_bos_token={added} and no chat template",
+            f"the command must pass add_bos_token={added} to {backend}, and no chat template",
             "Run `meta-eval prepare` again, and paste the command that it prints",
         )
         return
@@ -115,7 +115,9 @@ def _check_bos(
         yield passed(name, f"none under {backend} with add_bos_token=False, as the record was asked")
         return
     if tokenizer is None:
-        yield not_checked(name, f"no prompt brings one; no tokenizer of {model} on this machine to see one added")
+        yield not_checked(
+            name, f"no prompt contains one; no tokenizer of {model} on this machine to check that one is added"
+        )
         return
     wanted = tokenizer.token_to_id(bos) if bos else None
     if wanted is None:  # the check above reports it
