@@ -35,9 +35,8 @@ class Average:
         value: The average.
         variance: Its variance; nan with fewer than two clusters.
         freedom: Its degrees of freedom; 0 without variance.
-        grain: The sum of the squared weights of
-        clusters: 1 divided by their number, if weights are equal. clusters: Number of clusters, or of docs if docs are
-            not clustered.
+        grain: The sum of the squared cluster weights; 1 divided by the number of clusters if weights are equal.
+        clusters: Number of clusters, or of docs if docs are not clustered.
         influence: The contribution of each cluster to the average's error, in the order of ``keys``; the variance is
             the sum of their squares.
         keys: The cluster of each influence; None if docs are not clustered.
