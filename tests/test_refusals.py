@@ -147,7 +147,7 @@ def test_a_pointer_of_git_lfs_is_named(made: Path, job: str, file: str) -> None:
         "prepare with a tokenizer": lambda place: prepare(
             Config(model_name="model", evals_dataset="sample", tasks=(TASK,), max_model_len=2000)
         ),
-        "report of results.json": lambda place: report([place]),
+        "report of results.json": lambda place: report([place / "results.json"]),
         "fidelity": lambda place: fidelity_report(place / "table.parquet"),
     }
     with copied(made) as place:

@@ -62,7 +62,7 @@ def test_whoever_has_the_rows_makes_the_same_bytes(home: Path, tmp_path: Path) -
     shutil.copytree(home / "published", tmp_path / "fetched")
     done = cli("prepare", "--from", "fetched", "--set", "model_name=my/model", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "byte for byte" in done.stderr
+    assert "is identical to the published file" in done.stderr
     made, published = files_of(tmp_path / "work_dir"), files_of(home / "work_dir")
     assert made.keys() == published.keys()
     assert [name for name in made if made[name] != published[name] and not name.startswith((".", "manifest"))] == []
