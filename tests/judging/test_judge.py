@@ -14,7 +14,7 @@ from command import cli
 from golden import prepare_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from places import THOROUGH
+from places import THOROUGH, thorough
 from runs import digest, entry, manifest, published, run_lm_eval, write_group, write_run
 
 from meta_eval import stats
@@ -324,6 +324,7 @@ def flipped(verdicts: Sequence[float], lost: int, won: int) -> list[float]:
 MMLU_PRO = (1351, 1299, 1132, 1101, 969, 924, 844, 818, 798, 789, 717, 499, 410, 381)
 
 
+@thorough
 def test_more_lost_than_won_is_never_above_and_never_ships(tmp_path: Path) -> None:
     """198 docs lost and 73 won at MMLU-Pro's sizes: p < 0.001 over docs, though some macro averages rise."""
     chance, n = random.Random(11), sum(MMLU_PRO)
@@ -363,6 +364,7 @@ def test_empty_answers_forbid_ship(tmp_path: Path) -> None:
     assert "empty answers: meta_some (54 of 541)" in judgement.decision.reasons
 
 
+@thorough
 def test_an_identical_model_at_the_size_of_meta_instruct_ships(tmp_path: Path) -> None:
     """Some 4 % of docs flip between engines, as many one way as the other."""
     chance, tasks, docs = random.Random(7), {}, {}

@@ -15,7 +15,7 @@ import pytest
 from command import cli
 from fake_vllm import write_vllm
 from forked import Forked, started
-from places import THOROUGH
+from places import THOROUGH, thorough
 from small_model import write_tokenizer
 
 
@@ -96,6 +96,7 @@ def test_however_the_run_is_ended_nothing_is_left(folder: Path, tmp_path: Path) 
     _until(lambda: not _left(folder))
 
 
+@thorough
 def test_a_server_that_is_killed_ends_the_run_and_the_same_command_goes_on(folder: Path, tmp_path: Path) -> None:
     client = _start(folder, tmp_path)
     _until(lambda: _answers(tmp_path) >= 3, client)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from command import cli
 from forked import forked, passed, python, started
-from places import HELPERS, REPOSITORY, THOROUGH
+from places import HELPERS, REPOSITORY, THOROUGH, thorough
 from small_model import write_tokenizer
 
 from meta_eval.backends.settings import RunSettings
@@ -115,6 +115,7 @@ def test_shellcheck_finds_nothing_in_any_script(
     assert (process.returncode, process.stdout) == (0, "")
 
 
+@thorough
 def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives(project: Path, forks: None) -> None:
     done = cli("slurm", "--no-canary", "--shards", "2", "--output", "my jobs", "--gpus-per-task", "0", cwd=project)
     assert done.returncode == 0

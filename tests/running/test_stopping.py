@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from fake_model import FakeClient, model_folder
 from pack_runs import run_pack as run_with_canary
+from places import thorough
 from rows import make_row, write_rows
 
 from meta_eval import Config, report
@@ -334,6 +335,7 @@ def test_early_docs_are_asked_again_and_no_score_depends_on_it(
     assert len(client.asked) == ran.asked + 40
 
 
+@thorough
 def test_a_server_that_becomes_worse_is_drift_and_no_ship(
     place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
