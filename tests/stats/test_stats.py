@@ -562,15 +562,3 @@ def test_repeats_narrow_the_interval_of_noise() -> None:
     )
     assert often.variance == pytest.approx(once.variance / 8, rel=0.4)
     assert once.variance == pytest.approx(2 * stats.run_noise([run() for _ in range(8)]), rel=0.3)
-
-
-def test_unseen_flips_of_whole_clusters_keep_their_place_where_single_docs_of_many_clusters_flipped() -> None:
-    """30 problems with 64 copies: one copy each of 20 problems tells little of flips of a whole problem."""
-    clusters = np.repeat(np.arange(30), 64)
-    candidate = np.ones(1920)
-    candidate[np.arange(20) * 64] = 0.0
-    drop = stats.paired_drop(np.ones(1920), candidate, clusters=clusters.tolist())
-    assert drop.flipped == 20
-    assert drop.flip_size == pytest.approx(drop.grain / (1 + 20 / 64))
-    alone = stats.paired_drop(np.ones(1920), candidate)
-    assert alone.flip_size < 1.1 * alone.grain

@@ -90,14 +90,11 @@ class Drop:
     def flip_size(self) -> float:
         """The size of one flip.
 
-        As the variance has it, but where the changes add up to k flips of a whole cluster no less than the (k + 1)th of
-        one: the flips that were not seen may be larger than those that were. That is Laplace's rule of succession
-        (1814): one more flip, of a whole cluster, beside those that were seen, each counting by its size, as in the
-        variance. Where docs of a cluster flip alone, this errs towards too wide.
+        It comes from the variance. With k changed clusters it is at least 1/(k + 1) of a whole cluster: flips that were
+        not seen may be larger than those that were.
         """
         changed = self.lost + self.won
-        whole = min(float(self.flipped), changed / self.grain)
-        return max(self.variance / changed if changed > 0 else 0.0, self.grain / (1 + whole))
+        return max(self.variance / changed if changed > 0 else 0.0, self.grain / (1 + self.flipped))
 
     def interval(self, level: float = LEVEL) -> Interval:
         """The confidence interval of the drop, two-sided."""
