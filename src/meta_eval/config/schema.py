@@ -146,7 +146,7 @@ class Config(Settings, Public):
     cluster: dict[Name, Name] = Field(
         {},
         description="per task, or per pattern such as `mmlu_*`, the field of its docs whose equal values mark "
-        "[docs that are not independent](../method/decisions.md#clusters); for results folders "
+        "[docs that are not independent](../method/uncertainty.md#clusters); for results folders "
         "and `evals_dataset: lm-eval`",
     )
     allow_unmatched: bool = Field(
