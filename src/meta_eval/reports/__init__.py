@@ -1,4 +1,4 @@
 """Documents of what commands found, and the views that show them.
 
-Views read nothing but the document, so that terminal, Markdown, JSON and HTML cannot say different things.
+Views read only the document. So terminal, Markdown, JSON and HTML say the same.
 """

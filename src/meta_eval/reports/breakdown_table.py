@@ -19,7 +19,7 @@ LEGEND = (
 
 
 def make_breakdown_table(tasks: Iterable[Task], mean: DropBreakdown | None) -> Table[DropBreakdown]:
-    """A row for each task whose drop has its parts, the mean of them last."""
+    """Table of the parts of each task's drop. The mean comes last."""
     named_parts = [(task.name, task.drop_breakdown) for task in tasks if task.drop_breakdown is not None]
     rows = [Row(name, parts) for name, parts in named_parts]
     if mean is not None:

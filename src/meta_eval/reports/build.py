@@ -28,7 +28,7 @@ def build_report(
     gated: bool = False,
     places: Iterable[Path] = (),
 ) -> model.Report:
-    """The report of one run, beside the pack that it was made with; ``places`` may hold tables of fidelity."""
+    """Build the report of a run and its pack. ``places`` may hold tables of fidelity."""
     digest = None if pack is None else hash_file(pack / MANIFEST)
     fidelity, said = read_fidelity_reports(places, digest)
     totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
@@ -74,7 +74,7 @@ def build_report_of_two(judged: Judgement, before: Run, after: Run, *, gated: bo
 
 
 def _title_of_two(a: model.RunFacts, b: model.RunFacts) -> str:
-    """Both models; of one model, or of several that were served under one name, what tells the runs apart."""
+    """Name both models. If the names are equal, name what tells the runs apart."""
     first, second = model.tell_runs_apart((a, b))
     if a.model != b.model or first == second:
         return f"{b.model} beside {a.model}"
@@ -91,7 +91,7 @@ def _model_name(run: Run) -> str:
 
 
 def _folder(run: Run) -> str | None:
-    """The folder that holds all files of a run, seen from here; not the one that lm-eval makes in it for a model."""
+    """The folder of all files of a run, relative to this one, without the subfolder of a model."""
     results = [result for task in run.tasks for result in run.all_runs(task)]
     files = [
         file for result in results for file in (result.samples_file, result.provenance.results_file) if file is not None

@@ -124,8 +124,8 @@ class Document:
     Attributes:
         kind: ``report``, ``compare``, ``fidelity`` or ``sweep``.
         title: The model, or several.
-        outcome: The decision or verdict; None without one.
-        summary: The whole in one line.
+        outcome: The decision or verdict; None if there is none.
+        summary: The result in one line.
         verdict: The same in parts.
         sections: Tables, lists and figures, in their order.
         runs: Where the numbers come from.

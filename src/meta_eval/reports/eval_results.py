@@ -26,7 +26,7 @@ class _Benchmark:
     docs: int
 
 
-# By details subset: the registered benchmark whose whole test set the subset's rows are, and how many docs that has.
+# By details subset: the registered benchmark that the subset covers completely, and its number of docs.
 _BENCHMARKS = {
     "mmlu_pro": _Benchmark("TIGER-Lab/MMLU-Pro", "mmlu_pro", 12032),
     "gpqa_diamond": _Benchmark("Idavidrein/gpqa", "gpqa_diamond", 198),
@@ -62,7 +62,7 @@ def _left_out(task: Task) -> str | None:
 
 
 def _chosen(task: Task) -> Score:
-    """Leaderboards average over docs, so the micro average where there is one."""
+    """The micro average if there is one, because leaderboards average over docs."""
     return next((score for score in task.scores if score.averaging == "micro"), task.scores[0])
 
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from meta_eval.token_fidelity.table_pairing import Pair
     from meta_eval.token_fidelity.token_columns import Columns, Vocabulary
 
-# Answers that are shown token by token, and the tokens of one of them.
+# Number of answers shown token by token, and of tokens shown of an answer.
 SHOWN, LONGEST = 12, 600
 
-# Nats of margin from which on a token is shaded one step deeper.
+# Margins in nats at which a token is shaded a step deeper.
 SHADES = (1e-6, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -139,7 +139,7 @@ def _vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     from meta_eval.token_fidelity.token_columns import Vocabulary
 
     special = {number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special}
-    # Of a byte-level BPE the digits of a token are themselves; a space before them is one sign of its own.
+    # In a byte-level BPE the digits of a token are plain; a space before them is a sign of its own.
     digits = {number for text, number in tokenizer.get_vocab().items() if text.lstrip("Ġ▁").isdigit()}
     return Vocabulary(frozenset(digits), frozenset(special))
 
@@ -208,7 +208,7 @@ def read_fidelity_reports(
 
     Args:
         places: Folders, or files, beside which nothing is looked for.
-        manifest_sha256: Of the pack: tables of another one are left out, and said; None to take all.
+        manifest_sha256: Hash of the pack's manifest. Tables of other packs are left out with a note; None takes all.
 
     Raises:
         UserError: A table cannot be read.
@@ -241,7 +241,7 @@ def find_table(place: Path) -> Path:
     """The table that a file or a folder is or holds: there, or in its ``fidelity/``.
 
     Raises:
-        UserError: There is none, or more than one.
+        UserError: There is no table, or there are several.
     """
     from meta_eval.token_fidelity.token_table import find_texts_path, read_whole_tables
 

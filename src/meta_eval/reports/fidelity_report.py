@@ -30,8 +30,8 @@ class Token:
         margin: Nats below the likeliest.
         logprob: Nats.
         rank: 0 where the engine does not say.
-        own: The copy's own word where it is another one; None where it is this, or not known.
-        before: Likewise the baseline's; None without one.
+        own: The copy's likeliest token if it differs; None if it is the same or not known.
+        before: The same of the baseline; None without a baseline.
         diverges: Whether it is the first of its answer that is not the likeliest.
     """
 
@@ -58,7 +58,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A token whose likeliest one is another for the copy, in words."""
+    """A position where the copy's likeliest token differs, in words."""
 
     task: str
     doc: int
@@ -80,13 +80,13 @@ class FidelityReport:
         table: The file.
         figures: All, and each task where there are several; empty where nothing but choices was asked.
         choices: Likewise of choices; empty where there are none.
-        baseline: The model of the baseline, with its engine; None without one.
-        baseline_figures: As ``figures``; empty without one.
+        baseline: The model of the baseline, with its engine; None without a baseline.
+        baseline_figures: The same of the baseline; empty without a baseline.
         against: The comparison; None without a baseline.
         choices_against: The comparison of the choices; None without a baseline's.
         finding: What sets the copy apart; None for nothing.
         answers: Some answers token by token, the farthest first.
-        changes: Some tokens whose likeliest one changed.
+        changes: Some positions whose likeliest token changed.
         notes: What must be known of the tables.
         tokenizer: Whether texts could be shown.
         gated: Whether the exit code follows the outcome.
@@ -110,12 +110,12 @@ class FidelityReport:
 
     @property
     def title(self) -> str:
-        """The copy, and the baseline where there is one."""
+        """The copy, and the baseline if there is any."""
         return f"{self.model} beside {self.baseline}" if self.baseline else self.model
 
     @property
     def summary(self) -> str:
-        """The whole in one line."""
+        """The result in one line."""
         return write.write_headline(self.against, self.choices_against, self.figures, self.choices)
 
     @property

@@ -166,7 +166,7 @@ def make_choice_table(choices: Iterable[ChoiceFigures]) -> Table[ChoiceFigures]:
 
 
 def change_table(changes: Iterable[Change]) -> Table[Change]:
-    """Tokens whose likeliest one changed, for pages alone: they quote answers."""
+    """Table of positions whose likeliest token changed. Only pages have it, because it quotes answers."""
 
     def words(key: str, heading: str, figure: Callable[[Change], str]) -> Column[Change]:
         return Column(key, heading, figure, _one_line, words=True)

@@ -58,7 +58,7 @@ def describe_left_out(reasons: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 
 def describe_comparison(comparison: TableComparison, unit: str) -> str:
-    """A comparison in one line: ``unit`` is a token of texts, or a choice."""
+    """Describe a comparison in one line. ``unit`` is a token of texts, or a choice."""
     clauses = (
         f"{comparison.outcome}: distance {format_nats(comparison.all.distance.value)} nats a {unit} "
         f"({FIDELITY_LEVEL_TEXT} interval {format_nats_interval(comparison.all.interval)}), "
@@ -74,7 +74,7 @@ def write_headline(
     figures: Sequence[Figures],
     choices: Sequence[ChoiceFigures],
 ) -> str:
-    """The whole in one line."""
+    """The result in one line."""
     if texts is not None or of_choices is not None:
         sentences = [describe_comparison(texts, "token")] if texts else []
         return " ".join(

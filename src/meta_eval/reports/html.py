@@ -43,7 +43,7 @@ _SHAPES = {
 
 
 def render(document: Document) -> Iterator[str]:
-    """A document as one self-contained page, in pieces; its samples are read once, and never all in memory."""
+    """Render a document as a self-contained page, in pieces. Samples are read once, and never all in memory."""
     packed = pack_samples(document.samples())
     try:
         yield from _page(document, packed.index, packed.samples, packed.chunks)
@@ -77,7 +77,7 @@ def _page(document: Document, index: str, samples: int, chunks: Callable[[], Ite
 
 
 def _script(names: Iterable[str]) -> str:
-    """One script of many files that share a scope; the policy forbids modules that load one another."""
+    """Join the files into a single script with a shared scope. The policy forbids modules that load each other."""
     parts = "\n".join(read_asset(f"page/{name}.js") for name in names)
     return f'"use strict";\n(() => {{\n{parts}\n}})();\n' if parts else ""
 

@@ -116,7 +116,7 @@ def _strong(words: str, strong: bool) -> str:
 
 
 def _plain(words: str) -> str:
-    """Text that stays text, on one line."""
+    """Escape text for Markdown, on a single line."""
     return _MARKUP.sub(r"\\\1", text.visible(" ".join(words.split())))
 
 

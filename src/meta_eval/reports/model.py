@@ -23,7 +23,7 @@ SCHEMA_VERSION = 3
 class RunFacts:
     """Where numbers come from: a label, the model, and facts (``lm-eval``: ``0.4.13`` …) in the order to show them.
 
-    ``folder`` is where its files are, as the command line named it: what tells A from B where both are of one model.
+    ``folder`` is the place of its files as the command line named it. It tells A from B if both are of the same model.
     """
 
     label: str
@@ -45,7 +45,7 @@ def tell_runs_apart(runs: Sequence[RunFacts]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Whose one of two verdicts on a doc is: ``B``; in full ``B · results_fp8``; and all there is to say of it."""
+    """The owner of a verdict: ``B``; in full ``B · results_fp8``; and a description."""
 
     label: str
     whose: str
@@ -83,7 +83,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """The whole in one line."""
+        """The result in one line."""
         return write_headline(self.decision)
 
     @property
@@ -219,11 +219,11 @@ def _plain(value: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ShownAnswer:
-    """One run's answer to one doc.
+    """The answer of a run to a doc.
 
     Attributes:
         verdict: From 0 to 1.
-        text: What was generated; of a choice the likelihoods, one line a continuation.
+        text: The generated text. For a choice the likelihoods, a line per continuation.
         extracted: What was taken for the answer; None where the whole is graded or nothing was found.
         flags: ``unextracted``, ``limit hit``, ``empty``, ``ungraded``, ``other prompt``: what is so.
         tokens: Its length in tokens; None where nobody can count them, and of a choice.

@@ -23,7 +23,7 @@ CHUNK_CHARACTERS = 3_000_000
 # Characters of a text that the index holds.
 _EXCERPT = 160
 
-# Lengths are of the answers whose verdicts are first and second: in characters, and in tokens where they are known.
+# Lengths belong to the answers of the first and second verdicts: in characters, and in tokens if known.
 _COLUMNS = (
     "task", "subtask", "doc", "first", "second", "flags", "question", "extracted", "gold", "hash", "first_characters",
     "second_characters", "first_tokens", "second_tokens",
@@ -37,7 +37,7 @@ FLAGS = ("unextracted", "limit hit", "empty", "ungraded", "other prompt")
 
 @dataclass(slots=True)
 class Packed:
-    """The index (base64) and the chunks, which wait in a temporary file, one a line."""
+    """The index (base64) and the chunks. The chunks are in a temporary file, a line each."""
 
     index: str
     samples: int
@@ -54,7 +54,7 @@ class Packed:
 
 
 class _Index:
-    """Columns, one value a sample: small as JSON, smaller compressed."""
+    """Columns with a value per sample: small as JSON, smaller compressed."""
 
     def __init__(self) -> None:
         self.tasks: list[str] = []
@@ -90,7 +90,7 @@ class _Index:
 
 
 def pack_samples(samples: Iterable[Sample]) -> Packed:
-    """Pack samples in their order, holding no more than one chunk of them in memory."""
+    """Pack samples in their order. At most a chunk of them is in memory."""
     index = _Index()
     spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed with what is returned)
     waiting: list[dict[str, Any]] = []
@@ -118,7 +118,7 @@ def _verdicts(sample: Sample) -> tuple[float, float | None]:
 
 
 def _lengths(sample: Sample) -> Iterator[tuple[int | None, int | None]]:
-    """Of a run our answer's and the recorded one's, of two that are compared A's and B's."""
+    """For a run: of its answer and the recorded answer. For a comparison: of A and B."""
     for answer in sample.answers:
         yield (None if answer.likelihoods else len(answer.text)), answer.tokens
     if len(sample.answers) == 1:

@@ -2,7 +2,7 @@
 
 A point would vanish on an axis from 0 to 100, so the axis is in points of drop, worse to the right; from 0 to its
 margin a task may lie and hold. Where nothing was compared, the axis is that of the scores. Distances of fidelity stand
-on an axis of powers of ten. Places are in percent of the width, so that the plot fits any page.
+on an axis of powers of ten. Positions are in percent of the width, so the plot fits any page.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Plot:
     """Marks and the axis that they share.
 
     Attributes:
-        table: The table of the rows, whose columns stand beside the marks.
+        table: The table of the rows. Its columns stand beside the marks.
         marks: One a row.
         ticks: Of the axis.
         zero: Where 0 stands; None on an axis of scores.
@@ -91,7 +91,7 @@ class Plot:
 
 
 def make_plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Plot:
-    """One mark a task, and the mean over several; of a report in which nothing is compared one a score."""
+    """A mark per task, and the mean over several tasks. If nothing is compared, a mark per score."""
     counts: Counter[str] = Counter(task.outcome for task in report.tasks)
     if drops.rows:
         marks = [_drop_mark(row, report.decision.margin) for row in drops.rows if row.outcome]
@@ -109,7 +109,7 @@ def make_plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Pl
 
 
 def draw_distance_plot(table: Table[Paired], margin: float) -> Plot | None:
-    """One mark a task, and one for all; None without a row."""
+    """A mark per task, and one for all; None without a row."""
     if not table.rows:
         return None
     ticks = (Tick(_log_place(10.0**power), f"{10.0**power:g}") for power in range(_LOWEST, _HIGHEST + 1))

@@ -114,7 +114,7 @@ def _known(tasks: Iterable[Task]) -> list[Item]:
 
 
 def _explained(tasks: Iterable[Task]) -> list[Item]:
-    """Outcomes with what the table does not say; tasks of which the same is to be said stand together."""
+    """Outcomes with remarks that the table lacks. Tasks with the same remark stand together."""
     names: dict[tuple[str, str], list[str]] = {}
     for task in tasks:
         if why := text.explain_outcome(task):

@@ -1,4 +1,4 @@
-"""Reads the docs of a run, or of two, with all their texts from the samples files, one after the other."""
+"""Read the docs of one or two runs with all their texts from the samples files, one after the other."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _question(doc: Mapping[str, Any]) -> str:
 
 
 def _columns(whole: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The doc; of a task whose docs have no columns an empty one."""
+    """The doc; empty if the task's docs have no columns."""
     doc = whole["doc"]
     return doc if isinstance(doc, dict) else {}
 
@@ -165,7 +165,7 @@ def _prompt(whole: Mapping[str, Any]) -> str:
 
 
 def _text(whole: Mapping[str, Any]) -> tuple[str, bool]:
-    """What was generated; or of a choice the log-likelihood of each continuation, a line each, and that it is one."""
+    """The generated text. For a choice the log-likelihood of each continuation, a line each, marked as a choice."""
     responses = [response[0] if isinstance(response, list) and response else response for response in whole["resps"]]
     requests = sample_parser.read_arguments(whole)
     if responses and all(isinstance(response, list) and response for response in responses):

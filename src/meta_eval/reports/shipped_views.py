@@ -48,7 +48,7 @@ class HtmlView(View):
 
 
 class JsonView(View):
-    """One JSON object on one line, in ASCII."""
+    """A JSON object on a single line, in ASCII."""
 
     def render(self, document: Document) -> str:
         """See `View.render`."""

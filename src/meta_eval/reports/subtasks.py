@@ -29,7 +29,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The tiles of each task, and whose scores they compare."""
+    """The tiles of each task, and the owners of the scores."""
 
     ours: str
     theirs: str

@@ -1,4 +1,4 @@
-"""Several models over one pack, side by side: each beside the same baseline, by its own report."""
+"""Several models over the same pack, side by side. Each has its own report, with the same baseline."""
 
 from __future__ import annotations
 

@@ -98,10 +98,10 @@ class Table(Generic[S]):
     Attributes:
         key: Its name for machines.
         title: Its name for people.
-        columns: After the name of the row, and its outcome where there is one.
+        columns: The columns after the name of the row and its outcome, if it has any.
         rows: In their order.
-        legend: What its figures are, in one or two sentences.
-        notes: What else is to know of single rows: the name of the row, and a clause.
+        legend: The meaning of its figures, in a sentence or two.
+        notes: Remarks on single rows: the name of the row, and a clause.
         first: The heading over the names of rows.
         views: The views that show it; empty for all. ``json`` stands for JSON and the views of other packages.
         folded: The views that fold it.
@@ -127,7 +127,7 @@ class Table(Generic[S]):
         return [(heading, column) for heading, column in headed if heading]
 
     def cell(self, row: Row[S], column: Column[S], view: str = "") -> Cell:
-        """A figure; one that is missing is a dash, and nothing at all where the row sums up others."""
+        """A figure. A missing figure is a dash, or empty if the row sums up others."""
         value = column.value(row.subject)
         text = ("" if row.whole else NONE) if value is None else column.write(value)
         detail = column.detail if not column.detailed or view in column.detailed else None

@@ -111,7 +111,7 @@ def _drop_row(task: Task) -> Row[DropRow]:
 
 
 def _means(decision: Decision, tasks: int) -> Iterator[Row[DropRow]]:
-    """The mean that decides, and the one in which every task counts the same; none over one task."""
+    """The mean that decides, and the unweighted mean. A single task has neither."""
     if tasks == 0 or len(decision.tasks) < 2:
         return
     if mean := decision.mean:
@@ -241,7 +241,7 @@ def _mean(side: str, key: str) -> Callable[[Task], Value]:
 
 
 def make_flip_table(report: Report) -> Table[Flips]:
-    """Two verdicts on each doc; the headings name whose they are."""
+    """Two verdicts on each doc. The headings name their owners."""
     comparing = report.kind == "compare"
     keys = ("baseline_only", "candidate_only") if comparing else ("candidate_only", "baseline_only")
     columns: tuple[Column[Flips], ...] = (

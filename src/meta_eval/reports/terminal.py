@@ -114,7 +114,7 @@ def _cell(cell: tables.Cell, column: tables.Column[Any]) -> Text:
 
 
 def _name(row: tables.Row[Any], above: str | None) -> Text:
-    """What a row is about; of the parts of one task only the first repeats its name."""
+    """The name of a row. Of several parts of a task only the first repeats its name."""
     if row.part and row.name == above:
         return Text(f"  {write.visible(row.part)}")
     remarks = "".join(f" ({remark})" for remark in row.remarks)

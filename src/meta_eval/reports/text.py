@@ -49,7 +49,7 @@ def format_drop_interval(bounds: Interval | None) -> str:
 
 
 def format_weight(share: float | None) -> str:
-    """A task's share of the mean: ``84 %``, and ``<1 %`` for what is less than half of one; none of a group's."""
+    """A task's share of the mean: ``84 %``, or ``<1 %`` below half a percent. A group has none."""
     if not share:
         return NONE
     return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
@@ -104,7 +104,7 @@ def _average(average: LmEvalAverage) -> str:
 
 
 def write_headline(decision: Decision) -> str:
-    """The whole in one line: the decision, what must be known first, the numbers, reasons, what would settle it."""
+    """Write the result in one line: decision, caveats, numbers, reasons, and what would settle it."""
     compared = "nothing was compared"
     if decision.mean is not None:
         compared = (
@@ -132,7 +132,7 @@ def describe_repeats(plan: RepeatPlan | None) -> str | None:
 
 
 def explain_outcome(task: Task) -> str | None:
-    """What is to be known of a task's outcome beside its numbers; None for nothing."""
+    """Remarks on a task's outcome besides its numbers; None if there are none."""
     if task.decision is None:
         return "; ".join(filter(None, (task.reason, task.fallback_reason)))
     change = "a fall is a gain" if task.decision.drop.value < 0 else "a rise is a drop"
@@ -141,7 +141,7 @@ def explain_outcome(task: Task) -> str | None:
 
 
 def group_by_reference(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
-    """What tasks are compared with, and why not with what is better, each with the tasks of which it is so."""
+    """What tasks are compared with, and why not with something better. Each text has its tasks."""
     names: dict[str, list[str]] = {}
     for task in tasks:
         if task.baseline_label:
