@@ -378,7 +378,12 @@ def test_second_answers_show_the_noise_of_the_engine_beside_the_flips(
 
 @pytest.mark.parametrize(
     ("keys", "said"),
-    [({"rerun": 5, "shard": (0, 2)}, "--rerun"), ({"order_seed": "x"}, "--order-seed"), ({"rerun": -1}, "--rerun")],
+    [
+        ({"rerun": 5, "shard": (0, 2)}, "--rerun"),
+        ({"order_seed": "x"}, "--order-seed"),
+        ({"rerun": -1}, "--rerun"),
+        ({"rerun": 5, "order_seed": ""}, "is empty"),
+    ],
 )
 def test_what_a_second_asking_cannot_be_used_with(
     keys: dict[str, Any], said: str, place: Path, evals: Path, monkeypatch: pytest.MonkeyPatch

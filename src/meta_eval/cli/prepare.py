@@ -159,7 +159,7 @@ def _plan(pack: Path, rules: Gate | None, flips: float | Mapping[str, float] | N
 
 
 def _print_plan(plan: PackPlan, manifest: Manifest, *, whole: bool) -> None:
-    """The table of a plan; without it a sentence for each weak point, but of the sample, which is no benchmark."""
+    """The table of a plan; without it a note for each weak point. The sample has none: it is no benchmark."""
     from meta_eval.catalog.dataset_names import SAMPLE
     from meta_eval.reports.plan_table import describe_weak_points, plan_table
 
@@ -172,8 +172,9 @@ def _print_plan(plan: PackPlan, manifest: Manifest, *, whole: bool) -> None:
         err.print(table.legend)
         err.print()
     elif manifest.prepared_from.evals_dataset != SAMPLE:
-        for sentence in describe_weak_points(plan):
-            warn(f"{sentence}. More: --plan")
+        sentences = list(describe_weak_points(plan))
+        for sentence in sentences:
+            warn(f"{sentence}. More: --plan" if sentence == sentences[-1] else sentence)
 
 
 def print_left_out(manifest: Manifest) -> None:

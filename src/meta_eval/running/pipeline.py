@@ -259,6 +259,8 @@ def check_order_options(options: RunOptions) -> None:
         raise ConfigError("cannot be used with a shard", where=names[0], hint="Leave out --shard")
     if options.order_seed is not None and not any(used.values()):
         raise ConfigError("needs a random order", where="--order-seed", hint="Add --rerun or --stop-when-decided")
+    if options.order_seed == "":
+        raise ConfigError("is empty", where="--order-seed", hint="Leave it out for a secret seed, or name one")
     if options.rerun is not None and options.rerun < 0:
         raise ConfigError(f"{options.rerun} is no number of docs", where="--rerun", hint="Use 100, or leave it out")
 
