@@ -57,6 +57,7 @@ def coverage(runs: int) -> None:
 
 
 def order(runs: int) -> None:
+    runs = max(1, runs // 5)  # a stopped run is long
     table = Table(
         f"MMLU-Pro, margin 1, 4 % flips: percent of {runs:,} runs that stop with SHIP",
         "who answers", "in the public order of seed 0", "in a secret order",
@@ -77,10 +78,9 @@ def order(runs: int) -> None:
                 key: int(_ships(plan, losses)) for key, plan in (("public", public), ("secret", secret))
             })  # fmt: skip
 
-        counts = simulate(work, f"order {name}", max(1, runs // 5))
-        n = max(1, runs // 5)
+        counts = simulate(work, f"order {name}", runs)
         bounds = (0.95, 1.0) if not lost else (0.0, 0.05)
-        table.row(name, rate(counts["public"], n), rate(counts["secret"], n, *bounds))
+        table.row(name, rate(counts["public"], runs), rate(counts["secret"], runs, *bounds))
 
 
 def _ships(plan: object, losses: np.ndarray) -> bool:

@@ -17,7 +17,7 @@ from pack_runs import run_pack as run_with_canary
 from places import thorough
 from rows import make_row, write_rows
 
-from meta_eval import Config, report
+from meta_eval import Config, grade, report
 from meta_eval.answers.requests import Request
 from meta_eval.messages.errors import ConfigError, UserError
 from meta_eval.running.pipeline import RunResult
@@ -374,6 +374,8 @@ def test_second_answers_show_the_noise_of_the_engine_beside_the_flips(
     again = run(config, rerun=200, baseline=True, grade_only=True)
     assert again.graded is not None
     assert report(again.graded.results, pack=ran.pack).tasks[0].noise == task.noise
+    with pytest.raises(UserError, match="second answers, which change no score"):
+        grade([*Path("eval_results/answers/rerun").glob("*.jsonl")], pack=ran.pack)
 
 
 @pytest.mark.parametrize(
