@@ -57,7 +57,7 @@ def coverage(runs: int) -> None:
 
 
 def order(runs: int) -> None:
-    runs = max(1, runs // 5)  # a stopped run is long
+    runs = max(10, runs // 5)  # a stopped run is long
     table = Table(
         f"MMLU-Pro, margin 1, 4 % flips: percent of {runs:,} runs that stop with SHIP",
         "who answers", "in the public order of seed 0", "in a secret order",
