@@ -419,7 +419,7 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
         key = said.request.id, said.request.sha256
         given.given[key] = EngineAnswer(
             said.request.id, said.request.prompt_sha256, key[1], None, (), None, said.prompt_tokens, None, said.forced,
-            None, client.engine, client.model, None, "",
+            None, client.engine, client.model, None, None, "",
         )  # fmt: skip
     return probing.build_table(given)
 

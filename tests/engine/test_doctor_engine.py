@@ -24,7 +24,7 @@ from meta_eval.running.canary import Canary, CanaryError, check_token_counts
 from meta_eval.running.client import with_token_ids
 from meta_eval.answers.recorded_answers import Recorded
 from meta_eval.doctor.engine_checks import check_engine
-from meta_eval.doctor.known_answers import END, model_folder, read_known_answers, settings_of
+from meta_eval.doctor.known_answers import END, find_model_folder, read_known_answers, make_settings
 from meta_eval.running.vllm_client import VllmClient
 from meta_eval.verb_options import EngineOptions
 
@@ -33,7 +33,7 @@ class Broken(VllmClient):
     def answer(self, asks):
         return super().answer(replace(ask, prompt_ids=self.fed(list(ask.prompt_ids))) for ask in asks)
 
-encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
+encoder = Encoder(Tokenizer.from_file(str(find_model_folder() / "tokenizer.json")))
 known = [one for one in read_known_answers() if one.group == "answers"]
 HEAD = encoder.encode_text("<|start_header_id|>assistant<|end_header_id|>" + chr(10) * 2)
 
@@ -51,7 +51,7 @@ def damage(model):
     rows.data.copy_(rows.data.roll(701, 0))
 
 found = {}
-settings = settings_of(EngineOptions(model_args="enforce_eager=True"))
+settings = make_settings(EngineOptions(model_args="enforce_eager=True"))
 with Broken(settings, model=settings.model_name, logs=Path("logs"), end=(END,)) as client:
     seen = check_engine(client)
     found["doctor"] = {**asdict(seen), "passed": seen.passed}

@@ -35,7 +35,7 @@ class AddsBos(VllmClient):
         for said in super().answer(replace(ask, prompt_ids=[0, *ask.prompt_ids]) for ask in asks):
             yield replace(said, prompt_tokens=said.prompt_tokens - 1)
 
-force.client_of = lambda *_names, **_keys: AddsBos
+force.find_client = lambda *_names, **_keys: AddsBos
 main()
 """
 

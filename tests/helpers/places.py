@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-import pytest
-
 HELPERS = Path(__file__).resolve().parent
 REPOSITORY = HELPERS.parents[1]
 TEMPLATES = REPOSITORY / "meta_template"
@@ -13,6 +11,3 @@ GOLDEN = REPOSITORY / "tests" / "golden"
 # .ci/run asks for all: a pack's writing is killed a hundred times, and each trick meets every version of Landlock.
 THOROUGH = os.environ.get("META_EVAL_THOROUGH") == "1"
 KILLS = 100 if THOROUGH else 8
-
-# Tests of seconds that only .ci/run runs.
-thorough = pytest.mark.skipif(not THOROUGH, reason="run in CI's thorough mode")

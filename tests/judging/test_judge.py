@@ -14,7 +14,8 @@ from command import cli
 from golden import prepare_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from places import THOROUGH, thorough
+from marks import thorough
+from places import THOROUGH
 from runs import digest, entry, manifest, published, run_lm_eval, write_group, write_run
 
 from meta_eval import stats

@@ -15,7 +15,8 @@ import pytest
 from command import cli
 from fake_vllm import write_vllm
 from forked import Forked, started
-from places import THOROUGH, thorough
+from marks import thorough
+from places import THOROUGH
 from small_model import write_tokenizer
 
 

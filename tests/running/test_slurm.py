@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from command import cli
 from forked import forked, passed, python, started
-from places import HELPERS, REPOSITORY, THOROUGH, thorough
+from marks import thorough
+from places import HELPERS, REPOSITORY, THOROUGH
 from small_model import write_tokenizer
 
 from meta_eval.backends.settings import RunSettings

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from fake_model import FakeClient, model_folder
+from marks import thorough
 from pack_runs import run_pack as run_with_canary
-from places import thorough
 from rows import make_row, write_rows
 
 from meta_eval import Config, grade, report

@@ -1,0 +1,7 @@
+"""Marks of tests."""
+
+import pytest
+from places import THOROUGH
+
+# Tests of seconds that only .ci/run runs.
+thorough = pytest.mark.skipif(not THOROUGH, reason="run in CI's thorough mode")
