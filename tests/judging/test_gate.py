@@ -134,7 +134,10 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
     assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.05, "meta_other": 0.25}
 
 
-def three_tasks(folder: Path) -> Run:
+@pytest.fixture(scope="module")
+def three_tasks(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of three tasks; no test changes it."""
+    folder = tmp_path_factory.mktemp("three")
     for place, task in enumerate(("meta_some", "meta_other", "third")):
         write_run(folder, right(650) if place else right(325, 500), task=task, time=f"2026-01-0{place + 1}T03-04-06")
     return read_run([folder])
@@ -158,30 +161,32 @@ def pack_of_three(**keys: Any) -> Manifest:
 )
 @pytest.mark.parametrize("whose", ["pack", "gate", "file"])
 def test_margins_by_task_group_and_pattern(
-    tmp_path: Path, margin: dict[str, float], expected: tuple[float, ...], whose: str
+    tmp_path: Path, three_tasks: Run, margin: dict[str, float], expected: tuple[float, ...], whose: str
 ) -> None:
     """The same spelling in the configuration, whose pack keeps it, and in a gate."""
     (tmp_path / "gate.yaml").write_text(json.dumps({"margin": margin}), encoding="utf-8")
     rules = {"pack": Gate(), "gate": Gate(margin=margin), "file": read_gate(tmp_path / "gate.yaml")}[whose]
     pack = pack_of_three(margin=margin) if whose == "pack" else pack_of_three(margin=9.0)
-    run = three_tasks(tmp_path / "out")
-    for decided in (judge_run(run, pack, rules=rules).decision, compare_runs(run, run, pack, rules=rules).decision):
+    judged, compared = (
+        judge_run(three_tasks, pack, rules=rules),
+        compare_runs(three_tasks, three_tasks, pack, rules=rules),
+    )
+    for decided in (judged.decision, compared.decision):
         found = (decided.margin, *(task.margin for task in sorted(decided.tasks, key=lambda task: task.task)))
         mean, some, other, third = expected
         assert found == pytest.approx([mean / 100, other / 100, some / 100, third / 100])
 
 
-def test_a_margin_of_no_task_stops_with_its_key(tmp_path: Path) -> None:
-    run = three_tasks(tmp_path)
+def test_a_margin_of_no_task_stops_with_its_key(three_tasks: Run) -> None:
     with pytest.raises(
         ConfigError, match="margin: meta_sone: there is no such task or group; did you mean 'meta_some'"
     ):
-        judge_run(run, pack_of_three(), rules=Gate(margin={"mean": 1, "meta_sone": 3}))
+        judge_run(three_tasks, pack_of_three(), rules=Gate(margin={"mean": 1, "meta_sone": 3}))
 
 
-def test_a_rule_of_a_task_goes_before_the_mapping(tmp_path: Path) -> None:
+def test_a_rule_of_a_task_goes_before_the_mapping(three_tasks: Run) -> None:
     rules = Gate(margin={"meta_*": 4}, tasks={"meta_some": {"margin": 6}, "meta_other": None})
-    decided = judge_run(three_tasks(tmp_path), pack_of_three(), rules=rules).decision
+    decided = judge_run(three_tasks, pack_of_three(), rules=rules).decision
     assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.06, "meta_other": 0.04}
 
 
@@ -190,9 +195,9 @@ def test_a_rule_of_a_task_goes_before_the_mapping(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("whose", ["pack", "gate"])
 def test_weights_are_the_gates_or_the_packs(
-    tmp_path: Path, weights: Any, expected: tuple[float, ...], whose: str
+    three_tasks: Run, weights: Any, expected: tuple[float, ...], whose: str
 ) -> None:
-    run, pack = three_tasks(tmp_path), pack_of_three(**({"weights": weights} if whose == "pack" else {}))
+    run, pack = three_tasks, pack_of_three(**({"weights": weights} if whose == "pack" else {}))
     decided = compare_runs(run, run, pack, rules=Gate(weights=weights if whose == "gate" else None)).decision
     assert decided.weighting == weights
     assert [task.weight for task in decided.tasks] == pytest.approx(expected)

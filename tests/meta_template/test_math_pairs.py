@@ -18,6 +18,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from marks import thorough
 from places import REPOSITORY, TEMPLATES, THOROUGH
 from template_modules import inner_module, load_module
 
@@ -181,6 +182,7 @@ def test_expressions_differ_where_their_values_do(first: str, second: str, apart
     assert inner_module(TEMPLATE / "sooner.py").differ(sympify(first), sympify(second)) is apart
 
 
+@thorough
 def test_texts_of_one_shape_are_read_as_math_verifys_own_parser_reads_each() -> None:
     texts = [
         text

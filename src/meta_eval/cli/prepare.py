@@ -92,8 +92,10 @@ def prepare(
             warn(str(check))
     err.print(_table(manifest))
     print_left_out(manifest)
-    planned = _plan(Path(prepared.work_dir), rules, share, whole=plan)
-    _print_plan(planned, manifest, whole=plan)
+    planned = None
+    if plan or as_json or not _is_sample(manifest):
+        planned = _plan(Path(prepared.work_dir), rules, share, whole=plan)
+        _print_plan(planned, manifest, whole=plan)
     serve = manifest.backend.serve_command(manifest.run)
     if as_json:
         from meta_eval.reports.plan_table import plan_json
@@ -107,7 +109,7 @@ def prepare(
                     "work_dir": prepared.work_dir,
                     "tasks": {name: {"rows": entry.docs} for name, entry in manifest.tasks.items()},
                     "left_out": manifest.left_out,
-                    "plan": plan_json(planned),
+                    "plan": planned and plan_json(planned),
                     "manifest": str(Path(prepared.work_dir) / MANIFEST),
                 }
             )
@@ -158,9 +160,15 @@ def _plan(pack: Path, rules: Gate | None, flips: float | Mapping[str, float] | N
         return plan_pack(pack, rules, flips, whole=whole)
 
 
+def _is_sample(manifest: Manifest) -> bool:
+    """Whether the pack is of the embedded sample, which is no benchmark to plan."""
+    from meta_eval.catalog.dataset_names import SAMPLE
+
+    return manifest.prepared_from.evals_dataset == SAMPLE
+
+
 def _print_plan(plan: PackPlan, manifest: Manifest, *, whole: bool) -> None:
     """The table of a plan; without it a note for each weak point. The sample has none: it is no benchmark."""
-    from meta_eval.catalog.dataset_names import SAMPLE
     from meta_eval.reports.plan_table import describe_weak_points, plan_table
 
     if whole:
@@ -171,7 +179,7 @@ def _print_plan(plan: PackPlan, manifest: Manifest, *, whole: bool) -> None:
         print_table(err, table)
         err.print(table.legend)
         err.print()
-    elif manifest.prepared_from.evals_dataset != SAMPLE:
+    elif not _is_sample(manifest):
         sentences = list(describe_weak_points(plan))
         for sentence in sentences:
             warn(f"{sentence}. More: --plan" if sentence == sentences[-1] else sentence)
