@@ -37,7 +37,7 @@ def counted(result: Decision) -> Counter[str]:
 def simulate(work: Callable[[np.random.Generator], Counter[str]], name: str, runs: int) -> Counter[str]:
     """``work`` so many times, on two processes; which numbers are drawn depends on neither."""
     counts: Counter[str] = Counter()
-    seeds = np.random.SeedSequence([SEED, *name.encode()]).spawn(runs)
+    seeds = np.random.SeedSequence([_SEED["now"], *name.encode()]).spawn(runs)
     # Forked, so that ``work`` may be a closure.
     _WORK["now"] = work
     with multiprocessing.get_context("fork").Pool(PROCESSES) as pool:
@@ -46,6 +46,7 @@ def simulate(work: Callable[[np.random.Generator], Counter[str]], name: str, run
     return counts
 
 
+_SEED = {"now": SEED}
 _WORK: dict[str, Callable[[np.random.Generator], Counter[str]]] = {}
 
 
@@ -89,8 +90,10 @@ def main(doc: str | None, experiments: Mapping[str, Callable[[int], None]]) -> i
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", help=f"of {', '.join(experiments)}; all without any")
     parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=SEED, help="other draws")
     parser.add_argument("--small", action="store_true", help="a few runs of each, in seconds, as CI has them")
     arguments = parser.parse_args()
+    _SEED["now"] = arguments.seed
     runs = SMALL if arguments.small else arguments.runs
     if unknown := set(arguments.what) - set(experiments):
         parser.error(f"there is no {', '.join(sorted(unknown))}")

@@ -150,11 +150,11 @@ class Drop:
         unit = self.flip_size
         lost, won = self.lost / unit, self.won / unit
         below, above = unit * _joined(_below(lost, t), _above(won, t)), unit * _joined(_above(lost, t), _below(won, t))
-        if self.runs is None or not self.runs.variance:
+        if self.runs is None or not self.runs.freedom:
             return below, above
         from scipy.special import stdtr, stdtrit
 
-        of_runs = -float(stdtrit(self.runs.freedom, stdtr(self.freedom, -t))) * math.sqrt(self.runs.variance)
+        of_runs = math.sqrt(self.runs.widen(t, -float(stdtrit(self.runs.freedom, stdtr(self.freedom, -t)))))
         return _joined(below, of_runs), _joined(above, of_runs)
 
 

@@ -1,18 +1,20 @@
 """The run as a random effect: what all docs of a run share, such as its server's state, and no choice of docs tells.
 
 Several runs of one model differ by the flips of single docs, and by what moves all docs of a run together. The variance
-of their means has both: B, with the runs less one as its degrees of freedom, pooled over the sides of a comparison.
-What independent flips explain of it is W (`stats.run_noise`), which the variance of a drop has already. The excess is
-the random effect of the run (the estimator of moments of a one-way random model: Searle, Casella and McCulloch 1992,
-Variance Components, section 3.6):
+of their means B has both, with the runs less one as its degrees of freedom, pooled over the sides of a comparison. What
+independent flips explain of it is W (`stats.run_noise`). The variance V of a drop has it already: c W, with
 
-    E = (1 / runs of A + 1 / runs of B) max(0, B - W_SHARE W)
+    c = 1 / runs of A + 1 / runs of B
 
-It widens an interval in squares, each part with its own quantile (the MOVER: Zou and Donner 2008, Statistics in
-Medicine 27:1693): reach = sqrt(reach of the docs^2 + t^2 E). An excess that is cut off at 0 is too small where B is
-small by chance. So only three fifths of W are taken off. No source gives this share: with all of W taken off, two runs
-against two covered some 91 % of simulated truths; with 0.6 the intervals of ``benchmarks/repeats.py`` cover 93 to 98 %.
-One run a side tells nothing of the effect.
+So the error of a drop has two independent parts. The choice of docs has the variance V - c W, known by many docs. The
+runs have c B, known by few runs. Each has its own Student's interval, with the quantile t of the docs and u of the
+runs. The MOVER joins them (Zou and Donner 2008, Statistics in Medicine 27:1693):
+
+    reach^2 = t^2 (V - c W) + u^2 c B = reach of the docs^2 + c (u^2 B - t^2 W)
+
+If the choice of docs adds no doubt, this is Student's interval of the difference of two means of runs, exact for
+normal scores. The second term counts as 0 where it is negative, so runs that are alike by chance never narrow an
+interval. Nothing in it is chosen by simulation. One run a side tells nothing of the effect.
 """
 
 from __future__ import annotations
@@ -22,8 +24,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from meta_eval.stats.clustered_mean import average_docs
-
-W_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,18 @@ class RunSpread:
         """Degrees of freedom of the variance between runs; 0 where no side has two."""
         return len(self.baseline) + len(self.candidate) - 2
 
-    @property
-    def variance(self) -> float:
-        """The variance that the effect of runs adds to the drop."""
-        if not self.freedom:
+    def widen(self, docs_quantile: float, runs_quantile: float) -> float:
+        """The square that the runs add to the square of an interval's reach.
+
+        Args:
+            docs_quantile: Student's quantile of the drop's own variance.
+            runs_quantile: The quantile of the same level with the degrees of freedom of the runs.
+        """
+        between = math.fsum(_squares(scores) for scores in (self.baseline, self.candidate)) / self.freedom
+        if not between:
             return 0.0
-        squares = math.fsum(_squares(scores) for scores in (self.baseline, self.candidate))
-        excess = max(0.0, squares / self.freedom - W_SHARE * self.noise)
-        return (1 / len(self.baseline) + 1 / len(self.candidate)) * excess
+        excess = runs_quantile**2 * between - docs_quantile**2 * self.noise
+        return (1 / len(self.baseline) + 1 / len(self.candidate)) * max(0.0, excess)
 
 
 def run_noise(runs: Sequence[Sequence[float]], labels: Sequence[Hashable] | None = None) -> float:
