@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict
 
+# The configuration that is read if none is named.
+DEFAULT_CONFIG = "eval_config.yaml"
+
 # Where `init` writes the templates.
 TEMPLATES = Path("./meta_template")
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from meta_eval.config.config_loader import DEFAULT_CONFIG
 from meta_eval.messages.errors import ConfigError, documented
 from meta_eval.messages.logs import Progress, display_logs
 from meta_eval.verb_options import (
+    DEFAULT_CONFIG,
     ExportKeywords,
     ExportOptions,
     FidelityKeywords,

@@ -11,8 +11,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from meta_eval.config.config_loader import DEFAULT_CONFIG
 from meta_eval.messages.errors import ConfigError
+from meta_eval.verb_options import DEFAULT_CONFIG
 
 
 def _config(note: str = "") -> Path:

@@ -15,9 +15,7 @@ from meta_eval.config.config_errors import ValuePlace, describe_first_error
 from meta_eval.config.schema import Config
 from meta_eval.messages.errors import ConfigError, locating
 from meta_eval.messages.escaping import quoted
-
-# Default path of the configuration.
-DEFAULT_CONFIG = "eval_config.yaml"
+from meta_eval.verb_options import DEFAULT_CONFIG
 
 # The longest key is originals.math.revision; the rest is room for mistakes.
 _MOST_PARTS = 8
@@ -28,8 +26,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
 
     Args:
         path: The YAML file. None means that everything comes from ``overrides``. The default file may be missing if
-            there
-            are overrides.
+            there are overrides.
         overrides: ``key=value`` each, the value in YAML. ``model_args.enforce_eager=true`` reaches into a mapping.
 
     Raises:
