@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import pytest
 from command import cli
 from forked import forked
+from marks import thorough
 from packs import Doc, edit, edit_docs, prepare, punkt_data, read_docs, reseal, tree, write_docs, yaml_of
 from places import TEMPLATES
 from rows import make_row, write_rows
@@ -259,6 +260,7 @@ def test_nltk_is_not_imported_where_scoring_does_not_need_it(tmp_path: Path, mon
     assert traced(prepare(tmp_path / "work_dir", "meta_gpqa_cot"), tmp_path, monkeypatch)[1] == ""
 
 
+@thorough
 def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

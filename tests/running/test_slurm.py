@@ -312,6 +312,7 @@ def test_no_credential_is_written(project: Path) -> None:
     assert (done.returncode, "HF_TOKEN" in done.stderr) == (2, True)
 
 
+@thorough
 def test_sigterm_ends_a_run_in_order_and_the_same_command_goes_on(project: Path) -> None:
     command = "run", "--no-canary", "--json"
     running = started(*command, cwd=project, PYTHONPATH=STAND_IN, STAND_IN_SECONDS="0.2")

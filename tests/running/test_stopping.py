@@ -202,6 +202,7 @@ def test_docs_are_asked_in_one_order_and_the_same_again_goes_on(
     assert ran.stopped == shipped.ran.stopped
 
 
+@thorough
 def test_a_whole_run_asks_the_rest(
     shipped: Shipped, tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from importlib import import_module
 from types import ModuleType
 
 import pytest
+from marks import thorough
 from places import REPOSITORY
 
 BENCHMARKS = REPOSITORY / "benchmarks"
@@ -58,6 +59,7 @@ def test_the_quick_way_to_a_drop_is_the_reports(
     assert replace(result.drop, influence={}) == replace(quick, influence={})
 
 
+@thorough
 def test_score_intervals_of_copies_hold_the_truth(drawn: ModuleType) -> None:
     """Thirty problems in 64 copies: without clusters one interval in four would."""
     task = drawn.Task("copies", (1920,), 0.5, 0.0, (64,) * 30)

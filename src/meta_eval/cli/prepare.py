@@ -128,9 +128,11 @@ def prepare(
 
 def _read_rules(gate: Path | None) -> Gate | None:
     """The rules to plan by, read before a pack is made."""
+    if gate is None:
+        return None
     from meta_eval.judging.gate import read_gate
 
-    return None if gate is None else read_gate(gate)
+    return read_gate(gate)
 
 
 def _read_flips(text: str | None) -> float | Mapping[str, float] | None:
