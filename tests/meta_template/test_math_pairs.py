@@ -107,6 +107,7 @@ def test_as_many_processes_as_there_are_the_verdicts_are_the_same(grader: Module
     assert {one.equal for one in alone} == {True, False}
 
 
+@thorough
 def test_a_process_that_hangs_or_is_killed_costs_its_own_verdict_alone(pool: Any) -> None:
     tower = ("sympy", "7", "9^{9^{9^9}}")
     pool.grade_all([*requests(100), tower])
