@@ -14,6 +14,7 @@ import pytest
 from accelerator import answer
 from command import cli
 from forked import Forked, started
+from marks import thorough
 from packs import prepare, reseal
 from places import TEMPLATES, THOROUGH
 
@@ -162,6 +163,7 @@ def test_a_forked_process_is_ended_by_sigterm_while_this_one_is_interrupted_by_i
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+@thorough
 @pytest.mark.parametrize("left", ["a thread in code of its own", "an exit hook"])
 def test_who_waits_for_the_end_can_interrupt_it(tmp_path: Path, left: str) -> None:
     running = started("prepare", "-c", "c.yaml", cwd=templates(tmp_path, LEFT[left][0]))

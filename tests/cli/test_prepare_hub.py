@@ -17,6 +17,7 @@ import pytest
 from command import cli
 from fakehub import FakeHub
 from forked import started
+from marks import thorough
 from packs import prepare
 from places import HELPERS
 from rows import make_row
@@ -131,6 +132,7 @@ def test_without_bundle_the_rows_stay_on_the_hub_but_for_joined_tasks(hub: FakeH
     assert manifest(tmp_path)["tasks"]["meta_mmlu_pro_instruct"]["docs_file"] is None
 
 
+@thorough
 def test_a_template_runs_on_rows_as_the_hub_has_them(hub: FakeHub, tmp_path: Path) -> None:
     """Each shipped YAML is lm-eval by itself: a folder named as the dataset stands in for the hub that it names."""
     snapshot = tmp_path / EVALS

@@ -1069,6 +1069,7 @@ def test_a_gain_of_one_filter_alone_is_said_first_and_never_ships(tmp_path: Path
     assert filtered(tmp_path / "b", tuned, tuned).decision.outcome == "SHIP"
 
 
+@thorough
 def test_a_hidden_loss_of_more_than_the_margin_never_ships(tmp_path: Path) -> None:
     base, tuned = (right(500, 1000), right(800, 1000)), (right(500, 1000), right(770, 1000))
     judgement = filtered(tmp_path, base, tuned)

@@ -59,6 +59,7 @@ def test_it_is_started_with_the_settings_asked_and_stopped(folder: Path, tmp_pat
     assert _left(folder) == []
 
 
+@thorough
 def test_several_copies_under_vllm_are_served(folder: Path, tmp_path: Path) -> None:
     done = run(folder, tmp_path, backend="vllm", serve=False, data_parallel_size=4)
     assert done.returncode == 0, done.stderr

@@ -17,6 +17,7 @@ import pytest
 from command import cli
 from fake_server import FIELDS, OF_VLLM, Body, FakeServer, logprob
 from forked import Forked, started
+from marks import thorough
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
@@ -149,6 +150,7 @@ def test_of_two_servers_one_dies_and_the_other_does_its_work(house: House, tmp_p
         house.check(server, other, output=tmp_path, done=done)
 
 
+@thorough
 def test_a_server_that_stays_away_ends_the_run_with_what_it_answered(house: House, tmp_path: Path) -> None:
     def faults(number: int, _: Body) -> None:
         if number == 12:
