@@ -35,18 +35,18 @@ def counted(result: Decision) -> Counter[str]:
 
 
 def simulate(work: Callable[[np.random.Generator], Counter[str]], name: str, runs: int) -> Counter[str]:
-    """``work`` so many times, on two processes; which numbers are drawn depends on neither."""
+    """``work`` so many times, on several processes; the numbers that are drawn do not depend on how many."""
     counts: Counter[str] = Counter()
-    seeds = np.random.SeedSequence([_SEED["now"], *name.encode()]).spawn(runs)
+    seeds = np.random.SeedSequence([_SETTING["seed"], *name.encode()]).spawn(runs)
     # Forked, so that ``work`` may be a closure.
     _WORK["now"] = work
-    with multiprocessing.get_context("fork").Pool(PROCESSES) as pool:
+    with multiprocessing.get_context("fork").Pool(_SETTING["processes"]) as pool:
         for result in pool.imap_unordered(_one, seeds, chunksize=max(1, runs // 50)):
             counts.update(result)
     return counts
 
 
-_SEED = {"now": SEED}
+_SETTING = {"seed": SEED, "processes": PROCESSES}
 _WORK: dict[str, Callable[[np.random.Generator], Counter[str]]] = {}
 
 
@@ -91,9 +91,10 @@ def main(doc: str | None, experiments: Mapping[str, Callable[[int], None]]) -> i
     parser.add_argument("what", nargs="*", help=f"of {', '.join(experiments)}; all without any")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=SEED, help="other draws")
+    parser.add_argument("--processes", type=int, default=PROCESSES)
     parser.add_argument("--small", action="store_true", help="a few runs of each, in seconds, as CI has them")
     arguments = parser.parse_args()
-    _SEED["now"] = arguments.seed
+    _SETTING.update(seed=arguments.seed, processes=arguments.processes)
     runs = SMALL if arguments.small else arguments.runs
     if unknown := set(arguments.what) - set(experiments):
         parser.error(f"there is no {', '.join(sorted(unknown))}")

@@ -244,6 +244,8 @@ COVERED = (
     (Task("64 copies of 30 problems", (1920,), 0.5, 0.20, (64,) * 30, 0.6), "drop"),
     (Task("64 copies of 30 problems", (1920,), 0.5, 0.20, (64,) * 30, 0.6), "score"),
     (Task("64 copies of 30 problems", (1920,), 0.5, 0.06, (64,) * 30, 0.6), "drop"),
+    (Task("64 copies of 30 problems", (1920,), 0.5, 0.06, (64,) * 30, 0.2), "drop"),
+    (Task("64 copies of 30 problems", (1920,), 0.5, 0.06, (64,) * 30, 0.0), "drop"),
     (Task("1,319 docs that share nothing", (1319,), 0.8, 0.06), "drop"),
     (Task("1,319 docs that share nothing", (1319,), 0.8, 0.06), "score"),
 )

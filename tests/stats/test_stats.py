@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -431,6 +431,29 @@ def test_the_interval_of_a_drop_in_clusters_covers(sizes: list[int]) -> None:
 
     assert 0.92 <= covered(draw, 0.04, 250) <= 0.985
     assert covered(plain, 0.04, 250) < 0.85
+
+
+def test_the_interval_of_a_drop_covers_where_few_large_clusters_may_move_whole() -> None:
+    """30 problems with 64 copies: in one run of twelve none of them moves whole, which says little of those that could."""
+    clusters = np.repeat(np.arange(30), 64)
+
+    def draw(rng: np.random.Generator) -> stats.Drop:
+        whole, own = (rng.choice([1.0, 0.0, -1.0], n, p=[0.05, 0.92, 0.03]) for n in (30, 1920))
+        changes = np.where(rng.random(1920) < 0.6**0.5, whole[clusters], own)
+        return stats.paired_drop(changes, np.zeros(1920), clusters=clusters.tolist())
+
+    assert covered(draw, 0.02, 250) >= 0.945
+
+
+def test_changed_clusters_are_counted_by_what_they_change() -> None:
+    def changed(losses: Sequence[float]) -> float:
+        clusters = [index // 4 for index in range(len(losses))]
+        return stats.paired_drop(losses, [0.0] * len(losses), clusters=clusters).flipped
+
+    assert changed([1, 1, 1, 1] * 3 + [0] * 8) == pytest.approx(3)
+    assert changed([1, 0, 0, 0] * 3 + [0] * 8) == pytest.approx(3)
+    assert changed([1, 1, 1, 1, 1, 0, 0, 0, 1, -1, 0, 0]) == pytest.approx(5**2 / (4**2 + 1))
+    assert changed([1, -1, 0, 0, 0, 0, 0, 0]) == 0
 
 
 @pytest.mark.parametrize(("n", "flips"), [(448, 0.06), (1324, 0.02), (150, 0.05)])

@@ -72,11 +72,11 @@ def average_docs(
     import numpy as np
 
     x = np.asarray(values, dtype=float)
-    if not len(x):
+    if not (n := len(x)):
         raise ValueError("there is no doc")
-    subtask, subtasks = _codes(labels, len(x)) if labels is not None else (np.zeros(len(x), dtype=np.intp), [None])
-    cluster, keys = _codes(clusters, len(x)) if clusters is not None else (np.arange(len(x)), None)
-    count = len(keys) if keys is not None else len(x)
+    subtask, subtasks = number_names(labels, n) if labels is not None else (np.zeros(n, dtype=np.intp), [None])
+    cluster, keys = number_names(clusters, n) if clusters is not None else (np.arange(n), None)
+    count = len(keys) if keys is not None else n
     weights = (1 / (len(subtasks) * np.bincount(subtask)))[subtask]
     value = math.fsum(weights * x)
     grain = float(np.sum(np.bincount(cluster, weights=weights) ** 2))
@@ -89,7 +89,12 @@ def average_docs(
     return Average(value, float(influence @ influence), freedom, grain, count, influence, named, weights)
 
 
-def _codes(names: Iterable[Hashable], n: int) -> tuple[Ints, list[Any]]:
+def number_names(names: Iterable[Hashable], n: int) -> tuple[Ints, list[Any]]:
+    """The number of each of n names, and the names in the order of their numbers.
+
+    Raises:
+        ValueError: There are not n.
+    """
     import numpy as np
 
     known: dict[Hashable, int] = {}

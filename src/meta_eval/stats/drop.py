@@ -29,11 +29,15 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
-from meta_eval.stats.clustered_mean import average_docs
+from meta_eval.stats.clustered_mean import average_docs, number_names
 from meta_eval.stats.intervals import Interval, t_quantile
 from meta_eval.stats.run_effect import RunSpread, mean_spread
 from meta_eval.thresholds import ALPHA, LEVEL, POWER, ROUNDING
+
+if TYPE_CHECKING:
+    from meta_eval.stats.clustered_mean import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Drop:
         variance: The variance of the drop.
         freedom: Degrees of freedom of the variance; 0 for a single cluster.
         grain: The size of a flip of a whole cluster: 1 divided by the number of docs, if weights are equal.
-        flipped: Number of changed clusters.
+        flipped: Effective number of changed clusters (docs, if they are not clustered): see `_count_changed`.
         docs: Number of docs.
         clusters: Number of clusters, or of docs if docs are not clustered.
         paired: Whether it is doc by doc; else against a score alone, see `unpaired_drop`.
@@ -63,7 +67,7 @@ class Drop:
     variance: float
     freedom: float
     grain: float
-    flipped: int
+    flipped: float
     docs: int
     clusters: int
     paired: bool
@@ -189,11 +193,6 @@ def paired_drop(
     average = average_docs(drops, labels, clusters)
     lost = math.fsum(average.weights * np.maximum(drops, 0.0))
     keys = average.keys
-    flipped = (
-        np.count_nonzero(drops)
-        if keys is None
-        else len({key for key, drop in zip(clusters or (), drops, strict=True) if drop})
-    )
     return Drop(
         baseline=math.fsum(average.weights * baseline_values),
         candidate=math.fsum(average.weights * values),
@@ -202,12 +201,26 @@ def paired_drop(
         variance=average.variance if average.freedom else 0.0,
         freedom=average.freedom,
         grain=average.grain,
-        flipped=int(flipped),
+        flipped=_count_changed(average.weights * drops, clusters),
         docs=len(drops),
         clusters=average.clusters,
         paired=True,
         influence={} if keys is None else dict(zip(keys, average.influence.tolist(), strict=True)),
     )
+
+
+def _count_changed(changes: Floats, clusters: Sequence[Hashable] | None) -> float:
+    """The effective number of clusters that changed: (sum of changes)^2 / (sum of their squares), Kish 1965, Survey
+    Sampling, section 11.7, over the net change of each.
+
+    Where all change alike it is their number. A cluster that loses one of 64 docs counts for little beside one that is
+    lost whole, and for nothing if it wins one too.
+    """
+    import numpy as np
+
+    net = changes if clusters is None else np.bincount(number_names(clusters, len(changes))[0], weights=changes)
+    net = np.abs(net[np.abs(net) > ROUNDING * np.abs(changes).max()])
+    return float(net.sum() ** 2 / (net @ net)) if len(net) else 0.0
 
 
 def unpaired_drop(
