@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +13,15 @@ from typing import Any
 import pytest
 from runs import entry, manifest, write_run
 
+from meta_eval import compare, stats
 from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.judge import judge_run
-from meta_eval.judging.judgement import Judgement, Task
+from meta_eval.judging.judgement import DropEstimate, Judgement, Task
+from meta_eval.reports.shipped_views import HtmlView, MarkdownView, TextView
 from meta_eval.reports.text import describe_cut_answers, describe_sampling, write_headline
+from meta_eval.reports.view import find_document
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.lm_eval_run import Run, read_run
@@ -183,7 +188,10 @@ def sampled(folder: Path, each: Sequence[Sequence[float]], settings: dict[str, A
     for sample in samples:
         verdicts = list(each[sample["doc_id"]])
         if len(verdicts) > 1:
+            # As if right answers were alike, and each wrong one another.
+            majority = verdicts.index(1.0) if verdicts.count(1.0) > 1 else 0
             sample |= {"each_answer": {"exact_match": verdicts}, "resps": [["x"] * len(verdicts)]}
+            sample |= {"majority_answer": majority}
     path.write_text("".join(json.dumps(sample) + "\n" for sample in samples), encoding="utf-8")
     (results,) = folder.glob("results_*.json")
     tree = json.loads(results.read_text(encoding="utf-8"))
@@ -200,10 +208,43 @@ def test_several_answers_of_both_sides_are_compared_by_their_means(tmp_path: Pat
     drop = task.decision.drop
     assert (drop.baseline, drop.candidate, drop.docs) == (0.5, 0.5, 100)
     assert (task.sampling.answers, task.sampling.baseline_answers) == (4, 1)
-    (two, passed) = task.sampling.scores
+    two, passed, voted = task.sampling.scores
     assert (two.name, passed.name, passed.value, passed.baseline) == ("pass@2", "pass@4", 1.0, None)
     assert two.value == pytest.approx((1.0 + 0.5) / 2)
+    assert (voted.name, voted.value, voted.drop) == ("maj@4", 0.5, None)
     assert str(describe_sampling(task)).startswith("4 answers a doc, 1 of the baseline; pass@2 75.0 (")
+
+
+def test_pass_at_k_and_the_majority_of_two_runs_are_paired_with_clusters(tmp_path: Path) -> None:
+    """Every second doc asks the same: the drop is that of each doc's pass@k, over clusters of two."""
+    chance = random.Random(5)
+    before = [[float(chance.random() < 0.6) for _ in range(4)] for _ in range(60)]
+    after = [[verdict * (chance.random() < 0.8) for verdict in verdicts] for verdicts in before]
+    runs = [sampled(tmp_path / name, each) for name, each in (("a", before), ("b", after))]
+    for run in runs:
+        for doc in run.tasks["meta_some"].docs:
+            doc.cluster = str(doc.doc_id // 2)
+    task = only(compared(*runs))
+    assert task.sampling is not None
+    found = {score.name: score for score in task.sampling.scores}
+    wanted = {
+        f"pass@{k}": [[stats.pass_at_k(sum(each), 4, k) for each in side] for side in (before, after)] for k in (2, 4)
+    } | {"maj@4": [[float(sum(each) > 1 or each[0]) for each in side] for side in (before, after)]}
+    assert found.keys() == wanted.keys()
+    for name, (first, second) in wanted.items():
+        drop = stats.paired_drop(first, second, clusters=[place // 2 for place in range(60)])
+        assert found[name].drop == DropEstimate(pytest.approx(drop.value), drop.interval())
+        assert (found[name].baseline, found[name].value) == pytest.approx((drop.baseline, drop.candidate))
+    said = str(describe_sampling(task))
+    assert re.search(r"; pass@4 \d+\.\d \(.*?\), baseline \d+\.\d, drop \d+\.\d \(.*?\); maj@4 ", said)
+    both = compare(tmp_path / "a", tmp_path / "b")
+    scores = both.to_json()["tasks"][0]["sampling"]["scores"]
+    assert [(score["name"], score["drop"]["value"]) for score in scores] == [
+        (name, pytest.approx(score.drop.value)) for name, score in found.items() if score.drop
+    ]
+    document = find_document(both)
+    for shown in (TextView().render(document), MarkdownView().render(document), "".join(HtmlView().render(document))):
+        assert re.search(r"maj@4\s+\d+\.\d\s+\([^)]*\),\s+baseline\s+\d+\.\d,\s+drop", shown)
 
 
 def test_a_single_drawn_answer_says_how_many_would_do(tmp_path: Path) -> None:

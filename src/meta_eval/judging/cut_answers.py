@@ -166,19 +166,20 @@ def _rewrite(scored: ScoredRun, change: Callable[[Doc, FilterResult], FilterResu
 
 
 def _as_wrong(doc: Doc, result: FilterResult, lower: frozenset[str]) -> FilterResult:
-    metrics = dict(result.metrics)
+    metrics, graded = dict(result.metrics), dict(result.each)
     for metric, value in metrics.items():
         worst, each = float(metric in lower), result.each.get(metric, ())
         if metric in COUNTED or (len(doc.cuts) > 1 and len(each) != len(doc.cuts)):
             continue  # no score, or one of all answers together
         verdicts = [worst if cut else verdict for cut, verdict in zip(doc.cuts, each or (worst,), strict=True)]
         metrics[metric] = replace_share(value, math.fsum(verdicts) / len(verdicts))
-    return replace(result, metrics=metrics)
+        graded |= {metric: tuple(verdicts)} if each else {}
+    return replace(result, metrics=metrics, each=graded)
 
 
 def _without_cut(doc: Doc, result: FilterResult) -> FilterResult:
-    metrics = dict(result.metrics)
+    metrics, graded = dict(result.metrics), {}
     for metric, each in result.each.items():
-        left = [verdict for cut, verdict in zip(doc.cuts, each, strict=True) if not cut]
+        graded[metric] = left = tuple(verdict for cut, verdict in zip(doc.cuts, each, strict=True) if not cut)
         metrics[metric] = replace_share(metrics[metric], math.fsum(left) / len(left))
-    return replace(result, metrics=metrics)
+    return replace(result, metrics=metrics, each=graded, majority=None)

@@ -165,7 +165,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         ),
         gaps=list_known_gaps(entry, result),
         cut=cut,
-        sampling=describe_sampling(chosen.candidate, chosen.baseline, chosen.spec, result.provenance)
+        sampling=describe_sampling(chosen.candidate, chosen.baseline, chosen.spec, result.provenance, clusters)
         if chosen
         else None,
         averages=list_other_averages(name, result, entry, baseline_runs[0] if baseline_runs else None),

@@ -183,12 +183,21 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class SampledScore:
-    """pass@k of the candidate with its interval at `LEVEL`, and of the baseline if it has as many answers."""
+    """pass@k or maj@k (the verdict on the most frequent answer).
+
+    Attributes:
+        name: ``pass@4``, ``maj@4``.
+        value: Of the candidate, 0 to 1.
+        interval: Of it, at `LEVEL`.
+        baseline: Of the baseline; None without one, or if its answers are too few (pass@k) or not as many (maj@k).
+        drop: From the baseline, paired doc by doc; None without one.
+    """
 
     name: str
     value: float
     interval: Interval
     baseline: float | None
+    drop: DropEstimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +208,7 @@ class Sampling:
         answers: Graded answers to each doc of the candidate.
         baseline_answers: Those of the baseline; None for a published score.
         is_sampled: Whether the run says that it drew answers at a temperature.
-        scores: pass@k; the score of the task is the mean over answers.
+        scores: pass@k and maj@k; the score of the task is the mean over answers.
     """
 
     answers: int

@@ -1,20 +1,31 @@
-"""Scores of sampled answers: several answers to each doc, or one answer that was drawn at a temperature."""
+"""Scores of sampled answers: several answers to each doc, or one answer that was drawn at a temperature.
+
+pass@k and maj@k replace the score of a doc. Average, interval and paired drop are then those of every metric.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from meta_eval import stats
-from meta_eval.judging.judgement import SampledScore, Sampling, Task
-from meta_eval.judging.task_comparison import ScoredRun
+from meta_eval.judging.filters import Clusters
+from meta_eval.judging.judgement import DropEstimate, SampledScore, Sampling, Task
+from meta_eval.judging.task_comparison import RunPair, ScoredRun, measure_drop
+from meta_eval.results.doc_results import Doc
 from meta_eval.results.provenance import Provenance
+from meta_eval.results.several_answers import replace_share
+
+# The score of a doc, by the verdict on each answer and the number of the most frequent one; None if it has none.
+_Combine = Callable[[Sequence[float], int | None], float | None]
 
 # Nothing else can be run again; recorded answers are what they are.
 _RUN = "run A"
 
 
 def describe_sampling(
-    candidate: ScoredRun, baseline: ScoredRun | None, spec: str, provenance: Provenance
+    candidate: ScoredRun, baseline: ScoredRun | None, spec: str, provenance: Provenance, clusters: Clusters
 ) -> Sampling | None:
     """Describe sampled answers in the metric of the drop; None for a single greedy answer to each doc.
 
@@ -23,15 +34,20 @@ def describe_sampling(
         baseline: What it is compared with; None for a published score.
         spec: The ``metric,filter``.
         provenance: The settings of the run.
+        clusters: What docs share with others.
     """
     answers = count_answers(candidate, spec)
     is_sampled = "temperature" in provenance.decoding or "do_sample" in provenance.decoding
     known = count_answers(baseline, spec) if baseline else None
     if answers == 1 and (known or 1) == 1 and not is_sampled:
         return None
-    powers = [2**power for power in range(1, int(math.log2(answers)) + 1)]
-    passes = [_pass_at(candidate, baseline, spec, k) for k in dict.fromkeys([*powers, answers]) if k > 1]
-    return Sampling(answers, known, is_sampled, tuple(score for score in passes if score))
+    scores: list[SampledScore | None] = []
+    if spec.partition(",")[0] not in candidate.lower_is_better:
+        powers = [2**power for power in range(1, int(math.log2(answers)) + 1)]
+        ways = [(f"pass@{k}", _pass_at(k), answers / k) for k in dict.fromkeys([*powers, answers]) if k > 1]
+        ways.append((f"maj@{answers}", _majority_of(answers), 1))
+        scores = [_measure(name, candidate, baseline, spec, clusters, way, size) for name, way, size in ways]
+    return Sampling(answers, known, is_sampled, tuple(score for score in scores if score))
 
 
 def count_answers(scored: ScoredRun, spec: str) -> int:
@@ -53,26 +69,58 @@ def count_needed(task: Task) -> int | None:
     )  # fmt: skip
 
 
-def _pass_at(candidate: ScoredRun, baseline: ScoredRun | None, spec: str, k: int) -> SampledScore | None:
-    values = _passes(candidate, spec, k)
-    scores = candidate.scores(spec)
-    if values is None or scores is None:
+def _measure(
+    name: str,
+    candidate: ScoredRun,
+    baseline: ScoredRun | None,
+    spec: str,
+    clusters: Clusters,
+    combine: _Combine,
+    answers: float,
+) -> SampledScore | None:
+    """A score that combines the answers to each doc, and its drop, which is paired like any other."""
+    combined = _combine_answers(candidate, spec, combine)
+    scores = combined.scores(spec) if combined else None
+    if combined is None or scores is None:
         return None
-    answers = count_answers(candidate, spec)
-    interval = stats.sampled_interval(values, answers / k, None, scores.clusters)
-    known = _passes(baseline, spec, k) if baseline else None
+    known = _combine_answers(baseline, spec, combine) if baseline else None
+    drop = measure_drop(RunPair(known, combined), spec, clusters) if known else None
+    interval = stats.sampled_interval(scores.values, answers, scores.labels, scores.clusters)
     return SampledScore(
-        f"pass@{k}", math.fsum(values) / len(values), interval, math.fsum(known) / len(known) if known else None
-    )
+        name, scores.value, interval, drop.baseline if drop else None,
+        DropEstimate(drop.value, drop.interval()) if drop else None,
+    )  # fmt: skip
 
 
-def _passes(scored: ScoredRun, spec: str, k: int) -> list[float] | None:
-    """pass@k of each doc; None if a verdict is neither right nor wrong, or a doc has fewer answers."""
+def _combine_answers(scored: ScoredRun, spec: str, combine: _Combine) -> ScoredRun | None:
+    """The same with another score of each doc; None if a doc has none."""
     metric, _, name = spec.partition(",")
-    values = []
-    for doc in scored.docs:
-        each = doc.answers[name].each.get(metric, ()) if name in doc.answers else ()
-        if len(each) < k or any(verdict not in (0, 1) for verdict in each):
-            return None
-        values.append(stats.pass_at_k(sum(each), len(each), k))
-    return values or None
+    runs: list[list[Doc]] = [[] for _ in scored.runs]
+    for docs, combined in zip(scored.runs, runs, strict=True):
+        for doc in docs:
+            result = doc.answers.get(name)
+            share = combine(result.each.get(metric, ()), result.majority) if result else None
+            if result is None or share is None:
+                return None
+            metrics = {**result.metrics, metric: replace_share(result.metrics[metric], share)}
+            combined.append(replace(doc, answers={name: replace(result, metrics=metrics)}))
+    return ScoredRun(runs, scored.lower_is_better)
+
+
+def _pass_at(k: int) -> _Combine:
+    """pass@k of a doc; None if a verdict is neither right nor wrong, or it has fewer answers."""
+
+    def combine(each: Sequence[float], _: int | None) -> float | None:
+        sure = len(each) >= k and all(verdict in (0, 1) for verdict in each)
+        return stats.pass_at_k(sum(each), len(each), k) if sure else None
+
+    return combine
+
+
+def _majority_of(answers: int) -> _Combine:
+    """The verdict on the most frequent of so many answers; None if it is unknown."""
+
+    def combine(each: Sequence[float], majority: int | None) -> float | None:
+        return each[majority] if majority is not None and majority < len(each) == answers else None
+
+    return combine

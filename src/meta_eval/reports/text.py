@@ -216,15 +216,20 @@ def _cut_drops(cuts: Cut) -> str:
 
 
 def describe_sampling(task: Task) -> str | None:
-    """``4 answers a doc, 1 of the baseline: the score is their mean; pass@4 71.0 (…)``; None for greedy answers."""
+    """``4 answers a doc, 4 of the baseline; pass@4 71.0 (…), baseline 72.2, drop 1.2 (…)``; None for greedy answers."""
     sampling = task.sampling
     if sampling is None:
         return None
     known = f", {sampling.baseline_answers} of the baseline" if sampling.baseline_answers else ""
     said = [f"{plural(sampling.answers, 'answer')} a doc{known}"]
     for score in sampling.scores:
-        beside = f", baseline {format_percent(score.baseline)}" if score.baseline is not None else ""
-        said.append(f"{score.name} {format_percent(score.value)} ({format_interval(score.interval)}{beside})")
+        known = f", baseline {format_percent(score.baseline)}" if score.baseline is not None else ""
+        lost = (
+            f", drop {format_drop(score.drop.value)} ({format_drop_interval(score.drop.interval)})"
+            if score.drop
+            else ""
+        )
+        said.append(f"{score.name} {format_percent(score.value)} ({format_interval(score.interval)}){known}{lost}")
     if sampling.is_sampled and sampling.answers == 1 and task.decision:
         needed = count_needed(task)
         words = (

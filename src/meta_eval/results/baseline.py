@@ -24,7 +24,14 @@ from meta_eval.results.clusters import make_content_keys, make_given_key, name_c
 from meta_eval.results.doc_figures import read_figures
 from meta_eval.results.doc_results import EXTRACTED, Doc, FilterResult, ResultsError
 from meta_eval.results.raw_samples import MAX_PIECE
-from meta_eval.results.sample_parser import list_metrics, read_arguments, read_extraction, read_metrics, read_outputs
+from meta_eval.results.sample_parser import (
+    list_metrics,
+    read_arguments,
+    read_extraction,
+    read_majority,
+    read_metrics,
+    read_outputs,
+)
 from meta_eval.results.several_answers import average_answers
 
 # End of the reason for a missing baseline if verify can make it.
@@ -160,7 +167,7 @@ def _by_doc(
         kept["answers"][sample["filter"]] = {
             "extracted": None if extraction is None else extraction[:EXTRACTED],
             "metrics": {name: sample[name] for name in list_metrics(sample)},
-            **({"each_answer": sample["each_answer"]} if "each_answer" in sample else {}),
+            **{key: sample[key] for key in ("each_answer", "majority_answer") if key in sample},
         }
     for number, cluster in zip(keys, name_clusters(list(keys.values())), strict=True):
         docs[number]["cluster"] = cluster
@@ -226,6 +233,7 @@ def _doc(line: Mapping[str, Any]) -> Doc:
         name: FilterResult(
             answer["extracted"], read_metrics(answer["metrics"], answer["metrics"]), 0, 0,
             {metric: tuple(verdicts) for metric, verdicts in answer.get("each_answer", {}).items()},
+            read_majority(answer),
         )
         for name, answer in line["answers"].items()
     }  # fmt: skip

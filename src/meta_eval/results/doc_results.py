@@ -33,6 +33,8 @@ class FilterResult:
         length: Its length, in bytes.
         each: For several answers, the verdicts by metric. Empty for a single answer, or if the filter combines all (a
             majority vote).
+        majority: For several answers, the place in ``each`` of the first one with the most frequent extraction. None
+            for a single answer, or if the filter extracts nothing.
     """
 
     extracted: str | None
@@ -40,6 +42,7 @@ class FilterResult:
     offset: int
     length: int
     each: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    majority: int | None = None
 
 
 @dataclass(slots=True)

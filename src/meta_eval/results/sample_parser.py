@@ -72,7 +72,7 @@ def read_sample(
         extraction = read_extraction(sample)
         answer = FilterResult(
             None if extraction is None else extraction[:EXTRACTED], read_metrics(sample, may_be_nan), offset, length,
-            read_each_answer(sample),
+            read_each_answer(sample), read_majority(sample),
         )  # fmt: skip
         return doc, name, answer
     except RecursionError:
@@ -328,3 +328,9 @@ def read_each_answer(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
             raise ResultsError("each_answer holds no verdicts from 0 to 1", hint="Grade the answers again")
         verdicts[name] = shares
     return verdicts
+
+
+def read_majority(sample: Mapping[str, Any]) -> int | None:
+    """Read which of several answers is the most frequent one, as `meta-eval grade` writes it."""
+    place = sample.get("majority_answer")
+    return place if isinstance(place, int) and not isinstance(place, bool) and place >= 0 else None

@@ -2,15 +2,20 @@
 
 lm-eval asks a task with ``repeats: k`` k times, and by default grades the first answer alone. Here every answer takes
 its place once. What makes one answer of all, such as a majority vote, keeps its own verdict.
+
+The majority of the answers is told for every filter that extracts: the first answer with the most frequent extraction,
+as by lm-eval's ``majority_vote``. There "nothing found" is an extraction like others.
 """
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from meta_eval.results.metrics import COUNTED, to_plain_number
-from meta_eval.results.sample_parser import list_metrics
+from meta_eval.results.sample_parser import list_metrics, read_extraction
 from meta_eval.thresholds import SAME_VALUE
 from meta_eval.verification.evaluator import Evaluated, Evaluator
 from meta_eval.verification.replay import Answers
@@ -28,7 +33,8 @@ def add_each_answer(
     indices: Sequence[int] | None = None,
     allow_code: bool = False,
 ) -> None:
-    """Add ``each_answer`` to the samples of a task: by metric the verdict on each answer, 0 to 1.
+    """Add ``each_answer`` to the samples of a task: by metric the verdict on each answer, 0 to 1. And
+    ``majority_answer``: the place of the most frequent one among them.
 
     Nothing is added where a doc has one answer, or where the answers are likelihoods.
 
@@ -48,6 +54,8 @@ def add_each_answer(
     if max(counts, default=0) < 2 or not texts:
         return
     verdicts: list[dict[str, list[float]]] = [{} for _ in evaluated.samples]
+    extractions: list[list[str]] = [[] for _ in evaluated.samples]
+    extracting: set[str] = set()
     for number in range(max(counts)):
         task = evaluator.load(name)
         if not _filters_with(task, _OF_SEVERAL):
@@ -56,14 +64,24 @@ def add_each_answer(
         graded = evaluator.evaluate(
             name, task=task, answers=single, indices=indices, allow_code=allow_code, hashed=False
         )  # fmt: skip
-        for known, sample in zip(verdicts, graded.samples, strict=True):
+        for known, extracted, sample in zip(verdicts, extractions, graded.samples, strict=True):
+            extracted.append(json.dumps(sample["filtered_resps"], default=str))
+            extracting |= {sample["filter"]} if read_extraction(sample) is not None else set()
             for metric, share in _shares(sample).items():
                 known.setdefault(metric, []).append(share)
     by_doc = dict(zip(indices if indices is not None else range(len(counts)), counts, strict=True))
     for filter_name, metric in _of_first_answers(evaluated, verdicts, _filters_with(evaluator.load(name), _OF_ALL)):
-        for known, sample in zip(verdicts, evaluated.samples, strict=True):
+        for known, extracted, sample in zip(verdicts, extractions, evaluated.samples, strict=True):
             if sample["filter"] == filter_name:
-                sample.setdefault("each_answer", {})[metric] = known[metric][: by_doc[sample["doc_id"]]]
+                count = by_doc[sample["doc_id"]]
+                sample.setdefault("each_answer", {})[metric] = known[metric][:count]
+                if filter_name in extracting:
+                    sample["majority_answer"] = _find_majority(extracted[:count])
+
+
+def _find_majority(extractions: Sequence[str]) -> int:
+    """The first of those with the most frequent extraction; of equally frequent ones, the first that was seen."""
+    return extractions.index(Counter(extractions).most_common(1)[0][0])
 
 
 def _of_first_answers(
