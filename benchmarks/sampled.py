@@ -21,12 +21,16 @@ from drawn_verdicts import MARGIN, Task, instruct
 
 from meta_eval import stats
 from meta_eval.judging.decide import TaskDrop, decide_outcome
+from meta_eval.judging.planning import PlannedTask, plan_answers
+from meta_eval.stats.identical import expect_copy
 
 # Score, intra-doc correlation: ordinary tasks, and nearly all or nearly none right.
 COVERED = ((0.5, 0.6), (0.9, 0.6), (0.98, 0.5), (0.03, 0.5), (1.0, 0.5), (0.0, 0.5))
 ANSWERS = (1, 4, 16)
 # The share of docs that flip between two sampled answers of one model, which the planning is shown for.
 FLIPS = 0.12
+# How far a planned chance may be off: it is counted of 200 copies.
+FAR = 0.08
 
 
 def chances(score: float, alike: float, docs: int, rng: np.random.Generator) -> np.ndarray:
@@ -89,20 +93,31 @@ def planning(runs: int) -> None:
     table = Table(
         f"An identical model, meta_instruct, sampled, {100 * FLIPS:g} % of docs flip between single answers, margin 1: "
         f"percent of {runs:,} runs",
-        "answers a doc, baseline and run", "docs that flip as if single, percent", "SHIP", "DON'T SHIP (at most 2.5)",
+        "answers a doc, baseline and run", "docs that flip as if single, percent", "SHIP, as planned", "SHIP",
+        "DON'T SHIP (at most 2.5)",
     )  # fmt: skip
-    for before, after in ((1, 1), (2, 2), (4, 4), (16, 16), (1, 4), (1, 16)):
+    for chance in plan_answers([expected(task) for task in instruct(FLIPS)], MARGIN):
+        before, after = chance.baseline_answers, chance.answers
 
         def work(rng: np.random.Generator, before: int = before, after: int = after) -> Counter[str]:
             return counted(decide_outcome([sampled_drop(task, before, after, rng) for task in plain], MARGIN))
 
         counts = simulate(work, f"plan {before} {after}", runs)
-        least = 0.9 if before >= 4 else 0.0
         flips = 100 * stats.sampled_flips(FLIPS, before, after)
         table.row(
-            f"{before} and {after}", f"{flips:.1f}", rate(counts["SHIP"], runs, least),
+            f"{before} and {after}", f"{flips:.1f}", f"{100 * chance.chance:.1f}",
+            rate(counts["SHIP"], runs, chance.chance - FAR, min(1.0, chance.chance + FAR)),
             rate(counts["DON'T SHIP"], runs, most=0.025),
         )  # fmt: skip
+
+
+def expected(task: Task) -> PlannedTask:
+    """What a plan knows of a task."""
+    labels = None if len(task.subtasks) == 1 else np.repeat(np.arange(len(task.subtasks)), task.subtasks).tolist()
+    subtasks = {f"s{number}": expect_copy(docs, task.flips) for number, docs in enumerate(task.subtasks) if labels}
+    return PlannedTask(
+        task.name, expect_copy(task.docs, task.flips, labels), subtasks, dict.fromkeys(subtasks, 1 / len(task.subtasks))
+    )
 
 
 def sampled_drop(task: Task, before: int, after: int, rng: np.random.Generator) -> TaskDrop:

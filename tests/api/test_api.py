@@ -94,7 +94,7 @@ def test_from_a_configuration_to_a_comparison(tmp_path: Path, monkeypatch: pytes
 
 # By verb its function, its options, their keywords, and what only its command line has.
 VERBS: dict[str, tuple[Any, type, type | None, str]] = {
-    "prepare": (prepare, PrepareOptions, PrepareKeywords, "config plan flips gate as_json"),
+    "prepare": (prepare, PrepareOptions, PrepareKeywords, "config plan flips sampled_flips gate as_json"),
     "init": (None, InitOptions, None, "directory"),
     "doctor": (None, EngineOptions, None, "pack config engine show_command as_json"),
     "tasks": (None, ListOptions, None, "as_json"),

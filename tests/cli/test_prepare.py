@@ -115,19 +115,23 @@ def test_margins_and_weights_are_recorded_and_a_wrong_name_stops() -> None:
 
 
 def test_a_plan_is_printed_and_is_json() -> None:
-    done = cli("prepare", "-c", str(configure(tasks="meta_ifeval")), "--plan", "--flips", "10", "--json")
+    words = ("--flips", "10", "--sampled-flips", "12")
+    done = cli("prepare", "-c", str(configure(tasks="meta_ifeval")), "--plan", *words, "--json")
     assert (done.returncode, max(map(len, done.stderr.rpartition("task  ")[2].splitlines())) <= 80) == (0, True)
     assert re.search(r"meta_ifeval +18 +10 % +\d+.0 +1.0 +0 % +\d+.\d +-", done.stderr)
     assert re.search(r"the whole +18 +\d+.0 +1.0 +0 %", done.stderr)
+    assert "of baseline and run: 1 against 1 in 0 %, 2 against 2 in 0 %" in " ".join(done.stderr.split())
     plan = json.loads(done.stdout)["plan"]
     assert (plan["margin"], plan["weights"], plan["tasks"]["meta_ifeval"]["docs"]) == (0.01, "precision", 18)
     assert plan["whole"]["chance"] == 0
+    assert plan["sampled"][0] == {"baseline_answers": 1, "answers": 1, "chance": 0}
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--flips", "101"), "--flips: 101 is neither a percentage nor a folder of results"),
+        (("--sampled-flips", "no"), "--sampled-flips: no is neither a percentage nor a folder of results"),
         (("--gate", "none.yaml"), "none.yaml: cannot be read"),
     ],
 )

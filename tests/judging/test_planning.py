@@ -16,7 +16,7 @@ from meta_eval.judging.decide import decide_outcome
 from meta_eval.judging.evidence import TaskDrop
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.pack_plan import measure_flips, plan_pack
-from meta_eval.judging.planning import PlannedTask, plan_tasks
+from meta_eval.judging.planning import PlannedTask, plan_answers, plan_tasks
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.plan_table import describe_weak_points, plan_json, plan_table
@@ -75,6 +75,19 @@ def test_the_same_plan_every_time() -> None:
     first, second = (plan_tasks(plan_of({"gsm8k": 5000}), 0.013, draws=5) for _ in range(2))
     assert plan_json(first) == plan_json(second)
     assert first.most == pytest.approx(first.tasks[0].chances.chance)
+
+
+def test_the_plan_says_what_more_sampled_answers_do() -> None:
+    """Beside copies whose answers are drawn; benchmarks/sampled.py has those of whole packs."""
+    rng, docs, draws = np.random.default_rng(11), 4000, 1000 if THOROUGH else 30
+    planned = plan_answers(plan_of({"gsm8k": docs}, 0.12), 0.013, draws=draws)
+    chances = {(each.baseline_answers, each.answers): each.chance for each in planned}
+    right = np.where(rng.random(docs) < 0.5, 0.0644, 0.9356)  # of a doc: 2 p (1 - p) = 0.12
+    for answers in (1, 4):
+        drawn = [stats.paired_drop(*(rng.binomial(answers, right) / answers for _ in "ab")) for _ in range(draws)]
+        share = np.mean([decide_outcome([TaskDrop("gsm8k", drop)], 0.013).outcome == "SHIP" for drop in drawn])
+        assert abs(share - chances[answers, answers]) < 0.03 + 3 * (0.5 / draws) ** 0.5
+    assert chances[1, 1] < 0.75 < 0.9 < chances[4, 4]
 
 
 def test_weak_points_are_a_sentence_each() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from meta_eval.verb_options import PrepareOptions
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
+    from meta_eval.judging.pack_plan import Flips
     from meta_eval.judging.planning import PackPlan
     from meta_eval.pack.manifest import Manifest, PublishedEntry
 
@@ -67,6 +67,13 @@ def prepare(
         help="Plan with this share of docs that an identical copy flips; or with what runs of one model in a folder "
         f"of results show. Default: {100 * PLANNED_FLIPS:g}, assumed.",
     ),
+    sampled_flips: str | None = typer.Option(
+        None,
+        "--sampled-flips",
+        metavar="PERCENT",
+        help="Plan sampled answers too, with this share of docs that flip between two single answers; or as runs in a "
+        "folder of results show.",
+    ),
     gate: Path | None = typer.Option(
         None, "--gate", metavar="FILE", help="Plan by the rules of a gate.yaml. Default: the pack's margin."
     ),
@@ -78,7 +85,8 @@ def prepare(
     """
     from meta_eval import api
 
-    rules, share = _read_rules(gate), _read_flips(flips)
+    rules, share = _read_rules(gate), _read_flips(flips, "--flips")
+    sampled, plan = _read_flips(sampled_flips, "--sampled-flips"), plan or sampled_flips is not None
     with show_progress("starting"):
         prepared = api.prepare(config, options=chosen)
     if chosen.publication is not None:
@@ -94,7 +102,7 @@ def prepare(
     print_left_out(manifest)
     planned = None
     if plan or as_json or not _is_sample(manifest):
-        planned = _plan(Path(prepared.work_dir), rules, share, whole=plan)
+        planned = _plan(Path(prepared.work_dir), rules, share, sampled, whole=plan)
         _print_plan(planned, manifest, whole=plan)
     serve = manifest.backend.serve_command(manifest.run)
     if as_json:
@@ -135,7 +143,7 @@ def _read_rules(gate: Path | None) -> Gate | None:
     return read_gate(gate)
 
 
-def _read_flips(text: str | None) -> float | Mapping[str, float] | None:
+def _read_flips(text: str | None, option: str) -> Flips | None:
     """The share of docs that flip, from 0 to 1: named in percent, or of each task as runs show it.
 
     Raises:
@@ -150,16 +158,16 @@ def _read_flips(text: str | None) -> float | Mapping[str, float] | None:
     percentage = float(text) if text.replace(".", "", 1).isdecimal() else None
     if percentage is None or not 0 <= percentage <= 100:
         raise ConfigError(
-            f"{text} is neither a percentage nor a folder of results", where="--flips", hint="Such as --flips 4"
+            f"{text} is neither a percentage nor a folder of results", where=option, hint=f"Such as {option} 4"
         )
     return percentage / 100
 
 
-def _plan(pack: Path, rules: Gate | None, flips: float | Mapping[str, float] | None, *, whole: bool) -> PackPlan:
+def _plan(pack: Path, rules: Gate | None, flips: Flips | None, sampled: Flips | None, *, whole: bool) -> PackPlan:
     from meta_eval.judging.pack_plan import plan_pack
 
     with show_progress("planning"):
-        return plan_pack(pack, rules, flips, whole=whole)
+        return plan_pack(pack, rules, flips, sampled_flips=sampled, whole=whole)
 
 
 def _is_sample(manifest: Manifest) -> bool:
@@ -171,7 +179,7 @@ def _is_sample(manifest: Manifest) -> bool:
 
 def _print_plan(plan: PackPlan, manifest: Manifest, *, whole: bool) -> None:
     """The table of a plan; without it a note for each weak point. The sample has none: it is no benchmark."""
-    from meta_eval.reports.plan_table import describe_weak_points, plan_table
+    from meta_eval.reports.plan_table import describe_sampled, describe_weak_points, plan_table
 
     if whole:
         from meta_eval.reports.terminal import print_table
@@ -179,7 +187,7 @@ def _print_plan(plan: PackPlan, manifest: Manifest, *, whole: bool) -> None:
         table = plan_table(plan)
         err.print()
         print_table(err, table)
-        err.print(table.legend)
+        err.print(*filter(None, (table.legend, describe_sampled(plan))))
         err.print()
     elif not _is_sample(manifest):
         sentences = list(describe_weak_points(plan))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from meta_eval.boundary.inputs import describe_error, read_table
 from meta_eval.judging.engine_noise import measure_noise
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.planning import PackPlan, PlannedTask, plan_tasks
+from meta_eval.judging.planning import PackPlan, PlannedTask, plan_answers, plan_tasks
 from meta_eval.judging.task_comparison import find_verdict_metric
 from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
@@ -20,12 +21,20 @@ from meta_eval.results.task_run import TaskRun
 from meta_eval.stats.identical import expect_copy
 from meta_eval.thresholds import CAP, PLANNED_FLIPS, SAME_VERDICT
 
+# The share of docs that flip, 0 to 1, of all tasks or by task.
+Flips = float | Mapping[str, float]
+
 # The columns of a pack's docs that say which docs are not independent, and of which subtask each is.
 _COLUMNS = ("subtask_name", "cluster", "input_question_hash", "gold")
 
 
 def plan_pack(
-    pack: Path, rules: Gate | None = None, flips: float | Mapping[str, float] | None = None, *, whole: bool = True
+    pack: Path,
+    rules: Gate | None = None,
+    flips: Flips | None = None,
+    *,
+    sampled_flips: Flips | None = None,
+    whole: bool = True,
 ) -> PackPlan:
     """Plan what a run of a pack will be able to show.
 
@@ -34,6 +43,8 @@ def plan_pack(
         rules: Rules to plan by; None for the pack's margin and weights.
         flips: The share of docs that an identical copy flips, 0 to 1; or of each task for which it was measured.
             None for `PLANNED_FLIPS`, which is assumed.
+        sampled_flips: The same between two single answers that were drawn at a temperature; None to plan no sampled
+            answers.
         whole: Whether to count how often the decision is SHIP, which takes seconds.
 
     Raises:
@@ -42,8 +53,11 @@ def plan_pack(
     """
     manifest = read_manifest(pack)
     rules = (rules or Gate()).complete(manifest, manifest.tasks, manifest.groups)
-    tasks = _read_tasks(pack, manifest, rules, flips)
-    return plan_tasks(tasks, rules.share, rules.cap_share or CAP, rules.weights or "precision", whole=whole)
+    decided = rules.share, rules.cap_share or CAP, rules.weights or "precision"
+    plan = plan_tasks(_read_tasks(pack, manifest, rules, flips), *decided, whole=whole)
+    if sampled_flips is None:
+        return plan
+    return replace(plan, sampled=plan_answers(_read_tasks(pack, manifest, rules, sampled_flips), *decided))
 
 
 def measure_flips(results: Sequence[Path]) -> dict[str, float]:
@@ -88,9 +102,7 @@ def _count_second_run(runs: Sequence[TaskRun]) -> tuple[int, int] | None:
     return changed, len(first.raw)
 
 
-def _read_tasks(
-    pack: Path, manifest: Manifest, rules: Gate, flips: float | Mapping[str, float] | None
-) -> list[PlannedTask]:
+def _read_tasks(pack: Path, manifest: Manifest, rules: Gate, flips: Flips | None) -> list[PlannedTask]:
     rules, names = rules.choose(list(manifest.tasks), manifest.groups)
     ruled = rules.expand_groups(manifest.groups)
     wanted = ruled.tasks or names
@@ -103,7 +115,7 @@ def _read_tasks(
 
 def _planned(
     name: str, entry: TaskEntry, columns: Mapping[str, Sequence[str | None]], rules: Gate,
-    flips: float | Mapping[str, float] | None,
+    flips: Flips | None,
 ) -> PlannedTask:  # fmt: skip
     rule = rules.rule_of(name)
     known = flips.get(name) if isinstance(flips, Mapping) else flips

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SEED = 0
 # Identical copies that are drawn: the chance is then known to 1.5 points where it is 95 %.
 DRAWS = 200
+# Answers a doc, of the baseline and of the run, for which a sampled comparison is planned.
+ANSWERS = ((1, 1), (2, 2), (4, 4), (16, 16), (1, 4), (1, 16))
 # Margins that are tried: steps of a tenth of a point, up to 30 points.
 _STEP, _STEPS = 0.001, 300
 
@@ -95,6 +97,15 @@ class TaskPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SampledChance:
+    """How often an identical copy ships if answers are sampled, with so many answers a doc on either side."""
+
+    baseline_answers: int
+    answers: int
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
 class PackPlan:
     """The plan of a pack.
 
@@ -104,6 +115,7 @@ class PackPlan:
         tasks: In the order of the pack.
         most: The chance that an identical copy's mean drop is within the margin: it ships no more often.
         whole: The chances of the decision; None where they were not counted.
+        sampled: The chances of sampled answers; empty where nobody asked for them.
     """
 
     margin: float
@@ -112,6 +124,7 @@ class PackPlan:
     tasks: tuple[TaskPlan, ...]
     most: float
     whole: Chances | None
+    sampled: tuple[SampledChance, ...] = ()
 
 
 def plan_tasks(
@@ -148,6 +161,28 @@ def plan_tasks(
     copies = _Copies(tasks, margin, cap, weighting, draws)
     chances = _whole_chances(copies, mean) if whole else None
     return PackPlan(margin, cap, weighting, planned, chance_within(mean, margin), chances)
+
+
+def plan_answers(
+    tasks: Sequence[PlannedTask],
+    margin: float = MARGIN,
+    cap: float = CAP,
+    weighting: Weighting = "precision",
+    draws: int = DRAWS,
+) -> tuple[SampledChance, ...]:
+    """Plan a comparison of sampled answers, for each pair of `ANSWERS`.
+
+    The mean of k answers varies like k runs that are averaged, so both are planned alike (`stats.sampled_flips`).
+
+    Args:
+        tasks: What is known of each; its flips are those between two single answers of one model.
+        margin, cap, weighting, draws: As of `plan_tasks`.
+    """
+    copies = _Copies(tasks, margin, cap, weighting, draws)
+    return tuple(
+        SampledChance(baseline_answers, answers, copies.average(answers, baseline_answers).count_ships())
+        for baseline_answers, answers in ANSWERS
+    )
 
 
 def _task_chances(planned: PlannedTask, margin: float, count: int) -> Chances:

@@ -81,6 +81,17 @@ def _flips(plan: PackPlan) -> str:
     return f"{others}{percent(PLANNED_FLIPS)} of docs, which is assumed (--flips names another share)"
 
 
+def describe_sampled(plan: PackPlan) -> str | None:
+    """How often an identical copy ships, by the number of sampled answers; None if that was not planned."""
+    if not plan.sampled:
+        return None
+    said = [f"{each.baseline_answers} against {each.answers} in {100 * each.chance:.0f} %" for each in plan.sampled]
+    return (
+        f"Sampled, an identical copy ships at margin {100 * plan.margin:g}, by answers a doc of baseline and run: "
+        f"{', '.join(said)} ({DRAWS} copies drawn)."
+    )
+
+
 def describe_weak_points(plan: PackPlan) -> Iterator[str]:
     """One sentence for each point in which an identical copy may fail; nothing where there is none."""
     if plan.most < SURE:
@@ -117,6 +128,7 @@ def plan_json(plan: PackPlan) -> dict[str, Any]:
         "weights": plan.weighting,
         "mean_within_margin": plan.most,
         "whole": None if plan.whole is None else dataclasses.asdict(plan.whole),
+        "sampled": [dataclasses.asdict(each) for each in plan.sampled],
         "tasks": {
             each.planned.task: {
                 "docs": each.planned.expected.docs,
