@@ -1,9 +1,9 @@
-"""Choice tasks: Meta recorded one whole prompt a choice and compared their likelihoods.
+"""Docs and scores of choice tasks: Meta recorded a whole prompt for each choice and compared the likelihoods.
 
-The prompts are taken exactly as they are: what they share is the context, what follows is the continuation of each.
-What Meta scored may begin earlier ("Answer: yes" where only "yes" differs). That is nothing to a comparison of the
-likelihoods as they are, since the words that all choices share count the same for each. It is not where they are
-divided by lengths, and the lengths differ: there the continuation begins where Meta's did.
+The prompts are used unchanged. Their shared beginning is the context. The rest of each prompt is its continuation.
+Meta may have scored a longer end ("Answer: yes" where only "yes" differs). The shared words then add the same to every
+likelihood, so a comparison of plain likelihoods does not change. A comparison per length does if the lengths differ.
+In that case the continuations begin where Meta's did.
 """
 
 import math
@@ -24,11 +24,11 @@ rows = load.module(".._common.rows")
 
 
 def process_docs_per_character(dataset: datasets.Dataset) -> datasets.Dataset:
-    """As `process_docs`, where the likelihoods are divided by lengths.
+    """Make docs as `process_docs` for a task that divides likelihoods by lengths.
 
     Raises:
-        ValueError: A row says what was scored, and its prompts do not end with it: no likelihood of ours would be that
-            of what the length is of.
+        ValueError: A row's prompts do not end with the text that Meta scored, or they differ before it. A likelihood
+            would then belong to another text than its length.
     """
     for row in dataset:
         completions = row.get("output_choice_completions")
@@ -40,10 +40,13 @@ def process_docs_per_character(dataset: datasets.Dataset) -> datasets.Dataset:
 
 
 def make_doc(row: dict) -> dict:
-    """The columns that every doc of every task has, and for each choice, in their order:
+    """Make a doc with the common columns, and these with an item for each choice in order:
 
-    ``continuations``, what follows the context; ``characters``, by how many its likelihood is divided for ``acc_char``;
-    ``recorded_negative_log_likelihoods``, what Meta's own model gave it. ``gold_index`` is the right one.
+    - ``continuations`` follow the context.
+    - ``characters`` are the lengths that divide the likelihoods for ``acc_char``.
+    - ``recorded_negative_log_likelihoods`` are those of Meta's own model.
+
+    ``gold_index`` is the index of the right choice.
 
     Raises:
         ValueError: The correct responses name no choice, or several.
@@ -72,75 +75,77 @@ process_docs = rows.docs_by(make_doc)
 
 
 def recorded_split(prompts: list[str], completions: list[str]) -> tuple[str, list[str]] | None:
-    """What stands before the recorded completions, which must be the same, and each with what parts them.
+    """Split the prompts before the completions that Meta scored.
 
     Returns:
-        None where there is not one completion a prompt that the prompt ends with, or what precedes them differs.
+        The context and the continuations. None unless each prompt ends with its completion and all prompts are the same
+        before it.
     """
     if len(completions) != len(prompts) or not all(map(str.endswith, prompts, completions)):
         return None
-    befores = {prompt[: len(prompt) - len(end)] for prompt, end in zip(prompts, completions, strict=True)}
-    if len(befores) != 1:
+    contexts = {prompt[: len(prompt) - len(end)] for prompt, end in zip(prompts, completions, strict=True)}
+    if len(contexts) != 1:
         return None
-    context = _end_of_a_token(befores.pop())
+    context = _cut_after_token(contexts.pop())
     return context, [prompt[len(context) :] for prompt in prompts]
 
 
 def split(prompts: list[str]) -> tuple[str, list[str]]:
-    """What the prompts share, up to the last word boundary, and the rest of each with what parts them.
+    """Split the prompts into their shared context and a continuation for each.
 
-    Cutting inside a word, or between white space and a word, would make tokens that the whole prompts do not have. The
-    context and a continuation make its prompt, letter for letter, and no continuation of a prompt is empty.
+    The context ends before the white space of the last shared word boundary. A cut inside a word, or between white
+    space and a word, would make tokens that the whole prompts do not have. Context and continuation together are the
+    prompt, letter for letter. No continuation is empty.
     """
-    common = os.path.commonprefix(prompts)  # noqa: RUF071 (of texts, letter by letter, is what is meant)
+    common = os.path.commonprefix(prompts)  # noqa: RUF071 (a prefix of texts, not of paths)
     boundary = max((index for index, letter in enumerate(common) if letter.isspace()), default=0)
-    context = _end_of_a_token(common[:boundary], common[boundary : boundary + 1])
+    context = _cut_after_token(common[:boundary], common[boundary : boundary + 1])
     return context, [prompt[len(context) :] for prompt in prompts]
 
 
-_MARKS_AT_THE_END = re.compile(r"(?:[^\w\s]|_)+\Z")
+_TRAILING_MARKS = re.compile(r"(?:[^\w\s]|_)+\Z")
 
 
-def _end_of_a_token(text: str, next_letter: str = "") -> str:
-    """As much of a text as ends where a token of Llama 3's vocabulary does, without white space behind it.
+def _cut_after_token(text: str, next_letter: str = "") -> str:
+    """Cut a text where a token of Llama 3's vocabulary ends, and before white space at its end.
 
-    lm-eval takes the tokens of the context, and of the whole prompt those behind as many. White space belongs to the
-    token of the word that follows; a line break is one token with the marks of punctuation before it, so that these
-    must not stay without it: the model would be asked about a prompt that lacks the break. The likelihood of that token
-    then counts as well. Meta's did not hold it; at the end of a question it is nearly certain.
+    lm-eval counts the context's tokens and scores the tokens of the whole prompt after that many. White space belongs
+    to the token of the next word. A line break shares a token with the punctuation before it, so the cut precedes both.
+    Otherwise the model would see a prompt without the line break. The likelihood of this token counts too. It did not
+    in Meta's, but at the end of a question it is nearly certain.
     """
     rest = text + next_letter
     context = text.rstrip()
     while "\n" in rest[len(context) :] and context and not context[-1].isalnum():
-        rest = _MARKS_AT_THE_END.sub("", context)
+        rest = _TRAILING_MARKS.sub("", context)
         context = rest.rstrip()
     return context
 
 
 def gold_index(row: dict, prompts: list[str], continuations: list[str], completions: list[str]) -> int:
-    """Which choice the correct responses name.
+    """Find the index of the choice that the correct responses name.
 
-    They are written in several ways: as the choice itself (``A``), as what Meta scored (``Answer: A``), as the letter
-    of a choice whose text is spelt out, or as the end of a prompt. The first way that names exactly one is taken.
+    A response is the choice itself (``A``), the text that Meta scored (``Answer: A``), the letter of a choice whose
+    text is spelled out, or the end of a prompt. The first of these readings that names exactly one choice counts.
 
     Raises:
-        ValueError: No way does.
+        ValueError: No reading names exactly one choice.
     """
     responses = {response.strip().strip('"').strip() for response in row["input_correct_responses"]} - {""}
     listed = [choice["key"] for choice in rows.choices(row) or []]
-    ways = [
+    readings = [
         [continuation.strip() in responses for continuation in continuations],
         [completion.strip() in responses for completion in completions],
         [key in responses for key in listed] if len(listed) == len(prompts) else [],
         [prompt.endswith(tuple(responses)) for prompt in prompts],
     ]
-    for named in ways:
+    for named in readings:
         if sum(named) == 1:
             return named.index(True)
     raise rows.refused(
         row,
         f"the correct responses {row['input_correct_responses']} should name exactly one of the {len(prompts)} "
-        f"choices, and {sum(ways[-1])} prompts end in one of them",
+        f"choices, and {sum(readings[-1])} prompts end in one of them",
     )
 
 
@@ -148,13 +153,16 @@ def gold_index(row: dict, prompts: list[str], continuations: list[str], completi
 
 
 def process_results(doc: dict, results: list[tuple[float, bool]]) -> dict:
-    """Right when the right choice is the likeliest; a likelihood that is no number makes the doc ungraded and wrong."""
-    right, graded = _right(doc, [likelihood for likelihood, _ in results])
+    """Score whether the right choice is the likeliest.
+
+    A likelihood that is not finite makes the doc ungraded and wrong.
+    """
+    right, graded = _score_choice(doc, [likelihood for likelihood, _ in results])
     return {"acc": right, "acc_macro": (doc["subtask_name"], right), "ungraded": float(not graded)}
 
 
 def process_results_of_token(doc: dict, results: list[str]) -> dict:
-    """As `process_results`, where the answer is the likeliest of the choices; any other text is ungraded and wrong."""
+    """Score as `process_results` when the answer is a choice's text. Any other text is ungraded and wrong."""
     text = (results[0] or "").strip()
     right = float(text == doc["continuations"][doc["gold_index"]].strip())
     known = any(text == continuation.strip() for continuation in doc["continuations"])
@@ -162,14 +170,14 @@ def process_results_of_token(doc: dict, results: list[str]) -> dict:
 
 
 def process_results_per_character(doc: dict, results: list[tuple[float, bool]]) -> dict:
-    """Also ``acc_char``, by the likelihood per character; for choices of one length it is ``acc``."""
-    right, graded = _right(doc, [likelihood for likelihood, _ in results])
+    """Score ``acc`` and, by the likelihood per character, ``acc_char``. With equal lengths they are the same."""
+    right, graded = _score_choice(doc, [likelihood for likelihood, _ in results])
     per_character = [likelihood / count for (likelihood, _), count in zip(results, doc["characters"], strict=True)]
-    return {"acc": right, "acc_char": _right(doc, per_character)[0], "ungraded": float(not graded)}
+    return {"acc": right, "acc_char": _score_choice(doc, per_character)[0], "ungraded": float(not graded)}
 
 
-def _right(doc: dict, scores: list[float]) -> tuple[float, bool]:
-    """Whether the gold has the highest score, as 0 or 1, the first of equals counting; and whether all are numbers."""
+def _score_choice(doc: dict, scores: list[float]) -> tuple[float, bool]:
+    """Return 1 if the gold is the first with the highest score, else 0, and whether all scores are finite."""
     graded = all(math.isfinite(score) for score in scores)
     best = max(range(len(scores)), key=scores.__getitem__)
     return float(graded and best == doc["gold_index"]), graded

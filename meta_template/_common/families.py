@@ -1,4 +1,4 @@
-"""The families of models whose prompts the graders meet: their special tokens, out of ``families.json``."""
+"""Special tokens of the model families that graders know, from ``families.json``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from pathlib import Path
 FAMILIES = json.loads(Path(__file__).with_name("families.json").read_text(encoding="utf-8"))
 
 BOS = tuple(dict.fromkeys(family["bos"] for family in FAMILIES))
-# What ends an answer, or begins a tool call, and is none of its words.
+# These tokens end an answer or begin a tool call. They are not part of its text.
 AROUND_ANSWERS = tuple(token for family in FAMILIES for token in (family["tool_call"], *family["ends"]))
 
 
 def without_bos(prompt: str) -> str:
-    """A prompt without the BOS in front: the engine adds one."""
+    """Remove the BOS from the start of a prompt, because the engine adds it."""
     for bos in BOS:
         prompt = prompt.removeprefix(bos)
     return prompt
 
 
 def begun_answer(prompt: str) -> str:
-    """What a prompt holds of the assistant's answer already: the text behind the last head of its turn."""
+    """Return the part of the answer that the prompt already contains, after the last header of the assistant's turn.
+
+    Without such a header it is the whole prompt.
+    """
     for family in FAMILIES:
         before, after = family["header"]
         _, head, begun = prompt.rpartition(f"{before}assistant{after}{family['after_header']}")

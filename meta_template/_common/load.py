@@ -1,15 +1,15 @@
-"""How the Python files of a template folder, or of a pack, find one another.
+"""Import the other Python files of a template folder or a pack.
 
-lm-eval loads the file that a ``!function`` names by its path, and gives it no package from which to import others. Two
-lines, the same in each such file, load this one under the name of the file that asks, and then it asks for the rest:
+lm-eval loads the file of a ``!function`` by its path, outside any package. Each such file therefore has the same two
+lines, which load this module under the file's own path. It then imports the rest through `module`:
 
     _spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
     _spec.loader.exec_module(load := module_from_spec(_spec))
     rows, calls = load.module(".._common.rows"), load.module(".calls")
 
-What is loaded so has a package, so that it imports by ``from .._common import rows`` and ``from . import calls``. The
-package is named after the places and the state of its files: two packs in one process, or a pack that was prepared
-anew where another lay, never see each other's.
+The imported modules have a package, so ``from .._common import rows`` and ``from . import calls`` work in them. The
+package's name is a hash of the paths, times and sizes of its files. Two packs in a process therefore never share
+modules, nor does a pack with its replacement in the same folder.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ _FOLDERS = {"_common": Path(__file__).resolve().parent, "task": Path(__name__).r
 
 
 def module(name: str) -> ModuleType:
-    """A module by its name as the asking file would import it: ``.calls`` beside it, ``.._common.rows``.
+    """Import a module by its name relative to the calling file, such as ``.calls`` or ``.._common.rows``.
 
-    It is loaded once, however often lm-eval loads the asking file, as long as no file changes.
+    It loads only once until a file changes, however often lm-eval loads the calling file.
     """
     return importlib.import_module(name, f"{_package()}.task")
 

@@ -1,10 +1,10 @@
-"""Further metrics, for tasks of your own: texts compared with all correct ones, choices by four kinds of likelihood.
+"""Further metrics for your own tasks: texts compared with all correct answers, and choices by four likelihoods.
 
-A template chooses them by a line, ``include: ../_text_metrics_yaml`` or ``include: ../_choice_metrics_yaml``;
-docs/guides/add_task.md says what each measures.
+A template includes them by ``include: ../_text_metrics_yaml`` or ``include: ../_choice_metrics_yaml``.
+docs/guides/add_task.md defines each metric.
 
-The forms of texts are those of HELM (Liang et al. 2022), which lighteval has too; where ours differ from lighteval's
-they say so.
+The text metrics are those of HELM (Liang et al. 2022), which lighteval also has. Docstrings say where lighteval
+differs.
 """
 
 import collections
@@ -27,9 +27,9 @@ _NO_MARKS = str.maketrans("", "", string.punctuation)
 
 
 def quasi(text: str) -> str:
-    """A text without case, ASCII punctuation, articles and surplus white space, words parted at hyphens too.
+    """Normalise a text: remove case, ASCII punctuation, articles and extra white space, and split words at hyphens.
 
-    A word that is a number is written as Python writes it, "7" as "7.0"; its point is punctuation and gone by then.
+    A number becomes Python's notation, "7" as "7.0". Its decimal point is punctuation and removed before.
     """
     words = []
     for part in re.split("[ -]", text.lower()):
@@ -52,23 +52,23 @@ def _quasi_exact(answer: str, gold: str) -> float:
 
 
 def _prefix(answer: str, gold: str) -> float:
-    """Never of a gold that is empty, with which every text begins (lighteval: always)."""
+    """Whether the answer starts with the gold, as 0 or 1. An empty gold never matches (lighteval: always)."""
     return float(bool(answer and gold.strip()) and answer.strip().startswith(gold.strip()))
 
 
 def _quasi_prefix(answer: str, gold: str) -> float:
-    """As `_prefix`; a gold of articles and punctuation alone is one of which nothing is left."""
+    """As `_prefix` after `quasi`. A gold of only articles and punctuation counts as empty."""
     return float(bool(answer and quasi(gold)) and quasi(answer).startswith(quasi(gold)))
 
 
 def _f1(answer: str, gold: str) -> float:
-    """The harmonic mean of precision and recall over words, each as often as it occurs (lighteval: once)."""
+    """Return the harmonic mean of precision and recall over words. Each occurrence counts (lighteval: once a word)."""
     ours, right = quasi(answer).split(), quasi(gold).split()
     common = (collections.Counter(ours) & collections.Counter(right)).total()
     return 2 * common / (len(ours) + len(right)) if common else 0.0
 
 
-_OF_TEXTS = {
+_TEXT_METRICS = {
     "exact_match": _exact,
     "quasi_exact_match": _quasi_exact,
     "prefix_match": _prefix,
@@ -78,9 +78,9 @@ _OF_TEXTS = {
 
 
 def texts(doc: dict, results: list[str]) -> dict[str, float]:
-    """Every metric of texts: the best over the doc's ``answers``, from 0 to 1."""
+    """Score every text metric from 0 to 1, the best over the doc's ``answers``."""
     answer, golds = results[0] or "", doc["answers"]
-    scores = {name: max(metric(answer, gold) for gold in golds) for name, metric in _OF_TEXTS.items()}
+    scores = {name: max(metric(answer, gold) for gold in golds) for name, metric in _TEXT_METRICS.items()}
     return {**scores, **dict(zip(rouge.ALL, rouge.best(answer, golds, rouge.ALL), strict=True))}
 
 
@@ -88,24 +88,27 @@ def texts(doc: dict, results: list[str]) -> dict[str, float]:
 
 
 def choices(doc: dict, results: list[tuple[float, bool]]) -> dict[str, float]:
-    """Whether the right choice is the likeliest, by four kinds of likelihood; of equals the first counts.
+    """Score whether the right choice is the first with the highest likelihood, by four kinds of likelihood.
 
-    ``acc`` as it is; ``acc_char`` by character of the choice; ``acc_token`` by token, where prepare counted them
-    (``choice_tokens``); ``acc_mutual_info`` less the likelihood without the question, where lm-eval asked for that too:
-    log P(choice | question) - log P(choice), the pointwise mutual information. A likelihood that is no number makes the
-    doc wrong.
+    - ``acc``: the plain likelihood.
+    - ``acc_char``: per character of the choice.
+    - ``acc_token``: per token, if prepare counted the tokens (``choice_tokens``).
+    - ``acc_mutual_info``: the pointwise mutual information, log P(choice | question) - log P(choice), if lm-eval also
+      asked without the question.
+
+    A likelihood that is not finite makes the doc wrong.
     """
     count = len(doc["continuations"])
     likelihoods = [likelihood for likelihood, _ in results[:count]]
     scores = {
-        "acc": _right(doc, likelihoods),
-        "acc_char": _right(doc, _divided(likelihoods, doc["characters"])),
+        "acc": _score_choice(doc, likelihoods),
+        "acc_char": _score_choice(doc, _divided(likelihoods, doc["characters"])),
     }
     if doc.get("choice_tokens") is not None:
-        scores["acc_token"] = _right(doc, _divided(likelihoods, doc["choice_tokens"]))
+        scores["acc_token"] = _score_choice(doc, _divided(likelihoods, doc["choice_tokens"]))
     if len(results) == 2 * count:
         alone = [likelihood for likelihood, _ in results[count:]]
-        scores["acc_mutual_info"] = _right(
+        scores["acc_mutual_info"] = _score_choice(
             doc, [likelihood - other for likelihood, other in zip(likelihoods, alone, strict=True)]
         )
     return scores
@@ -115,6 +118,6 @@ def _divided(likelihoods: list[float], lengths: list[int]) -> list[float]:
     return [likelihood / length for likelihood, length in zip(likelihoods, lengths, strict=True)]
 
 
-def _right(doc: dict, scores: list[float]) -> float:
+def _score_choice(doc: dict, scores: list[float]) -> float:
     graded = all(math.isfinite(score) for score in scores)
     return float(graded and max(range(len(scores)), key=scores.__getitem__) == doc["gold_index"])

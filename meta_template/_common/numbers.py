@@ -1,34 +1,35 @@
-r"""Which number a text writes: ``18``, ``18.0``, ``$18`` and ``١٨`` are one.
+r"""Read the numbers of a text: ``18``, ``18.0``, ``$18`` and ``١٨`` are equal.
 
-Digits of every script count. How a number groups its thousands differs by language:
+Digits of every script count. Languages group thousands in different ways:
 
-- one kind of mark, several times: it groups (1,234,567; 1.234.567; 1,00,000 as in India);
-- both kinds: the last is the decimal mark (1,234.5; 1.234,5);
-- one mark before exactly three digits: a comma groups. A point is the decimal mark, but in the languages of
-  ``DECIMAL_COMMA`` it groups too: MGSM asks for whole numbers, and models write 1.234 and 1,234 for the same there;
-- one mark before any other number of digits is the decimal mark.
+- A mark that is repeated groups: 1,234,567 and 1.234.567 and the Indian 1,00,000.
+- Of two different marks the last is the decimal mark: 1,234.5 and 1.234,5.
+- A single comma before exactly three digits groups.
+- A single point before exactly three digits is the decimal mark. In the languages of ``DECIMAL_COMMA`` it groups,
+  because MGSM asks for whole numbers there and models write both 1.234 and 1,234.
+- A single mark before any other number of digits is the decimal mark.
 
-What has no value as a number by these rules is no answer.
+Text without a value by these rules is no answer.
 """
 
 import re
 import unicodedata
 from fractions import Fraction
 
-# These write a decimal comma, and group thousands with a point or a space.
+# Languages that write a decimal comma and group thousands with a point or a space.
 DECIMAL_COMMA = frozenset(("de", "es", "fr", "ru"))
 
-# A longer run of digits is no answer to anything, and Python refuses to read very long ones.
+# Characters of a number. Longer numbers are no answer, and Python refuses to parse very long ones.
 LONGEST = 60
 
-_NO_BREAK = "\u00a0\u2009\u202f"  # spaces that only ever stand inside a number
+_NO_BREAK = "\u00a0\u2009\u202f"  # spaces that occur only inside numbers
 _MARKS = rf"[.,'\u2019\u066b\u066c{_NO_BREAK}]"
 
 
 def _pattern(*, spaces: bool) -> re.Pattern:
     groups = r"\d{1,3}(?:[ ]\d{3})+(?![\d])|" if spaces else ""
     return re.compile(
-        r"(?P<minus>(?<![\dA-Za-z)\]%])[-\u2212\u2013\ufe63\uff0d])?"  # not the one of 7-5
+        r"(?P<minus>(?<![\dA-Za-z)\]%])[-\u2212\u2013\ufe63\uff0d])?"  # not the minus of 7-5
         r"(?:\\?[$€£¥₹฿₽][ ]?(?P<inner_minus>[-\u2212])?)?"
         rf"(?P<number>{groups}\d+(?:{_MARKS}\d+)*|(?<!\d)[.,]\d+)(?:/(?P<below>\d+))?"
     )
@@ -37,21 +38,21 @@ def _pattern(*, spaces: bool) -> re.Pattern:
 _NUMBER = _pattern(spaces=False)
 _NUMBER_WITH_SPACES = _pattern(spaces=True)
 _PLAIN_MARKS = (
-    (re.compile(r"(?<=\d)(?:\{,\}|\\,!|\\,)(?=\d{3})"), ","),  # TeX's ways of grouping thousands
-    # Full-width marks between full-width digits; between others they part the numbers of a list.
+    (re.compile(r"(?<=\d)(?:\{,\}|\\,!|\\,)(?=\d{3})"), ","),  # thousands in TeX
+    # Full-width marks between full-width digits. Elsewhere they separate the numbers of a list.
     (re.compile("(?<=[\uff10-\uff19])\uff0c(?=[\uff10-\uff19])"), ","),
     (re.compile("(?<=[\uff10-\uff19])\uff0e(?=[\uff10-\uff19])"), "."),
 )
 
 
 def whole(text: str) -> str | None:
-    """The number that a text is, but for quotation marks and a full stop; None when it is anything besides."""
+    """Return the value of a text that is a number with at most quotation marks and a full stop, else None."""
     match = _NUMBER.fullmatch(text.strip().strip('"').rstrip(".").strip())
     return _value(match, None) if match else None
 
 
 def last(text: str, spoken: str | None) -> str | None:
-    """The last number of a text, as a reader of the language reads it; None when there is none."""
+    """Return the last number of a text by the rules of its language (a code such as ``de`` or None), else None."""
     pattern = _NUMBER_WITH_SPACES if spoken in DECIMAL_COMMA else _NUMBER
     values = (_value(match, spoken) for match in reversed(list(pattern.finditer(_plain(text)))))
     return next((value for value in values if value is not None), None)
@@ -64,7 +65,7 @@ def _plain(text: str) -> str:
 
 
 def _value(match: re.Match, spoken: str | None) -> str | None:
-    """A number as ``-12``, ``0.5`` or, where decimals do not end, ``1/3``: equal values are equal texts."""
+    """Return the value as ``-12``, ``0.5`` or, if decimals do not end, ``1/3``. Equal values give equal texts."""
     number, below = match["number"], match["below"]
     if max(len(number), len(below or "")) > LONGEST:
         return None
@@ -85,7 +86,7 @@ def _ascii(letter: str) -> str:
 
 
 def _decimal(number: str, spoken: str | None) -> str | None:
-    """ASCII digits with a decimal point or without; None when the marks make no number."""
+    """Return ASCII digits with at most a decimal point, or None if the marks form no number."""
     number = re.sub(rf"(?<=\d)['\u2019\u066c{_NO_BREAK} ](?=\d)", "", number)
     marks = {mark: number.count(mark) for mark in ",." if mark in number}
     if len(marks) == 2:
@@ -104,7 +105,7 @@ def _decimal(number: str, spoken: str | None) -> str | None:
 
 
 def _grouped(number: str, mark: str) -> bool:
-    """Whether the marks stand where thousands are parted, or lakhs and crores; a number that begins with 0 has none."""
+    """Whether the marks separate thousands, or lakhs and crores. A number that begins with 0 has no groups."""
     mark = re.escape(mark)
     return bool(re.fullmatch(rf"[1-9]\d{{0,2}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}", number))
 

@@ -1,4 +1,4 @@
-"""ROUGE, as the package rouge-score has it."""
+"""ROUGE scores by the package rouge-score."""
 
 import functools
 
@@ -13,6 +13,6 @@ def _scorer(names: tuple[str, ...]):
 
 
 def best(output: str, references: list[str], names: tuple[str, ...] = ("rougeL",)) -> tuple[float, ...]:
-    """F-measures, 0 to 1, of words without stemming, each the best over the references."""
+    """Return the F-measure of each name, 0 to 1: the best over the references, without stemming."""
     scores = [_scorer(names).score(reference, output) for reference in references]
     return tuple(float(max(score[name].fmeasure for score in scores)) for name in names)

@@ -1,4 +1,4 @@
-"""Rows of Meta's evals datasets made into docs, what filters take and return, and the scores of most tasks."""
+"""Docs from the rows of Meta's evals datasets, and the filters and scores that most tasks share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _spec.loader.exec_module(load := module_from_spec(_spec))
 
 families = load.module(".._common.families")
 
-# What lm-eval's regex filter hands on when nothing matched.
+# lm-eval's regex filter returns this if nothing matches.
 NO_MATCH = "[invalid]"
 
 
@@ -26,13 +26,13 @@ NO_MATCH = "[invalid]"
 
 
 def docs_by(make_doc: Callable[[dict], dict]) -> Callable[[datasets.Dataset], datasets.Dataset]:
-    """A ``process_docs`` of a function that makes a doc of a row.
+    """Make a ``process_docs`` from a function that turns a row into a doc.
 
-    It has that function as ``make_doc``, so that prepare can make the docs of some rows at a time.
+    The result has the function as its attribute ``make_doc``, with which prepare makes docs in batches.
     """
 
     def process_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-        """Rows of the details subset in, docs out: one a row, in the same order."""
+        """Turn each row of the details subset into a doc, in the same order."""
         import datasets
 
         return datasets.Dataset.from_list([make_doc(row) for row in dataset])
@@ -42,10 +42,10 @@ def docs_by(make_doc: Callable[[dict], dict]) -> Callable[[datasets.Dataset], da
 
 
 def make_doc(row: dict) -> dict:
-    """The columns that every doc of every task has; a task may add to them.
+    """Make the columns that every doc of every task has. A task may add more.
 
-    The ``recorded_*`` columns are what Meta's own model answered and whether Meta counted it as right: what your
-    model's answers can be compared with, sample by sample. ``answers`` are all correct responses, with the gold.
+    The ``recorded_*`` columns are the answer of Meta's own model and Meta's verdict on it. Compare your model's answers
+    with them sample by sample. ``answers`` are all correct responses, including the gold.
     """
     return {
         "question": row["input_question"],
@@ -67,25 +67,25 @@ process_docs = docs_by(make_doc)
 
 
 def refused(row: dict, why: str) -> ValueError:
-    """What to raise of a row of which no doc can be made; prepare shows it to the user."""
+    """Return the error to raise for a row without a valid doc. prepare shows it to the user."""
     return ValueError(f"question hash {row['input_question_hash']}: {why}")
 
 
 def recorded_metrics(row: dict) -> str | None:
-    """What Meta's metrics gave its answer, as JSON text: ``{"em": 0.0, "f1": 0.8}``, or None when it recorded none."""
+    """Return Meta's metrics of the recorded answer as JSON, ``{"em": 0.0, "f1": 0.8}``, or None without metrics."""
     metrics = row.get("output_metrics") or {}
     kept = {name: metrics[name] for name in sorted(metrics) if metrics[name] is not None}
     return json.dumps(kept) if kept else None
 
 
 def choices(row: dict) -> list[dict] | None:
-    """The answer choices as ``[{"key": "A", "text": …}, …]``; Meta's struct holds a null for each letter not used."""
+    """Return the choices as ``[{"key": "A", "text": …}, …]`` without the letters that are null in Meta's struct."""
     listed = row.get("input_choice_list")
     return [{"key": key, "text": listed[key]} for key in sorted(listed) if listed[key] is not None] if listed else None
 
 
 def doc_to_text(doc: dict) -> str:
-    """The prompt, exactly as Meta gave it to its model: few-shot examples and chat headers are in it."""
+    """Return Meta's exact prompt, which includes few-shot examples and chat headers."""
     return doc["prompt"]
 
 
@@ -93,7 +93,7 @@ def doc_to_text(doc: dict) -> str:
 
 
 def each(resps: list[list[str]], docs: list[dict], read: Callable[[str, dict], str | None]) -> list[list[str]]:
-    """What a filter takes and returns: of each doc's outputs what ``read`` finds in them, or the word for no match."""
+    """Apply ``read`` to every output of every doc, as a filter of lm-eval does. No result becomes `NO_MATCH`."""
     return [
         [read(output or "", doc) or NO_MATCH for output in outputs] for outputs, doc in zip(resps, docs, strict=True)
     ]
@@ -103,11 +103,11 @@ def each(resps: list[list[str]], docs: list[dict], read: Callable[[str, dict], s
 
 
 def process_results(doc: dict, results: list[str]) -> dict:
-    """Score one answer, of which the filter has left what it extracted.
+    """Score the text that a filter extracted from an answer.
 
-    ``exact_match`` compares without case and punctuation. ``exact_match_macro`` is the same verdict with its subtask,
-    for the macro average that Meta publishes. ``unextracted`` counts answers that the filter found nothing in: they are
-    wrong whatever the gold, also where it reads "invalid".
+    ``exact_match`` ignores case and punctuation. ``exact_match_macro`` is the same verdict with its subtask, for the
+    macro average that Meta publishes. ``unextracted`` is 1 if the filter extracted nothing. Such an answer is wrong,
+    even for a gold "invalid".
     """
     extracted = results[0]
     is_extracted = extracted not in ("", NO_MATCH)
@@ -120,12 +120,12 @@ def process_results(doc: dict, results: list[str]) -> dict:
 
 
 def plain(text: str) -> str:
-    """As lm-eval's exact_match compares with ignore_case and ignore_punctuation."""
+    """Remove case and punctuation as lm-eval's exact_match does with ignore_case and ignore_punctuation."""
     return text.lower().translate(str.maketrans("", "", string.punctuation))
 
 
 def macro_average(items: list[tuple[str | None, float]]) -> float:
-    """The mean over subtasks of the mean within each: every subtask counts the same, however many docs it has."""
+    """Average the subtasks' means. Each subtask has the same weight, however many docs it has."""
     scores: dict[str | None, list[float]] = {}
     for subtask, score in items:
         scores.setdefault(subtask, []).append(score)
@@ -133,6 +133,6 @@ def macro_average(items: list[tuple[str | None, float]]) -> float:
 
 
 def mean(items: list[float | None]) -> float:
-    """The mean over the docs that have the metric; no number when none has."""
+    """Average over the docs that have the metric. NaN if none has it."""
     scores = [item for item in items if item is not None]
     return math.fsum(scores) / len(scores) if scores else math.nan

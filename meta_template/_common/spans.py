@@ -1,4 +1,4 @@
-"""Short texts as answers, compared with several correct ones: docs, SQuAD's normalisation and overlap of words."""
+"""Docs, SQuAD's normalisation and word overlap for short answers that are compared with several correct texts."""
 
 import collections
 import re
@@ -18,10 +18,10 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 
 def make_doc(row: dict) -> dict:
-    """The columns that every doc of every task has; ``answers`` are the correct responses that are not empty.
+    """Make a doc with the common columns. ``answers`` are the correct responses that are not empty.
 
     Raises:
-        ValueError: There is none.
+        ValueError: All correct responses are empty.
     """
     answers = [answer for answer in row["input_correct_responses"] if answer.strip()]
     if not answers:
@@ -36,13 +36,18 @@ process_docs = rows.docs_by(make_doc)
 
 
 def normalise(text: str, *, also: str = "", instead: str = "") -> str:
-    """Lower case, without articles, ``instead`` in place of each mark of ASCII punctuation or of ``also``."""
+    """Lower the case, remove articles and replace punctuation.
+
+    Args:
+        also: Further marks besides ASCII punctuation.
+        instead: Replaces each mark.
+    """
     marks = str.maketrans(dict.fromkeys(string.punctuation + also, instead))
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(marks)).split())
 
 
 def overlap(answer: str, gold: str) -> float:
-    """The harmonic mean of precision and recall over words, each as often as it occurs; 0 where no word is shared."""
+    """Return the harmonic mean of precision and recall over words. Each occurrence counts."""
     ours, right = normalise(answer).split(), normalise(gold).split()
     common = (collections.Counter(ours) & collections.Counter(right)).total()
     return 2 * common / (len(ours) + len(right)) if common else 0.0

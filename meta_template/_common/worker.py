@@ -1,7 +1,7 @@
-"""A Python process that works at what must be able to fail: it may hang, take all memory or crash, and is then killed.
+"""A separate Python process for work that may hang, exhaust memory or crash.
 
-A script answers one JSON object a line, first of all with how its start went. It is started by exec when it is first
-needed (a fork would inherit CUDA), and started again after it was killed.
+Its script writes a JSON object per line: the result of its start, then a reply to each request. It starts by exec at
+the first request, because a fork would inherit CUDA. After a failure it is killed and starts again at the next request.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ START_TRIES = 3
 
 
 class Worker:
-    """The asking side. One request at a time; after a fork each process starts one of its own.
+    """The client of such a process. It sends one request at a time. A fork of the client starts a process of its own.
 
     Args:
-        name: What messages call it, ``the sandbox``.
-        script: Its file, which gets the settings as JSON text in its one argument.
-        options: Python's own, ``-I``.
-        settings: Makes the settings when it is started.
-        started: Called with its first reply; a ValueError says that the start failed.
-        end_s: Seconds in which it may end by itself when its stdin closes, before it is killed.
-        popen: More arguments of ``subprocess.Popen``: ``env``, ``cwd``.
+        name: Its name in messages, such as ``the sandbox``.
+        script: Its file. The only argument is the settings as JSON.
+        options: Python's options, such as ``-I``.
+        settings: Makes the settings at each start.
+        started: Receives the first reply. A ValueError means that the start failed.
+        end_s: Seconds from the end of stdin until the process is killed.
+        popen: Further arguments of ``subprocess.Popen``, such as ``env`` and ``cwd``.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Worker:
         self.returncode: int | None = None  # of the last process that died by itself
 
     def answer(self, request: object, limit_s: float) -> tuple[dict, str | None]:
-        """What `ask` replies, and None; or nothing, and why there is no reply."""
+        """Return the reply of `ask` and None, or an empty dict and the reason why there is no reply."""
         if self._failed_starts >= START_TRIES:
             return {}, f"{self._name} does not start"
         try:
@@ -77,30 +77,31 @@ class Worker:
             return {}, f"{self._name} died (return code {self.returncode})"
 
     def ask(self, request: object, limit_s: float) -> dict:
-        """The reply of the process that `start` started.
+        """Send a request to the running process and return its reply.
 
         Raises:
-            OSError, EOFError, ValueError: There is none; TimeoutError, an OSError, when it does not come in time.
+            TimeoutError: No reply within ``limit_s`` seconds.
+            OSError, EOFError, ValueError: No reply for another reason.
         """
         process = self._process
         if process is None:
             raise EOFError("it was closed")
         process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
-        return _reply(process, limit_s)
+        return _read_reply(process, limit_s)
 
     def runs(self) -> bool:
-        """Whether this process has started it and not ended it."""
+        """Whether this client has a process that it started and did not close."""
         return self._process is not None and self._owner == os.getpid()
 
     def start(self, wrapper: Sequence[str] = ()) -> None:
-        """Start the process where it does not run yet.
+        """Start the process unless it is running.
 
         Args:
-            wrapper: The beginning of a command that runs the rest of it.
+            wrapper: A command that runs the command in its last arguments.
 
         Raises:
-            OSError, EOFError, ValueError: It does not start. What `started` raises besides goes through.
+            OSError, EOFError, ValueError: It does not start. Other errors of `started` pass through.
         """
         if self.runs():
             return
@@ -113,14 +114,14 @@ class Worker:
             **self._popen,
         )
         self._owner = os.getpid()
-        self._started(_reply(self._process, START_LIMIT_S))
+        self._started(_read_reply(self._process, START_LIMIT_S))
 
     def close(self) -> None:
-        """End the process; a later request starts another."""
+        """End the process. The next request starts another."""
         process, self._process = self._process, None
         if process is None or self._owner != os.getpid():
             return
-        with contextlib.suppress(OSError):  # a request that never went out
+        with contextlib.suppress(OSError):  # an unsent request
             process.stdin.close()
         try:
             process.wait(self._end_s)
@@ -130,8 +131,8 @@ class Worker:
         process.stdout.close()
 
 
-def _reply(process: subprocess.Popen[bytes], limit_s: float) -> dict:
-    """One line of the process, as JSON; TimeoutError when it does not come, EOFError when it cannot."""
+def _read_reply(process: subprocess.Popen[bytes], limit_s: float) -> dict:
+    """Read a line of JSON. TimeoutError after ``limit_s`` seconds, EOFError if the process ended."""
     deadline = time.monotonic() + limit_s
     line = b""
     ready = select.poll()

@@ -1,10 +1,10 @@
-"""A limit of tokens for each doc, where a subset holds benchmarks with limits of their own."""
+"""A token limit for each doc of a subset whose benchmarks have different limits."""
 
 from lm_eval.api.task import ConfigurableTask
 
 
 class LimitPerDoc(ConfigurableTask):
-    """A YAML task of which an answer may have no more tokens than the doc's ``max_gen_toks``, nor than the YAML's."""
+    """A YAML task that lowers the YAML's token limit to ``max_gen_toks`` of each doc."""
 
     def __init__(self, config: dict | None = None, **kwargs) -> None:
         super().__init__(config={key: value for key, value in (config or {}).items() if key != "class"}, **kwargs)

@@ -1,15 +1,15 @@
-"""Long prompts: questions about a book or an article, and needles in a haystack.
+"""Docs and scores for long prompts: questions about a book or an article, and needles in a haystack.
 
-Two subsets hold several benchmarks. Which one a doc is of stands in its subtask's name, else in the names of the
-metrics that Meta recorded; each has the metric of its official script, and ``score`` is that metric whichever it is.
+Two subsets contain several benchmarks. The subtask's name tells the benchmark of a doc, or else the names of Meta's
+recorded metrics. Each benchmark has the metric of its official script, and ``score`` repeats this metric.
 
-choice   InfiniteBench En.MC, ZeroSCROLLS QuALITY: ``acc``, is the letter right. Of En.MC by its script's rule
-         (`official_choice`); what that does not take for the letter and a reader does counts in ``acc_flexible``
-span     InfiniteBench En.QA, ZeroSCROLLS Qasper: ``f1``, SQuAD's over words, the best over the correct responses
-summary  ZeroSCROLLS SQuALITY: ``rougeL``, the best over the references, and ``rouge``, the geometric mean of ROUGE-1,
-         ROUGE-2 and ROUGE-L, each averaged over docs first
+- choice, for InfiniteBench En.MC and ZeroSCROLLS QuALITY: ``acc`` is whether the letter is right. En.MC follows its
+  script (`official_choice`), and ``acc_flexible`` reads the letter as a person would.
+- span, for InfiniteBench En.QA and ZeroSCROLLS Qasper: ``f1`` over words as SQuAD's, the best over correct responses.
+- summary, for ZeroSCROLLS SQuALITY: ``rougeL``, the best over references. ``rouge`` is the geometric mean of the mean
+  ROUGE-1, ROUGE-2 and ROUGE-L.
 
-How Meta's rows write golds here nobody has seen; of the subtasks only InfiniteBench's are quoted (longbookqa,
+No public source shows the golds of Meta's rows. Of the subtasks' names only InfiniteBench's are quoted (longbookqa,
 longbook_choice).
 """
 
@@ -26,9 +26,9 @@ rows, spans, rouge = map(load.module, (".._common.rows", ".._common.spans", ".._
 macro_average = rows.macro_average
 mean = rows.mean
 
-# What the last part of a subtask's name holds, or a recorded metric's name begins with, letters only; the first that
-# fits counts: squality holds quality.
+# The first key in the last part of a subtask's name counts, because squality contains quality. Letters only.
 _NAMES = {"squality": "summary", "quality": "choice", "choice": "choice", "qa": "span", "mc": "choice"}
+# A recorded metric's name begins with the key. Letters only.
 _RECORDED = {"rouge": "summary", "f": "span", "acc": "choice", "em": "choice"}
 _MEASURES = {"choice": "acc", "span": "f1", "summary": "rougeL"}
 
@@ -36,12 +36,12 @@ _MEASURES = {"choice": "acc", "span": "f1", "summary": "rougeL"}
 # Docs
 
 
-# Tokens that Meta generated for a part of ZeroSCROLLS (eval_details.md), where a row does not say it.
+# Meta's token limits for ZeroSCROLLS (eval_details.md), for rows without a limit.
 _LIMITS = {"choice": 64, "summary": 64, "span": 128}
 
 
 def make_doc_with_limit(row: dict) -> dict:
-    """As `make_doc`, and ``max_gen_toks``, how many tokens Meta generated at most."""
+    """Make a doc as `make_doc`, with Meta's token limit as ``max_gen_toks``."""
     doc = make_doc(row)
     return {**doc, "max_gen_toks": _limit(row, doc["kind"])}
 
@@ -52,10 +52,10 @@ def _limit(row: dict, kind: str) -> int:
 
 
 def make_doc(row: dict) -> dict:
-    """The columns of a span task's doc, and ``kind``. ``recorded_metrics`` repeats Meta's value as ``score``.
+    """Make a doc of a span task with its ``kind``. ``recorded_metrics`` repeats Meta's value as ``score``.
 
     Raises:
-        ValueError: Nothing tells which benchmark the row is of, or the correct response is none of its choices.
+        ValueError: The row's benchmark is unknown, or the correct response is none of its choices.
     """
     doc = spans.make_doc(row)
     recorded = json.loads(doc["recorded_metrics"] or "{}")
@@ -100,10 +100,10 @@ def _letters(name: str) -> str:
 
 
 def infinite_bench(doc: dict, results: list[str]) -> dict:
-    """``score``, and the same as ``f1`` or ``acc``, whichever the doc has; the other is None, which `mean` passes over.
+    """Return ``score``, also as ``f1`` or ``acc``. The metric of the other benchmark is None, which `mean` skips.
 
-    ``acc_flexible`` is the verdict on the letter that `choice` finds. ``unextracted`` is 1 when a choice has no letter,
-    or the answer is empty.
+    ``acc_flexible`` is the verdict on the letter that `choice` finds. ``unextracted`` is 1 for a choice without a
+    letter and for an empty answer.
     """
     output = results[0] or ""
     score, has_answer = _score(doc, output)
@@ -113,29 +113,29 @@ def infinite_bench(doc: dict, results: list[str]) -> dict:
         has_answer = has_answer or bool(score)
     return {
         "score": score,
-        **_shared_out(doc, score, ("f1", "acc")),
+        **_by_measure(doc, score, ("f1", "acc")),
         "acc_flexible": flexible,
         "unextracted": float(not has_answer),
     }
 
 
 def scrolls(doc: dict, results: list[str]) -> dict:
-    """As `infinite_bench`, with ``rougeL`` as a third; and ``rouge``, all three ROUGEs of a summary or None.
+    """Score as `infinite_bench`, with ``rougeL`` as a third metric. ``rouge`` is all three ROUGEs of a summary or None.
 
-    The verdict on a choice is that on the letter that `choice` finds: the benchmark's own scorer is not public.
+    `choice` finds the letter of a choice, because the benchmark's own scorer is not public.
     """
     output = results[0] or ""
     score, has_answer = _score(doc, output)
     return {
         "score": score,
-        **_shared_out(doc, score, ("acc", "f1", "rougeL")),
+        **_by_measure(doc, score, ("acc", "f1", "rougeL")),
         "rouge": rouge.best(output, doc["answers"], rouge.ALL) if doc["kind"] == "summary" else None,
         "unextracted": float(not has_answer),
     }
 
 
 def _score(doc: dict, output: str) -> tuple[float, bool]:
-    """The score by the metric of the doc's benchmark, and whether there is an answer."""
+    """Return the score by the metric of the doc's benchmark, and whether there is an answer."""
     if doc["kind"] == "choice":
         chosen = choice(output, doc["choices"])
         return float(chosen in gold_letters(doc)), chosen is not None
@@ -145,7 +145,7 @@ def _score(doc: dict, output: str) -> tuple[float, bool]:
     return rouge.best(output, doc["answers"])[0], has_answer
 
 
-def _shared_out(doc: dict, score: float, measures: tuple[str, ...]) -> dict:
+def _by_measure(doc: dict, score: float, measures: tuple[str, ...]) -> dict:
     return {name: score if _MEASURES[doc["kind"]] == name else None for name in measures}
 
 
@@ -153,7 +153,7 @@ _BARE = re.compile(r"[\W_]*([A-J])[\W_]*")
 
 
 def gold_letters(doc: dict) -> set[str]:
-    """The letters of the right choices: a correct response is a letter, or the wording of a choice of the doc."""
+    """Return the letters of the right choices. A correct response is a letter or a choice's text."""
     letters = set()
     for gold in doc["answers"]:
         if bare := _BARE.fullmatch(gold):
@@ -167,27 +167,32 @@ def gold_letters(doc: dict) -> set[str]:
 
 
 def accepted(doc: dict) -> list[str]:
-    """What InfiniteBench's script calls the label of a choice: the right letter, and its wording where it is known."""
+    """Return the labels of InfiniteBench's script for the right choice: its letter and, if known, its text."""
     letters = gold_letters(doc)
     wordings = [choice["text"] for choice in doc["choices"] or () if choice["key"] in letters]
     return [text for text in dict.fromkeys([*letters, *wordings, *doc["answers"]]) if text.strip()]
 
 
-# Places in which InfiniteBench's script looks for the letter, in its order; one character stands between.
+# After these phrases and one more character InfiniteBench's script looks for the letter, in this order.
 _PREFIXES = ("answer is:", "answer:", "answer is", "option is")
 _SPACES = re.compile("[\n\"'.,?!{} ]+")
 
 
 def official_choice(text: str, accepted: list[str]) -> bool:
-    """InfiniteBench's verdict on a choice (src/compute_scores.py, get_score_one_longbook_choice_eng).
+    """Return InfiniteBench's verdict on a choice (src/compute_scores.py, get_score_one_longbook_choice_eng).
 
-    The first character decides where it is A to D, so that "A or B" is A, and "Both" is B. Else the whole text may be
-    the wording of the choice; else the letter or the wording follows the first of the known phrases; else the first
-    word made of neighbouring letters of ABCD decides. Brackets and asterisks are no punctuation to it: "(B)" is wrong.
+    The first of these rules that applies decides:
+
+    1. A first character from A to D is the answer, so "A or B" is A and "Both" is B.
+    2. A text that equals an accepted label is right.
+    3. The label must follow the first known phrase.
+    4. The first word made of neighbouring letters of ABCD is the answer.
+
+    Brackets and asterisks are not punctuation to the script, so "(B)" is wrong.
 
     Args:
-        text: What the model wrote.
-        accepted: The right letter and the wording of its choice.
+        text: The model's answer.
+        accepted: The right letter and the text of its choice.
     """
     text = text.strip()
     if text[:1] in set("ABCD"):
@@ -202,7 +207,7 @@ def official_choice(text: str, accepted: list[str]) -> bool:
     return next((word for word in text.split() if word in "ABCD"), None) in accepted
 
 
-# Before a word in lower case an A is an article and an I a person; but "A is correct", "A or B".
+# Before a lower-case word A is an article and I a pronoun, but not in "A is correct" or "A or B".
 _NO_WORD = r"A(?! (?!(?:or|and|is|was|because|since)\b)[a-z])|I(?! [a-z])"
 _ANNOUNCED = re.compile(rf"(?i:\b(?:answer|option)(?: is)?:?)[\s*_\"'(\[]*([B-HJ](?! [a-z])|{_NO_WORD})(?![\w'\u2019])")
 _FIRST = re.compile(rf"[\W_]*([B-HJ]|{_NO_WORD})(?![\w'\u2019])")
@@ -210,9 +215,9 @@ _ALONE = re.compile(rf"(?<![\w'\u2019])([B-HJ]|{_NO_WORD})(?![\w'\u2019])")
 
 
 def choice(text: str, choices: list[dict] | None) -> str | None:
-    """The choice that a text makes: the letter that it announces, begins with, or alone holds; None when it makes none.
+    """Return the letter that a text announces, begins with or alone contains, or None.
 
-    The wording of a choice, where the row has them, stands for its letter.
+    A text that equals a choice's text counts as its letter.
     """
     for listed in choices or ():
         if spans.normalise(text) == spans.normalise(listed["text"]) != "":
@@ -226,7 +231,7 @@ def choice(text: str, choices: list[dict] | None) -> str | None:
 
 
 def geometric_mean(items: list[tuple[float, float, float] | None]) -> float:
-    """Of the means over summaries of each ROUGE, as SCROLLS and ZeroSCROLLS aggregate them."""
+    """Return the geometric mean of each ROUGE's mean over summaries, as SCROLLS and ZeroSCROLLS do."""
     means = [mean(list(column)) for column in zip(*(item for item in items if item is not None), strict=True)]
     return math.prod(means) ** (1 / len(means)) if means else math.nan
 
@@ -235,30 +240,33 @@ def geometric_mean(items: list[tuple[float, float, float] | None]) -> float:
 
 
 def needles(doc: dict, results: list[str]) -> dict:
-    """``recall``: the share of the needles that the answer holds; every correct response is one. Order is nothing.
+    """Score ``recall``, the share of the correct responses that the answer contains in any order.
 
     ``recall_macro`` is the same with its subtask, a context length, for Meta's mean over lengths.
     """
     output = _words(results[0] or "")
-    wanted = dict.fromkeys(map(_words, doc["answers"]))
-    recall = sum(needle in output for needle in wanted) / len(wanted)
+    golds = dict.fromkeys(map(_words, doc["answers"]))
+    recall = sum(needle in output for needle in golds) / len(golds)
     return {"recall": recall, "recall_macro": (doc["subtask_name"], recall), "unextracted": float(not output.strip())}
 
 
 def haystack(doc: dict, results: list[str]) -> dict:
-    """``exact_match``: the answer is the needle but for case, punctuation and articles; ``contained``: it holds it."""
+    """Score ``exact_match`` and ``contained``, without case, punctuation and articles.
+
+    The answer must equal the needle for ``exact_match`` and contain it for ``contained``.
+    """
     answer = results[0]
     if answer == rows.NO_MATCH:
         return {"exact_match": 0.0, "contained": 0.0, "unextracted": 1.0}
-    held = f" {spans.normalise(answer)} "
+    words = f" {spans.normalise(answer)} "
     return {
         "exact_match": float(spans.normalise(answer) in map(spans.normalise, doc["answers"])),
-        "contained": float(any(f" {spans.normalise(gold)} " in held for gold in doc["answers"])),
+        "contained": float(any(f" {spans.normalise(gold)} " in words for gold in doc["answers"])),
         "unextracted": 0.0,
     }
 
 
 def _words(text: str) -> str:
-    """Normalised, with a space at both ends, so that one text stands in another only as whole words."""
+    """Normalise a text to words with a space at both ends, so that only whole words match."""
     words = re.findall(r"[^\W_]+", text.lower())
     return f" {' '.join(words)} "
