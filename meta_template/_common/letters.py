@@ -85,8 +85,8 @@ def last_announced(output: str) -> str | None:
     4. the last line, if it is only a letter
     """
     if _BEST_ANSWER.search(output):
-        return _last(_BEST, output)
-    match = _last(_ANSWER, output) or _last(_IS_CORRECT, output) or _last(_BOXED, output)
+        return _find_last(_BEST, output)
+    match = _find_last(_ANSWER, output) or _find_last(_IS_CORRECT, output) or _find_last(_BOXED, output)
     if match:
         return match
     alone = _ONLY_LETTER.fullmatch(output.strip().rpartition("\n")[2].strip())
@@ -114,7 +114,7 @@ def following_plainly(output: str) -> str | None:
     return match[1] if match else None
 
 
-def _last(pattern: re.Pattern, output: str) -> str | None:
+def _find_last(pattern: re.Pattern, output: str) -> str | None:
     match = None
     for match in pattern.finditer(output):  # noqa: B007 (the last one is what is asked for)
         pass

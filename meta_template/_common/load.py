@@ -28,10 +28,10 @@ def module(name: str) -> ModuleType:
 
     It loads only once until a file changes, however often lm-eval loads the calling file.
     """
-    return importlib.import_module(name, f"{_package()}.task")
+    return importlib.import_module(name, f"{_make_package()}.task")
 
 
-def _package() -> str:
+def _make_package() -> str:
     files = [file for folder in _FOLDERS.values() for file in sorted(folder.glob("*.py"))]
     state = [(str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files]
     name = f"meta_eval_{hashlib.sha256(repr(state).encode()).hexdigest()[:16]}"

@@ -102,10 +102,10 @@ def choices(doc: dict, results: list[tuple[float, bool]]) -> dict[str, float]:
     likelihoods = [likelihood for likelihood, _ in results[:count]]
     scores = {
         "acc": _score_choice(doc, likelihoods),
-        "acc_char": _score_choice(doc, _divided(likelihoods, doc["characters"])),
+        "acc_char": _score_choice(doc, _divide(likelihoods, doc["characters"])),
     }
     if doc.get("choice_tokens") is not None:
-        scores["acc_token"] = _score_choice(doc, _divided(likelihoods, doc["choice_tokens"]))
+        scores["acc_token"] = _score_choice(doc, _divide(likelihoods, doc["choice_tokens"]))
     if len(results) == 2 * count:
         alone = [likelihood for likelihood, _ in results[count:]]
         scores["acc_mutual_info"] = _score_choice(
@@ -114,7 +114,7 @@ def choices(doc: dict, results: list[tuple[float, bool]]) -> dict[str, float]:
     return scores
 
 
-def _divided(likelihoods: list[float], lengths: list[int]) -> list[float]:
+def _divide(likelihoods: list[float], lengths: list[int]) -> list[float]:
     return [likelihood / length for likelihood, length in zip(likelihoods, lengths, strict=True)]
 
 

@@ -26,7 +26,7 @@ _NO_BREAK = "\u00a0\u2009\u202f"  # spaces that occur only inside numbers
 _MARKS = rf"[.,'\u2019\u066b\u066c{_NO_BREAK}]"
 
 
-def _pattern(*, spaces: bool) -> re.Pattern:
+def _compile_pattern(*, spaces: bool) -> re.Pattern:
     groups = r"\d{1,3}(?:[ ]\d{3})+(?![\d])|" if spaces else ""
     return re.compile(
         r"(?P<minus>(?<![\dA-Za-z)\]%])[-\u2212\u2013\ufe63\uff0d])?"  # not the minus of 7-5
@@ -35,8 +35,8 @@ def _pattern(*, spaces: bool) -> re.Pattern:
     )
 
 
-_NUMBER = _pattern(spaces=False)
-_NUMBER_WITH_SPACES = _pattern(spaces=True)
+_NUMBER = _compile_pattern(spaces=False)
+_NUMBER_WITH_SPACES = _compile_pattern(spaces=True)
 _PLAIN_MARKS = (
     (re.compile(r"(?<=\d)(?:\{,\}|\\,!|\\,)(?=\d{3})"), ","),  # thousands in TeX
     # Full-width marks between full-width digits. Elsewhere they separate the numbers of a list.
@@ -48,28 +48,28 @@ _PLAIN_MARKS = (
 def whole(text: str) -> str | None:
     """Return the value of a text that is a number with at most quotation marks and a full stop, else None."""
     match = _NUMBER.fullmatch(text.strip().strip('"').rstrip(".").strip())
-    return _value(match, None) if match else None
+    return _read_value(match, None) if match else None
 
 
-def last(text: str, spoken: str | None) -> str | None:
+def last(text: str, language: str | None) -> str | None:
     """Return the last number of a text by the rules of its language (a code such as ``de`` or None), else None."""
-    pattern = _NUMBER_WITH_SPACES if spoken in DECIMAL_COMMA else _NUMBER
-    values = (_value(match, spoken) for match in reversed(list(pattern.finditer(_plain(text)))))
+    pattern = _NUMBER_WITH_SPACES if language in DECIMAL_COMMA else _NUMBER
+    values = (_read_value(match, language) for match in reversed(list(pattern.finditer(_replace_marks(text)))))
     return next((value for value in values if value is not None), None)
 
 
-def _plain(text: str) -> str:
+def _replace_marks(text: str) -> str:
     for pattern, replacement in _PLAIN_MARKS:
         text = pattern.sub(replacement, text)
     return text
 
 
-def _value(match: re.Match, spoken: str | None) -> str | None:
+def _read_value(match: re.Match, language: str | None) -> str | None:
     """Return the value as ``-12``, ``0.5`` or, if decimals do not end, ``1/3``. Equal values give equal texts."""
     number, below = match["number"], match["below"]
     if max(len(number), len(below or "")) > LONGEST:
         return None
-    plain = _decimal("".join(_ascii(letter) for letter in number), spoken)
+    plain = _to_decimal("".join(_to_ascii(letter) for letter in number), language)
     if plain is None:
         return None
     value = Fraction(plain)
@@ -77,15 +77,15 @@ def _value(match: re.Match, spoken: str | None) -> str | None:
         value /= divisor
     if match["minus"] or match["inner_minus"]:
         value = -value
-    return _text(value)
+    return _format_value(value)
 
 
-def _ascii(letter: str) -> str:
+def _to_ascii(letter: str) -> str:
     digit = unicodedata.decimal(letter, None)
     return str(digit) if digit is not None else {"\u066b": "."}.get(letter, letter)
 
 
-def _decimal(number: str, spoken: str | None) -> str | None:
+def _to_decimal(number: str, language: str | None) -> str | None:
     """Return ASCII digits with at most a decimal point, or None if the marks form no number."""
     number = re.sub(rf"(?<=\d)['\u2019\u066c{_NO_BREAK} ](?=\d)", "", number)
     marks = {mark: number.count(mark) for mark in ",." if mark in number}
@@ -93,24 +93,24 @@ def _decimal(number: str, spoken: str | None) -> str | None:
         decimal = max(marks, key=number.rindex)
         group = "," if decimal == "." else "."
         whole, _, part = number.rpartition(decimal)
-        return f"{whole.replace(group, '')}.{part}" if marks[decimal] == 1 and _grouped(whole, group) else None
+        return f"{whole.replace(group, '')}.{part}" if marks[decimal] == 1 and _has_groups(whole, group) else None
     if not marks:
         return number
     (mark,) = marks
     if marks[mark] > 1:
-        return number.replace(mark, "") if _grouped(number, mark) else None
-    if (mark == "," or spoken in DECIMAL_COMMA) and _grouped(number, mark):
+        return number.replace(mark, "") if _has_groups(number, mark) else None
+    if (mark == "," or language in DECIMAL_COMMA) and _has_groups(number, mark):
         return number.replace(mark, "")
     return number.replace(",", ".")
 
 
-def _grouped(number: str, mark: str) -> bool:
+def _has_groups(number: str, mark: str) -> bool:
     """Whether the marks separate thousands, or lakhs and crores. A number that begins with 0 has no groups."""
     mark = re.escape(mark)
     return bool(re.fullmatch(rf"[1-9]\d{{0,2}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}", number))
 
 
-def _text(value: Fraction) -> str:
+def _format_value(value: Fraction) -> str:
     if value.denominator == 1:
         return str(value.numerator)
     rest = value.denominator

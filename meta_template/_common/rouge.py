@@ -6,7 +6,7 @@ ALL = ("rouge1", "rouge2", "rougeL")
 
 
 @functools.cache
-def _scorer(names: tuple[str, ...]):
+def _make_scorer(names: tuple[str, ...]):
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(list(names))
@@ -14,5 +14,5 @@ def _scorer(names: tuple[str, ...]):
 
 def best(output: str, references: list[str], names: tuple[str, ...] = ("rougeL",)) -> tuple[float, ...]:
     """Return the F-measure of each name, 0 to 1: the best over the references, without stemming."""
-    scores = [_scorer(names).score(reference, output) for reference in references]
+    scores = [_make_scorer(names).score(reference, output) for reference in references]
     return tuple(float(max(score[name].fmeasure for score in scores)) for name in names)

@@ -43,10 +43,10 @@ _LIMITS = {"choice": 64, "summary": 64, "span": 128}
 def make_doc_with_limit(row: dict) -> dict:
     """Make a doc as `make_doc`, with Meta's token limit as ``max_gen_toks``."""
     doc = make_doc(row)
-    return {**doc, "max_gen_toks": _limit(row, doc["kind"])}
+    return {**doc, "max_gen_toks": _find_limit(row, doc["kind"])}
 
 
-def _limit(row: dict, kind: str) -> int:
+def _find_limit(row: dict, kind: str) -> int:
     recorded = str((row.get("eval_config") or {}).get("max_gen_len") or "")
     return int(recorded) if recorded.isdecimal() else _LIMITS[kind]
 
@@ -59,14 +59,14 @@ def make_doc(row: dict) -> dict:
     """
     doc = spans.make_doc(row)
     recorded = json.loads(doc["recorded_metrics"] or "{}")
-    kind = _kind(doc["subtask_name"], recorded)
+    kind = _find_kind(doc["subtask_name"], recorded)
     if kind is None:
         raise rows.refused(
             row,
             f"neither the subtask {doc['subtask_name']!r} nor the recorded metrics {sorted(recorded)} tell which "
             "benchmark it is of",
         )
-    fitting = [name for name in recorded if _recorded_kind(name) == kind]
+    fitting = [name for name in recorded if _find_metric_kind(name) == kind]
     if kind == "choice" and not gold_letters(doc):
         raise rows.refused(row, f"none of {doc['answers']} is one of its choices")
     value = recorded.get(_MEASURES[kind], recorded[fitting[0]] if fitting else None)
@@ -79,20 +79,20 @@ process_docs = rows.docs_by(make_doc)
 process_docs_with_limits = rows.docs_by(make_doc_with_limit)
 
 
-def _kind(subtask: str | None, recorded: dict) -> str | None:
-    name = _letters(re.split(r"[./]", subtask or "")[-1])
+def _find_kind(subtask: str | None, recorded: dict) -> str | None:
+    name = _keep_letters(re.split(r"[./]", subtask or "")[-1])
     for word, kind in _NAMES.items():
         if word in name:
             return kind
-    kinds = {_recorded_kind(metric) for metric in recorded}
+    kinds = {_find_metric_kind(metric) for metric in recorded}
     return next((kind for kind in _RECORDED.values() if kind in kinds), None)
 
 
-def _recorded_kind(metric: str) -> str | None:
-    return next((kind for word, kind in _RECORDED.items() if _letters(metric).startswith(word)), None)
+def _find_metric_kind(metric: str) -> str | None:
+    return next((kind for word, kind in _RECORDED.items() if _keep_letters(metric).startswith(word)), None)
 
 
-def _letters(name: str) -> str:
+def _keep_letters(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())
 
 
@@ -106,7 +106,7 @@ def infinite_bench(doc: dict, results: list[str]) -> dict:
     letter and for an empty answer.
     """
     output = results[0] or ""
-    score, has_answer = _score(doc, output)
+    score, has_answer = _score_answer(doc, output)
     flexible = None
     if doc["kind"] == "choice":
         flexible, score = score, float(official_choice(output, accepted(doc)))
@@ -125,7 +125,7 @@ def scrolls(doc: dict, results: list[str]) -> dict:
     `choice` finds the letter of a choice, because the benchmark's own scorer is not public.
     """
     output = results[0] or ""
-    score, has_answer = _score(doc, output)
+    score, has_answer = _score_answer(doc, output)
     return {
         "score": score,
         **_by_measure(doc, score, ("acc", "f1", "rougeL")),
@@ -134,7 +134,7 @@ def scrolls(doc: dict, results: list[str]) -> dict:
     }
 
 
-def _score(doc: dict, output: str) -> tuple[float, bool]:
+def _score_answer(doc: dict, output: str) -> tuple[float, bool]:
     """Return the score by the metric of the doc's benchmark, and whether there is an answer."""
     if doc["kind"] == "choice":
         chosen = choice(output, doc["choices"])
@@ -244,8 +244,8 @@ def needles(doc: dict, results: list[str]) -> dict:
 
     ``recall_macro`` is the same with its subtask, a context length, for Meta's mean over lengths.
     """
-    output = _words(results[0] or "")
-    golds = dict.fromkeys(map(_words, doc["answers"]))
+    output = _pad_words(results[0] or "")
+    golds = dict.fromkeys(map(_pad_words, doc["answers"]))
     recall = sum(needle in output for needle in golds) / len(golds)
     return {"recall": recall, "recall_macro": (doc["subtask_name"], recall), "unextracted": float(not output.strip())}
 
@@ -266,7 +266,7 @@ def haystack(doc: dict, results: list[str]) -> dict:
     }
 
 
-def _words(text: str) -> str:
+def _pad_words(text: str) -> str:
     """Normalise a text to words with a space at both ends, so that only whole words match."""
     words = re.findall(r"[^\W_]+", text.lower())
     return f" {' '.join(words)} "
