@@ -179,15 +179,17 @@ def _is_sample(manifest: Manifest) -> bool:
 
 def _print_plan(plan: PackPlan, manifest: Manifest, *, whole: bool) -> None:
     """The table of a plan; without it a note for each weak point. The sample has none: it is no benchmark."""
-    from meta_eval.reports.plan_table import describe_sampled, describe_weak_points, plan_table
+    from meta_eval.reports.plan_table import describe_weak_points, plan_table, sampled_table
 
     if whole:
         from meta_eval.reports.terminal import print_table
 
-        table = plan_table(plan)
-        err.print()
-        print_table(err, table)
-        err.print(*filter(None, (table.legend, describe_sampled(plan))))
+        for table in (plan_table(plan), sampled_table(plan)):
+            if table.rows:
+                err.print()
+                print_table(err, table)
+                for line in table.legend.splitlines():
+                    err.print(line)
         err.print()
     elif not _is_sample(manifest):
         sentences = list(describe_weak_points(plan))

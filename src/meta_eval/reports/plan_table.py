@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from meta_eval.boundary.pack_names import join_names
-from meta_eval.judging.planning import DRAWS, Chances, PackPlan, TaskPlan
+from meta_eval.judging.planning import DRAWS, Chances, PackPlan, SampledChance, TaskPlan
 from meta_eval.reports import text
 from meta_eval.reports.tables import Column, Row, Table
 from meta_eval.reports.task_tables import WEIGHTED
@@ -70,7 +70,7 @@ def _legend(plan: PackPlan) -> str:
         f"runs: how often to run the copy for that at this margin, and behind the stroke the copy and the baseline; "
         f"- for more than {MAX_PLANNED_RUNS}.",
     )
-    return " ".join(filter(None, sentences))
+    return "\n".join(filter(None, sentences))
 
 
 def _flips(plan: PackPlan) -> str:
@@ -81,15 +81,18 @@ def _flips(plan: PackPlan) -> str:
     return f"{others}{percent(PLANNED_FLIPS)} of docs, which is assumed (--flips names another share)"
 
 
-def describe_sampled(plan: PackPlan) -> str | None:
-    """How often an identical copy ships, by the number of sampled answers; None if that was not planned."""
-    if not plan.sampled:
-        return None
-    said = [f"{each.baseline_answers} against {each.answers} in {100 * each.chance:.0f} %" for each in plan.sampled]
-    return (
-        f"Sampled, an identical copy ships at margin {100 * plan.margin:g}, by answers a doc of baseline and run: "
-        f"{', '.join(said)} ({DRAWS} copies drawn)."
+def sampled_table(plan: PackPlan) -> Table[SampledChance]:
+    """How often an identical copy ships if answers are sampled, by the number of answers a doc; without rows if that
+    was not planned."""
+    column: Column[SampledChance] = Column(
+        "ships", "ships", lambda row: row.chance, lambda share: f"{100 * share:.0f} %"
     )
+    rows = [Row(f"{each.baseline_answers} against {each.answers}", each) for each in plan.sampled]
+    legend = (
+        f"How often an identical copy ships at margin {100 * plan.margin:g} ({DRAWS} copies drawn), by the sampled "
+        "answers a doc of the baseline and of the run."
+    )
+    return Table("sampled", "Sampled answers", (column,), tuple(rows), legend, first="answers a doc")
 
 
 def describe_weak_points(plan: PackPlan) -> Iterator[str]:
