@@ -120,7 +120,7 @@ def test_a_plan_is_printed_and_is_json() -> None:
     assert (done.returncode, max(map(len, done.stderr.rpartition("task  ")[2].splitlines())) <= 80) == (0, True)
     assert re.search(r"meta_ifeval +18 +10 % +\d+.0 +1.0 +0 % +\d+.\d +-", done.stderr)
     assert re.search(r"the whole +18 +\d+.0 +1.0 +0 %", done.stderr)
-    assert "of baseline and run: 1 against 1 in 0 %, 2 against 2 in 0 %" in " ".join(done.stderr.split())
+    assert "ships 1 against 1 0 % 2 against 2 0 %" in " ".join(done.stderr.split())
     plan = json.loads(done.stdout)["plan"]
     assert (plan["margin"], plan["weights"], plan["tasks"]["meta_ifeval"]["docs"]) == (0.01, "precision", 18)
     assert plan["whole"]["chance"] == 0
