@@ -73,20 +73,28 @@ def rate(count: float, runs: int, least: float = 0.0, most: float = 1.0) -> str:
     text = f"{100 * share:.1f} ± {100 * error:.1f}"
     if not 0 < count < runs:
         text = f"0 (under {300 / runs:.1f})" if count == 0 else f"100 (over {100 - 300 / runs:.1f})"
-    if not _possible(count, runs, least, most):
-        Table.failed += 1
-        text += " **NOT AS IT SHOULD BE**"
-    return text
+    return flag(text, is_possible(count, runs, least, most))
 
 
-def _possible(count: float, runs: int, least: float, most: float) -> bool:
+def flag(text: str, is_right: bool) -> str:
+    """The text, pointed out and counted where it is not what it should be."""
+    if is_right:
+        return text
+    Table.failed += 1
+    return f"{text} **NOT AS IT SHOULD BE**"
+
+
+def is_possible(count: float, runs: int, least: float, most: float) -> bool:
     """Whether so many of so many runs may be chance where the true rate is within these bounds: exact binomial."""
     few, many = special.bdtr(count, runs, least), special.bdtrc(count - 1, runs, most) if count else 1.0
     return bool((least == 0 or few >= CHANCE) and (most == 1 or many >= CHANCE))
 
 
-def main(doc: str | None, experiments: Mapping[str, Callable[[int], None]]) -> int:
-    """The experiments that the command line names, of so many runs each; 1 where a rate is not what it should be."""
+def main(doc: str | None, experiments: Mapping[str, Callable[[int], None]], small: int = SMALL) -> int:
+    """The experiments that the command line names, of so many runs each; 1 where a rate is not what it should be.
+
+    ``small`` is the number of runs for CI.
+    """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", help=f"of {', '.join(experiments)}; all without any")
     parser.add_argument("--runs", type=int, default=1000)
@@ -95,7 +103,7 @@ def main(doc: str | None, experiments: Mapping[str, Callable[[int], None]]) -> i
     parser.add_argument("--small", action="store_true", help="a few runs of each, in seconds, as CI has them")
     arguments = parser.parse_args()
     _SETTING.update(seed=arguments.seed, processes=arguments.processes)
-    runs = SMALL if arguments.small else arguments.runs
+    runs = small if arguments.small else arguments.runs
     if unknown := set(arguments.what) - set(experiments):
         parser.error(f"there is no {', '.join(sorted(unknown))}")
     for name, experiment in experiments.items():

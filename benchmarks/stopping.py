@@ -1,9 +1,9 @@
 """Stopping when decided: how often that is wrong, and how many docs it saves. Simulated through ``stats.sequential``.
 
-    python benchmarks/stopping.py                   all, 1,000 runs each, on two processes: hours; writes stopping.svg
+    python benchmarks/stopping.py                   all, 1,000 runs each, on two processes: an hour; writes stopping.svg
     python benchmarks/stopping.py wrong found       some: wrong, lost, found, saved, curve
     python benchmarks/stopping.py --runs 200
-    python benchmarks/stopping.py wrong lost found --small    a few runs of each: CI
+    python benchmarks/stopping.py --small           ten runs of each: CI
 
 Verdicts are drawn as for verdicts.py. A look is taken after each round of about 32 docs. A run that is not decided by
 its last doc gets the verdict of a whole run, through ``judging.decide``; "in the end" counts that. Each rate stands
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from counting import Table, main, rate, simulate
+from counting import Table, flag, is_possible, main, rate, simulate
 from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, docs_of, draw, instruct, metric_of, with_verdicts
 
 from meta_eval import stats
@@ -29,6 +29,13 @@ from meta_eval.running.early_stop import list_task_docs
 from meta_eval.stats.sequential import PairableDocs, Plan, Sequential, plan_rounds
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 560, 300, 60, 44
+# Runs for CI: of ten, ten above a median are not by chance.
+SMALL = 10
+# By margin the least share of docs, in percent, that a copy without a drop saves on average, and with half the margin.
+LEAST_SAVED = {0.01: (40, 4), 0.02: (75, 30), 0.03: (85, 55)}
+# By margin and true drop the most docs that half of the runs may take.
+MOST_ASKED = {(0.01, -0.01): 3000, (0.01, 0.1): 400, (0.02, 0.0): 2000, (0.02, 0.1): 500, (0.03, 0.0): 1200,
+              (0.03, 0.1): 700}  # fmt: skip
 COLOURS = ("#0b6e99", "#b3541e", "#4a7c3a")
 
 
@@ -218,19 +225,20 @@ def spread(result: Counter[str], name: str) -> np.ndarray:
     )
 
 
-def docs(counts: np.ndarray, share: float) -> str:
-    """A quantile, with the 95 % interval that the order of the runs gives it (binomial)."""
+def docs(counts: np.ndarray, share: float, most: float = np.inf) -> str:
+    """A quantile, at most ``most``, with the 95 % interval that the order of the runs gives it (binomial)."""
     n = len(counts)
     reach = 1.96 * (n * share * (1 - share)) ** 0.5
     low, at, high = (counts[min(n - 1, max(0, round(n * share + by)))] for by in (-reach, 0, reach))
-    return f"{at:,} ({low:,} to {high:,})"
+    return flag(f"{at:,} ({low:,} to {high:,})", is_possible(int(np.sum(counts > most)), n, 0.0, 1 - share))
 
 
 def found(runs: int) -> None:
     table = Table(
         f"Every task truly drops by ten points, margin 1: docs asked, of {runs:,} runs",
-        "tasks", "docs that flip besides", "any task worse: median", "95th percentile",
-        "within 300 docs, percent", "stopped with DON'T SHIP: median", "95th percentile", "stopped with SHIP (none)",
+        "tasks", "docs that flip besides", "any task worse: median (at most 300)", "95th percentile (at most 700)",
+        "within 300 docs, percent (at least 70)", "stopped with DON'T SHIP: median (at most 400)",
+        "95th percentile (at most 1,000)", "stopped with SHIP (none)",
     )  # fmt: skip
     for name, make in (("MMLU-Pro", mmlu_pro), ("meta_instruct", instruct)):
         for flips in (0.02, 0.04, 0.06, 0.1):
@@ -246,17 +254,18 @@ def found(runs: int) -> None:
             table.row(
                 name, f"{100 * flips:g} %",
                 # Of several tasks the mean stops the run before any task by itself is worse.
-                *((docs(below, 0.5), docs(below, 0.95), rate(sum(below <= 300), runs)) if len(tasks) == 1 else "---"),
-                docs(asked, 0.5), docs(asked, 0.95), rate(seen["SHIP"], runs, most=0.0),
+                *((docs(below, 0.5, 300), docs(below, 0.95, 700), rate(sum(below <= 300), runs, 0.7))
+                  if len(tasks) == 1 else "---"),
+                docs(asked, 0.5, 400), docs(asked, 0.95, 1000), rate(seen["SHIP"], runs, most=0.0),
             )  # fmt: skip
 
 
 def saved(runs: int) -> None:
-    runs = max(1, runs // 2)
     table = Table(
         f"A copy that holds: docs asked, of {runs:,} runs",
         "tasks", "true drop", "margin, points", "docs that flip", "docs asked: median", "95th percentile",
-        "docs saved on average, percent", "stopped with SHIP", "SHIP in the end", "SHIP of whole runs",
+        "docs saved on average, percent (least)", "stopped with SHIP", "SHIP in the end (no drop: at least 90)",
+        "SHIP of whole runs",
     )  # fmt: skip
     for name, make in (("MMLU-Pro", mmlu_pro), ("meta_instruct", instruct)):
         for half in (False, True) if make is mmlu_pro else (False,):
@@ -280,17 +289,19 @@ def saved(runs: int) -> None:
                     seen = simulate(work, f"saved {name} {margin} {flips} {half}", runs)
                     asked = spread(seen, "asked")
                     shares = 100 * (1 - asked / order.ends[-1])
+                    least, error = LEAST_SAVED[margin][half], shares.std() / runs**0.5
+                    saved_text = f"{shares.mean():.1f} ± {error:.1f} ({least})"
                     table.row(
                         name, "half the margin" if half else "none", f"{100 * margin:g}", f"{100 * flips:g} %",
                         docs(asked, 0.5), docs(asked, 0.95),
-                        f"{shares.mean():.1f} ± {shares.std() / runs**0.5:.1f}",
-                        *(rate(seen[what], runs) for what in ("stopped SHIP", "end SHIP", "whole SHIP")),
+                        flag(saved_text, shares.mean() + 4 * error >= least), rate(seen["stopped SHIP"], runs),
+                        rate(seen["end SHIP"], runs, 0.0 if half else 0.9), rate(seen["whole SHIP"], runs),
                     )  # fmt: skip
 
 
 def curve(runs: int) -> None:
-    """Median docs by true drop, for three margins."""
-    runs = max(20, runs // 5)
+    """Median docs by true drop, for three margins; the picture if there are enough runs."""
+    runs = max(SMALL, runs // 5)
     drops = (-0.01, 0.0, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1)
     table = Table(
         f"Docs asked of MMLU-Pro by true drop, 4 % of docs flip besides: median of {runs:,} runs",
@@ -300,7 +311,8 @@ def curve(runs: int) -> None:
     order = planned(tasks)
     lines = []
     for margin in (0.01, 0.02, 0.03):
-        line = []
+        line: list[tuple[float, int]] = []
+        cells = []
         for drop in drops:
 
             def work(rng: np.random.Generator, margin: float = margin, drop: float = drop) -> Counter[str]:
@@ -309,10 +321,13 @@ def curve(runs: int) -> None:
                 return Counter([f"asked {follow(sides, order, [abs(drop)], margin, rng, whole=False).asked}"])
 
             asked = spread(simulate(work, f"curve {margin} {drop}", runs), "asked")
+            above = int(np.sum(asked > MOST_ASKED.get((margin, drop), np.inf)))
             line.append((100 * drop, int(asked[len(asked) // 2])))
-        table.row(f"{100 * margin:g}", *(f"{count:,}" for _, count in line))
+            cells.append(flag(f"{line[-1][1]:,}", is_possible(above, runs, 0.0, 0.5)))
+        table.row(f"{100 * margin:g}", *cells)
         lines.append(line)
-    Path(__file__).with_name("stopping.svg").write_text(plot(lines, order.ends[-1]), encoding="utf-8")
+    if runs > SMALL:
+        Path(__file__).with_name("stopping.svg").write_text(plot(lines, order.ends[-1]), encoding="utf-8")
 
 
 def plot(lines: Sequence[Sequence[tuple[float, int]]], total: int) -> str:
@@ -350,4 +365,4 @@ EXPERIMENTS = {"wrong": wrong, "lost": lost, "found": found, "saved": saved, "cu
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, EXPERIMENTS))
+    sys.exit(main(__doc__, EXPERIMENTS, SMALL))

@@ -27,7 +27,8 @@ def drawn() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.syspath_prepend(BENCHMARKS)
         yield import_module("drawn_verdicts")
-        sys.modules.pop("drawn_verdicts")
+        for name in ("drawn_verdicts", "counting", "stopping"):
+            sys.modules.pop(name, None)
 
 
 def test_ci_runs_every_benchmark_that_a_page_quotes() -> None:
@@ -73,3 +74,21 @@ def test_score_intervals_of_copies_hold_the_truth(drawn: ModuleType) -> None:
         )
         held += 0.5 in scores.interval
     assert held >= 51  # of 60 at 95 %: fewer in one of a thousand
+
+
+def test_a_rate_or_a_number_of_docs_that_leaves_its_bounds_fails(
+    drawn: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In so few runs as CI makes: what chance alone would bring passes."""
+    stopping, counting = import_module("stopping"), import_module("counting")
+    monkeypatch.setattr(counting.Table, "failed", 0)
+    counting.rate(1, counting.SMALL, most=0.025)
+    counting.rate(3, counting.SMALL, least=0.95)
+    stopping.docs(drawn.np.array([200] * 8 + [500] * 2), 0.5, 300)
+    assert counting.Table.failed == 0
+    counting.rate(3, counting.SMALL, most=0.025)
+    counting.rate(0, counting.SMALL, least=0.9)
+    stopping.docs(drawn.np.array([500] * stopping.SMALL), 0.5, 300)
+    assert counting.Table.failed == 3
+    figures = (REPOSITORY / ".ci/run").read_text(encoding="utf-8")
+    assert not re.search(r"stopping\.py \w", figures), "every table of stopping is run"
