@@ -18,6 +18,7 @@ from meta_eval.stats.identical import (
     skellam_quantile,
     worst_end,
 )
+from meta_eval.stats.intervals import t_quantile
 
 
 @pytest.mark.parametrize(("docs", "flips"), [(100, 0.02), (164, 0.06), (448, 0.04), (1319, 0.05)])
@@ -88,6 +89,15 @@ def test_clusters_count_instead_of_docs() -> None:
     alone, together = expect_copy(600, 0.04), expect_copy(600, 0.04, clusters=[place // 10 for place in range(600)])
     assert (together.docs, together.clusters, together.variance) == (600, 60, pytest.approx(alone.variance))
     assert margin_within(alone) < margin_within(together) < 1.5 * margin_within(alone)
+
+
+def test_quantiles_of_students_distribution_are_scipys() -> None:
+    from scipy.stats import t
+
+    for freedom in (3, 149.5, 150, 197, 541.3, 12_031, 1e9):
+        for level in (0.5, 0.95, 0.99, 0.999):
+            assert t_quantile(level, freedom) == pytest.approx(t.ppf((1 + level) / 2, freedom), rel=1e-9)
+    assert t_quantile(0.95, np.inf) == pytest.approx(1.959963984540054, rel=1e-15)
 
 
 def test_quantiles_of_differences_are_scipys() -> None:

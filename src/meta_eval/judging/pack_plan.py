@@ -120,18 +120,20 @@ def _planned(
     rule = rules.rule_of(name)
     known = flips.get(name) if isinstance(flips, Mapping) else flips
     share = PLANNED_FLIPS if known is None else known
-    labels = columns.get("subtask_name", ())
-    subtasks = list(dict.fromkeys(label for label in labels if label is not None))
-    several = len(subtasks) > 1 and None not in labels
+    column = columns.get("subtask_name", ())
+    labels = [label for label in column if label is not None]
+    several = len(set(labels)) > 1 and len(labels) == len(column)
     macro = several and _averages_subtasks(entry)
     clusters = _clusters(columns)
     expected = expect_copy(entry.docs, share, labels if macro else None, clusters)
     parts, shares = {}, {}
-    for subtask in subtasks if several else ():
-        docs = [place for place, label in enumerate(labels) if label == subtask]
+    places: dict[str, list[int]] = {}
+    for place, label in enumerate(labels if several else ()):
+        places.setdefault(label, []).append(place)
+    for subtask, docs in places.items():
         of_docs = clusters and [clusters[place] for place in docs]
         parts[subtask] = expect_copy(len(docs), share, clusters=of_docs)
-        shares[subtask] = 1 / len(subtasks) if macro else len(docs) / entry.docs
+        shares[subtask] = 1 / len(places) if macro else len(docs) / entry.docs
     return PlannedTask(
         name, expected, parts, shares if clusters is None else {}, rule.share, rule.cap_share, known is not None
     )

@@ -21,8 +21,9 @@ from meta_eval.thresholds import LEVEL, SURE
 if TYPE_CHECKING:
     from meta_eval.stats.clustered_mean import Floats
 
-# Standard deviations of a Poisson count beyond which less than one in ten million lies.
-_REACH = 5.5
+# Standard deviations of a Poisson count beyond which less than one in ten million lies; and less than one in
+# a trillion.
+_REACH, _FAR_REACH = 5.5, 9.0
 
 
 def expect_copy(
@@ -114,25 +115,11 @@ def worst_end(drop: Drop, flips: float, chance: float, level: float = LEVEL) -> 
 
 @lru_cache(maxsize=4096)
 def skellam_quantile(chance: float, mean: float) -> int:
-    """The smallest difference of two Poisson counts of this mean that a share of differences does not exceed. It uses
-    the noncentral chi-squared distribution (Johnson 1959, Journal of the Royal Statistical Society B 21:396).
-    """
-    from scipy.special import chndtr
+    """The smallest difference of two Poisson counts of this mean that a share of differences does not exceed."""
+    import numpy as np
 
-    def below(difference: int) -> float:
-        if difference < 0:
-            return float(chndtr(2 * mean, -2 * difference, 2 * mean))
-        return 1 - float(chndtr(2 * mean, 2 * (difference + 1), 2 * mean))
-
-    lower, upper = -1, 1
-    while below(upper) < chance:
-        lower, upper = upper, 2 * upper
-    while below(lower) >= chance:
-        lower, upper = 2 * lower, lower
-    while upper - lower > 1:
-        middle = (lower + upper) // 2
-        lower, upper = (middle, upper) if below(middle) < chance else (lower, middle)
-    return upper
+    counts, chances = _poisson(mean, _FAR_REACH)
+    return int(np.searchsorted(np.cumsum(np.convolve(chances, chances[::-1])), chance)) - len(counts) + 1
 
 
 def _worse_ends(expected: Drop) -> tuple[Floats, Floats]:
@@ -155,11 +142,11 @@ def _worse_ends(expected: Drop) -> tuple[Floats, Floats]:
     return np.minimum(1.0, ends).ravel(), (chances / chances.sum()).ravel()
 
 
-def _poisson(mean: float) -> tuple[Floats, Floats]:
-    """The counts that matter, and their probabilities."""
+def _poisson(mean: float, deviations: float = _REACH) -> tuple[Floats, Floats]:
+    """The counts within so many standard deviations, and their probabilities."""
     import numpy as np
 
-    reach = _REACH * math.sqrt(mean + 1)
+    reach = deviations * math.sqrt(mean + 1)
     counts = np.arange(max(0, math.floor(mean - reach)), math.ceil(mean + reach + 2), dtype=float)
     if mean <= 0:
         return np.zeros(1), np.ones(1)

@@ -6,6 +6,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+# From so many degrees of freedom on, four terms of a series give Student's quantiles.
+_FREEDOM_OF_SERIES = 150
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -40,10 +43,24 @@ def normal_quantile(level: float) -> float:
 
 
 def t_quantile(level: float, freedom: float) -> float:
-    """The half-width of an interval of this level, in standard errors (Student's t)."""
-    from scipy.special import stdtrit
+    """The half-width of an interval of this level, in standard errors (Student's t).
 
-    return float(stdtrit(freedom, (1 + level) / 2))
+    With many degrees of freedom by the series of Abramowitz and Stegun 1964, 26.7.5, to eleven digits at 95 %. That
+    spares the import of scipy, which takes 0.15 s.
+    """
+    if freedom < _FREEDOM_OF_SERIES:
+        from scipy.special import stdtrit
+
+        return float(stdtrit(freedom, (1 + level) / 2))
+    x = normal_quantile(level)
+    s = x * x
+    terms = (
+        (s + 1) / 4,
+        ((5 * s + 16) * s + 3) / 96,
+        (((3 * s + 19) * s + 17) * s - 15) / 384,
+        ((((79 * s + 776) * s + 1482) * s - 1920) * s - 945) / 92160,
+    )
+    return x * (1 + sum(term / freedom**power for power, term in enumerate(terms, 1)))
 
 
 def group_values(values: Sequence[float], labels: Sequence[Hashable] | None) -> dict[Hashable, list[float]]:
