@@ -1,4 +1,4 @@
-"""A fake accelerator: the example script of docs/reference/files.md, which answers with what Meta's model answered."""
+"""A fake accelerator: the example script of docs/reference/files.md with the recorded answers of Meta's model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def script() -> ModuleType:
 def answer(
     pack: Path, requests: Path, answers: Path, *shard: int, change: Callable[[str, dict[str, Any]], str] | None = None
 ) -> Path:
-    """Answer requests with the recorded answers of their docs; ``change`` makes other texts of them."""
+    """Answer requests with the recorded answers of their docs. ``change`` alters the texts."""
     docs: dict[str, list[dict[str, Any]]] = {}
     module = script()
 

@@ -1,8 +1,8 @@
-"""What a program may try: to pass without solving anything (`FAKES`), and to do harm (`HARMS`)."""
+"""Programs that try to pass without a solution (`FAKES`) or to do harm (`HARMS`)."""
 
 from __future__ import annotations
 
-# Each is a program whose f is wrong: the tests are that f(1) is 2 and that f(5) is 6.
+# Each program has a wrong f. The tests are that f(1) is 2 and that f(5) is 6.
 WRONG = "def f(n): return 0\n"
 OVER_FRAMES = """
 import sys
@@ -22,7 +22,7 @@ def told(words):
             try: os.write(fd, word if isinstance(word, bytes) else str(word).encode() + b"\\n")
             except (OSError, ValueError): pass
 """
-# No program holds a test in its own text, where it would find it.
+# No program contains a test in its own text, where it would find it.
 FAKES = {
     # Words and pipes.
     "a word in a frame of the top level": WRITE_ALL
@@ -57,7 +57,7 @@ FAKES = {
     "an end at exit": "import atexit, os\natexit.register(os._exit, 0)\n" + WRONG,
     "an end by a signal's handler": "import os, signal\nsignal.signal(signal.SIGALRM, lambda *_: os._exit(0))\n"
     "signal.setitimer(signal.ITIMER_REAL, 0.001)\n" + WRONG,
-    # What runs the tests.
+    # The code that runs the tests.
     "compiled tests replaced in frames": OVER_FRAMES.format(
         act="isinstance(value, list) and value and value.__setitem__(slice(None), [compile('', '', 'exec')] * len(value))"
     ),
@@ -78,7 +78,7 @@ FAKES = {
     "tests found in open files": "import os\nhere = False\nfor fd in range(256):\n"
     "    try: here = here or b'assert f' in os.pread(fd, 10**6, 0)\n    except OSError: pass\n"
     "def f(n): return n + 1 if here else 0\n",
-    # Without waiting: to read a pipe of its own would be to wait for an answer to itself.
+    # It does not wait, because to read its own pipe is to wait for itself.
     "tests found with the other processes": "import os\nhere = False\n"
     "def look(path):\n    with open(path, 'rb', opener=lambda path, how: os.open(path, how | os.O_NONBLOCK)) as file:\n"
     "        return b'assert f' in (file.read(10**6) or b'')\n"
@@ -128,11 +128,11 @@ FAKES = {
     "a module that is its own tests": "import sys, types\nsys.modules['tests'] = types.ModuleType('tests')\n"
     "sys.modules['tests'].f = lambda n: n + 1\n" + WRONG,
 }  # fmt: skip
-# Those that look for something outside their own process, which the kernel hides: the others are up against Python alone.
+# These look outside their own process, which the kernel hides. Only Python limits the others.
 OUTSIDE = ("tests found in memory", "tests found in open files", "tests found with the other processes")
 
-# Each is a program that appends to `gained` what it should not get. {pid} is a process of the user, {path} a file of
-# hers, {folder} where it lies, {socket} a datagram socket that waits beside it, {abstract} one without a path.
+# Each program appends to `gained` what it should not get. {pid} is a process of the user. {path} is her file in
+# {folder}. {socket} is a datagram socket next to it, and {abstract} is a socket without a path.
 HEAD = """
 import ctypes, os, signal, socket, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -233,7 +233,7 @@ HARMS = {
 
 
 def every_harm(**values: object) -> tuple[str, tuple[str, ...]]:
-    """One program that tries all of `HARMS`, and a test of what each gained."""
+    """Return a program that tries all of `HARMS`, and a test of what each gained."""
     tries = (f"gained = every[{number}] = []\n{harm.format(**values)}" for number, harm in enumerate(HARMS.values()))
     tests = tuple(f"assert every[{number}] == []" for number in range(len(HARMS)))
     return HEAD + "every = {}\n" + "\nos.closerange(5, 256)\n".join(tries), tests

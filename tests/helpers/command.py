@@ -1,6 +1,6 @@
-"""The command line of meta-eval: in this process, which is quick, or in one of its own, as users start it.
+"""The command line of meta-eval, in this process or in a separate one as users start it.
 
-What only a process has is held by the second: what reaches its file descriptors, its exit status, signals.
+The first is quick. The second also tests file descriptors, exit status and signals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 
 def cli(*arguments: str | Path, cwd: Path | str = ".", **environment: str) -> subprocess.CompletedProcess[str]:
-    """``meta-eval`` in this process, on a terminal of 80 columns."""
+    """Run ``meta-eval`` in this process, on a terminal of 80 columns."""
     from meta_eval.cli import main
     from meta_eval.cli.console import notes
     from meta_eval.messages.logs import log
@@ -42,7 +42,7 @@ def cli(*arguments: str | Path, cwd: Path | str = ".", **environment: str) -> su
 
 @contextmanager
 def full_disk(size: int) -> Iterator[None]:
-    """No file grows beyond so many bytes, as if the disk were full then."""
+    """Let no file grow beyond ``size`` bytes, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -54,7 +54,7 @@ def full_disk(size: int) -> Iterator[None]:
 def process(
     *arguments: str | Path, cwd: Path | str = ".", stdout: Any = subprocess.PIPE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """``meta-eval`` in a process of its own, on a terminal of 80 columns."""
+    """Run ``meta-eval`` in a separate process, on a terminal of 80 columns."""
     return subprocess.run(
         [sys.executable, "-m", "meta_eval", *map(str, arguments)], cwd=cwd, stdout=stdout, stderr=subprocess.PIPE,
         text=True, check=False, env={**os.environ, "COLUMNS": "80", **environment},

@@ -1,10 +1,10 @@
-"""The commands that pages show, run as a reader runs them, and the output that the pages show of them.
+"""Runs the commands that pages show as a reader does, and compares the output with the page.
 
-A page is run in an empty folder, its ``console`` blocks in their order. A line that begins with ``$`` is a command, which
-goes on in the next line after a backslash; the lines below it are what it prints. ``…`` stands for any text of a line and,
-alone on a line, for any lines. ``<!-- tests: NAME -->`` in a page names what `page_setups` puts into the folder first.
+A page runs in an empty folder, with its ``console`` blocks in order. A line that begins with ``$`` is a command, which
+a backslash continues on the next line. The lines below it are its output. ``…`` is any text of a line. Alone on a line
+it is any lines. ``<!-- tests: NAME -->`` in a page names the setup of `page_setups` for the folder.
 
-As a script it writes what the commands print into the pages: ``python tests/helpers/console_blocks.py [PAGE …]``.
+As a script it writes the real output into the pages: ``python tests/helpers/console_blocks.py [PAGE …]``.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Command:
 
     Attributes:
         text: The command, in one line.
-        shown: The lines that the page shows of its output.
-        span: Where these lines stand in the text of the page: first and last character.
+        shown: The lines of its output on the page.
+        span: First and last character of these lines in the page.
     """
 
     text: str
@@ -45,13 +45,13 @@ class Command:
 
 
 def pages() -> list[Path]:
-    """Every page with a command that can be run."""
+    """Return every page with a command that can run."""
     pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
     return [page for page in pages if _BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
 def commands(text: str) -> Iterator[Command]:
-    """The commands of a page, in order."""
+    """Return the commands of a page in order."""
     for block in _BLOCK.finditer(text):
         place = block.start(1)
         lines = block[1].splitlines(keepends=True)
@@ -68,17 +68,17 @@ def commands(text: str) -> Iterator[Command]:
 
 
 def is_slow(text: str) -> bool:
-    """Whether a page is run in CI's thorough mode alone."""
+    """Whether a page runs only in CI's thorough mode."""
     return "<!-- tests: slow" in text
 
 
 def is_without_engine(text: str) -> bool:
-    """Whether a page needs llama.cpp, and META_EVAL_LLAMACPP does not say where it is."""
+    """Whether a page needs llama.cpp but META_EVAL_LLAMACPP does not name its folder."""
     return "<!-- tests: llamacpp" in text and "META_EVAL_LLAMACPP" not in os.environ
 
 
 def run(text: str) -> Iterator[tuple[Command, list[str]]]:
-    """Run the commands of a page in a folder of their own; each with the lines that it printed."""
+    """Run the commands of a page in a new folder, and return each with its printed lines."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stands_for: dict[str, str] = {}
@@ -98,7 +98,7 @@ def run(text: str) -> Iterator[tuple[Command, list[str]]]:
 
 
 def _run(words: str, folder: Path) -> tuple[int, str]:
-    # A home of its own: what a machine has of nltk's data changes what prepare says.
+    # A new home, because nltk's data on a machine changes the output of prepare.
     environment = {"NO_COLOR": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "80", "HOME": str(folder), "NLTK_DATA": ""}
     if not _NEEDS_SHELL.search(words):
         done = cli(*_split(words), cwd=folder, **environment)
@@ -124,8 +124,9 @@ def _replaced(text: str, pairs: dict[str, str]) -> str:
 
 
 def matches(shown: Iterable[str], printed: Iterable[str], *, figures: bool = True) -> bool:
-    """Whether a page shows what was printed; without ``figures`` whatever its figures: another kind of CPU flips a few
-    answers of a real model."""
+    """Whether a page shows the printed lines. Without ``figures`` all numbers match.
+
+    Another kind of CPU flips a few answers of a real model."""
     if not figures:
         shown, printed = map(_without_figures, shown), map(_without_figures, printed)
     pattern = "".join(
@@ -140,7 +141,7 @@ def _without_figures(line: str) -> str:
 
 
 def renewed(shown: tuple[str, ...], printed: list[str]) -> list[str]:
-    """What a page shows of other output: the lines that are most like those that it showed."""
+    """Return the part of new output that is most like the lines that a page shows."""
     if not any(line.strip() == ANY for line in shown):
         return printed
     if matches(shown, printed):
@@ -172,7 +173,7 @@ def _most_like(group: list[str], printed: list[str]) -> list[str]:
 
 
 def rewrite(page: Path) -> None:
-    """Put what the commands of a page print now into it."""
+    """Write the current output of its commands into a page."""
     text = page.read_text(encoding="utf-8")
     if is_without_engine(text):
         sys.stderr.write(f"{page.name} is left as it is: it needs llama.cpp, and META_EVAL_LLAMACPP is not set\n")

@@ -1,9 +1,9 @@
-"""Run where the engine is: lm-eval's own tasks over our rows on vLLM, started once; what verify and report make of it.
+"""Run lm-eval's own tasks on vLLM over our rows, then verify and report. vLLM starts once, in the engine's environment.
 
     python engine_records.py FOLDER MODEL    its last line on stdout is a JSON object
 
-A recorded run, its pack, the same model again over the pack, and another one: the same engine, which is asked something
-else for the docs that are planted. Then lm-eval's GSM8K with the model's chat template, and frozen with it.
+It makes a recorded run and its pack. The same model runs over the pack twice. The second time the engine gets other
+prompts for the planted docs. Then lm-eval's GSM8K runs with the model's chat template, and frozen with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TEMPLATE = "{{ bos_token }}{% for one in messages %}[{{ one.role }}] {{ one.cont
 
 
 class Engine(VLLM):  # type: ignore[misc]
-    """vLLM; of ``planted`` docs it is asked the prompt backwards."""
+    """vLLM that gets the reversed prompt of ``planted`` docs."""
 
     planted: Mapping[str, Sequence[int]] = {}
 
@@ -52,7 +52,7 @@ class Engine(VLLM):  # type: ignore[misc]
 
 
 def samples(run: Path, task: str) -> dict[int, dict[str, Any]]:
-    """By doc its first sample."""
+    """Return the first sample of each doc."""
     (path,) = run.rglob(f"samples_{task}_*.jsonl")
     result: dict[int, dict[str, Any]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -95,7 +95,7 @@ def recorded(folder: Path, model: str, engine: Engine) -> dict[str, Any]:
 
 
 def chat(folder: Path, model: str, engine: Engine) -> bool:
-    """Whether the frozen task asks, and is answered, as lm-eval's own."""
+    """Whether the frozen task has the requests and answers of lm-eval's own."""
     templates = own_gsm8k(folder / "gsm8k")
     settings = {"num_fewshot": 2, "chat": True, "fewshot_as_multiturn": True, "gen_kwargs": {"max_gen_toks": 8}}
     record(templates, folder / "plain", ["gsm8k"], model=engine, **settings)

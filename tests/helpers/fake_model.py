@@ -1,4 +1,4 @@
-"""A model's folder with a tokenizer, and a backend that answers from the hash of a prompt: no engine, no weights."""
+"""A model's folder with a tokenizer, and a backend without an engine that answers from the hash of a prompt."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from meta_eval.running.client import Client, EngineRequest, EngineResponse
 
 
 def model_folder(path: Path, *, weights: bytes = b"weights") -> Path:
-    """A folder that looks like a model's."""
+    """Make a folder that looks like a model's."""
     write_tokenizer(path)
     (path / "model.safetensors").write_bytes(weights)
     return path
 
 
 def says(request: Request) -> dict[str, Any]:
-    """What the fake model answers to a request: always the same."""
+    """Return the fake model's answer, which is always the same for a request."""
     number = int(request.prompt_sha256[:8], 16)
     if request.kind == "choices":
         return {"choices": [(-float((number >> shift) % 7 + 1), None) for shift, _ in enumerate(request.continuations)]}
@@ -30,7 +30,7 @@ def says(request: Request) -> dict[str, Any]:
 
 
 def finds(ask: EngineRequest) -> TokenLogprobs:
-    """What the fake model says of the tokens that it is given: every third is its second choice, always the same."""
+    """Return fixed log-probabilities of the given tokens. Every third token is the second choice."""
     places: list[dict[int, tuple[float, int | None]]] = []
     for number, token in enumerate(ask.forced_ids):
         others = range(token + 1, token + 1 + ask.top_k)
@@ -47,10 +47,10 @@ class FakeClient(Client):
     """Answers as `says`.
 
     Attributes:
-        asked: The ids of all requests that any of them was asked, in order.
-        made: All that were made.
-        before: Called before each answer with how many this one gave; what it raises ends the run there.
-        fails: Gives the error of a request's n-th attempt (from 1), or None.
+        asked: The ids of the requests to all clients, in order.
+        made: All clients.
+        before: Called before each answer with the client's count of answers. Its exception ends the run there.
+        fails: Returns the error of a request's n-th attempt (from 1), or None.
     """
 
     asked: ClassVar[list[str]] = []

@@ -1,6 +1,6 @@
-"""A server that behaves as vLLM's ``/v1/completions`` does, and as it does not when it is told to.
+"""A server that behaves as vLLM's ``/v1/completions`` and can fail on demand.
 
-What it answers depends on the prompt alone, so that any two runs over the same pack get the same scores.
+Its answer depends only on the prompt, so any two runs over the same pack get the same scores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Body = dict[str, Any]
-# Told the number of a completion, from 0, and its body: what goes wrong with it, or None.
+# Returns the fault of a completion by its number, from 0, and its body, or None.
 Faults = Callable[[int, Body], str | None]
 
 FIELDS = frozenset(
@@ -36,26 +36,27 @@ _PROBE = [0, 0, 0]
 
 
 class FakeServer:
-    """Entered it listens.
+    """A context manager that listens on a local port.
 
     Args:
-        faults: What goes wrong.
-        takes: The fields that it knows; others it ignores as vLLM does, or refuses.
-        refuses_others: Whether.
-        token_ids: Whether a prompt may be token ids.
-        ids_end_in: Where it may not: the status of the answer, 200 where each is a prompt, or 0 for a cut.
-        listed: The id that it lists, where that is not ``model``; and whether it says how long its contexts are.
-        card: What else it says of the model then.
-        pages: Where it answers.
-        seconds: How long an answer takes.
-        model: What it serves.
-        encode: Makes token ids of text, BOS included.
-        retry_after: The seconds that it names where it is busy.
+        faults: Returns the fault of a request.
+        takes: The known fields of a request.
+        refuses_others: Refuse other fields. By default they are ignored as in vLLM.
+        token_ids: Accept token ids as a prompt.
+        ids_end_in: Status of the answer to token ids otherwise. 200 treats each id as a prompt, 0 cuts the connection.
+        listed: The listed id, by default ``model``.
+        says_length: List the length of the context.
+        card: Further listed fields of the model.
+        pages: Paths with an answer.
+        seconds: Time of an answer.
+        model: The name of the served model.
+        encode: Makes token ids of text, including BOS.
+        retry_after: The seconds in its answer when it is busy.
 
     Attributes:
-        answered: How often each prompt was answered whole.
-        bodies: What was asked, probes included.
-        most: The most requests that it had at a time.
+        answered: How often each prompt got a complete answer.
+        bodies: All requests, including probes.
+        most: The highest number of concurrent requests.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class FakeServer:
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def die(self) -> None:
-        """Cut all connections and take no more."""
+        """Cut all connections and stop listening."""
         self.stopping.set()
         self.http.shutdown()
         self.http.server_close()
@@ -108,7 +109,7 @@ class FakeServer:
                     connection.shutdown(socket.SHUT_RDWR)
 
     def prompts(self) -> list[str]:
-        """All that was asked but the probes."""
+        """Return all prompts except probes."""
         return [key_of(body) for body in self.bodies if body.get("prompt") not in (_PROBE, "1")]
 
 
@@ -119,7 +120,7 @@ class _Http(ThreadingHTTPServer):
     fake: FakeServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that was cut on purpose is none."""
+        """Ignore a connection that was cut on purpose."""
 
 
 def key_of(body: Body) -> str:
@@ -132,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "fake/1"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """Log nothing."""
 
     def setup(self) -> None:
         super().setup()
@@ -198,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.refuse(400, f"Unrecognized request argument supplied: {unknown[0]}")
             return
         if not fake.token_ids and not isinstance(body["prompt"], str):
-            if fake.ids_end_in == 200:  # each id is taken for a prompt
+            if fake.ids_end_in == 200:  # each id counts as a prompt
                 known = {name: value for name, value in body.items() if name in fake.takes}
                 several = [completion({**known, "prompt": str(prompt)}, fake.encode) for prompt in body["prompt"]]
                 self.send(200, {**several[0], "choices": [prompt["choices"][0] for prompt in several]})
@@ -242,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def completion(body: Body, encode: Callable[[str], list[int]]) -> dict[str, Any]:
-    """What the prompt's hash says."""
+    """Return the completion that the prompt's hash determines."""
     prompt = body["prompt"]
     digest = hashlib.sha256(json.dumps(prompt).encode()).digest()
     ids = prompt if isinstance(prompt, list) else encode(prompt)
@@ -267,7 +268,7 @@ def completion(body: Body, encode: Callable[[str], list[int]]) -> dict[str, Any]
             {str(token): {"logprob": logprob(ids[:n], token), "rank": 1}} for n, token in enumerate(ids)
         ]
         for n, place in enumerate(result):
-            for more in range(1, body["prompt_logprobs"] + 1):  # likelier ones, at every third place
+            for more in range(1, body["prompt_logprobs"] + 1):  # likelier tokens at every third position
                 if n % 3 == 0:
                     (own,) = [entry for name, entry in place.items() if name == str(ids[n])]
                     own["rank"] = more + 1
@@ -285,6 +286,6 @@ def completion(body: Body, encode: Callable[[str], list[int]]) -> dict[str, Any]
 
 
 def logprob(context: Sequence[int], token: int) -> float:
-    """Of a token behind others: their number and the last of them say it, for a prompt has thousands of places."""
+    """Compute it from only the number of preceding tokens and the last, because a prompt has thousands."""
     digest = hashlib.sha256(json.dumps([len(context), *context[-16:], token]).encode()).digest()
     return -(1 + digest[0]) / 16

@@ -1,6 +1,6 @@
-"""A program ``vllm`` whose ``vllm serve MODEL --port N …`` is the fake server, with a process of its own as an engine.
+"""A program ``vllm`` whose ``vllm serve MODEL --port N …`` is the fake server with a separate engine process.
 
-FAKE_VLLM_SECONDS is how long each answer takes.
+FAKE_VLLM_SECONDS is the time of each answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from places import HELPERS
 
 
 def write_vllm(folder: Path) -> Path:
-    """The program in a folder that is to be on PATH; what it was started with goes to ``arguments`` beside it."""
+    """Write the program into a folder for PATH. It writes its arguments to ``arguments`` next to it."""
     folder.mkdir()
     program = folder / "vllm"
     program.write_text(
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
 
     if "--fail" in arguments:
         sys.exit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
-    # In a group of its own, as a worker may be, and where it is asked for deaf to all signals but the last.
+    # In its own process group, as a worker may be, and on request it ignores all signals but SIGKILL.
     deaf = "import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; " if "--deaf" in arguments else ""
     worker = [sys.executable, "-ISc", f"{deaf}import time; time.sleep(600)", *arguments]
     subprocess.Popen(worker, start_new_session=True, stderr=subprocess.DEVNULL)

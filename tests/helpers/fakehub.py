@@ -1,8 +1,8 @@
-"""A small Hugging Face hub on this machine, over real HTTP, that can fail in every way that the real one does.
+"""A small local Hugging Face hub over real HTTP, which can fail in every way of the real hub.
 
-It answers what ``huggingface_hub`` asks about datasets: ``/api/datasets/<id>[/revision/<rev>]``, and HEAD and GET of
-``/datasets/<id>/resolve/<rev>/<file>``. Big files (parquet) are Git LFS, served from ``/cdn/<sha256>`` under another
-host name, as the real hub sends its clients to a CDN. Every request is recorded.
+It answers the requests of ``huggingface_hub`` for datasets: ``/api/datasets/<id>[/revision/<rev>]``, and HEAD and GET
+of ``/datasets/<id>/resolve/<rev>/<file>``. Big files (parquet) are Git LFS. They are served from ``/cdn/<sha256>``
+under another host name, as the real hub redirects to a CDN. Every request is recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ERROR_MESSAGES = {
 
 @dataclass(frozen=True)
 class Request:
-    """One request as it arrived; header names in lower case."""
+    """A received request. Header names are in lower case."""
 
     method: str
     path: str
@@ -37,11 +37,16 @@ class Request:
 
 @dataclass
 class Fault:
-    """How requests whose path holds ``path`` fail, ``times`` times (None: for ever).
+    """A failure of requests whose path contains ``path``.
 
-    ``status`` (with ``code`` as ``X-Error-Code``) answers with an error; ``cut`` closes the connection after so many
-    bytes of body, or without any answer if it is -1; ``corrupt`` changes the body but not its length; ``silent``
-    never answers; ``body`` answers with another body.
+    Attributes:
+        times: How often it occurs. None is always.
+        status: Answers with this error.
+        code: ``X-Error-Code`` of the error.
+        cut: Closes the connection after this many bytes of body, or with -1 before any answer.
+        corrupt: Changes the body but not its length.
+        silent: Never answers.
+        body: Answers with this body.
     """
 
     path: str
@@ -57,7 +62,7 @@ class Fault:
 
 
 class FakeHub:
-    """The hub as a context manager; ``url`` is what ``HF_ENDPOINT`` would be."""
+    """The hub as a context manager. ``url`` is the value for ``HF_ENDPOINT``."""
 
     def __init__(self) -> None:
         self.repos: dict[str, dict[str, dict[str, bytes]]] = {}
@@ -92,16 +97,16 @@ class FakeHub:
         self.close()
 
     def close(self) -> None:
-        """Ends the server; after this its port refuses connections."""
+        """End the server. Its port then refuses connections."""
         self.closing.set()
         self._server.shutdown()
         self._server.server_close()
-        for connection in self.connections:  # kept alive by a client, they would go on answering
+        for connection in self.connections:  # a client that kept them open would still get answers
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def add(self, dataset_id: str, files: Mapping[str, bytes]) -> str:
-        """Pushes a commit that holds exactly these files; returns its id."""
+        """Push a commit of exactly these files, and return its id."""
         content = {".gitattributes": b"*.parquet filter=lfs\n", **files}
         digest = hashlib.sha1(json.dumps({name: sha256(data) for name, data in content.items()}).encode())
         commit = digest.hexdigest()
@@ -110,14 +115,14 @@ class FakeHub:
         return commit
 
     def move(self, old: str, new: str) -> None:
-        """Renames a dataset: its former id is redirected."""
+        """Rename a dataset. Its former id is redirected."""
         self.moved[old] = new
 
     def fail(self, path: str, **how: object) -> None:
         self.faults.append(Fault(path, **how))  # type: ignore[arg-type]
 
     def seen(self, part: str = "", method: str | None = None) -> list[Request]:
-        """The requests so far whose path holds ``part``."""
+        """Return the requests so far whose path contains ``part``."""
         return [r for r in self.requests if part in r.path and method in (None, r.method)]
 
     def record(self, request: Request) -> Fault | None:
@@ -146,10 +151,10 @@ def is_lfs(name: str) -> bool:
 class _Handler(BaseHTTPRequestHandler):
     hub: FakeHub
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two packets, and the second would wait 40 ms for the first
+    disable_nagle_algorithm = True  # otherwise the body's packet waits 40 ms for the head's
 
     def log_message(self, *args: object) -> None:
-        """Says nothing: stderr belongs to what is tested."""
+        """Log nothing, because stderr belongs to the tested code."""
 
     def setup(self) -> None:
         super().setup()
@@ -179,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._route(path, fault)
 
     def _route(self, path: str, fault: Fault) -> None:
-        if path.startswith("/api/models/"):  # models lie beside datasets here
+        if path.startswith("/api/models/"):  # models and datasets share a folder here
             path = path.replace("models", "datasets", 1)
         elif "/resolve/" in path and not path.startswith("/datasets/"):
             path = f"/datasets{path}"

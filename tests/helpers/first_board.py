@@ -1,6 +1,6 @@
-"""Details as the first Open LLM Leaderboard keeps them, of rows of our own: in the columns of 2023, and in those of 2024.
+"""Details in the first Open LLM Leaderboard's columns of 2023 and of 2024, over our own rows.
 
-Likelihoods are drawn here, and verdicts made of them by the harness's rules, written once more.
+Likelihoods are random. The verdicts follow from them by the harness's rules, which are implemented here again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def choice(n: int, prompt: str, choices: list[str], gold: int, *, spaced: bool = True) -> Row:
-    """A doc of a choice, in the columns of 2024."""
+    """Make a doc of a choice in the columns of 2024."""
     costs = _costs(n, prompt, choices)
     by_length = [cost / len(text) for cost, text in zip(costs, choices, strict=True)]
     metrics = {"acc": float(_best(costs) == gold), "acc_norm": float(_best(by_length) == gold)}
@@ -47,7 +47,7 @@ def sum_of(n: int) -> Row:
 
 
 def tasks() -> dict[str, list[Row]]:
-    """Every benchmark of the board but Winogrande, by the name that its files have; of MMLU one subject."""
+    """Make the docs of the board's benchmarks by file name, except Winogrande. MMLU has a single subject."""
     arc = [
         choice(n, f"Question: Which is {n}?\nAnswer:", [f"pebble {n}", f"a cup of rain {n}", "moss"], n % 3)
         for n in range(9)
@@ -66,14 +66,14 @@ def tasks() -> dict[str, list[Row]]:
 
 
 def as_2023(row: Row) -> Row:
-    """The same in the columns of 2023: metrics by themselves, one right choice, hashes beside."""
+    """Convert a row to the columns of 2023, with separate metrics, a single right choice and hashes."""
     hashes = {"hash_example": "0" * 16, "hash_full_prompt": "1" * 16}
     kept = {name: row[name] for name in ("example", "full_prompt", "choices", "predictions", "truncated")}
     return {**kept, **row["metrics"], "gold": row["gold_index"][0], "hashes": hashes}
 
 
 def write(folder: Path, files: Mapping[str, list[Row]], run: str = RUN) -> Path:
-    """A folder as a snapshot of a details dataset."""
+    """Write a folder like the snapshot of a details dataset."""
     (folder / run).mkdir(parents=True, exist_ok=True)
     results = {name: {"acc": 0.5, "acc_stderr": 0.1} for name in files}
     tree = {"results": results, "versions": {}, "config_general": {"model_name": "org/Model-one"}}
@@ -84,7 +84,7 @@ def write(folder: Path, files: Mapping[str, list[Row]], run: str = RUN) -> Path:
 
 
 def tokens_of(row: Row, encode: Callable[[str], list[int]], front: list[int]) -> Row:
-    """A row with the ids that a model was given, padded behind as a batch was."""
+    """Add the token ids of the model's input to a row, padded at the end as in a batch."""
     requests = [front + encode(row["full_prompt"] + text) for text in row["choices"]]
     longest = max(map(len, requests))
     padded = [longest - len(ids) for ids in requests]

@@ -1,4 +1,4 @@
-"""Fidelity tables made of numbers, for tests of what is said of them."""
+"""Fidelity tables from given numbers, for tests of their diagnosis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADER = Header("my/model", "vllm 0.32.0", "a" * 64, "b" * 64, "c" * 64)
 
 
 def answer(doc: int, logprobs: Sequence[float], margins: Sequence[float] | None = None, **other: Any) -> Forced:
-    """One answer of which the log-probability and the margin of each token are given; margin 0 is the likeliest."""
+    """Make an answer from log-probabilities and margins of its tokens. Margin 0 is the likeliest token."""
     said = np.asarray(logprobs, np.float32)
     gaps = np.zeros(len(said), np.float32) if margins is None else np.asarray(margins, np.float32)
     ids = np.arange(len(said), dtype=np.int32) + 10
@@ -28,19 +28,19 @@ def answer(doc: int, logprobs: Sequence[float], margins: Sequence[float] | None 
 
 
 def table(path: Path, answers: Iterable[Forced], header: Header = HEADER) -> Tokens:
-    """A file of them."""
+    """Write answers to a file."""
     write_tokens(path, header, answers)
     return read_tokens(path)
 
 
 def drawn(docs: int, tokens: int, seed: int = 0, **other: Any) -> list[Forced]:
-    """Answers of a model that is sure of most tokens."""
+    """Make answers of a model that is sure of most tokens."""
     rng = np.random.default_rng(seed)
     return [answer(doc, -rng.exponential(0.3, tokens), **other) for doc in range(docs)]
 
 
 def moved(answers: Sequence[Forced], size: float, seed: int = 1, docs: Iterable[int] | None = None) -> list[Forced]:
-    """The same tokens as another copy finds them: log-probabilities moved by noise of this size, of some docs."""
+    """Make the table of another copy: the log-probabilities of some docs have noise of this size."""
     rng = np.random.default_rng(seed)
     some = None if docs is None else set(docs)
     result = []

@@ -1,8 +1,8 @@
-"""``meta-eval`` in a process of its own, forked off a Python that has imported all that it needs.
+"""``meta-eval`` in a separate process that is forked off a Python with all its imports.
 
-File descriptors, exit status, signals and end of the interpreter are those of any process; only the second of imports is
-spared. As a script this is that Python: it is asked over a socket, and ends when the socket is closed. It may be the
-Python of another environment, and run other modules and scripts.
+It has the file descriptors, exit status, signals and interpreter exit of any process but saves a second of imports. As
+a script this file is the parent Python. It takes requests over a socket and ends with it. It may be the Python of
+another environment and run other modules and scripts.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _IMPORTED = (
     *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.verification.evaluator", "meta_eval.answers.grading",
     "meta_eval.running.pipeline",
 )  # fmt: skip
-# A test may let what it calls find another.
+# A test may replace it.
 _PYTHON = sys.executable
-# Nothing that a test starts takes as long, however busy this machine is.
+# More than any started process takes on a busy machine.
 _LONGEST_S = 300
 
 
 class Forked:
-    """A process that was forked, with what of `subprocess.Popen` is needed; its output is read once it has ended."""
+    """A forked process with some methods of `subprocess.Popen`. Its output is read after its end."""
 
     def __init__(
         self,
@@ -70,24 +70,24 @@ class Forked:
         return self._reply.recv(16)
 
     def poll(self) -> int | None:
-        """Its exit status, minus the number of the signal that ended it; None while it runs."""
+        """Return the exit status, or minus the signal that ended it, or None while it runs."""
         try:
             return self.wait(0)
         except BlockingIOError:
             return None
 
     def wait(self, timeout: float = _LONGEST_S) -> int:
-        """The same, once it has ended.
+        """Wait for its end and return the same as `poll`.
 
         Raises:
-            TimeoutError: It has not.
+            TimeoutError: It did not end.
         """
         if self.returncode is None:
             self.returncode = int(self._said(timeout))
         return self.returncode
 
     def communicate(self, timeout: float = _LONGEST_S) -> tuple[str, str]:
-        """What it wrote to stdout and to stderr. One that does not end is killed.
+        """Return its stdout and stderr. It is killed if it does not end.
 
         Raises:
             TimeoutError: It did not end.
@@ -102,12 +102,12 @@ class Forked:
             return texts[0].result(), texts[1].result()
 
     def send_signal(self, number: int) -> None:
-        """Nothing where it has ended."""
+        """Send a signal unless it has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         self.send_signal(signal.SIGKILL)
 
 
@@ -115,9 +115,9 @@ def started(
     *arguments: str | Path, cwd: Path | str = ".", stdout: Any = subprocess.PIPE, most_bytes: int | None = None,
     light: bool = False, **environment: str,
 ) -> Forked:  # fmt: skip
-    """``meta-eval`` at work; PYTHONPATH counts, and no file of it grows beyond ``most_bytes``.
+    """Start ``meta-eval`` with PYTHONPATH. No file of it grows beyond ``most_bytes``.
 
-    A ``light`` one has imported nothing that looks at the environment as it is imported, as what reads the hub does.
+    ``light`` leaves out imports that read the environment, such as those for the hub.
     """
     words = ["-m", "meta_eval", *map(str, arguments)]
     ours = {**os.environ, "COLUMNS": "80", **environment}
@@ -127,14 +127,14 @@ def started(
 def forked(
     *arguments: str | Path, cwd: Path | str = ".", stdout: Any = subprocess.PIPE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """As ``command.process``, with the environment of the test."""
+    """Run as ``command.process``, with the environment of the test."""
     running = started(*arguments, cwd=cwd, stdout=stdout, **environment)
     out, error = running.communicate()
     return subprocess.CompletedProcess(list(map(str, arguments)), running.wait(), out, error)
 
 
 def python(folder: Path) -> Path:
-    """A program in a folder whose ``-m meta_eval …`` is forked: for scripts, to be run with what `passed` says."""
+    """Write a Python for scripts that forks ``-m meta_eval …``. Run it with the arguments of `passed`."""
     folder.mkdir()
     program = folder / "python"
     front = Path(__file__).with_name("forked_python.py")
@@ -145,14 +145,14 @@ def python(folder: Path) -> Path:
 
 
 def passed(environment: dict[str, str]) -> dict[str, Any]:
-    """The arguments of `subprocess.Popen` by which such a program, wherever it is started, finds the Python that forks."""
+    """Return the arguments of `subprocess.Popen` with which such a program finds the parent Python from anywhere."""
     number = parent(_PYTHON, *_IMPORTED).fileno()
     return {"pass_fds": [number], "env": {**environment, "FORKED_BY": str(number)}}
 
 
 @functools.cache
 def parent(executable: str | Path, *modules: str, **environment: str) -> socket.socket:
-    """A Python that has imported ``modules``: what forks are asked of."""
+    """Start a Python that imports ``modules`` and forks on request."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     python = subprocess.Popen(
         [executable, __file__, str(theirs.fileno()), *modules],
@@ -161,12 +161,12 @@ def parent(executable: str | Path, *modules: str, **environment: str) -> socket.
     )
     theirs.close()
     atexit.register(python.wait)
-    atexit.register(ours.close)  # the first of the two: what is registered last is called first
+    atexit.register(ours.close)  # runs before the wait, because the last registered function runs first
     return ours
 
 
 def _child(asked: socket.socket) -> bool:
-    """Fork for each that is asked; False in the Python that forks, at its end."""
+    """Fork for each request. Return False in the parent at its end."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(asked, 1 << 20, 4)
         if not message:
@@ -179,13 +179,13 @@ def _child(asked: socket.socket) -> bool:
             return True
         for descriptor in descriptors:
             os.close(descriptor)
-        with contextlib.suppress(ChildProcessError):  # those that have ended
+        with contextlib.suppress(ChildProcessError):  # no child is left
             while os.waitpid(-1, os.WNOHANG) != (0, 0):
                 pass
 
 
 def _watch(reply: int) -> None:
-    """Return in a process of its own; in this one say which it is and, when it has ended, how."""
+    """Fork and return in the child. The parent sends the child's id, then its exit status, and exits."""
     told = socket.socket(fileno=reply)
     child = os.fork()
     if not child:
@@ -211,7 +211,7 @@ def _become(ask: dict[str, Any], descriptors: list[int]) -> None:
 
 
 def _work(words: list[str]) -> None:
-    """As ``python WORDS`` does: ``-m MODULE``, ``-c CODE`` or a script."""
+    """Run ``python WORDS``: ``-m MODULE``, ``-c CODE`` or a script."""
     if words[0] == "-m":
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
@@ -224,7 +224,7 @@ def _work(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # the helpers of tests
+    sys.path.pop(0)  # tests/helpers
     for module in sys.argv[2:]:
         importlib.import_module(module)
     gc.freeze()

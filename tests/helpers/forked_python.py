@@ -1,6 +1,6 @@
-"""What `forked.python` starts: asks the Python that forks for a ``meta-eval``, and stands for it.
+"""The program of `forked.python`, which asks the parent Python for a ``meta-eval`` and represents it.
 
-It has its words, file descriptors, folder and environment, hands on every signal, and ends as it does.
+It passes on its arguments, file descriptors, folder, environment and every signal. It ends with the same status.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A server that answers ``POST /generate``, as ``examples/generate_backend.py`` asks it."""
+"""A server for the ``POST /generate`` of ``examples/generate_backend.py``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @contextmanager
 def generate_server(*, fails_each: int) -> Iterator[tuple[str, list[int]]]:
-    """Its address, and the statuses that it answered with: each so manieth request fails once."""
+    """Yield its address and the list of its statuses. Every ``fails_each``-th request fails once."""
     statuses: list[int] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
-"""Golden files: what every filter and metric of a task makes of each recorded answer of the embedded sample.
+"""Golden files: the result of every filter and metric of a task for each recorded answer of the embedded sample.
 
-``python tests/helpers/golden.py [TASK…]`` writes them anew from today's templates; read the difference before you commit it.
+``python tests/helpers/golden.py [TASK…]`` rewrites them from the templates. Read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
-    """The pack of the embedded sample; its manifest."""
+    """Prepare a pack of the embedded sample and return its manifest."""
     from meta_eval import prepare
     from meta_eval.config import Config
 
@@ -37,7 +37,7 @@ def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
 
 @functools.cache
 def shipped() -> TemplateFolder:
-    """The shipped template folder, read once; no test changes it."""
+    """Read the shipped template folder once. No test changes it."""
     from meta_eval.templates import read_templates
 
     return read_templates(TEMPLATES)
@@ -45,7 +45,7 @@ def shipped() -> TemplateFolder:
 
 @functools.cache
 def all_tasks() -> list[str]:
-    """Every task of the template folder that the sample offers."""
+    """Return every task of the template folder that the sample offers."""
     from meta_eval.source import sample
     from meta_eval.templates.task_selection import explain_refusal
 
@@ -58,13 +58,13 @@ def all_tasks() -> list[str]:
 
 @functools.cache
 def compared_tasks() -> list[str]:
-    """Every task in CI; in plain `make test` the first of each folder of the templates."""
+    """Return every task in CI, and in plain `make test` the first task of each template folder."""
     by_folder = {shipped().tasks[name].file.parent: name for name in reversed(all_tasks())}
     return all_tasks() if THOROUGH else sorted(by_folder.values())
 
 
 def replay(pack: Path, tasks: Sequence[str], *, docs: int | None = None) -> dict[str, Any]:
-    """What stock lm-eval's evaluator says of a pack when the recorded answers are the model; of each task's first docs alone."""
+    """Return stock lm-eval's results with the recorded answers as the model, for the first ``docs`` of each task."""
     import lm_eval
     from lm_eval.tasks import TaskManager
 
@@ -79,7 +79,7 @@ def replay(pack: Path, tasks: Sequence[str], *, docs: int | None = None) -> dict
 
 
 def verdicts(samples: Sequence[dict[str, Any]]) -> list[str]:
-    """One line a doc and filter: question hash, filter, what was extracted, and every metric."""
+    """Make a line for each doc and filter with the question hash, filter, extracted text and every metric."""
     from meta_eval.results.metrics import NO_METRIC
 
     lines = []

@@ -1,4 +1,4 @@
-"""A backend without an engine: the shipped tiny Llama in numpy, with a fault that one chooses."""
+"""A backend without an engine: the shipped tiny Llama in numpy with a chosen fault."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SPEC.loader.exec_module(tool)
 
 
 class Remembered(tool.Model):  # type: ignore[misc]
-    """The model, which goes through no prompt twice and takes no greedy step twice, whatever an answer ends at."""
+    """The model with a cache of prompts and greedy steps, also across different ends of an answer."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -39,7 +39,7 @@ class Remembered(tool.Model):  # type: ignore[misc]
             return super().log_probabilities(ids, cache, last)
         if tuple(ids) not in self._first:
             self._first[tuple(ids)] = super().log_probabilities(ids, cache, last), list(cache)
-        result, cache[:] = self._first[tuple(ids)]  # whoever goes on replaces what it holds, and changes nothing of it
+        result, cache[:] = self._first[tuple(ids)]  # callers replace the items and do not modify them
         return result
 
     def steps(self, ids: Sequence[int]) -> Iterator[tuple[int, Any]]:
@@ -68,7 +68,7 @@ def likelihoods(ids: tuple[int, ...], ends: tuple[tuple[int, ...], ...]) -> list
 
 
 class NumpyClient(Client):
-    """Answers as the model does, but for one fault."""
+    """Answers as the model with a single fault."""
 
     def __init__(self, fault: str = "", *, counts: bool = True) -> None:
         super().__init__(make_settings(EngineOptions()), model="tiny", logs=Path(), end=(END,))

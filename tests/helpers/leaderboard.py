@@ -1,4 +1,4 @@
-"""What the Open LLM Leaderboard 2 keeps of a run, over rows of our own: written by lm-eval, laid out as its datasets."""
+"""Records of a run in the layout of the Open LLM Leaderboard 2, written by lm-eval over our own rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MATH = [
     for n in range(4)
 ]
 
-# Every task of five of the six numbers; of BBH one task of twenty-four, so that it has none.
+# All tasks of five of the six numbers. BBH has a single task of twenty-four and therefore no number.
 TASKS: Shapes = {
     "leaderboard_bbh_navigate": (BBH, ("test",), 3),
     "leaderboard_gpqa_diamond": (GPQA[:2], ("train",), 0),
@@ -56,14 +56,14 @@ DETAILS = "open-llm-leaderboard/org__Model-one-details"
 
 
 def details(folder: Path) -> Path:
-    """A folder as a snapshot of a details dataset: ``org__Model-one/results_<time>.json`` and the samples beside it."""
+    """Write a folder like a details dataset's snapshot: ``org__Model-one/results_<time>.json`` with its samples."""
     tasks = task_folder(folder / "tasks", list(TASKS), TASKS)
     record(tasks, folder / "details", list(TASKS))
     return folder / "details"
 
 
 def as_dataset(folder: Path) -> dict[str, bytes]:
-    """The files of a folder by name, with a card, as a dataset of the hub holds them."""
+    """Return the files of a folder by name, with the card of a dataset on the hub."""
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     return {"README.md": b"---\ngated: auto\n---\n# Details of a run\n", **files}
 
@@ -75,7 +75,7 @@ def samples(folder: Path, task: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def hub_of(files: Mapping[str, Mapping[str, bytes]], cache: Path) -> Iterator[FakeHub]:
-    """A hub with these datasets, as the only one that there is in this process."""
+    """Serve a hub with these datasets, which is the only hub of this process."""
     from meta_eval.source import hub
 
     with FakeHub() as fake, pytest.MonkeyPatch.context() as patch:
@@ -84,5 +84,5 @@ def hub_of(files: Mapping[str, Mapping[str, bytes]], cache: Path) -> Iterator[Fa
         client = partial(hub.HubClient, endpoint=fake.url, cache_dir=cache, sleep=lambda _: None)
         patch.setattr(hub, "HubClient", client)
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-        patch.setattr("time.sleep", lambda seconds: None)  # the library waits too, and its waits cannot be set
+        patch.setattr("time.sleep", lambda seconds: None)  # the library's own waits cannot be set
         yield fake

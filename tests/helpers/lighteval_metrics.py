@@ -1,4 +1,4 @@
-"""lighteval's own metrics of texts and choices on cases of a file, in an environment that has lighteval.
+"""Run lighteval's metrics of texts and choices on the cases of a file, in an environment with lighteval.
 
 python lighteval_metrics.py CASES OUTPUT
 """

@@ -3,5 +3,5 @@
 import pytest
 from places import THOROUGH
 
-# Tests of seconds that only .ci/run runs.
+# Tests of several seconds, which only .ci/run runs.
 thorough = pytest.mark.skipif(not THOROUGH, reason="run in CI's thorough mode")

@@ -1,4 +1,4 @@
-"""What the library notes while it works."""
+"""The library's log messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def noted() -> Iterator[list[str]]:
-    """The sentences that are logged meanwhile."""
+    """Yield the list of messages that are logged in the block."""
     sentences: list[str] = []
 
     class Collector(logging.Handler):

@@ -1,4 +1,4 @@
-"""`meta-eval run` of the sample on real engines: a project with a taught model, and what a run of it left."""
+"""`meta-eval run` of the sample on real engines: a project with a taught model, and the files of its run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forked import Forked, parent
 from golden import verdicts
 from places import REPOSITORY
 
-# A limit, and no measure: an engine starts in 40 seconds on two idle cores, and in minutes on busy ones.
+# Only a limit: an engine starts in 40 seconds on two idle cores and in minutes on busy ones.
 SECONDS = 1200
 
 CONFIG: Mapping[str, Any] = {
@@ -26,7 +26,7 @@ CONFIG: Mapping[str, Any] = {
 }
 
 
-# Three seconds of CPU time of an engine's start are the engine's own, and eight are these in each of its processes.
+# Of the CPU time of an engine's start three seconds are its own, and these imports take eight in each process.
 _IMPORTED = (
     "lm_eval.evaluator", "lm_eval.models.huggingface", "lm_eval.models.vllm_causallms", "lm_eval.tasks",
     "transformers.models.llama.modeling_llama", "vllm.model_executor.models.llama", "vllm.v1.engine.llm_engine",
@@ -36,23 +36,23 @@ _IMPORTED = (
 )  # fmt: skip
 
 
-# Where the processes of an engine are not what is tested: it has one less then, a fourth of the work of its start.
+# Saves a process and a fourth of the start, for tests that do not need the engine's processes.
 FEWER = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 
 
 def environment() -> dict[str, str]:
-    """Of what runs where the engine is, with the meta-eval of this checkout."""
+    """Return the environment variables for the engine's environment, with the meta-eval of this checkout."""
     return {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
 
 
 def ready(*words: str | Path, folder: Path) -> str:
-    """What ``python WORDS`` prints where the engine is, forked off one that has imported vLLM; it has to end well.
+    """Return the output of ``python WORDS``, forked off a Python with vLLM imported. It must succeed.
 
-    META_EVAL_RUNS names a virtual environment. vLLM is in this one process then, and so what is to start its engine as
-    users do is not forked.
+    META_EVAL_RUNS names the virtual environment. The engine runs in the same process, so tests that start it as users
+    do are not forked.
     """
     ours = {**environment(), **FEWER}
-    # Where vLLM's log goes is settled when it is imported: on stdout would stand more than the answer.
+    # vLLM chooses the stream of its log at import. On stdout it would mix with the answer.
     python = parent(
         Path(os.environ["META_EVAL_RUNS"], "bin/python"), *_IMPORTED, PYTHONPATH=ours["PYTHONPATH"],
         VLLM_LOGGING_STREAM="ext://sys.stderr",
@@ -64,7 +64,7 @@ def ready(*words: str | Path, folder: Path) -> str:
 
 
 def project(folder: Path, model: Path, **changes: Any) -> Path:
-    """A folder with a configuration and a copy of the model."""
+    """Make a folder with a configuration and a copy of the model."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "eval_config.yaml").write_text(json.dumps({**CONFIG, **changes}))
     shutil.copytree(model, folder / "tiny")
@@ -72,7 +72,7 @@ def project(folder: Path, model: Path, **changes: Any) -> Path:
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
-    """``meta-eval run`` where the engine is: META_EVAL_RUNS names a virtual environment."""
+    """Start ``meta-eval run`` in the engine's virtual environment, META_EVAL_RUNS."""
     python = Path(os.environ["META_EVAL_RUNS"], "bin/python")
     with (folder / "log.txt").open("a") as log:
         return subprocess.Popen(
@@ -91,7 +91,7 @@ def run(folder: Path) -> None:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """What stands in the journal below its first line; a half line, as a crash leaves it, is none."""
+    """Return the lines of the journal after the first, without a half line of a crash."""
     result = []
     for path in (folder / "eval_results/answers").glob("*.jsonl"):
         for line in path.read_text(encoding="utf-8").splitlines(keepends=True)[1:]:
@@ -101,7 +101,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def answers(folder: Path, *fields: str) -> dict[str, tuple[Any, ...]]:
-    """By request some fields of its answer; each was asked once."""
+    """Return some fields of each request's answer. Each request must have a single answer."""
     kept = lines(folder)
     assert len({text["id"] for text in kept}) == len(kept)
     return {text["id"]: tuple(text.get(field) for field in fields) for text in kept}
@@ -119,7 +119,7 @@ def scores(folder: Path, output: str = "eval_results") -> Any:
 
 
 def verdicts_of(folder: Path) -> dict[str, list[str]]:
-    """By task the verdict of each doc."""
+    """Return the verdicts of the docs by task."""
     return {
         path.name.removeprefix("samples_").rpartition("_")[0]: verdicts(
             [json.loads(line) for line in path.open(encoding="utf-8")]
@@ -129,13 +129,13 @@ def verdicts_of(folder: Path) -> dict[str, list[str]]:
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """The processes that one has started, and those that they have, with their command lines."""
+    """Return the command lines of all processes below a process, by id."""
     parents, words = {}, {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
             parents[int(path.name)] = int((path / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1])
             words[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended
             continue
     result = {pid}
     while new := {child for child, parent in parents.items() if parent in result} - result:
@@ -144,7 +144,7 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 def runs_still(pid: int) -> bool:
-    """Not so one that has ended and that nobody has asked about, as where nothing adopts orphans."""
+    """Whether a process runs. A zombie does not, which can remain without a process that adopts orphans."""
     try:
         return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

@@ -1,4 +1,4 @@
-"""The command line in this process, and a template folder of one task: what the tests of odd inputs share."""
+"""The command line in this process and a template folder of a single task, for tests of odd inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meta_eval.cli import main
 
 
 def run(*arguments: str | Path) -> tuple[int, str, str]:
-    """The command line in this process: exit code, stdout, stderr."""
+    """Run the command line in this process and return exit code, stdout and stderr."""
     out, err = io.StringIO(), io.StringIO()
     before = sys.argv
     sys.argv = ["meta-eval", *map(str, arguments)]
@@ -58,7 +58,7 @@ def as_template(tree: Any) -> str:
 
 
 def one_template(here: Path, text: str | None = None) -> Path:
-    """A template folder of one task; reading the shipped ones takes longer than all that is tried here."""
+    """Write a template folder of a single task. To read the shipped folder takes longer than these tests."""
     (here / "my").mkdir(parents=True, exist_ok=True)
     shutil.copy(TEMPLATES / "mmlu_pro" / "utils.py", here / "my" / "utils.py")
     write(here / "my" / "t.yaml", as_template(TEMPLATE) if text is None else text)

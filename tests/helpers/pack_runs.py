@@ -1,4 +1,4 @@
-"""Runs with the options as keywords, without a baseline unless one is asked for."""
+"""Runs with options as keywords, by default without a baseline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meta_eval.verb_options import RunOptions
 
 
 def run_pack(config: Config, *, progress: Progress | None = None, **keywords: Any) -> running.RunResult:
-    """What `meta_eval run` does."""
+    """Run a pack as `meta-eval run` does."""
     names = {field.name for field in fields(RunOptions)} & keywords.keys()
     options = RunOptions(**{name: keywords.pop(name) for name in names})
     with display_logs(progress):

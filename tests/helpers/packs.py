@@ -30,7 +30,7 @@ def prepare(work_dir: Path, tasks: str, **keys: Any) -> Path:
 
 
 def some_templates(here: Path, *names: str) -> Path:
-    """The templates of some folders and what they share, where prepare looks for them: few are read in no time."""
+    """Copy some template folders and their shared files to where prepare reads them. Fewer templates are faster."""
     for path in TEMPLATES.iterdir():
         if path.name in names or path.name.startswith("_"):
             to = here / "meta_template" / path.name
@@ -48,7 +48,7 @@ def read_docs(pack: Path, task: str) -> list[Doc]:
 
 
 def write_docs(pack: Path, task: str, docs: Sequence[Doc], *, seal: bool = True) -> None:
-    """Other docs than were prepared; sealed as if prepare had written them, so that they load."""
+    """Replace the docs of a task. ``seal`` updates the digests as prepare would, so that the pack loads."""
     path = _docs_file(pack, task)
     before = path.read_bytes()
     pq.write_table(pa.Table.from_pylist(list(docs), schema=pq.read_schema(path)), path)
@@ -58,7 +58,7 @@ def write_docs(pack: Path, task: str, docs: Sequence[Doc], *, seal: bool = True)
 
 
 def reseal(pack: Path) -> None:
-    """A manifest that names today's files, as if prepare had written them."""
+    """Update the manifest's digests to the current files."""
     tree = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))
     for name, entry in tree["files"].items():
         content = (pack / name).read_bytes()
@@ -100,7 +100,7 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 def punkt_data(folder: Path) -> Path:
-    """The smallest Punkt model that nltk reads: one that has learned nothing."""
+    """Write the smallest Punkt model that nltk reads, an untrained model."""
     english = folder / "tokenizers" / "punkt_tab" / "english"
     english.mkdir(parents=True)
     for name in ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt"):

@@ -1,4 +1,4 @@
-"""What the pages of docs/ find in the folder in which their commands run; a page names it in ``<!-- tests: NAME -->``."""
+"""Contents of the folders in which the commands of docs/ run. A page names its setup by ``<!-- tests: NAME -->``."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ import small_model
 from packs import read_docs
 from places import REPOSITORY
 
-# What stands in the page for what is there.
+# A page's text and its replacement.
 Names = dict[str, str]
 
 
 @contextmanager
 def two_runs(folder: Path) -> Iterator[Names]:
-    """Results of a model, of an eight-bit copy with other flips, and of a fine-tuned one that lost GSM8K."""
+    """Write the results of a model, an eight-bit copy with flips and a fine-tuned model that is worse at GSM8K."""
     chance = random.Random(7)
     sizes = {"arc_challenge": 1172, "gsm8k": 1319, "winogrande": 1267}
     base = {task: [float(chance.random() < 0.6) for _ in range(size)] for task, size in sizes.items()}
@@ -44,7 +44,7 @@ def two_runs(folder: Path) -> Iterator[Names]:
 
 
 def _flipped(verdict: float, lost: float, chance: random.Random) -> float:
-    """The verdict of a copy: one in a hundred changes either way, and some more are lost."""
+    """Return a copy's verdict. 1 % of verdicts flip, and a share ``lost`` of right answers becomes wrong."""
     if chance.random() < 0.01:
         return 1 - verdict
     return 0.0 if verdict and chance.random() < lost else verdict
@@ -52,7 +52,7 @@ def _flipped(verdict: float, lost: float, chance: random.Random) -> float:
 
 @contextmanager
 def server(folder: Path) -> Iterator[Names]:
-    """A server on which a copy of the recorded model answers, which spoils one answer in ten."""
+    """Serve a copy of the recorded model that spoils every tenth answer."""
     said: dict[str, str] = {}
 
     def answer(body: fake_server.Body, encode: Callable[[str], list[int]]) -> fake_server.Body:
@@ -72,7 +72,7 @@ def server(folder: Path) -> Iterator[Names]:
 
 @contextmanager
 def two_servers(folder: Path) -> Iterator[Names]:
-    """A server of a model and of its copy, whose log-probabilities are off by up to a tenth, and the tokenizer of both."""
+    """Serve a model and a copy whose log-probabilities differ by up to 4 %. Write the tokenizer of both."""
 
     def answer(body: fake_server.Body, encode: Callable[[str], list[int]]) -> fake_server.Body:
         tree = usual(body, encode)
@@ -99,7 +99,7 @@ def _recorded(pack: Path) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def bf16_run(folder: Path) -> Iterator[Names]:
-    """Results of lm-eval's own tasks over rows of our own."""
+    """Write the results of lm-eval's own tasks over our own rows."""
     tasks = recorded_runs.task_folder(folder / "tasks", ("arc_challenge", "hellaswag"), recorded_runs.SHAPES)
     recorded_runs.record(tasks, folder / "results_bf16", ("arc_challenge", "hellaswag"), salt="bf16")
     shutil.rmtree(tasks)
@@ -108,14 +108,14 @@ def bf16_run(folder: Path) -> Iterator[Names]:
 
 @contextmanager
 def details(folder: Path) -> Iterator[Names]:
-    """Details of the first leaderboard, of rows of our own."""
+    """Write details of the first leaderboard over our own rows."""
     first_board.write(folder / "details_gpt2", first_board.tasks())
     yield {}
 
 
 @contextmanager
 def my_engine(folder: Path) -> Iterator[Names]:
-    """The example script, whose engine gives every prompt the same answer."""
+    """Write the example script with an engine that gives every prompt the same answer."""
     text = (REPOSITORY / "examples" / "answer_requests.py").read_text(encoding="utf-8")
     made = re.sub(r"raise NotImplementedError\(.*\)", 'return "The answer is B. I think", "stop", 6', text, count=1)
     (folder / "examples").mkdir()
@@ -125,7 +125,7 @@ def my_engine(folder: Path) -> Iterator[Names]:
 
 @contextmanager
 def llamacpp(_: Path) -> Iterator[Names]:
-    """llama.cpp and a small model, as the folder META_EVAL_LLAMACPP has them."""
+    """Provide llama.cpp and a small model from the folder META_EVAL_LLAMACPP."""
     packages = os.environ["META_EVAL_LLAMACPP"]
     paths = os.pathsep.join(filter(None, (packages, os.environ.get("PYTHONPATH"))))
     with patch.object(sys, "path", [*sys.path, packages]), patch.dict(os.environ, {"PYTHONPATH": paths}):

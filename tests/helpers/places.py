@@ -1,4 +1,4 @@
-"""Where things lie in the repository, and how long the long tests take."""
+"""Paths in the repository, and the length of the long tests."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,6 @@ REPOSITORY = HELPERS.parents[1]
 TEMPLATES = REPOSITORY / "meta_template"
 GOLDEN = REPOSITORY / "tests" / "golden"
 
-# .ci/run asks for all: a pack's writing is killed a hundred times, and each trick meets every version of Landlock.
+# .ci/run sets it: the writing of a pack is killed a hundred times, and each trick runs under every version of Landlock.
 THOROUGH = os.environ.get("META_EVAL_THOROUGH") == "1"
 KILLS = 100 if THOROUGH else 8

@@ -1,4 +1,4 @@
-"""A backend that answers as Meta recorded it, or as a test lets it."""
+"""A backend that gives Meta's recorded answers or those of a test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Answer = Callable[[EngineRequest, "Meta"], EngineResponse]
 
 
 class Meta(Client):
-    """Answers as Meta recorded it, wherever the fault in ``how`` lets it."""
+    """Gives Meta's recorded answers except for the fault in ``how``."""
 
     how: Answer
     asked: Counter[str]
@@ -29,12 +29,12 @@ class Meta(Client):
 
     @classmethod
     def begin(cls, how: Answer, *, forces: bool = True, likes: bool = False) -> None:
-        """Forget what was asked, and answer so from now on.
+        """Forget all requests and set how to answer.
 
         Args:
-            how: What it says.
-            forces: Whether it can say how likely a text is.
-            likes: Whether it finds what was recorded likely, whatever it says itself.
+            how: Returns an answer.
+            forces: It can return log-probabilities of a text.
+            likes: The recorded answer is always likely, also if its own answer differs.
         """
         cls.how, cls.asked = staticmethod(how), Counter()  # type: ignore[assignment]
         cls.forces, cls.likes = forces, likes
@@ -52,7 +52,7 @@ class Meta(Client):
             yield type(self).how(ask, self)
 
     def finds(self, ask: EngineRequest) -> EngineResponse:
-        """Where it would answer as recorded all of the recorded answer is likely; else nothing of it is."""
+        """Return a likely recorded answer if its own answer would be the same, otherwise an unlikely one."""
         doc = self.recorded[ask.request.id]
         asked = replace(ask, request=replace(ask.request, kind="generate", continuations=()), continuation_ids=None)
         said = type(self).how(asked, self)
@@ -79,7 +79,7 @@ class Meta(Client):
 
 
 def learn(pack: Path) -> None:
-    """Have it know what is recorded in a pack."""
+    """Read the recorded answers of a pack."""
     manifest = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))
     Meta.recorded = {
         f"{task}/{number}": doc for task in manifest["tasks"] for number, doc in enumerate(read_docs(pack, task))

@@ -1,4 +1,4 @@
-"""Runs of lm-eval's own tasks over a few rows of our own in the shapes of the benchmarks, written down by lm-eval."""
+"""Runs of lm-eval's own tasks, recorded by lm-eval over a few of our own rows in the benchmarks' columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unittest.mock import patch
 import lm_eval
 import yaml
 
-# What the rows of each installed task look like; nothing here is a row of a benchmark.
+# Columns of each installed task. No row is from a benchmark.
 ARC = [
     {
         "id": f"own-{n}",
@@ -97,7 +97,7 @@ CROWS_PAIRS = [
 ]
 WIKITEXT = [{"page": f"Rain fell on town {n}. It did not stop."} for n in range(3)]
 
-# Task: rows, splits that they stand in for, shots.
+# Task: rows, the splits that they replace, shots.
 Shapes = Mapping[str, tuple[Sequence[Mapping[str, Any]], tuple[str, ...], int]]
 SHAPES: Shapes = {
     "arc_challenge": (ARC, ("train", "validation", "test"), 2),
@@ -117,7 +117,7 @@ SHAPES: Shapes = {
 
 
 def task_folder(folder: Path, names: Sequence[str], shapes: Shapes = SHAPES) -> Path:
-    """A folder for ``--include_path`` in which installed tasks read our rows."""
+    """Write a folder for ``--include_path`` in which installed tasks read our rows."""
     installed = Path(lm_eval.__file__).parent / "tasks"
     folder.mkdir(parents=True)
     for name in names:
@@ -137,7 +137,7 @@ def task_folder(folder: Path, names: Sequence[str], shapes: Shapes = SHAPES) -> 
 
 
 def own_gsm8k(folder: Path, its_rows: Sequence[Mapping[str, Any]] = GSM8K, **changes: Any) -> Path:
-    """lm-eval's GSM8K in a template folder, over rows of our own; ``changes`` to its YAML."""
+    """Write lm-eval's GSM8K over our own rows into a template folder, with ``changes`` to its YAML."""
     folder.mkdir()
     rows = folder / "rows.jsonl"
     rows.write_text("".join(json.dumps(row) + "\n" for row in its_rows), encoding="utf-8")
@@ -149,7 +149,7 @@ def own_gsm8k(folder: Path, its_rows: Sequence[Mapping[str, Any]] = GSM8K, **cha
 
 
 def whole_tasks(folder: Path, names: Sequence[str]) -> Path:
-    """A template folder in which installed tasks, of YAML alone, read our rows; nothing is included from elsewhere."""
+    """Write a template folder in which installed tasks of only YAML read our rows, without outside includes."""
     from meta_eval.records.task_code import find_code
 
     folder.mkdir()
@@ -182,15 +182,15 @@ def record(
     model: Any = None,
     **settings: Any,
 ) -> Path:
-    """Run lm-eval with a model of no weights, or with ``model``, and have it write results and samples as its command line does.
+    """Run lm-eval with a model without weights, or ``model``, and write results and samples as its command line does.
 
     Args:
-        include: The tasks: ours, or a pack.
+        include: Folder of the tasks, or a pack.
         output: ``--output_path``.
-        names: The tasks.
-        salt: Another one is another model.
-        planted: By task the docs that the model answers otherwise.
-        chat: Render a chat template, which begins with a BOS.
+        names: Names of the tasks.
+        salt: A different salt is a different model.
+        planted: Docs by task with another answer.
+        chat: Render a chat template that begins with a BOS.
         settings: Further arguments of lm-eval's ``simple_evaluate``.
     """
     from lm_eval.evaluator import simple_evaluate
@@ -200,7 +200,7 @@ def record(
     from meta_eval.verification.evaluator import silence_libraries
 
     tracker = EvaluationTracker(output_path=str(output))
-    with silence_libraries(), patch("lm_eval.evaluator.add_env_info"):  # it asks pip for seconds what this machine has
+    with silence_libraries(), patch("lm_eval.evaluator.add_env_info"):  # it takes seconds to list installed packages
         results = simple_evaluate(
             model=_model(salt, planted or {}) if model is None else model,
             tasks=list(names),
@@ -221,7 +221,7 @@ def record(
 
 
 def _model(salt: str, planted: Mapping[str, Sequence[int]]) -> Any:
-    """Answers by a hash of what is asked: the same model answers alike, and another otherwise."""
+    """Make a model that answers by a hash of the request and the salt."""
     from lm_eval.api.model import LM
 
     class Hashed(LM):  # type: ignore[misc]
@@ -237,7 +237,7 @@ def _model(salt: str, planted: Mapping[str, Sequence[int]]) -> Any:
             return "[role] content"
 
         def _share(self, request: Any, text: str) -> float:
-            """0 to 1; without the BOS that a template may render, which every engine adds."""
+            """Return a share from 0 to 1, without the BOS that a template may render and every engine adds."""
             changed = request.doc_id in planted.get(request.task_name, ())
             key = f"{salt}{changed}{request.args[0].removeprefix('<s>')}\n{text}"
             return int(hashlib.sha256(key.encode()).hexdigest()[:8], 16) / 2**32
@@ -251,7 +251,7 @@ def _model(salt: str, planted: Mapping[str, Sequence[int]]) -> Any:
             ]
 
         def _likeliest(self, request: Any) -> str:
-            """The choice to which `loglikelihood` gives most."""
+            """Return the choice with the highest `loglikelihood`."""
             return str(min(request.doc["continuations"], key=lambda end: self._share(request, end)))
 
         def loglikelihood(self, requests: Any, disable_tqdm: bool = False) -> list[tuple[float, bool]]:
@@ -265,6 +265,6 @@ def _model(salt: str, planted: Mapping[str, Sequence[int]]) -> Any:
 
 
 def _words(share: float, prompt: str) -> str:
-    """An answer that one of the tasks may call right: a sum, or a sentence with or without a comma."""
+    """Return an answer that a task may accept: a sum, or a sentence with or without a comma."""
     number = next((int(word) for word in reversed(prompt.replace(".", " ").split()) if word.isdigit()), 0)
     return (f"It is\n#### {number}", "tea, and more tea", "tea and 7", f"so 2 more is {number}\n#### 5")[int(4 * share)]

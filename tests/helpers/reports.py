@@ -1,4 +1,4 @@
-"""Invented reports and samples, for tests of how they are shown."""
+"""Invented reports and samples for tests of their views."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SUBJECTS = (
 
 _PROSE = " ".join(random.Random(7).choices(WORDS, k=60_000))
 
-# Each tries something else: a script, an event handler, the end of an element, markup, controls, reordering, half a
-# surrogate pair, an entity, a link, a template's braces.
+# A script, an event handler, the end of an element, markup, controls, reordering, half a surrogate pair, an entity, a
+# link and a template's braces.
 HOSTILE = (
     "</script><script>window.hurt = 1</script>",
     '<img src=x onerror="window.hurt = 2">',
@@ -39,7 +39,7 @@ HOSTILE = (
 
 
 def write_html(path: Path, report: Report | FidelityReport, samples: Iterable[Sample] = ()) -> None:
-    """The page of a report with these samples."""
+    """Write the page of a report with these samples."""
     write_view(path, HtmlView(), find_document(report, lambda: samples))
 
 
@@ -58,7 +58,7 @@ def score(
 
 
 def lost_and_won(lost: int, won: int, docs: int, right: float = 0.5) -> Drop:
-    """The drop of so many docs, of which a baseline has this share right."""
+    """Return the drop of a task with ``docs`` docs, of which the baseline has the share ``right``."""
     kept = round(right * docs) - lost
     before = [1.0] * (lost + kept) + [0.0] * (docs - lost - kept)
     after = [0.0] * lost + [1.0] * (kept + won) + [0.0] * (docs - lost - kept - won)
@@ -68,14 +68,14 @@ def lost_and_won(lost: int, won: int, docs: int, right: float = 0.5) -> Drop:
 def made(
     tasks: Sequence[Task], drops: Mapping[str, Drop], vetoes: Sequence[Veto] = ()
 ) -> tuple[Decision, tuple[Task, ...]]:
-    """The decision on these drops, and the tasks with it."""
+    """Return the decision on these drops, and the tasks with it."""
     decision = decide_outcome([TaskDrop(name, drop) for name, drop in drops.items()], vetoes=vetoes)
     decided = {task.task: task for task in decision.tasks}
     return decision, tuple(dataclasses.replace(task, decision=decided.get(task.name)) for task in tasks)
 
 
 def make_report(*, gated: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8") -> Report:
-    """A run in which everything occurs once: every outcome, alarms, a task that was not run, numbers of other settings."""
+    """Make a report with every outcome, alarms, a task without a run and numbers of other settings."""
     chance = random.Random(5)
     subtasks = []
     for number, subject in enumerate(SUBJECTS):
@@ -157,13 +157,13 @@ def make_comparison() -> Report:
 
 
 def prose(chance: random.Random, characters: int) -> str:
-    """Words in no order, cut out of a text that is large enough to compress as badly as any."""
+    """Return random words from a text that is large enough not to compress well."""
     begin = chance.randrange(len(_PROSE) - characters)
     return _PROSE[begin : begin + characters]
 
 
 def make_samples(count: int, characters: int, *, answers: int = 1) -> Iterator[Sample]:
-    """Samples of two tasks, of so many characters each; the same every time."""
+    """Make the same samples of two tasks each time, with a text of ``characters`` characters."""
     chance = random.Random(count)
     for number in range(count):
         task = "meta_mmlu_pro_instruct" if number < 0.9 * count else "meta_math_hard"
@@ -188,7 +188,7 @@ def make_samples(count: int, characters: int, *, answers: int = 1) -> Iterator[S
 
 
 def hostile_samples() -> list[Sample]:
-    """Every hostile text in every place where a text can be; the last is one line of two million characters."""
+    """Return every hostile text in every field of text. The last sample is a line of two million characters."""
     huge = "x" * 2_000_000
     return [
         Sample(

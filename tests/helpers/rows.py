@@ -1,4 +1,4 @@
-"""Rows of our own in Meta's shape, and an evals dataset without any."""
+"""Our own rows in Meta's columns, and an evals dataset without rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_row(
     correct: bool | None = True,
     **other: Any,
 ) -> dict[str, Any]:
-    """One row with all 17 columns and right hashes."""
+    """Make a row with all 17 columns and correct hashes."""
     final = (
         list(prompts) if prompts is not None else [f"<|start_header_id|>user<|end_header_id|>\n\n{question}<|eot_id|>"]
     )
@@ -61,7 +61,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 @dataclass(frozen=True)
 class StubDataset:
-    """An evals dataset for tests of selection, which reads no rows."""
+    """An evals dataset without rows for tests of selection."""
 
     subsets: tuple[str, ...]
     identity: Identity = Identity("Llama-3.1-8B-Instruct", "3.1", "instruct")

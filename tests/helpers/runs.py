@@ -1,4 +1,4 @@
-"""Runs to read: real ones, written by lm-eval itself, and ones in its shape with verdicts of our choice."""
+"""Runs by lm-eval itself, and runs in its format with chosen verdicts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ASKED = PreparedFrom(
 def run_lm_eval(
     pack: Path, tasks: Sequence[str], output: Path, *, model_name: str = "org/Some-Model", **options: Any
 ) -> Path:
-    """Let lm-eval replay tasks of a pack and write its results and samples, as its command line does; the folder."""
+    """Let lm-eval replay tasks of a pack and write results and samples as its command line does. Return the folder."""
     import lm_eval
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
@@ -73,9 +73,9 @@ def write_run(
     model_args: dict[str, Any] | None = None,
     extra: dict[str, Any] | None = None,
 ) -> Path:
-    """Results and samples of one task as lm-eval 0.4.13 writes them; doc i has the verdict i. The folder.
+    """Write results and samples of a task as lm-eval 0.4.13 does, and return the folder. Doc i has the verdict i.
 
-    ``doc`` and ``line`` change every doc and line, ``config`` and ``extra`` the results file.
+    ``doc`` and ``line`` change every doc and line. ``config`` and ``extra`` change the results file.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
@@ -120,7 +120,7 @@ def write_run(
 def write_group(
     folder: Path, tasks: Mapping[str, Sequence[float]], *, group: str = "mmlu_pro", by_docs: bool = True, **options: Any
 ) -> Path:
-    """A run of several tasks in one results file, with a group that lm-eval averages over docs, or over tasks."""
+    """Write several tasks into one results file, with a group that lm-eval averages over docs or over tasks."""
     whole: dict[str, Any] = {}
     for task, verdicts in tasks.items():
         write_run(folder, verdicts, task=task, **options)
@@ -149,7 +149,7 @@ def write_group(
 def sample(
     index: int, verdict: float, recorded: bool | None, subtask: str | None, metric: str, name: str, doc: dict[str, Any]
 ) -> dict[str, Any]:
-    """One line of a samples file."""
+    """Make a line of a samples file."""
     prompt = f"Question {index}?"
     return {
         "doc_id": index,
@@ -187,7 +187,7 @@ def published(value: float, **other: Any) -> PublishedEntry:
 
 
 def entry(docs: int, *numbers: PublishedEntry, **other: Any) -> TaskEntry:
-    """The manifest's entry of a task with so many docs."""
+    """Make the manifest's entry of a task with ``docs`` docs."""
     fields = {
         "template": "some/some.yaml", "model": "Some-Model", "family": "3.1", "variant": "instruct",
         "dataset_id": "org/Some-Model-evals", "dataset_revision": "0" * 40, "dataset_config": "Some__some__details",
@@ -201,7 +201,7 @@ def entry(docs: int, *numbers: PublishedEntry, **other: Any) -> TaskEntry:
 
 
 def manifest(**tasks: TaskEntry) -> Manifest:
-    """A pack of these tasks, whose docs files all have `DOCS_SHA256`."""
+    """Make the manifest of these tasks, whose docs files all have `DOCS_SHA256`."""
     files = {task.docs_file for task in tasks.values()} | {
         task.baseline.file for task in tasks.values() if task.baseline
     }
@@ -213,7 +213,7 @@ def manifest(**tasks: TaskEntry) -> Manifest:
 
 
 def embed_samples(folder: Path, file: Path) -> Path:
-    """Write a run as its caller writes down what ``simple_evaluate`` returns: one file, the samples in it."""
+    """Write the result of ``simple_evaluate`` as its caller does, in a single file with the samples."""
     results = next(folder.rglob("*results*.json"))
     tree = json.loads(results.read_text(encoding="utf-8"))
     result: dict[str, list[Any]] = {}
@@ -224,7 +224,7 @@ def embed_samples(folder: Path, file: Path) -> Path:
     for sample in (sample for samples in result.values() for sample in samples):
         if isinstance(sample["arguments"], dict):
             sample["arguments"] = [list(argument.values()) for argument in sample["arguments"].values()]
-    tree["git_hash"] = "ä🙂"  # what stands before the samples has more bytes than letters
+    tree["git_hash"] = "ä🙂"  # more bytes than letters before the samples
     tree |= {"samples": result, "config": tree.pop("config")}
     file.write_text(json.dumps(tree, ensure_ascii=False, indent=1), encoding="utf-8")
     return file

@@ -1,4 +1,4 @@
-"""What several files of tests read and none changes: made once in a run of the tests, by the worker that comes first."""
+"""Folders that several test files read and none changes. The first worker of a test run makes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from packs import Doc, edit_docs, prepare
 
 
 def once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """The folder of that name that all workers share; ``make`` fills it."""
+    """Return the shared folder of a name. ``make`` fills it for all workers."""
     run = temporary.getbasetemp()
     folder = (run.parent if "PYTEST_XDIST_WORKER" in os.environ else run) / name
     with folder.with_suffix(".lock").open("w") as lock:
@@ -32,9 +32,9 @@ def once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], ob
 
 
 def whole_pack(temporary: pytest.TempPathFactory) -> Path:
-    """A pack of every task of the sample, moved away from where it was prepared. A test that changes it copies it.
+    """Return a pack of every task of the sample, moved after prepare. Copy it to change it.
 
-    The one program of the sample that never ends gets a second of CPU time, and not five: it is run more than once.
+    The endless program of the sample runs several times, so it gets a second of CPU time instead of five.
     """
 
     def make(folder: Path) -> None:
@@ -49,7 +49,7 @@ def _end_sooner(docs: list[Doc]) -> None:
 
 
 def whole_replay(temporary: pytest.TempPathFactory) -> dict[str, Any]:
-    """What stock lm-eval's evaluator says of it, asked in another folder, as it would stand in its files."""
+    """Return the results of stock lm-eval's evaluator on it, run in another folder, as in its files."""
     pack = whole_pack(temporary)
 
     def make(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The folder of a model that has a tokenizer and no weights: bytes, a BOS as Llama's, and whole tokens of labels."""
+"""A model folder with a tokenizer and no weights. Tokens are bytes, Llama's BOS and whole labels."""
 
 from __future__ import annotations
 

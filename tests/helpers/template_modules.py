@@ -1,4 +1,4 @@
-"""The modules of the templates, loaded by their paths as lm-eval loads them."""
+"""Modules of the templates, loaded by path as lm-eval does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from places import TEMPLATES
 
 
 def load_module(path: Path, name: str | None = None) -> ModuleType:
-    """A fresh module, as lm-eval makes it of a file beside a YAML."""
+    """Load a new module as lm-eval does for a file next to a YAML."""
     spec = importlib.util.spec_from_file_location(name or str(path.with_suffix("")), path)
     assert spec is not None
     assert spec.loader is not None
@@ -22,12 +22,12 @@ def load_module(path: Path, name: str | None = None) -> ModuleType:
 
 @functools.cache
 def template_module(file: str) -> ModuleType:
-    """``squad/utils.py`` below the template folder, loaded once."""
+    """Load a file of the template folder once, such as ``squad/utils.py``."""
     return load_module(TEMPLATES / file)
 
 
 def inner_module(path: Path) -> ModuleType:
-    """A module that no YAML names, as the one that a YAML names beside it loads it."""
+    """Load a module that no YAML names, as the YAML's module next to it does."""
     loader = load_module(path.parents[1] / "_common" / "load.py", str(path))
     module: ModuleType = loader.module(f".{path.stem}")
     return module

@@ -1,4 +1,4 @@
-"""The tool-call templates as tests use them: docs from golds, and what a task says of an answer."""
+"""The tool-call templates in tests: docs from golds, and the score of an answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from template_modules import template_module
 
 KINDS = ("nexus", "api_bank", "gorilla", "bfcl")
 
-# For each kind what makes docs, what reads answers strictly and freely, and what scores them, as the YAMLs name them.
+# For each kind the YAML's functions that make docs, extract strictly, extract freely and score.
 FUNCTIONS = {
     "nexus": ("nexus_docs", "nexus_program", "nexus_anywhere", "nexus_results"),
     "api_bank": ("api_bank_docs", "in_brackets", "anywhere", "api_bank_results"),
@@ -24,7 +24,7 @@ FUNCTIONS = {
     "bfcl": ("bfcl_docs", "bfcl_decoded", "bfcl_anywhere", "bfcl_results"),
 }
 
-# A hub of our own, as the join brings one.
+# Our own hub, in the form of the join.
 APIS = (
     ("Sight", "load('acme/eye', size=3)"),
     ("Sight", "Model.from_pretrained('acme/iris')"),
@@ -40,7 +40,7 @@ def template() -> ModuleType:
 
 @functools.cache
 def database() -> str:
-    """The file of a hub's APIs; its name says which hub it is."""
+    """Write the file of a hub's APIs. Its name identifies the hub."""
     path = Path(tempfile.mkdtemp()) / "gorilla_huggingface.jsonl"
     rows = [{"domain": domain, "api_call": call} for domain, call in APIS]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -53,7 +53,7 @@ def make_docs(kind: str, golds: Sequence[Sequence[str]], prompt: str = "Call som
 
 @functools.cache
 def _docs(kind: str, golds: tuple[tuple[str, ...], ...], prompt: str) -> list[dict[str, Any]]:
-    """Once for golds and prompt, as datasets takes ten milliseconds to make and name one."""
+    """Make docs once for golds and prompt, because datasets takes ten milliseconds to make them."""
     rows = [
         make_row(f"{number}", prompts=[prompt], gold=list(gold), input_choice_list=None, api_database=database())
         for number, gold in enumerate(golds)
@@ -74,7 +74,7 @@ def judge(kind: str, doc: dict[str, Any], output: str, *, free: bool = False) ->
 
 
 def score(kind: str, gold: str | Sequence[str], output: str, *, free: bool = False, prompt: str = "") -> dict[str, Any]:
-    """What a task says of an answer to one doc."""
+    """Return a task's score of an answer to a doc."""
     (doc,) = make_docs(kind, [[gold] if isinstance(gold, str) else gold], prompt or "Call something.")
     return judge(kind, doc, output, free=free)
 
