@@ -20,7 +20,7 @@ from meta_eval.judging.decide import Decision, TaskDrop, decide_outcome
 from meta_eval.judging.judge import find_cluster_names, judge_run
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
 from meta_eval.results.baseline import Baseline
-from meta_eval.results.doc_results import Doc, FilterResult
+from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.sample_files import read_samples
@@ -189,7 +189,7 @@ def decision(
 
 
 @cache
-def docs_of(task: Task) -> tuple[Doc, ...]:
+def docs_of(task: Task) -> tuple[DocResult, ...]:
     """The docs of a task, as report reads them from a samples file of lm-eval.
 
     What docs share is found by the reader: docs of one cluster are copies of one problem under numbers of their own,
@@ -217,10 +217,12 @@ def docs_of(task: Task) -> tuple[Doc, ...]:
         return read_samples(path).docs
 
 
-def with_verdicts(docs: Sequence[Doc], verdicts: Sequence[float]) -> tuple[Doc, ...]:
+def with_verdicts(docs: Sequence[DocResult], verdicts: Sequence[float]) -> tuple[DocResult, ...]:
     """Docs whose answers are right or wrong; where they are of subtasks the metric is an average over these."""
     return tuple(
-        replace(doc, answers={"f": FilterResult(None, {"em": verdict, "em_macro": (doc.subtask, verdict)}, 0, 0)})
+        replace(
+            doc, filter_results={"f": FilterResult(None, {"em": verdict, "em_macro": (doc.subtask, verdict)}, 0, 0)}
+        )
         for doc, verdict in zip(docs, verdicts, strict=True)
     )
 
@@ -235,7 +237,7 @@ def drop_of(task: Task, before: Sequence[float], after: Sequence[float]) -> Drop
     first, second = (compute_scores(with_verdicts(docs, verdicts), metric_of(task)) for verdicts in (before, after))
     assert first is not None and second is not None
     names = find_cluster_names(task.name, docs, frozenset())
-    return stats.paired_drop(first.shares, second.shares, second.labels, names)
+    return stats.paired_drop(first.paired_contributions, second.paired_contributions, second.labels, names)
 
 
 def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Decision:
@@ -252,7 +254,7 @@ def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Deci
     return judgement.decision
 
 
-def _task_run(task: Task, docs: tuple[Doc, ...]) -> TaskRun:
+def _task_run(task: Task, docs: tuple[DocResult, ...]) -> TaskRun:
     known = {field.name: None for field in fields(Provenance)}
     provenance = Provenance(
         **{**known, "results_file": Path("results.json"), "model_args": {}, "gen_kwargs": {}, "decoding": {}}

@@ -316,7 +316,7 @@ def covers_score(task: Task, rng: np.random.Generator) -> Counter[str]:
     assert result is not None
     return Counter({
         "in": task.accuracy in result.interval,
-        "plain": task.accuracy in stats.score_interval(result.values, result.labels),
+        "plain": task.accuracy in stats.score_interval(result.contributions, result.labels),
     })  # fmt: skip
 
 

@@ -490,7 +490,7 @@ def test_each_of_several_answers_is_graded_and_a_doc_counts_with_their_mean(plac
     assert samples(done, LETTERS)[1]["finish_reasons"] == ["stop", "content_filter", "length", "stop"]
     run = read_run([done.results]).tasks[LETTERS]
     name = run.filters[0]
-    means = [doc.answers[name].metrics["exact_match"] for doc in run.docs]
+    means = [doc.filter_results[name].metrics["exact_match"] for doc in run.docs]
     assert means == [0.5, *([0.25] * (len(run.docs) - 1))]
     assert run.docs[1].cuts == (False, True, True, True)
     assert run.aggregates[f"exact_match,{name}"].value == 1.0, "lm-eval's own average is of the first answers"

@@ -30,9 +30,9 @@ from meta_eval.reports.samples import read_samples
 from meta_eval.reports.text import describe_averages as averages_in_words
 from meta_eval.reports.text import explain_outcome, write_headline
 from meta_eval.results.baseline import Baseline
-from meta_eval.results.doc_results import Doc, FilterResult, ResultsError
+from meta_eval.results.doc_results import DocResult, FilterResult, ResultsError
 from meta_eval.results.lm_eval_run import Run, read_run
-from meta_eval.results.metrics import Value
+from meta_eval.results.metrics import MetricValue
 from meta_eval.stats import Drop
 
 TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain"]
@@ -63,7 +63,7 @@ def answered(run: Run, verdicts: Sequence[float], task: str = "meta_some", metri
     docs = tuple(
         replace(
             doc,
-            answers={
+            filter_results={
                 "strict-match": FilterResult(None, {metric: verdict, f"{metric}_macro": (doc.subtask, verdict)}, 0, 0)
             },
         )
@@ -114,7 +114,7 @@ def test_why_there_are_no_graded_answers_is_said(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(650, 1000))])
     missing = Baseline({}, {"meta_some": "verify has not been run on this pack: run `meta-eval verify`"})
     (task,) = judge_run(run, manifest(meta_some=entry(1000, published(65.0))), missing).tasks
-    assert (task.baseline_label, task.fallback_reason) == (NUMBER, missing.missing["meta_some"])
+    assert (task.baseline_label, task.fallback_reason) == (NUMBER, missing.missing_reasons["meta_some"])
 
 
 def test_a_judge_models_verdicts_are_no_baseline(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_recorded_verdicts_stand_without_the_text_of_the_run(tmp_path: Path) -> 
     run = read_run([write_run(tmp_path, [1.0, 0.0], recorded=[True, False])])
     task = build_task_comparison("meta_some", run.all_runs("meta_some"), entry(2), None)
     assert task.recorded_verdicts is not None
-    assert [bool(doc.tail) for doc in task.recorded_verdicts.docs] == [False, False]
-    assert [doc.tail for doc in task.candidate.docs] == ["The answer is A.", "The answer is B."]
+    assert [bool(doc.answer_tail) for doc in task.recorded_verdicts.docs] == [False, False]
+    assert [doc.answer_tail for doc in task.candidate.docs] == ["The answer is A.", "The answer is B."]
 
 
 def test_verdicts_that_differ_only_by_rounding_drop_nothing(tmp_path: Path) -> None:
@@ -193,22 +193,22 @@ def test_ifeval_pairs_through_the_mean_of_four(replayed: Run, pack: Path) -> Non
     assert (drop.candidate, drop.value > 0) == (pytest.approx(scored.value), True)
 
 
-def _all_lost(doc: Doc) -> Doc:
-    def lost(value: Value) -> Value:
+def _all_lost(doc: DocResult) -> DocResult:
+    def lost(value: MetricValue) -> MetricValue:
         if isinstance(value, tuple):
             return tuple(lost(part) for part in value)  # type: ignore[return-value, arg-type]
         return type(value)(0) if isinstance(value, (bool, float)) else value
 
     answers = {
         name: replace(answer, metrics={metric: lost(value) for metric, value in answer.metrics.items()})
-        for name, answer in doc.answers.items()
+        for name, answer in doc.filter_results.items()
     }
-    return replace(doc, answers=answers)
+    return replace(doc, filter_results=answers)
 
 
 def test_docs_without_a_recorded_answer_are_left_out_of_the_drop(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(60, 100))])
-    docs = answered(run, right(65, 100)).docs["meta_some"]
+    docs = answered(run, right(65, 100)).regraded["meta_some"]
     (task,) = judge_run(run, manifest(meta_some=entry(100)), Baseline({"meta_some": docs[:95]}, {})).tasks
     assert (task.baseline_label, drop_of(task).docs) == (ANSWERS, 95)
     (few,) = judge_run(
@@ -340,7 +340,7 @@ def test_more_lost_than_won_is_never_above_and_never_ships(tmp_path: Path) -> No
             for value, count in ((1.0, 198), (0.0, 73)):
                 for place in chance.sample([place for place, verdict in enumerate(before) if verdict == value], count):
                     after[place] = 1 - value
-            docs = answered(run, after).docs["meta_some"]
+            docs = answered(run, after).regraded["meta_some"]
             now = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=docs)})
             judgement = judge_run(now, manifest(meta_some=entry(n, *metrics)), known)
             (task,) = judgement.decision.tasks
@@ -383,7 +383,7 @@ def test_an_identical_model_at_the_size_of_meta_instruct_ships(tmp_path: Path) -
         tasks[name] = entry(n, published(round(100 * accuracy, 1)))
         docs[name] = before
     run = read_run([tmp_path])
-    known = {name: answered(run, before, name).docs[name] for name, before in docs.items()}
+    known = {name: answered(run, before, name).regraded[name] for name, before in docs.items()}
     judgement = judge_run(run, manifest(**tasks), Baseline(known, {}))
     assert (judgement.decision.outcome, judgement.decision.exit_code, judgement.alarms) == ("SHIP", 0, ())
 
@@ -459,7 +459,7 @@ def test_two_tasks_of_the_same_questions_are_not_independent(tmp_path: Path) -> 
         write_run(tmp_path / "same", verdicts, task=name, time=f"2026-01-02T03-04-0{number}")
     run = read_run([tmp_path / "same"])
     pack = manifest(meta_loose=entry(1000), meta_strict=entry(1000))
-    known = {name: answered(run, right(500, 1000), name).docs[name] for name in run.tasks}
+    known = {name: answered(run, right(500, 1000), name).regraded[name] for name in run.tasks}
     related = judge_run(run, pack, Baseline(known, {})).decision
     assert related.interval is not None and related.tasks[0].interval is not None
     assert half_width(related.interval) == pytest.approx(half_width(related.tasks[0].interval), rel=0.05)
@@ -823,7 +823,7 @@ def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_pa
         name="./bf16", revision="0" * 64, model="org/A", lm_eval=None, time=None, file="baseline/a", docs=1000,
         other_prompts=1,
     )  # fmt: skip
-    docs = answered(run, right(800, 1000)).docs["meta_some"]
+    docs = answered(run, right(800, 1000)).regraded["meta_some"]
     other = (replace(docs[0], prompt_unchanged=False), *docs[1:])
     pack = manifest(meta_some=entry(1000, baseline=named))
     decision = judge_run(run, pack, Baseline({"meta_some": other}, {})).decision

@@ -65,8 +65,8 @@ def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verifie
 
 
 def scores_what_verify_scored(task: str, pack: Path, proof: Proof, found: Baseline) -> None:
-    assert task not in found.missing
-    docs = found.docs[task]
+    assert task not in found.missing_reasons
+    docs = found.regraded[task]
     report = proof.tasks[task]
     tallies = report.tallies
     assert tallies is not None
@@ -85,14 +85,14 @@ def scores_what_verify_scored(task: str, pack: Path, proof: Proof, found: Baseli
 def test_the_baseline_is_read_as_a_run_of_the_same_answers_is(few: Path, tmp_path: Path) -> None:
     run = read_run([run_lm_eval(few, FEW.split(","), tmp_path)])
     assert {doc.cluster for doc in run.tasks["meta_squad"].docs} == {"0", "1"}
-    for task, docs in baseline(few).docs.items():
+    for task, docs in baseline(few).regraded.items():
         ran = run.tasks[task].docs
         assert [(doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in docs] == [
             (doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in ran
         ]
         for ours, theirs in zip(docs, ran, strict=True):
-            assert {name: (one.extracted, one.metrics) for name, one in ours.answers.items()} == {
-                name: (one.extracted, one.metrics) for name, one in theirs.answers.items()
+            assert {name: (one.extracted, one.metrics) for name, one in ours.filter_results.items()} == {
+                name: (one.extracted, one.metrics) for name, one in theirs.filter_results.items()
             }
 
 
@@ -110,7 +110,7 @@ def test_docs_without_a_recorded_answer_are_no_verdicts(pack: Path) -> None:
 
     edit_docs(pack, LETTERS, forget)
     verify(pack, tasks=[LETTERS])
-    assert [doc.doc_id for doc in baseline(pack).docs[LETTERS]] == [0, 1, 2, *range(4, 15)]
+    assert [doc.doc_id for doc in baseline(pack).regraded[LETTERS]] == [0, 1, 2, *range(4, 15)]
 
 
 def grader(pack: Path) -> None:
@@ -136,29 +136,31 @@ def rows(pack: Path) -> None:
 
 @pytest.mark.parametrize("change", [grader, module, gone, rows])
 def test_the_baseline_of_other_rows_or_graders_is_refused(change: Callable[[Path], None], pack: Path) -> None:
-    assert LETTERS in baseline(pack).docs
+    assert LETTERS in baseline(pack).regraded
     change(pack)
     found = baseline(pack)
-    assert not found.docs
-    assert found.missing[LETTERS] == "the pack changed after verify: run `meta-eval verify`"
+    assert not found.regraded
+    assert found.missing_reasons[LETTERS] == "the pack changed after verify: run `meta-eval verify`"
 
 
 def test_the_baseline_outlives_a_move_and_the_same_prepare(few: Path, pack: Path) -> None:
     prepare(pack, FEW, gpu_memory_utilization=0.8)
-    assert baseline(pack).docs == baseline(few).docs
+    assert baseline(pack).regraded == baseline(few).regraded
 
 
 def test_a_pack_that_was_never_verified_says_so(pack: Path) -> None:
     find_baseline_file(pack, LETTERS).unlink()
-    assert baseline(pack).missing == {LETTERS: "verify has not been run on this task: run `meta-eval verify`"}
+    assert baseline(pack).missing_reasons == {LETTERS: "verify has not been run on this task: run `meta-eval verify`"}
     shutil.rmtree(find_verify_folder(pack))
-    assert set(baseline(pack).missing.values()) == {"verify has not been run on this pack: run `meta-eval verify`"}
+    assert set(baseline(pack).missing_reasons.values()) == {
+        "verify has not been run on this pack: run `meta-eval verify`"
+    }
 
 
 def test_a_task_that_fails_loses_its_baseline_and_says_why(pack: Path) -> None:
     edit(pack / "_common" / "rows.py", "    extracted = results[0]\n", "    extracted = results[1]\n")
     verify(pack, tasks=[LETTERS], edited=True)
-    assert "verify failed: " in baseline(pack).missing[LETTERS]
+    assert "verify failed: " in baseline(pack).missing_reasons[LETTERS]
 
 
 def test_docs_that_were_not_all_checked_are_no_baseline(pack: Path) -> None:
@@ -168,16 +170,18 @@ def test_docs_that_were_not_all_checked_are_no_baseline(pack: Path) -> None:
         manifest.model_copy(update={"tasks": {**manifest.tasks, LETTERS: entry}}).to_json(), encoding="utf-8"
     )
     verify(pack, tasks=[LETTERS])
-    assert baseline(pack).missing[LETTERS] == "verify did not check all docs: 15 of the 16 docs that were prepared"
+    assert (
+        baseline(pack).missing_reasons[LETTERS] == "verify did not check all docs: 15 of the 16 docs that were prepared"
+    )
 
 
 def test_tasks_that_run_code_ask_for_it_and_keep_what_they_have(tmp_path: Path) -> None:
     pack = prepare(tmp_path / "work_dir", f"meta_mbpp,{LETTERS}")
     verify(pack)
-    assert "--allow-code" in baseline(pack).missing["meta_mbpp"]
+    assert "--allow-code" in baseline(pack).missing_reasons["meta_mbpp"]
     allowed = verify(pack, tasks=["meta_mbpp"], allow_code=True)
     verify(pack)
-    assert not baseline(pack).missing
+    assert not baseline(pack).missing_reasons
     scores_what_verify_scored("meta_mbpp", pack, allowed, baseline(pack))
 
 
@@ -199,13 +203,13 @@ def test_a_run_that_is_graded_again_writes_none(pack: Path, tmp_path: Path) -> N
 def test_a_damaged_file_is_no_baseline(kept: int, pack: Path) -> None:
     path = find_baseline_file(pack, LETTERS)
     path.write_bytes(path.read_bytes()[:kept])
-    assert "is damaged: run `meta-eval verify`" in baseline(pack).missing[LETTERS]
+    assert "is damaged: run `meta-eval verify`" in baseline(pack).missing_reasons[LETTERS]
 
 
 def test_a_file_cut_at_the_end_of_a_line_is_no_baseline(pack: Path) -> None:
     path = find_baseline_file(pack, LETTERS)
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-    assert "is damaged" in baseline(pack).missing[LETTERS]
+    assert "is damaged" in baseline(pack).missing_reasons[LETTERS]
 
 
 def test_a_kill_leaves_whole_files(sample: Path, tmp_path: Path) -> None:
@@ -222,5 +226,5 @@ def test_a_kill_leaves_whole_files(sample: Path, tmp_path: Path) -> None:
         running.kill()
         running.wait()
     found = baseline(pack)
-    assert len(found.docs) >= 2
-    assert not any("damaged" in why for why in found.missing.values())
+    assert len(found.regraded) >= 2
+    assert not any("damaged" in why for why in found.missing_reasons.values())

@@ -24,7 +24,7 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.model import Report
 from meta_eval.results.baseline import read_baseline
 from meta_eval.results.clusters import make_content_keys, name_clusters, read_fields
-from meta_eval.results.doc_results import Doc, FilterResult
+from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.lm_eval_run import read_run
 from meta_eval.results.scores import compute_scores
 from meta_eval.running.early_stop import list_task_docs
@@ -195,10 +195,10 @@ def test_a_configuration_names_the_field_of_a_recorded_task(tmp_path: Path) -> N
 
 
 def test_copies_are_asked_together_where_a_run_may_stop() -> None:
-    def doc(number: int) -> Doc:
-        return Doc(
+    def doc(number: int) -> DocResult:
+        return DocResult(
             number, f"q{number}", (), None, None, f"c{number % 5}", "", None, None, None, "", False, None,
-            answers={"f": FilterResult(None, {"em": 1.0}, 0, 0)},
+            filter_results={"f": FilterResult(None, {"em": 1.0}, 0, 0)},
         )  # fmt: skip
 
     docs = [doc(number) for number in range(20)]
@@ -213,7 +213,7 @@ def test_verify_keeps_the_copies_in_a_pack_with_its_baseline(tmp_path: Path) -> 
     """What decides when a run stops knows of them: a question of the sample is there twice."""
     pack = prepare(tmp_path / "pack", "meta_mmlu_pretrain")
     verify(pack)
-    docs = read_baseline(pack, read_manifest(pack)).docs["meta_mmlu_pretrain"]
+    docs = read_baseline(pack, read_manifest(pack)).regraded["meta_mmlu_pretrain"]
     named = [doc for doc in docs if doc.cluster is not None]
     assert len(named) == 2
     assert len({(doc.cluster, doc.question_hash) for doc in named}) == 1

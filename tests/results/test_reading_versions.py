@@ -24,9 +24,9 @@ from meta_eval.reports.build import build_report, build_report_of_two
 from meta_eval.reports.model import Report
 from meta_eval.reports.samples import read_samples
 from meta_eval.reports.text import describe_averages
-from meta_eval.results.doc_results import Doc, ResultsError
+from meta_eval.results.doc_results import DocResult, ResultsError
 from meta_eval.results.lm_eval_run import Run, read_run
-from meta_eval.results.metrics import Weighted
+from meta_eval.results.metrics import PerplexityParts
 from meta_eval.results.scores import compute_scores
 from meta_eval.stats import Interval
 
@@ -73,23 +73,26 @@ def test_every_task_is_read_doc_by_doc(output: Path) -> None:
         result = run.tasks[task]
         found = compute_scores(result.docs, spec)
         assert found is not None
-        assert list(found.raw) == right
+        assert list(found.doc_scores) == right
         assert found.value == pytest.approx(result.aggregates[spec].value)
         assert result.aggregates[spec].stderr is not None
-        assert result.only_aggregated == ()
+        assert result.custom_aggregation == ()
 
 
 def test_filters_are_told_apart_where_samples_do_not_name_them(output: Path) -> None:
     docs = read(output).tasks["tiny_free"].docs
-    assert [list(doc.answers) for doc in docs] == [["strict-match", "flexible-extract"]] * 3
-    assert [doc.answers["strict-match"].metrics["exact_match"] for doc in docs] == [0, 1, 0]
-    assert [doc.answers["strict-match"].extracted for doc in docs] == ["lo"] * 3
+    assert [list(doc.filter_results) for doc in docs] == [["strict-match", "flexible-extract"]] * 3
+    assert [doc.filter_results["strict-match"].metrics["exact_match"] for doc in docs] == [0, 1, 0]
+    assert [doc.filter_results["strict-match"].extracted for doc in docs] == ["lo"] * 3
 
 
 def test_a_perplexity_is_read_and_is_no_share(output: Path) -> None:
     run = read(output)
     text = run.tasks["tiny_text"]
-    assert [doc.answers["none"].metrics["word_perplexity"] for doc in text.docs] == [Weighted(-35, 7), Weighted(-17, 3)]
+    assert [doc.filter_results["none"].metrics["word_perplexity"] for doc in text.docs] == [
+        PerplexityParts(-35, 7),
+        PerplexityParts(-17, 3),
+    ]
     assert text.aggregates["word_perplexity,none"].value == pytest.approx(181.27, abs=0.01)
     assert not text.aggregates["bits_per_byte,none"].share
     built = report(run)
@@ -141,9 +144,11 @@ def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, 
     assert found is not None and found.open_run(place, None, (ALL,)).tasks == tuple(apart.tasks)
 
 
-def plain(doc: Doc) -> Doc:
+def plain(doc: DocResult) -> DocResult:
     """A doc without the places of its samples."""
-    return replace(doc, answers={name: replace(one, offset=0, length=0) for name, one in doc.answers.items()})
+    return replace(
+        doc, filter_results={name: replace(one, offset=0, length=0) for name, one in doc.filter_results.items()}
+    )
 
 
 def test_a_samples_file_alone_finds_its_results_and_is_of_its_task(output: Path) -> None:
@@ -250,7 +255,7 @@ def test_docs_of_any_shape_are_docs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("aggregation", ["f1", "median", None])
 def test_an_average_of_its_own_is_taken_from_lm_eval(tmp_path: Path, aggregation: str | None) -> None:
     run = read(plain_run(tmp_path, [1.0, 0.0], 0.8, aggregation=aggregation))
-    assert run.tasks["plain"].only_aggregated == ("f,none",)
+    assert run.tasks["plain"].custom_aggregation == ("f,none",)
     assert "the task has its own aggregation" in run.notices[0]
     score = report(run).tasks[0].scores[0]
     assert (score.value, score.docs) == (0.8, 2)
@@ -264,7 +269,7 @@ def test_a_mean_that_is_none_is_a_contradiction(tmp_path: Path) -> None:
 
 def test_a_mean_over_what_is_a_number_leaves_out_the_rest(tmp_path: Path) -> None:
     docs = read(plain_run(tmp_path, [1.0, float("nan"), 0.0], 0.5, aggregation="nanmean")).tasks["plain"].docs
-    assert [doc.answers["none"].metrics.get("f") for doc in docs] == [1.0, None, 0.0]
+    assert [doc.filter_results["none"].metrics.get("f") for doc in docs] == [1.0, None, 0.0]
     with pytest.raises(ResultsError, match="f is nan, which is not a score"):
         read(plain_run(tmp_path, [1.0, float("nan"), 0.0], 0.5))
 

@@ -73,13 +73,13 @@ def test_the_docs_of_a_real_run(output: Path) -> None:
     assert generated.prompt_unchanged
     assert generated.subtask is not None
     assert generated.recorded_is_correct is not None
-    assert list(generated.answers) == ["strict-match", "flexible-extract", "official"]
+    assert list(generated.filter_results) == ["strict-match", "flexible-extract", "official"]
     assert generated.limit_hit is False
     chosen = run.tasks["meta_mmlu_pretrain"].docs[0]
-    assert chosen.choices == 4
-    assert chosen.answers["none"].extracted == chosen.gold == "C"
+    assert chosen.n_choices == 4
+    assert chosen.filter_results["none"].extracted == chosen.gold == "C"
     assert len(chosen.prompt_hashes) == 4
-    assert chosen.tail == ""
+    assert chosen.answer_tail == ""
 
 
 def test_the_whole_sample_is_found_again_by_its_offset(output: Path) -> None:
@@ -87,10 +87,10 @@ def test_the_whole_sample_is_found_again_by_its_offset(output: Path) -> None:
     assert result.samples_file is not None
     with open_samples(result.samples_file) as at:
         for doc in result.docs:
-            for name, answer in doc.answers.items():
+            for name, answer in doc.filter_results.items():
                 whole = at(answer)
                 assert (whole["doc_id"], whole["filter"]) == (doc.doc_id, name)
-                assert whole["resps"][0][0].endswith(doc.tail)
+                assert whole["resps"][0][0].endswith(doc.answer_tail)
 
 
 def test_provenance_of_a_real_run(output: Path) -> None:
@@ -205,7 +205,7 @@ def test_ranks_write_docs_in_any_order(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [1, 0, 0, 1], order=[2, 0, 3, 1], filters=("strict-match", "flexible-extract"))
     result = read(folder).tasks["meta_some"]
     assert [doc.doc_id for doc in result.docs] == [0, 1, 2, 3]
-    assert [doc.answers["strict-match"].metrics["exact_match"] for doc in result.docs] == [1, 0, 0, 1]
+    assert [doc.filter_results["strict-match"].metrics["exact_match"] for doc in result.docs] == [1, 0, 0, 1]
 
 
 def test_a_doc_that_two_ranks_ran_counts_once(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_half_a_surrogate_pair_and_infinite_likelihoods_are_read(tmp_path: Path)
         folder / SAMPLES,
         lambda lines: [lines[0].replace(b'[["The', b'[["\\ud83d The').replace(b'["A"]', b'["A", -Infinity]')],
     )
-    assert read(folder).tasks["meta_some"].docs[0].tail == "\ud83d The answer is A."
+    assert read(folder).tasks["meta_some"].docs[0].answer_tail == "\ud83d The answer is A."
 
 
 # Damage
@@ -452,7 +452,7 @@ def test_no_damage_gives_a_wrong_number(tmp_path_factory: pytest.TempPathFactory
     result = run.tasks["meta_some"]
     assert {doc.doc_id for doc in result.docs} <= whole.keys()
     for doc in result.docs:
-        assert doc.answers.items() <= whole[doc.doc_id].answers.items()
+        assert doc.filter_results.items() <= whole[doc.doc_id].filter_results.items()
     assert len(result.docs) == len(whole) or any("holds" in notice for notice in run.notices)
 
 

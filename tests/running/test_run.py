@@ -372,9 +372,9 @@ def test_a_run_makes_the_baseline_once_and_again_when_it_is_stale(place: Path, c
         return any("grading the recorded answers" in step for step in steps)
 
     run(config())
-    assert set(read_baseline(place / "work_dir", read_manifest(place / "work_dir")).missing) == set(TASKS)
+    assert set(read_baseline(place / "work_dir", read_manifest(place / "work_dir")).missing_reasons) == set(TASKS)
     assert story()
-    assert not read_baseline(place / "work_dir", read_manifest(place / "work_dir")).missing
+    assert not read_baseline(place / "work_dir", read_manifest(place / "work_dir")).missing_reasons
     assert not story()
     for file in (place / "work_dir.verify" / "baseline").glob("*.jsonl"):
         file.write_text("{}\n", encoding="utf-8")

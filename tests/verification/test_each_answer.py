@@ -63,19 +63,21 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_verify_grades_each_of_four_answers(pack: Path) -> None:
-    docs = read_baseline(pack, read_manifest(pack)).docs["gsm8k"]
-    graded = [doc.answers["score-first"] for doc in docs]
-    assert [result.each["exact_match"] for result in graded] == [
+    docs = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"]
+    graded = [doc.filter_results["score-first"] for doc in docs]
+    assert [result.verdict_of_each["exact_match"] for result in graded] == [
         tuple(float(answer == "5") for answer in answers) for answers in ANSWERS
     ]
     assert [result.metrics["exact_match"] for result in graded] == [0.75, 0.25, 0.5, 0.5, 0.5]
 
 
 def test_the_majority_is_lm_evals(pack: Path) -> None:
-    docs = read_baseline(pack, read_manifest(pack)).docs["gsm8k"]
+    docs = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"]
     voted = [
-        result.each["exact_match"][result.majority or 0] for doc in docs for result in [doc.answers["score-first"]]
+        result.verdict_of_each["exact_match"][result.majority or 0]
+        for doc in docs
+        for result in [doc.filter_results["score-first"]]
     ]
-    assert [doc.answers["score-first"].majority for doc in docs] == [0, 0, 0, 1, 0]
-    assert voted == [doc.answers["maj@4"].metrics["exact_match"] for doc in docs] == [1.0, 0.0, 0.0, 1.0, 0.0]
-    assert all(not doc.answers[name].each for doc in docs for name in ("maj@4", "maj@2"))
+    assert [doc.filter_results["score-first"].majority for doc in docs] == [0, 0, 0, 1, 0]
+    assert voted == [doc.filter_results["maj@4"].metrics["exact_match"] for doc in docs] == [1.0, 0.0, 0.0, 1.0, 0.0]
+    assert all(not doc.filter_results[name].verdict_of_each for doc in docs for name in ("maj@4", "maj@2"))

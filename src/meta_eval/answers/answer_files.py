@@ -18,7 +18,7 @@ from meta_eval.answers.token_logprobs import TokenLogprobs, read_tokens
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.messages.errors import UserError, locating
-from meta_eval.results.raw_samples import MAX_PIECE
+from meta_eval.results.raw_samples import MAX_SAMPLE_BYTES
 from meta_eval.results.sample_parser import FILTERED
 
 # A UTF-16 engine leaves a lone surrogate if it cuts a character. UTF-8 files cannot hold it.
@@ -157,11 +157,11 @@ def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
 
     try:
         with open_regular(file) as lines:
-            for number, line in enumerate(iter(partial(lines.readline, MAX_PIECE + 1), b""), 1):
+            for number, line in enumerate(iter(partial(lines.readline, MAX_SAMPLE_BYTES + 1), b""), 1):
                 where = f"{file}, line {number}"
-                if len(line) > MAX_PIECE:
+                if len(line) > MAX_SAMPLE_BYTES:
                     with locating(where):
-                        raise _wrong(f"it is longer than {MAX_PIECE >> 20} MiB")
+                        raise _wrong(f"it is longer than {MAX_SAMPLE_BYTES >> 20} MiB")
                 if not line.strip():
                     continue
                 try:

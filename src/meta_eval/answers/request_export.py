@@ -19,7 +19,7 @@ from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.pack.task_choice import choose_tasks_to_ask
-from meta_eval.results.baseline import make_pack_keys
+from meta_eval.results.baseline import compute_grading_fingerprints
 from meta_eval.verb_options import ExportOptions
 from meta_eval.verification.evaluator import Evaluator
 
@@ -102,7 +102,7 @@ def _encoder(manifest: Manifest) -> Encoder | None:
 
 
 def _header(pack: Path, manifest: Manifest, tasks: Sequence[str], encoder: Encoder | None) -> dict[str, Any]:
-    keys = make_pack_keys(pack, manifest)
+    keys = compute_grading_fingerprints(pack, manifest)
     return {
         "format": FORMAT,
         "version": VERSION,

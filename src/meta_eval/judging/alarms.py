@@ -12,7 +12,7 @@ from meta_eval.judging.gate import Rule
 from meta_eval.judging.judgement import Alarm, Alarmed
 from meta_eval.judging.task_comparison import ScoredRun
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.thresholds import (
     ALARM_EMPTY,
@@ -107,7 +107,7 @@ _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
 
 def find_alarms(
-    task: str, result: TaskRun, scored: ScoredRun, run: int, spec: str, *,
+    task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str, *,
     baseline: ScoredRun | None, expected: float | None,
 ) -> Iterator[Raised]:  # fmt: skip
     """Find what is wrong with a run of a task.
@@ -117,7 +117,7 @@ def find_alarms(
         result: The run.
         scored: All runs of the model.
         run: The index of the run.
-        spec: The ``metric,filter`` of single verdicts.
+        metric_key: The ``metric,filter`` of single verdicts.
         baseline: The baseline. A property that its answers share as often is not a fault of this run.
         expected: The baseline's score, or the published score; None if neither is known.
     """
@@ -130,24 +130,26 @@ def find_alarms(
         return [(kind, Alarmed(task, None, count, len(docs), veto=more > grave))] if more > above else []
 
     yield from raised("prompts", count_changed_prompts(docs), 0.0)
-    yield from raised("empty", sum(doc.empty for doc in docs), ALARM_EMPTY)
-    yield from _too_low(task, scored, run, spec, expected)
-    lost = _count(docs, "unextracted", spec)
+    yield from raised("empty", sum(doc.answer_empty for doc in docs), ALARM_EMPTY)
+    yield from _too_low(task, scored, run, metric_key, expected)
+    lost = _count(docs, "unextracted", metric_key)
     yield from raised(
-        "unextracted", lost, ALARM_UNEXTRACTED, _share(baseline, "unextracted", spec), ALARM_UNEXTRACTED_GRAVE
+        "unextracted", lost, ALARM_UNEXTRACTED, _share(baseline, "unextracted", metric_key), ALARM_UNEXTRACTED_GRAVE
     )
     hit = _hits(docs)
     yield from raised("limit", hit, ALARM_LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0)
-    unknown = sum(doc.limit_hit is None and doc.tail != "" for doc in docs)
+    unknown = sum(doc.limit_hit is None and doc.answer_tail != "" for doc in docs)
     if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
         yield "cut unknown", Alarmed(task, None, unknown, len(docs), veto=False)
-    yield from raised("ungraded", _count(docs, "ungraded", spec), ALARM_UNGRADED, _share(baseline, "ungraded", spec))
-    own = _count(docs, "self_judged", spec)
-    yield from raised("self judged", own, 0.0, _share(baseline, "self_judged", spec), ALARM_SELF_JUDGED)
-    yield from _format(task, result, scored, run, spec)
+    yield from raised(
+        "ungraded", _count(docs, "ungraded", metric_key), ALARM_UNGRADED, _share(baseline, "ungraded", metric_key)
+    )
+    own = _count(docs, "self_judged", metric_key)
+    yield from raised("self judged", own, 0.0, _share(baseline, "self_judged", metric_key), ALARM_SELF_JUDGED)
+    yield from _format(task, result, scored, run, metric_key)
 
 
-def count_changed_prompts(docs: Sequence[Doc]) -> int:
+def count_changed_prompts(docs: Sequence[DocResult]) -> int:
     """Count the docs that were asked with another prompt than the pack's."""
     return sum(doc.prompt_unchanged is False for doc in docs)
 
@@ -213,11 +215,11 @@ def describe_alarm(alarmed: Alarmed) -> str:
     return f"{alarmed.task}{where}{f' ({more})' if more else ''}" if alarmed.task else more
 
 
-def _too_low(task: str, scored: ScoredRun, run: int, spec: str, expected: float | None) -> Iterator[Raised]:
-    scores = scored.scores_of_run(run, spec)
+def _too_low(task: str, scored: ScoredRun, run: int, metric_key: str, expected: float | None) -> Iterator[Raised]:
+    scores = scored.scores_of_run(run, metric_key)
     if scores is None or scores.lower_is_better:
         return
-    counts = [scored.runs[run][position].choices for position in scores.positions]
+    counts = [scored.runs[run][position].n_choices for position in scores.doc_indices]
     known = [count for count in counts if count]
     upper, score = scores.interval.upper, 100 * scores.value
     if len(known) == len(counts):
@@ -229,10 +231,10 @@ def _too_low(task: str, scored: ScoredRun, run: int, spec: str, expected: float 
         yield "floor", Alarmed(task, note=f"{score:.{1 if score >= 0.1 else 2}f}{expectation}")
 
 
-def _format(task: str, result: TaskRun, scored: ScoredRun, run: int, spec: str) -> Iterator[Raised]:
+def _format(task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str) -> Iterator[Raised]:
     """Raise an alarm if another filter of the same metric scores much higher than the verdict's filter."""
-    metric, _, strict = spec.partition(",")
-    own = scored.scores_of_run(run, spec)
+    metric, _, strict = metric_key.partition(",")
+    own = scored.scores_of_run(run, metric_key)
     others = {name: scored.scores_of_run(run, f"{metric},{name}") for name in result.filters if name != strict}
     sign = -1 if own and own.lower_is_better else 1
     best = max(((sign * other.value, name) for name, other in others.items() if other is not None), default=None)
@@ -242,17 +244,17 @@ def _format(task: str, result: TaskRun, scored: ScoredRun, run: int, spec: str) 
     yield "format", Alarmed(task, note=note, veto=False)
 
 
-def _hits(docs: Sequence[Doc]) -> int:
+def _hits(docs: Sequence[DocResult]) -> int:
     return sum(doc.limit_hit is True for doc in docs)
 
 
-def _count(docs: Sequence[Doc], metric: str, spec: str) -> int:
-    name = spec.partition(",")[2]
-    return sum(answer.metrics.get(metric) == 1 for doc in docs if (answer := doc.answers.get(name)) is not None)
+def _count(docs: Sequence[DocResult], metric: str, metric_key: str) -> int:
+    name = metric_key.partition(",")[2]
+    return sum(answer.metrics.get(metric) == 1 for doc in docs if (answer := doc.filter_results.get(name)) is not None)
 
 
-def _share(baseline: ScoredRun | None, metric: str, spec: str) -> float:
-    return _count(baseline.docs, metric, spec) / len(baseline.docs) if baseline else 0.0
+def _share(baseline: ScoredRun | None, metric: str, metric_key: str) -> float:
+    return _count(baseline.docs, metric, metric_key) / len(baseline.docs) if baseline else 0.0
 
 
 def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:

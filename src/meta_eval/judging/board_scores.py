@@ -32,7 +32,7 @@ def compute_board_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tup
     """
     docs = {name: entry.docs for name, entry in manifest.tasks.items()}
     measured = {
-        name: {spec: aggregate.value for spec, aggregate in run.aggregates.items()}
+        name: {metric_key: aggregate.value for metric_key, aggregate in run.aggregates.items()}
         for name, run in runs.items()
         if name in docs and len(run.docs) == docs[name]
     }

@@ -25,9 +25,9 @@ from meta_eval.judging.task_comparison import (
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
-from meta_eval.results.doc_results import Doc, ResultsError
+from meta_eval.results.doc_results import DocResult, ResultsError
 from meta_eval.results.lm_eval_run import Run, TaskRun
-from meta_eval.results.metrics import NO_SHARE
+from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.results.provenance import Provenance
 from meta_eval.thresholds import NAMED
 
@@ -99,13 +99,13 @@ def _task(
     shared: frozenset[str],
 ) -> Draft:
     entry = manifest.tasks.get(name) if manifest else None
-    spec = find_verdict_metric(baseline_runs[0], entry)
+    metric_key = find_verdict_metric(baseline_runs[0], entry)
     compared = build_task_comparison(name, candidate_runs, entry, stored, baseline_runs)
     draft = draft_task(compared, rule, shared)
     pairs = list(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True)) if compared.pair else []
     if not pairs:
         return _without(draft, "the runs have no doc in common")
-    if spec is None or spec.partition(",")[0] in NO_SHARE:
+    if metric_key is None or metric_key.partition(",")[0] in UNBOUNDED_METRICS:
         # A mean of shares cannot include it, so it is shown in its own unit.
         return _without(draft, "none of its metrics is a share", veto=False)
     if draft.evidence is None and rule.against in (None, "baseline"):
@@ -118,7 +118,7 @@ def _task(
         raised += [
             (kind, replace(alarmed, run="A"))
             for kind, alarmed in find_alarms(
-                name, task_run, compared.baseline, number, spec, baseline=candidate, expected=None
+                name, task_run, compared.baseline, number, metric_key, baseline=candidate, expected=None
             )
         ]
     unlike = _unlike(baseline_runs[0].provenance, candidate_runs[0].provenance, pairs)
@@ -149,7 +149,7 @@ def _without(draft: Draft, reason: str | None, *, veto: bool = True) -> Draft:
     return Draft(replace(draft.task, reason=reason, metric=None, baseline_label=None), None, raised)
 
 
-def _unlike(baseline: Provenance, candidate: Provenance, pairs: Sequence[tuple[Doc, ...]]) -> str | None:
+def _unlike(baseline: Provenance, candidate: Provenance, pairs: Sequence[tuple[DocResult, ...]]) -> str | None:
     """Name the difference, other than the model, that makes the comparison invalid; None if there is none."""
     prompts = sum(not a.same_prompt(b) for a, b in pairs)
     differences = [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from meta_eval.judging.judgement import Alarmed
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 
 # The effect on the decision, as the kind of its alarm (`meta_eval.judging.alarms`).
 Severity = Literal["gate failed", "gate not met"]
@@ -35,12 +35,12 @@ class Condition:
     key: str
     counted: str
     severity: Severity
-    check: Callable[[Doc, str], bool | None]
+    check: Callable[[DocResult, str], bool | None]
 
 
-def is_unextracted(doc: Doc, filter_name: str) -> bool | None:
+def is_unextracted(doc: DocResult, filter_name: str) -> bool | None:
     """Whether a filter found nothing in the answer, by the grader's own report, else by lm-eval's fallback."""
-    answer = doc.answers.get(filter_name)
+    answer = doc.filter_results.get(filter_name)
     if answer is None:
         return None
     logged = answer.metrics.get("unextracted")
@@ -52,12 +52,12 @@ def is_unextracted(doc: Doc, filter_name: str) -> bool | None:
 CONDITIONS = (
     Condition("unextracted", "answers in which nothing was found to grade", "gate failed", is_unextracted),
     Condition("cut", "answers as long as they were allowed to be", "gate not met", lambda doc, _: doc.limit_hit),
-    Condition("empty", "empty answers", "gate not met", lambda doc, _: doc.empty),
+    Condition("empty", "empty answers", "gate not met", lambda doc, _: doc.answer_empty),
 )
 
 
 def check_conditions(
-    task: str, docs: Sequence[Doc], filter_name: str, limits: Mapping[str, float]
+    task: str, docs: Sequence[DocResult], filter_name: str, limits: Mapping[str, float]
 ) -> Iterator[tuple[Severity, Alarmed]]:
     """The limits of a gate that a run of a task exceeds or may exceed, grouped by severity.
 
@@ -77,7 +77,7 @@ def check_conditions(
 
 
 def _compare_share(
-    condition: Condition, docs: Sequence[Doc], filter_name: str, limit: float
+    condition: Condition, docs: Sequence[DocResult], filter_name: str, limit: float
 ) -> Iterator[tuple[Severity, str]]:
     marks = [condition.check(doc, filter_name) for doc in docs]
     count, unknown = marks.count(True), marks.count(None)

@@ -17,12 +17,12 @@ from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.alarms import Raised
 from meta_eval.judging.judgement import Alarmed, Cut, DropEstimate
 from meta_eval.judging.task_comparison import RunPair, ScoredRun, measure_drop
-from meta_eval.results.doc_results import Doc, FilterResult
+from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.metrics import COUNTED
 from meta_eval.results.several_answers import replace_share
 from meta_eval.thresholds import ALARM_LIMIT_HIT, ALPHA
 
-Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
+Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
 
 
 def treat_cut_answers(pair: RunPair, how: CutAnswers) -> RunPair:
@@ -59,33 +59,33 @@ def compare_cut_rates(pair: RunPair, clusters: Clusters) -> stats.Drop | None:
 
 
 def describe_cut(
-    candidate: ScoredRun, pair: RunPair | None, spec: str, rate: stats.Drop | None, clusters: Clusters
+    candidate: ScoredRun, pair: RunPair | None, metric_key: str, rate: stats.Drop | None, clusters: Clusters
 ) -> Cut | None:
     """The scores and drops with cut answers as wrong and without them; None where none was cut.
 
     Args:
         candidate: The run in question.
         pair: The baseline and the candidate over the same docs; None where there is no baseline.
-        spec: The ``metric,filter`` of the scores.
+        metric_key: The ``metric,filter`` of the scores.
         rate: What `compare_cut_rates` gave.
         clusters: What docs share with others.
     """
-    scores, as_wrong = candidate.scores(spec), count_as_wrong(candidate).scores(spec)
+    scores, as_wrong = candidate.scores(metric_key), count_as_wrong(candidate).scores(metric_key)
     docs, baseline_docs = _count_docs(candidate), _count_docs(pair.baseline) if pair else 0
     if scores is None or as_wrong is None or not docs + baseline_docs:
         return None
     uncut = leave_out_cut(pair) if pair else None
     alone = uncut.candidate if uncut else leave_out_cut(RunPair(candidate, candidate)).candidate
-    without = alone.scores(spec) if alone.docs else None
-    baseline = uncut.baseline.scores(spec) if uncut and uncut.docs else None
+    without = alone.scores(metric_key) if alone.docs else None
+    baseline = uncut.baseline.scores(metric_key) if uncut and uncut.docs else None
     return Cut(
-        metric=spec, docs=docs, of=len(scores.values), score=scores.value,
+        metric=metric_key, docs=docs, of=len(scores.contributions), score=scores.value,
         without=without.value if without else None, baseline=baseline.value if baseline else None,
         as_wrong=as_wrong.value, baseline_docs=baseline_docs if pair else None,
         more=_estimate(rate),
-        drop=_estimate(measure_drop(pair, spec, clusters) if pair else None),
-        drop_as_wrong=_estimate(measure_drop(treat_cut_answers(pair, "wrong"), spec, clusters) if pair else None),
-        drop_without=_estimate(measure_drop(uncut, spec, clusters) if uncut and uncut.docs else None),
+        drop=_estimate(measure_drop(pair, metric_key, clusters) if pair else None),
+        drop_as_wrong=_estimate(measure_drop(treat_cut_answers(pair, "wrong"), metric_key, clusters) if pair else None),
+        drop_without=_estimate(measure_drop(uncut, metric_key, clusters) if uncut and uncut.docs else None),
         docs_without=len(alone.docs),
     )  # fmt: skip
 
@@ -152,11 +152,11 @@ def _whole_shares(scored: ScoredRun) -> list[float | None]:
     return shares
 
 
-def _rewrite(scored: ScoredRun, change: Callable[[Doc, FilterResult], FilterResult]) -> ScoredRun:
+def _rewrite(scored: ScoredRun, change: Callable[[DocResult, FilterResult], FilterResult]) -> ScoredRun:
     """The same with other verdicts on the docs of which an answer was cut."""
     runs = [
         [
-            replace(doc, answers={name: change(doc, result) for name, result in doc.answers.items()})
+            replace(doc, filter_results={name: change(doc, result) for name, result in doc.filter_results.items()})
             if True in doc.cuts else doc
             for doc in docs
         ]
@@ -165,21 +165,21 @@ def _rewrite(scored: ScoredRun, change: Callable[[Doc, FilterResult], FilterResu
     return ScoredRun(runs, scored.lower_is_better)
 
 
-def _as_wrong(doc: Doc, result: FilterResult, lower: frozenset[str]) -> FilterResult:
-    metrics, graded = dict(result.metrics), dict(result.each)
+def _as_wrong(doc: DocResult, result: FilterResult, lower: frozenset[str]) -> FilterResult:
+    metrics, graded = dict(result.metrics), dict(result.verdict_of_each)
     for metric, value in metrics.items():
-        worst, each = float(metric in lower), result.each.get(metric, ())
+        worst, each = float(metric in lower), result.verdict_of_each.get(metric, ())
         if metric in COUNTED or (len(doc.cuts) > 1 and len(each) != len(doc.cuts)):
             continue  # no score, or one of all answers together
         verdicts = [worst if cut else verdict for cut, verdict in zip(doc.cuts, each or (worst,), strict=True)]
         metrics[metric] = replace_share(value, math.fsum(verdicts) / len(verdicts))
         graded |= {metric: tuple(verdicts)} if each else {}
-    return replace(result, metrics=metrics, each=graded)
+    return replace(result, metrics=metrics, verdict_of_each=graded)
 
 
-def _without_cut(doc: Doc, result: FilterResult) -> FilterResult:
+def _without_cut(doc: DocResult, result: FilterResult) -> FilterResult:
     metrics, graded = dict(result.metrics), {}
-    for metric, each in result.each.items():
+    for metric, each in result.verdict_of_each.items():
         graded[metric] = left = tuple(verdict for cut, verdict in zip(doc.cuts, each, strict=True) if not cut)
         metrics[metric] = replace_share(metrics[metric], math.fsum(left) / len(left))
-    return replace(result, metrics=metrics, each=graded, majority=None)
+    return replace(result, metrics=metrics, verdict_of_each=graded, majority=None)

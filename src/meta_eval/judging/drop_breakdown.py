@@ -9,15 +9,15 @@ from collections.abc import Callable, Hashable, Sequence
 
 from meta_eval import stats
 from meta_eval.judging.task_comparison import ScoredRun, make_number_key, pair_docs
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 from meta_eval.results.scores import Scores
 from meta_eval.thresholds import SAME_VALUE
 
-Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
+Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
 
 
 def break_down_task_drop(
-    recorded: ScoredRun, regraded: ScoredRun, candidate: ScoredRun, spec: str, clusters: Clusters
+    recorded: ScoredRun, regraded: ScoredRun, candidate: ScoredRun, metric_key: str, clusters: Clusters
 ) -> stats.DropBreakdown | None:
     """Break down a task's drop; None if no doc has all three values in this metric.
 
@@ -25,22 +25,30 @@ def break_down_task_drop(
         recorded: The recorded scores.
         regraded: The recorded answers as the pack grades them.
         candidate: The candidate.
-        spec: ``metric,filter`` of the drop.
+        metric_key: ``metric,filter`` of the drop.
         clusters: What docs share with others, see `judge.find_cluster_names`.
     """
     _, regraded = pair_docs(recorded, regraded, make_number_key)
     regraded, candidate = pair_docs(regraded, candidate, make_number_key)
     recorded, regraded = pair_docs(recorded, regraded, make_number_key)
-    all_scores = [scored.scores(spec) for scored in (recorded, regraded, candidate)]
+    all_scores = [scored.scores(metric_key) for scored in (recorded, regraded, candidate)]
     scores = [run_scores for run_scores in all_scores if run_scores is not None]
-    if len(scores) < 3 or len({(run_scores.kind, run_scores.positions) for run_scores in scores}) > 1:
+    if len(scores) < 3 or len({(run_scores.averaging, run_scores.doc_indices) for run_scores in scores}) > 1:
         return None
     then, now, new = scores
-    then_shares = [b if abs(a - b) <= SAME_VALUE else a for a, b in zip(then.good_shares, now.good_shares, strict=True)]
-    docs = [candidate.docs[position] for position in new.positions]
+    then_shares = [
+        b if abs(a - b) <= SAME_VALUE else a
+        for a, b in zip(then.comparable_contributions, now.comparable_contributions, strict=True)
+    ]
+    docs = [candidate.docs[position] for position in new.doc_indices]
     same_prompts = _same_prompts(regraded, candidate, new)
     return stats.break_down_drop(
-        then_shares, now.good_shares, new.good_shares, same_prompts, new.labels, clusters(docs)
+        then_shares,
+        now.comparable_contributions,
+        new.comparable_contributions,
+        same_prompts,
+        new.labels,
+        clusters(docs),
     )
 
 
@@ -48,7 +56,7 @@ def _same_prompts(regraded: ScoredRun, candidate: ScoredRun, scored: Scores) -> 
     """Whether all runs asked with exactly the recorded prompt, doc by doc."""
     return [
         all(docs[place].prompt_unchanged is not False for scored in (regraded, candidate) for docs in scored.runs)
-        for place in scored.positions
+        for place in scored.doc_indices
     ]
 
 

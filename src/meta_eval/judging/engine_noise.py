@@ -15,12 +15,12 @@ from meta_eval import stats
 from meta_eval.judging.alarms import Raised
 from meta_eval.judging.judgement import Alarmed, EngineNoise, Flips
 from meta_eval.judging.task_comparison import RunPair, pair_scores
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 from meta_eval.results.scores import compute_scores
 from meta_eval.results.task_run import TaskRun
 from meta_eval.thresholds import SAME_VERDICT
 
-Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
+Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def measure_noise(result: TaskRun, flips: Flips | None, clusters: Clusters) -> t
     sign = -1 if first.lower_is_better else 1
     pairs = [
         (result.docs[position], sign * (value - second.values[result.docs[position].doc_id]))
-        for position, value in zip(first.positions, first.raw, strict=True)
+        for position, value in zip(first.doc_indices, first.doc_scores, strict=True)
         if result.docs[position].doc_id in second.values
     ]
     if not pairs:
@@ -74,15 +74,15 @@ def measure_noise(result: TaskRun, flips: Flips | None, clusters: Clusters) -> t
     return noise, _add_up(losses, names)
 
 
-def list_placed_losses(pair: RunPair, spec: str, clusters: Clusters) -> list[tuple[int, float]]:
+def list_placed_losses(pair: RunPair, metric_key: str, clusters: Clusters) -> list[tuple[int, float]]:
     """For each unit of a random order, its place and its loss against the baseline."""
-    scores = pair_scores(pair, spec)
+    scores = pair_scores(pair, metric_key)
     if scores is None:
         return []
     placed = [
         (pair.candidate.docs[position], before - after)
         for position, before, after in zip(
-            scores[1].positions, scores[0].good_shares, scores[1].good_shares, strict=True
+            scores[1].doc_indices, scores[0].comparable_contributions, scores[1].comparable_contributions, strict=True
         )
         if pair.candidate.docs[position].place is not None
     ]

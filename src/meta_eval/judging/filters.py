@@ -9,10 +9,10 @@ from meta_eval import stats
 from meta_eval.judging.alarms import Raised
 from meta_eval.judging.judgement import Alarmed
 from meta_eval.judging.task_comparison import RunPair, pair_scores
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 from meta_eval.thresholds import ALPHA, ZERO_POINTS
 
-Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
+Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +39,35 @@ class FilterDrop:
         return apart and self.p < ALPHA
 
 
-def compute_filter_drops(pair: RunPair, spec: str, filters: Iterable[str], clusters: Clusters) -> Iterator[FilterDrop]:
+def compute_filter_drops(
+    pair: RunPair, metric_key: str, filters: Iterable[str], clusters: Clusters
+) -> Iterator[FilterDrop]:
     """Compute the drops by all other filters, in the same metric and over the same docs.
 
     Args:
         pair: The baseline and the candidate over the same docs.
-        spec: The ``metric,filter`` of the verdict's drop.
+        metric_key: The ``metric,filter`` of the verdict's drop.
         filters: The filters of the task.
         clusters: The clusters of docs.
     """
-    metric, _, verdict = spec.partition(",")
-    own = pair_scores(pair, spec)
+    metric, _, verdict = metric_key.partition(",")
+    own = pair_scores(pair, metric_key)
     for name in filters if own else ():
         other = pair_scores(pair, f"{metric},{name}") if name != verdict else None
         if (
             own is None
             or other is None
-            or (own.baseline.positions, own.baseline.labels) != (other.baseline.positions, other.baseline.labels)
+            or (own.baseline.doc_indices, own.baseline.labels) != (other.baseline.doc_indices, other.baseline.labels)
         ):
             continue
-        names = clusters([pair.candidate.docs[place] for place in own.candidate.positions])
+        names = clusters([pair.candidate.docs[place] for place in own.candidate.doc_indices])
         verdict_losses, losses = (
-            [a - b for a, b in zip(scores.baseline.good_shares, scores.candidate.good_shares, strict=True)]
+            [
+                a - b
+                for a, b in zip(
+                    scores.baseline.comparable_contributions, scores.candidate.comparable_contributions, strict=True
+                )
+            ]
             for scores in (own, other)
         )
         none, labels = [0.0] * len(losses), own.baseline.labels

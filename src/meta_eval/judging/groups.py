@@ -43,9 +43,9 @@ def draft_groups(run: Run, drafts: Sequence[Draft], gate: Gate) -> list[Draft]:
 
 def _draft(group: GroupTotal, parts: Sequence[Draft], run: Run, gate: Gate) -> Draft | None:
     docs = sum(part.task.docs for part in parts)
-    for spec, aggregate in group.aggregates.items():
-        drops = [measure_drop(part.pair, spec, part.clusters) if part.pair else None for part in parts]
-        weighs_docs = _weighs_docs(run, group.tasks, spec, aggregate.value)
+    for metric_key, aggregate in group.aggregates.items():
+        drops = [measure_drop(part.pair, metric_key, part.clusters) if part.pair else None for part in parts]
+        weighs_docs = _weighs_docs(run, group.tasks, metric_key, aggregate.value)
         known_drops = [drop for drop in drops if drop is not None]
         if len(known_drops) < len(parts) or weighs_docs is None:
             continue
@@ -56,8 +56,8 @@ def _draft(group: GroupTotal, parts: Sequence[Draft], run: Run, gate: Gate) -> D
         how = f"{len(parts)} tasks, {'by docs' if weighs_docs else 'every task the same'}"
         value, interval = (drop.candidate, None) if run.repeats else (aggregate.value, aggregate.interval)
         task = Task(
-            group.name, None, docs, None, metric=spec, baseline_label=parts[0].task.baseline_label,
-            scores=(Score(spec, how, docs, value, interval, None),), members=group.tasks,
+            group.name, None, docs, None, metric=metric_key, baseline_label=parts[0].task.baseline_label,
+            scores=(Score(metric_key, how, docs, value, interval, None),), members=group.tasks,
             lower_is_better=drop.lower_is_better, runs=min(part.task.runs for part in parts),
         )  # fmt: skip
         return Draft(task, _evidence(group.name, drop, parts, gate), ())
@@ -73,12 +73,12 @@ def _evidence(name: str, drop: Drop, parts: Sequence[Draft], gate: Gate) -> Task
     )  # fmt: skip
 
 
-def _weighs_docs(run: Run, tasks: Sequence[str], spec: str, value: float) -> bool | None:
+def _weighs_docs(run: Run, tasks: Sequence[str], metric_key: str, value: float) -> bool | None:
     """Whether lm-eval's average of a group is over docs (True) or tasks (False); None if neither."""
     parts = [run.tasks[task] for task in tasks]
-    if any(spec not in part.aggregates for part in parts):
+    if any(metric_key not in part.aggregates for part in parts):
         return None
-    values = [part.aggregates[spec].value for part in parts]
+    values = [part.aggregates[metric_key].value for part in parts]
     sizes = [len(part.docs) or part.provenance.docs_run or 0 for part in parts]
     by_docs = math.fsum(size * score for size, score in zip(sizes, values, strict=True)) / (sum(sizes) or 1)
     if math.isclose(by_docs, value, abs_tol=SAME_VALUE):

@@ -53,9 +53,9 @@ from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
 from meta_eval.results.doc_figures import average_figures
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import Run, TaskRun
-from meta_eval.results.metrics import NO_SHARE
+from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.thresholds import MIN_RECORDED, SAME_VERDICT
 
 ANSWERS = f"{META} recorded answers, graded by the pack"
@@ -116,7 +116,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         rule: Its rules.
         shared: See `task_comparison.find_shared_questions`.
     """
-    name, entry, spec, baseline_runs = compared.name, compared.entry, compared.spec, compared.baseline_runs
+    name, entry, metric_key, baseline_runs = compared.name, compared.entry, compared.metric_key, compared.baseline_runs
     if not compared.candidate_runs:
         task = Task(name, entry.subset if entry else None, 0, entry.docs if entry else None, reason="it was not run")
         return Draft(task, None, (("not run", Alarmed(name)),))
@@ -128,7 +128,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
     chosen = None if isinstance(chosen_or_reason, str) else chosen_or_reason
     reason = chosen_or_reason if isinstance(chosen_or_reason, str) else None
 
-    def clusters(docs: Sequence[Doc]) -> Sequence[Hashable] | None:
+    def clusters(docs: Sequence[DocResult]) -> Sequence[Hashable] | None:
         return find_cluster_names(name, docs, shared)
 
     cut_rate = compare_cut_rates(chosen.pair, clusters) if chosen and chosen.pair else None
@@ -140,7 +140,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         reason = reason if chosen else "every doc has an answer that was cut, and these are unscored"
     evidence = _evidence(compared, chosen, rule, shared) if chosen else None
     owner = "" if baseline_runs else entry.whose if entry else META
-    drop_spec = chosen.spec if chosen else spec
+    drop_spec = chosen.metric_key if chosen else metric_key
     beside = compared.baseline if baseline_runs else compared.regraded_answers
     task = Task(
         name=name,
@@ -148,12 +148,12 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         docs=len(result.docs) or result.provenance.docs_run or 0,
         prepared=entry.docs if entry else baseline_runs[0].provenance.docs_of_task if baseline_runs else None,
         runs=len(compared.candidate_runs),
-        metric=chosen.spec if chosen else None,
+        metric=chosen.metric_key if chosen else None,
         baseline_label=chosen.label if chosen else None,
         reason=reason,
         fallback_reason=compared.missing_reason,
-        flips=_flips(compared.pair, spec, owner) if compared.pair and spec else None,
-        subtasks=describe_subtasks(compared.candidate, spec, compared.pair) if spec else (),
+        flips=_flips(compared.pair, metric_key, owner) if compared.pair and metric_key else None,
+        subtasks=describe_subtasks(compared.candidate, metric_key, compared.pair) if metric_key else (),
         # The distance to the published score is reported only for the evals dataset's record, not for other baselines.
         scores=list_scores(
             name,
@@ -161,11 +161,11 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
             compared.candidate,
             entry,
             None if entry and entry.baseline else compared.regraded_answers or compared.recorded_verdicts,
-            chosen.spec if chosen else None,
+            chosen.metric_key if chosen else None,
         ),
         gaps=list_known_gaps(entry, result),
         cut=cut,
-        sampling=describe_sampling(chosen.candidate, chosen.baseline, chosen.spec, result.provenance, clusters)
+        sampling=describe_sampling(chosen.candidate, chosen.baseline, chosen.metric_key, result.provenance, clusters)
         if chosen
         else None,
         averages=list_other_averages(name, result, entry, baseline_runs[0] if baseline_runs else None),
@@ -176,18 +176,22 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         lower_is_better=(drop_spec or "").partition(",")[0] in result.lower_is_better,
     )
     raised = find_run_problems(name, compared.candidate_runs, entry, rule)
-    known = compared.baseline.scores(spec) if compared.baseline and spec else None
+    known = compared.baseline.scores(metric_key) if compared.baseline and metric_key else None
     published = next(
         (score.published.value for score in task.scores if score.published and score.difference is not None), None
     )
     expected = known.value if known else published
-    for number, run in enumerate(compared.candidate_runs if spec else ()):
-        raised += find_alarms(name, run, compared.candidate, number, spec or "", baseline=beside, expected=expected)
-        raised += check_conditions(name, compared.candidate.runs[number], (spec or "").partition(",")[2], rule.limits)
+    for number, run in enumerate(compared.candidate_runs if metric_key else ()):
+        raised += find_alarms(
+            name, run, compared.candidate, number, metric_key or "", baseline=beside, expected=expected
+        )
+        raised += check_conditions(
+            name, compared.candidate.runs[number], (metric_key or "").partition(",")[2], rule.limits
+        )
     baseline = chosen.baseline if chosen else None
     if reason:
         # A mean of shares cannot include BLEU or a perplexity, which are shown in their own units.
-        is_share = spec is not None and spec.partition(",")[0] not in NO_SHARE
+        is_share = metric_key is not None and metric_key.partition(",")[0] not in UNBOUNDED_METRICS
         raised += [("alone", Alarmed(name, note=reason, veto=is_share))] if entry or baseline_runs else []
     elif (
         baseline and not baseline_runs and (other := count_changed_prompts(baseline.docs)) and entry and entry.baseline
@@ -200,9 +204,9 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         note = f"{len(chosen.candidate.docs)} docs, and {rule.min_docs} are asked for"
         raised.append(("unfinished", Alarmed(name, note=note)))
 
-    others = compute_filter_drops(chosen.pair, chosen.spec, result.filters, clusters)
+    others = compute_filter_drops(chosen.pair, chosen.metric_key, result.filters, clusters)
     measured = measure_noise(result, task.flips, clusters)
-    timed = TimedLosses(measured[1] if measured else (), list_placed_losses(chosen.pair, chosen.spec, clusters))
+    timed = TimedLosses(measured[1] if measured else (), list_placed_losses(chosen.pair, chosen.metric_key, clusters))
     task = replace(task, noise=measured[0]) if measured else task
     return Draft(
         task,
@@ -221,8 +225,8 @@ def _cut(
     compared: TaskComparison, chosen: _ChosenBaseline | None, rate: stats.Drop | None, clusters: Clusters
 ) -> Cut | None:
     """The scores with and without cut answers, in the metric of the drop where there is one."""
-    spec, pair = (chosen.spec, chosen.pair) if chosen else (compared.spec, compared.pair)
-    return describe_cut(compared.candidate, pair, spec, rate, clusters) if spec else None
+    metric_key, pair = (chosen.metric_key, chosen.pair) if chosen else (compared.metric_key, compared.pair)
+    return describe_cut(compared.candidate, pair, metric_key, rate, clusters) if metric_key else None
 
 
 def _break_down_drop(
@@ -234,7 +238,7 @@ def _break_down_drop(
         compared.recorded_run,
         compared.regraded_answers,
         compared.candidate,
-        chosen.spec,
+        chosen.metric_key,
         lambda docs: find_cluster_names(compared.name, docs, shared),
     )
 
@@ -244,10 +248,10 @@ def _break_down_drop(
 
 @dataclass(frozen=True, slots=True)
 class _ChosenBaseline:
-    """The pair in ``spec``, over the same docs; for a published score alone, all docs of the candidate."""
+    """The pair in ``metric_key``, over the same docs; for a published score alone, all docs of the candidate."""
 
     label: str
-    spec: str
+    metric_key: str
     candidate: ScoredRun
     baseline: ScoredRun | None = None
     published: float = 0.0
@@ -285,9 +289,9 @@ def _choose_baseline(compared: TaskComparison, rule: Rule) -> _ChosenBaseline | 
 
 
 def _choose_metric(pair: RunPair, metrics: Sequence[str], label: str) -> _ChosenBaseline | str:
-    for spec in metrics:
-        if pair_scores(pair, spec) is not None:
-            return _ChosenBaseline(label, spec, pair.candidate, pair.baseline)
+    for metric_key in metrics:
+        if pair_scores(pair, metric_key) is not None:
+            return _ChosenBaseline(label, metric_key, pair.candidate, pair.baseline)
     return "there is no metric that both have and that is a share"
 
 
@@ -300,22 +304,22 @@ def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
 
 
 def _evidence(compared: TaskComparison, chosen: _ChosenBaseline, rule: Rule, shared: frozenset[str]) -> TaskDrop:
-    candidate = chosen.candidate.scores(chosen.spec)
+    candidate = chosen.candidate.scores(chosen.metric_key)
     assert candidate is not None  # noqa: S101 (that is how it was chosen)
     names = find_cluster_names(
-        compared.name, [chosen.candidate.docs[position] for position in candidate.positions], shared
+        compared.name, [chosen.candidate.docs[position] for position in candidate.doc_indices], shared
     )
-    baseline = chosen.baseline.scores(chosen.spec) if chosen.baseline else None
+    baseline = chosen.baseline.scores(chosen.metric_key) if chosen.baseline else None
     drop = (
-        stats.unpaired_drop(chosen.published, candidate.values, candidate.labels, names)
+        stats.unpaired_drop(chosen.published, candidate.contributions, candidate.labels, names)
         if baseline is None
-        else stats.paired_drop(baseline.shares, candidate.shares, candidate.labels, names)
+        else stats.paired_drop(baseline.paired_contributions, candidate.paired_contributions, candidate.labels, names)
     )
     drop = drop.invert() if candidate.lower_is_better else drop
     noise, spread = _measure_runs(chosen, candidate.labels)
     drop = replace(drop, runs=spread)
     baseline_repeats = len(compared.baseline_runs) if chosen.label == RUN_A else None
-    subtasks = compute_subtask_drops(chosen.candidate, chosen.spec, chosen.pair)
+    subtasks = compute_subtask_drops(chosen.candidate, chosen.metric_key, chosen.pair)
     repeats = len(chosen.candidate.runs)
     return TaskDrop(compared.name, drop, rule.share, repeats, baseline_repeats, noise, rule.cap_share, subtasks)
 
@@ -325,14 +329,14 @@ def _measure_runs(
 ) -> tuple[float | None, stats.RunSpread | None]:
     """The variance of one run's score by the engine, and how runs differ; None where each side has one run."""
     sides = [
-        [scores.shares for scores in scored.scores_by_run(chosen.spec)] if scored else []
+        [scores.paired_contributions for scores in scored.scores_by_run(chosen.metric_key)] if scored else []
         for scored in (chosen.baseline, chosen.candidate)
     ]
     repeated = [side for side in sides if len(side) > 1]
     return (stats.run_noise(repeated[-1], labels) if repeated else None), stats.measure_runs(sides[0], sides[1], labels)
 
 
-def find_cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:
+def find_cluster_names(task: str, docs: Sequence[DocResult], shared: frozenset[str]) -> list[Hashable] | None:
     """The cluster of each doc; None where no doc shares anything with another.
 
     Args:
@@ -355,10 +359,10 @@ def find_cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -
 # Doc by doc
 
 
-def _flips(pair: RunPair, spec: str, owner: str) -> Flips | None:
+def _flips(pair: RunPair, metric_key: str, owner: str) -> Flips | None:
     """Count flips. ``owner`` labels the recorded side (``Meta's``); empty if two runs are compared."""
-    baseline, candidate = (scored.scores_of_run(0, spec) for scored in pair)
-    if baseline is None or candidate is None or baseline.positions != candidate.positions:
+    baseline, candidate = (scored.scores_of_run(0, metric_key) for scored in pair)
+    if baseline is None or candidate is None or baseline.doc_indices != candidate.doc_indices:
         return None
     changes = [b - a for a, b in zip(baseline.verdicts, candidate.verdicts, strict=True)]
     down, up = sum(change < -SAME_VERDICT for change in changes), sum(change > SAME_VERDICT for change in changes)

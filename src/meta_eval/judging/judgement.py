@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.stats import DropBreakdown, Interval
 
@@ -321,7 +321,7 @@ class SampleSource:
 
     verdict: str
     runs: tuple[TaskRun, ...]
-    docs: tuple[tuple[Doc, ...], ...]
+    docs: tuple[tuple[DocResult, ...], ...]
     recorded: tuple[float | None, ...]
     texts: bool = True
     other_prompts: frozenset[int] = frozenset()

@@ -12,14 +12,14 @@ from meta_eval.judging.judgement import BaselineDistance, LmEvalAverage, Publish
 from meta_eval.judging.task_comparison import ScoredRun, find_verdict_metric, list_shares
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.lm_eval_run import TaskRun
-from meta_eval.results.metrics import NO_SHARE
+from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.results.results_file import Aggregate
 from meta_eval.thresholds import MIN_BASELINE_DOCS, ROUNDING
 
 
 def list_scores(
     name: str, result: TaskRun, candidate: ScoredRun, entry: TaskEntry | None,
-    baseline: ScoredRun | None, spec: str | None = None,
+    baseline: ScoredRun | None, metric_key: str | None = None,
 ) -> tuple[Score, ...]:  # fmt: skip
     """The scores of a task with its published numbers; without a pack the one in the metric of its drop.
 
@@ -29,7 +29,7 @@ def list_scores(
         candidate: The scores of its docs.
         entry: What the pack says of it; None without a pack.
         baseline: The recorded answers; None where there are none.
-        spec: The ``metric,filter`` of the drop; None where there is none.
+        metric_key: The ``metric,filter`` of the drop; None where there is none.
     """
     published = [number for number in entry.published if is_share(number)] if entry else []
     if published:
@@ -41,7 +41,7 @@ def list_scores(
             tuple(replace(score, averaging=score.metric) for score in of_entry) if entry and entry.record else of_entry
         )
     wanted = list_shares(result) if entry is None and _is_plain(result) else []
-    own = spec if entry is None and spec else find_verdict_metric(result, entry)
+    own = metric_key if entry is None and metric_key else find_verdict_metric(result, entry)
     chosen = wanted or [own or ""]
     scores = tuple(_score(name, result, candidate, entry, None, metric, None) for metric in chosen)
     # Of a task of no pack nothing says which metric matters, so each is named.
@@ -54,14 +54,14 @@ def _score(
     candidate: ScoredRun,
     entry: TaskEntry | None,
     number: PublishedEntry | None,
-    spec: str,
+    metric_key: str,
     baseline: ScoredRun | None,
 ) -> Score:
-    scores = candidate.scores(spec) if spec else None
+    scores = candidate.scores(metric_key) if metric_key else None
     value, interval = (scores.value, scores.interval) if scores else (None, None)
-    n = len(scores.values) if scores else len(result.docs) if not spec else 0
+    n = len(scores.contributions) if scores else len(result.docs) if not metric_key else 0
     reason = explain_incomparable(result, candidate, entry, number)
-    aggregate = result.aggregates.get(spec) if not scores else None
+    aggregate = result.aggregates.get(metric_key) if not scores else None
     if aggregate and aggregate.share:
         value, interval = aggregate.value, aggregate.interval
         n = len(result.docs) or result.provenance.docs_run or 0
@@ -72,9 +72,9 @@ def _score(
         number.note,
     )  # fmt: skip
     comparable = published is not None and reason is None and value is not None
-    macro = spec.partition(",")[0].endswith("_macro")
+    macro = metric_key.partition(",")[0].endswith("_macro")
     return Score(
-        metric=spec,
+        metric=metric_key,
         averaging=(published and published.averaging) or ("macro" if macro else "micro"),
         docs=n or (0 if value is None else None),
         value=value,
@@ -140,8 +140,8 @@ def _note(number: PublishedEntry) -> str:
 def list_averages(name: str, aggregates: Mapping[str, Aggregate]) -> tuple[LmEvalAverage, ...]:
     """lm-eval's own averages."""
     return tuple(
-        LmEvalAverage(name, spec, aggregate.value, aggregate.interval, aggregate.share)
-        for spec, aggregate in aggregates.items()
+        LmEvalAverage(name, metric_key, aggregate.value, aggregate.interval, aggregate.share)
+        for metric_key, aggregate in aggregates.items()
     )
 
 
@@ -150,20 +150,23 @@ def list_other_averages(
 ) -> tuple[LmEvalAverage, ...]:
     """lm-eval's averages that are not fractions (perplexity, BLEU), with those of run A or the recorded run."""
     if baseline:
-        owner, baseline_values = "A", {spec: aggregate.value for spec, aggregate in baseline.aggregates.items()}
+        owner, baseline_values = (
+            "A",
+            {metric_key: aggregate.value for metric_key, aggregate in baseline.aggregates.items()},
+        )
     else:
         owner = "recorded"
         baseline_values = (
             {number.our_metric: number.value / 100 for number in entry.published} if entry and entry.record else {}
         )
     averages = []
-    for spec, aggregate in result.aggregates.items():
-        value = baseline_values.get(spec)
+    for metric_key, aggregate in result.aggregates.items():
+        value = baseline_values.get(metric_key)
         if not aggregate.share or (value is not None and not 0 <= value <= 1):
-            lower = spec.partition(",")[0] in result.lower_is_better
+            lower = metric_key.partition(",")[0] in result.lower_is_better
             averages.append(
                 LmEvalAverage(
-                    name, spec, aggregate.value, aggregate.interval, share=False, baseline=value,
+                    name, metric_key, aggregate.value, aggregate.interval, share=False, baseline=value,
                     baseline_label=owner if value is not None else "", lower_is_better=lower,
                 )
             )  # fmt: skip
@@ -172,7 +175,7 @@ def list_other_averages(
 
 def is_share(number: PublishedEntry) -> bool:
     """Whether a published number is a share; a record has its perplexities and BLEU among them."""
-    return number.our_metric.partition(",")[0] not in NO_SHARE and 0 <= number.value <= 100
+    return number.our_metric.partition(",")[0] not in UNBOUNDED_METRICS and 0 <= number.value <= 100
 
 
 def _is_plain(result: TaskRun) -> bool:

@@ -92,14 +92,14 @@ def _count_second_answers(task: TaskRun) -> tuple[int, int] | None:
 
 def _count_second_run(runs: Sequence[TaskRun]) -> tuple[int, int] | None:
     """Docs that flip from one run to another, of how many."""
-    spec = find_verdict_metric(runs[0], None) if len(runs) > 1 else None
-    if spec is None:
+    metric_key = find_verdict_metric(runs[0], None) if len(runs) > 1 else None
+    if metric_key is None:
         return None
-    first, second = (compute_scores(run.docs, spec, run.lower_is_better) for run in runs[:2])
-    if first is None or second is None or first.positions != second.positions:
+    first, second = (compute_scores(run.docs, metric_key, run.lower_is_better) for run in runs[:2])
+    if first is None or second is None or first.doc_indices != second.doc_indices:
         return None
-    changed = sum(abs(a - b) > SAME_VERDICT for a, b in zip(first.raw, second.raw, strict=True))
-    return changed, len(first.raw)
+    changed = sum(abs(a - b) > SAME_VERDICT for a, b in zip(first.doc_scores, second.doc_scores, strict=True))
+    return changed, len(first.doc_scores)
 
 
 def _read_tasks(pack: Path, manifest: Manifest, rules: Gate, flips: Flips | None) -> list[PlannedTask]:

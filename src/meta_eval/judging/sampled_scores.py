@@ -13,7 +13,7 @@ from meta_eval import stats
 from meta_eval.judging.filters import Clusters
 from meta_eval.judging.judgement import DropEstimate, SampledScore, Sampling, Task
 from meta_eval.judging.task_comparison import RunPair, ScoredRun, measure_drop
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.several_answers import replace_share
 
@@ -25,35 +25,39 @@ _RUN = "run A"
 
 
 def describe_sampling(
-    candidate: ScoredRun, baseline: ScoredRun | None, spec: str, provenance: Provenance, clusters: Clusters
+    candidate: ScoredRun, baseline: ScoredRun | None, metric_key: str, provenance: Provenance, clusters: Clusters
 ) -> Sampling | None:
     """Describe sampled answers in the metric of the drop; None for a single greedy answer to each doc.
 
     Args:
         candidate: The run in question.
         baseline: What it is compared with; None for a published score.
-        spec: The ``metric,filter``.
+        metric_key: The ``metric,filter``.
         provenance: The settings of the run.
         clusters: What docs share with others.
     """
-    answers = count_answers(candidate, spec)
+    answers = count_answers(candidate, metric_key)
     is_sampled = "temperature" in provenance.decoding or "do_sample" in provenance.decoding
-    known = count_answers(baseline, spec) if baseline else None
+    known = count_answers(baseline, metric_key) if baseline else None
     if answers == 1 and (known or 1) == 1 and not is_sampled:
         return None
     scores: list[SampledScore | None] = []
-    if spec.partition(",")[0] not in candidate.lower_is_better:
+    if metric_key.partition(",")[0] not in candidate.lower_is_better:
         powers = [2**power for power in range(1, int(math.log2(answers)) + 1)]
         ways = [(f"pass@{k}", _pass_at(k), answers / k) for k in dict.fromkeys([*powers, answers]) if k > 1]
         ways.append((f"maj@{answers}", _majority_of(answers), 1))
-        scores = [_measure(name, candidate, baseline, spec, clusters, way, size) for name, way, size in ways]
+        scores = [_measure(name, candidate, baseline, metric_key, clusters, way, size) for name, way, size in ways]
     return Sampling(answers, known, is_sampled, tuple(score for score in scores if score))
 
 
-def count_answers(scored: ScoredRun, spec: str) -> int:
+def count_answers(scored: ScoredRun, metric_key: str) -> int:
     """Count the graded answers to each doc, the fewest of any doc."""
-    metric, _, name = spec.partition(",")
-    counts = [len(doc.answers[name].each.get(metric, (0,))) for doc in scored.docs if name in doc.answers]
+    metric, _, name = metric_key.partition(",")
+    counts = [
+        len(doc.filter_results[name].verdict_of_each.get(metric, (0,)))
+        for doc in scored.docs
+        if name in doc.filter_results
+    ]
     return min(counts, default=1)
 
 
@@ -73,37 +77,37 @@ def _measure(
     name: str,
     candidate: ScoredRun,
     baseline: ScoredRun | None,
-    spec: str,
+    metric_key: str,
     clusters: Clusters,
     combine: _Combine,
     answers: float,
 ) -> SampledScore | None:
     """A score that combines the answers to each doc, and its drop, which is paired like any other."""
-    combined = _combine_answers(candidate, spec, combine)
-    scores = combined.scores(spec) if combined else None
+    combined = _combine_answers(candidate, metric_key, combine)
+    scores = combined.scores(metric_key) if combined else None
     if combined is None or scores is None:
         return None
-    known = _combine_answers(baseline, spec, combine) if baseline else None
-    drop = measure_drop(RunPair(known, combined), spec, clusters) if known else None
-    interval = stats.sampled_interval(scores.values, answers, scores.labels, scores.clusters)
+    known = _combine_answers(baseline, metric_key, combine) if baseline else None
+    drop = measure_drop(RunPair(known, combined), metric_key, clusters) if known else None
+    interval = stats.sampled_interval(scores.contributions, answers, scores.labels, scores.clusters)
     return SampledScore(
         name, scores.value, interval, drop.baseline if drop else None,
         DropEstimate(drop.value, drop.interval()) if drop else None,
     )  # fmt: skip
 
 
-def _combine_answers(scored: ScoredRun, spec: str, combine: _Combine) -> ScoredRun | None:
+def _combine_answers(scored: ScoredRun, metric_key: str, combine: _Combine) -> ScoredRun | None:
     """The same with another score of each doc; None if a doc has none."""
-    metric, _, name = spec.partition(",")
-    runs: list[list[Doc]] = [[] for _ in scored.runs]
+    metric, _, name = metric_key.partition(",")
+    runs: list[list[DocResult]] = [[] for _ in scored.runs]
     for docs, combined in zip(scored.runs, runs, strict=True):
         for doc in docs:
-            result = doc.answers.get(name)
-            share = combine(result.each.get(metric, ()), result.majority) if result else None
+            result = doc.filter_results.get(name)
+            share = combine(result.verdict_of_each.get(metric, ()), result.majority) if result else None
             if result is None or share is None:
                 return None
             metrics = {**result.metrics, metric: replace_share(result.metrics[metric], share)}
-            combined.append(replace(doc, answers={name: replace(result, metrics=metrics)}))
+            combined.append(replace(doc, filter_results={name: replace(result, metrics=metrics)}))
     return ScoredRun(runs, scored.lower_is_better)
 
 

@@ -21,17 +21,17 @@ class _Docs:
     clusters: list[Hashable]
 
 
-def compute_subtask_drops(candidate: ScoredRun, spec: str, pair: RunPair | None) -> dict[str, Drop]:
+def compute_subtask_drops(candidate: ScoredRun, metric_key: str, pair: RunPair | None) -> dict[str, Drop]:
     """The drop of each subtask all of whose docs are paired; empty where a task has not two subtasks.
 
     Args:
         candidate: The run.
-        spec: ``metric,filter`` of single verdicts.
+        metric_key: ``metric,filter`` of single verdicts.
         pair: The baseline and the candidate over the same docs; None where there is no baseline.
     """
-    scores = candidate.scores(spec)
+    scores = candidate.scores(metric_key)
     drops = {}
-    for name, docs in _grouped(candidate, spec, pair).items():
+    for name, docs in _grouped(candidate, metric_key, pair).items():
         baseline = [value for value in docs.baseline_values if value is not None]
         if scores and len(baseline) == len(docs.values):
             clusters = docs.clusters if scores.clusters else None
@@ -40,9 +40,9 @@ def compute_subtask_drops(candidate: ScoredRun, spec: str, pair: RunPair | None)
     return drops
 
 
-def describe_subtasks(candidate: ScoredRun, spec: str, pair: RunPair | None) -> tuple[Subtask, ...]:
+def describe_subtasks(candidate: ScoredRun, metric_key: str, pair: RunPair | None) -> tuple[Subtask, ...]:
     """List the subtasks by name, each with its score and the baseline's; arguments as of `compute_subtask_drops`."""
-    drops = compute_subtask_drops(candidate, spec, pair)
+    drops = compute_subtask_drops(candidate, metric_key, pair)
     corrected = stats.correct_by_holm([drop.p_value() for drop in drops.values()])
     clear = {name: p < ALPHA for name, p in zip(drops, corrected, strict=True)}
     return tuple(
@@ -53,23 +53,23 @@ def describe_subtasks(candidate: ScoredRun, spec: str, pair: RunPair | None) -> 
             drops[name].baseline if name in drops else None,
             clear.get(name, False),
         )
-        for name, docs in sorted(_grouped(candidate, spec, pair).items())
+        for name, docs in sorted(_grouped(candidate, metric_key, pair).items())
     )
 
 
-def _grouped(candidate: ScoredRun, spec: str, pair: RunPair | None) -> dict[str, _Docs]:
-    scores = candidate.scores(spec)
+def _grouped(candidate: ScoredRun, metric_key: str, pair: RunPair | None) -> dict[str, _Docs]:
+    scores = candidate.scores(metric_key)
     if scores is None:
         return {}
     baseline: dict[Hashable, float] = {}
-    paired = pair_scores(pair, spec) if pair else None
+    paired = pair_scores(pair, metric_key) if pair else None
     if pair and paired:
         docs = pair.candidate.docs
-        values = zip(paired.baseline.positions, paired.baseline.raw, strict=True)
+        values = zip(paired.baseline.doc_indices, paired.baseline.doc_scores, strict=True)
         baseline = {docs[at].doc_id: value for at, value in values}
     groups: dict[str, _Docs] = {}
-    names = scores.clusters or scores.positions
-    for position, value, cluster in zip(scores.positions, scores.raw, names, strict=True):
+    names = scores.clusters or scores.doc_indices
+    for position, value, cluster in zip(scores.doc_indices, scores.doc_scores, names, strict=True):
         doc = candidate.docs[position]
         if doc.subtask is not None:
             group = groups.setdefault(doc.subtask, _Docs([], [], []))

@@ -16,14 +16,14 @@ from meta_eval import stats
 from meta_eval.judging.judgement import SampleSource
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.baseline import Baseline
-from meta_eval.results.doc_results import Doc, FilterResult
+from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.lm_eval_run import TaskRun
-from meta_eval.results.metrics import LOWER_IS_BETTER, Value
+from meta_eval.results.metrics import LOWER_IS_BETTER, MetricValue
 from meta_eval.results.recorded_verdicts import read_recorded_verdicts, restore_recorded_docs
 from meta_eval.results.scores import Scores, compute_scores, list_metric_keys
 from meta_eval.thresholds import SAME_VERDICT
 
-Key = Callable[[Doc], Hashable]
+Key = Callable[[DocResult], Hashable]
 
 
 class ScoredRun:
@@ -34,34 +34,36 @@ class ScoredRun:
         lower_is_better: The metrics of which less is better.
     """
 
-    def __init__(self, runs: Sequence[Sequence[Doc]], lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> None:
+    def __init__(self, runs: Sequence[Sequence[DocResult]], lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> None:
         self.runs, self.lower_is_better = tuple(runs), lower_is_better
         self._known: dict[tuple[int, str], Scores | None] = {}
         self._averaged: dict[str, Scores | None] = {}
 
     @property
-    def docs(self) -> Sequence[Doc]:
+    def docs(self) -> Sequence[DocResult]:
         """Those of the newest run."""
         return self.runs[0] if self.runs else ()
 
-    def scores_of_run(self, run: int, spec: str) -> Scores | None:
+    def scores_of_run(self, run: int, metric_key: str) -> Scores | None:
         """The scores of one run; see `compute_scores`."""
-        if (run, spec) not in self._known:
-            self._known[run, spec] = compute_scores(self.runs[run], spec, self.lower_is_better)
-        return self._known[run, spec]
+        if (run, metric_key) not in self._known:
+            self._known[run, metric_key] = compute_scores(self.runs[run], metric_key, self.lower_is_better)
+        return self._known[run, metric_key]
 
-    def scores_by_run(self, spec: str) -> list[Scores]:
+    def scores_by_run(self, metric_key: str) -> list[Scores]:
         """The scores of every run; none unless every run has them of the same docs."""
-        all_runs = [scores for run in range(len(self.runs)) if (scores := self.scores_of_run(run, spec)) is not None]
-        docs = {(scores.positions, scores.labels) for scores in all_runs}
+        all_runs = [
+            scores for run in range(len(self.runs)) if (scores := self.scores_of_run(run, metric_key)) is not None
+        ]
+        docs = {(scores.doc_indices, scores.labels) for scores in all_runs}
         return all_runs if len(all_runs) == len(self.runs) and len(docs) == 1 else []
 
-    def scores(self, spec: str) -> Scores | None:
+    def scores(self, metric_key: str) -> Scores | None:
         """The mean of all runs, doc by doc."""
-        if spec not in self._averaged:
-            scores_by_run = self.scores_by_run(spec)
-            self._averaged[spec] = _averaged(scores_by_run) if scores_by_run else None
-        return self._averaged[spec]
+        if metric_key not in self._averaged:
+            scores_by_run = self.scores_by_run(metric_key)
+            self._averaged[metric_key] = _averaged(scores_by_run) if scores_by_run else None
+        return self._averaged[metric_key]
 
     def select_docs(self, places: Sequence[int]) -> ScoredRun:
         """The same of these docs alone, in this order."""
@@ -77,7 +79,7 @@ class RunPair(NamedTuple):
     candidate: ScoredRun
 
     @property
-    def docs(self) -> Sequence[Doc]:
+    def docs(self) -> Sequence[DocResult]:
         """Those of the candidate."""
         return self.candidate.docs
 
@@ -98,7 +100,7 @@ class TaskComparison:
         entry: What the pack says of it.
         candidate_runs: Runs of the candidate, the newest first; none where the task was not run.
         baseline_runs: Runs of the baseline, where two runs are compared.
-        spec: The ``metric,filter`` of single verdicts; None where there is none.
+        metric_key: The ``metric,filter`` of single verdicts; None where there is none.
         candidate: The scores of ``candidate_runs``.
         regraded_answers: The recorded answers, as the pack grades them.
         recorded_verdicts: The recorded verdicts, in the metric of single verdicts.
@@ -113,7 +115,7 @@ class TaskComparison:
     entry: TaskEntry | None
     candidate_runs: tuple[TaskRun, ...]
     baseline_runs: tuple[TaskRun, ...]
-    spec: str | None
+    metric_key: str | None
     candidate: ScoredRun
     regraded_answers: ScoredRun | None = None
     recorded_verdicts: ScoredRun | None = None
@@ -141,23 +143,25 @@ def build_task_comparison(
         baseline_runs: Of the baseline, where two runs are compared.
     """
     result = runs[0] if runs else None
-    spec = find_verdict_metric(result, entry)
+    metric_key = find_verdict_metric(result, entry)
     lower = result.lower_is_better if result else LOWER_IS_BETTER
     candidate = ScoredRun([run.docs for run in runs], lower)
-    compared = TaskComparison(name, entry, tuple(runs), tuple(baseline_runs), spec, candidate)
+    compared = TaskComparison(name, entry, tuple(runs), tuple(baseline_runs), metric_key, candidate)
     if result is None:
         return compared
-    if stored and stored.docs.get(name):
-        answers = stored.docs[name] if name in stored.recorded else _with_endings(stored.docs[name], result.docs)
+    if stored and stored.regraded.get(name):
+        answers = (
+            stored.regraded[name] if name in stored.as_recorded else _with_endings(stored.regraded[name], result.docs)
+        )
         compared.regraded_answers = ScoredRun([answers], lower)
-    named = stored.recorded.get(name) if stored else None
+    named = stored.as_recorded.get(name) if stored else None
     if named:
         compared.recorded_run = compared.recorded_verdicts = ScoredRun([named], lower)
-    elif spec:
-        compared.recorded_verdicts = read_verdict_run(result.docs, spec, entry, find_reading(result, entry))
+    elif metric_key:
+        compared.recorded_verdicts = read_verdict_run(result.docs, metric_key, entry, find_reading(result, entry))
     if not named and entry is not None and entry.record is not None and (known := restore_recorded_docs(result.docs)):
         compared.recorded_run = ScoredRun([known], lower)
-    compared.missing_reason = stored.missing.get(name) if stored and not baseline_runs else None
+    compared.missing_reason = stored.missing_reasons.get(name) if stored and not baseline_runs else None
     compared.baseline = compared.regraded_answers or compared.recorded_verdicts
     if baseline_runs:
         compared.baseline = ScoredRun([run.docs for run in baseline_runs], lower)
@@ -165,11 +169,11 @@ def build_task_comparison(
         content_key = _make_content_key(compared.baseline, candidate)
         keys = (make_prompt_key, make_question_key, content_key) if baseline_runs else (make_number_key,)
         compared.pair = pair_docs(compared.baseline, candidate, *keys)
-    compared.source = _find_samples(compared, spec) if spec else None
+    compared.source = _find_samples(compared, metric_key) if metric_key else None
     return compared
 
 
-def _with_endings(answers: Sequence[Doc], docs: Sequence[Doc]) -> Sequence[Doc]:
+def _with_endings(answers: Sequence[DocResult], docs: Sequence[DocResult]) -> Sequence[DocResult]:
     """Recorded answers with what is known of how they ended: their texts stand in the docs that were run."""
     cut = {make_number_key(doc): doc.recorded_cut for doc in docs}
     return [replace(doc, cuts=(cut.get(make_number_key(doc)),)) if doc.cuts == (None,) else doc for doc in answers]
@@ -178,11 +182,11 @@ def _with_endings(answers: Sequence[Doc], docs: Sequence[Doc]) -> Sequence[Doc]:
 def _averaged(scores_by_run: Sequence[Scores]) -> Scores:
     if len(scores_by_run) == 1:
         return scores_by_run[0]
-    values, raw, shares = (
+    contributions, doc_scores, paired = (
         tuple(stats.average_runs([getattr(run_scores, name) for run_scores in scores_by_run]))
-        for name in ("values", "raw", "shares")
+        for name in ("contributions", "doc_scores", "paired_contributions")
     )
-    return replace(scores_by_run[0], values=values, raw=raw, shares=shares)
+    return replace(scores_by_run[0], contributions=contributions, doc_scores=doc_scores, paired_contributions=paired)
 
 
 def pair_docs(baseline: ScoredRun, candidate: ScoredRun, *keys: Key) -> RunPair:
@@ -206,54 +210,58 @@ def pair_docs(baseline: ScoredRun, candidate: ScoredRun, *keys: Key) -> RunPair:
 
 
 def measure_drop(
-    pair: RunPair, spec: str, clusters: Callable[[Sequence[Doc]], Sequence[Hashable] | None] | None = None
+    pair: RunPair, metric_key: str, clusters: Callable[[Sequence[DocResult]], Sequence[Hashable] | None] | None = None
 ) -> stats.Drop | None:
     """The drop from the baseline to the candidate in one metric; None unless both have it, of the same docs."""
-    scores = pair_scores(pair, spec)
+    scores = pair_scores(pair, metric_key)
     if scores is None:
         return None
-    names = clusters([pair.candidate.docs[place] for place in scores.candidate.positions]) if clusters else None
-    drop = stats.paired_drop(scores.baseline.shares, scores.candidate.shares, scores.candidate.labels, names)
+    names = clusters([pair.candidate.docs[place] for place in scores.candidate.doc_indices]) if clusters else None
+    drop = stats.paired_drop(
+        scores.baseline.paired_contributions, scores.candidate.paired_contributions, scores.candidate.labels, names
+    )
     return drop.invert() if scores.candidate.lower_is_better else drop
 
 
-def pair_scores(pair: RunPair, spec: str) -> ScorePair | None:
+def pair_scores(pair: RunPair, metric_key: str) -> ScorePair | None:
     """The scores of both in one metric; None unless both have them, of the same docs."""
-    baseline, candidate = pair.baseline.scores(spec), pair.candidate.scores(spec)
+    baseline, candidate = pair.baseline.scores(metric_key), pair.candidate.scores(metric_key)
     if baseline is None or candidate is None:
         return None
-    same = baseline.kind == candidate.kind and baseline.positions == candidate.positions
+    same = baseline.averaging == candidate.averaging and baseline.doc_indices == candidate.doc_indices
     return ScorePair(baseline, candidate) if same else None
 
 
-def read_verdict_run(docs: Sequence[Doc], spec: str, entry: TaskEntry | None, reading: str | None) -> ScoredRun | None:
+def read_verdict_run(
+    docs: Sequence[DocResult], metric_key: str, entry: TaskEntry | None, reading: str | None
+) -> ScoredRun | None:
     """Meta's recorded verdicts, in the metric of single verdicts and its macro average.
 
     Of the docs that have one. They are published with few decimals: where the candidate's is the same but for that, it
     is taken. None where there is none, or where they are no shares.
     """
-    metric, _, name = spec.partition(",")
+    metric, _, name = metric_key.partition(",")
     verdicts, _ = read_recorded_verdicts(docs, (entry.recorded_metric if entry else None) or metric, reading)
     recorded_docs = []
     for doc, recorded in zip(docs, verdicts, strict=True):
-        if recorded is None or name not in doc.answers:
+        if recorded is None or name not in doc.filter_results:
             continue
         if not 0 <= recorded <= 1:
             return None
-        metrics = doc.answers[name].metrics
+        metrics = doc.filter_results[name].metrics
         given = {key: _match_shape(metrics[key], recorded) for key in (metric, f"{metric}_macro") if key in metrics}
         recorded_docs.append(doc.with_recorded({name: FilterResult(None, given, 0, 0)}))
     return ScoredRun([recorded_docs]) if recorded_docs else None
 
 
-def _match_shape(candidate: Value, recorded: float) -> Value:
+def _match_shape(candidate: MetricValue, recorded: float) -> MetricValue:
     """The recorded verdict in the shape of the candidate's."""
     if isinstance(candidate, tuple) and len(candidate) == 2 and isinstance(candidate[1], float):
         return (candidate[0], _match_shape(candidate[1], recorded))  # type: ignore[return-value]
     return candidate if isinstance(candidate, float) and abs(candidate - recorded) <= SAME_VERDICT else recorded
 
 
-def find_shared_questions(tasks: Sequence[Sequence[Doc]]) -> frozenset[str]:
+def find_shared_questions(tasks: Sequence[Sequence[DocResult]]) -> frozenset[str]:
     """The question hashes that docs of several tasks have."""
     seen: set[str] = set()
     twice: set[str] = set()
@@ -264,15 +272,15 @@ def find_shared_questions(tasks: Sequence[Sequence[Doc]]) -> frozenset[str]:
     return frozenset(twice)
 
 
-def make_number_key(doc: Doc) -> Hashable:
+def make_number_key(doc: DocResult) -> Hashable:
     return doc.doc_id, doc.question_hash
 
 
-def make_question_key(doc: Doc) -> Hashable:
+def make_question_key(doc: DocResult) -> Hashable:
     return doc.question_hash, doc.gold
 
 
-def make_prompt_key(doc: Doc) -> Hashable:
+def make_prompt_key(doc: DocResult) -> Hashable:
     return doc.question_hash, doc.gold, doc.prompt_hashes
 
 
@@ -281,7 +289,7 @@ def _make_content_key(baseline: ScoredRun, candidate: ScoredRun) -> Key:
     another column has other docs by lm-eval's hashes, and asks the same."""
     counts = [Counter((doc.sent_hash, doc.gold) for doc in run.docs) for run in (baseline, candidate)]
 
-    def key(doc: Doc) -> Hashable:
+    def key(doc: DocResult) -> Hashable:
         content = doc.sent_hash, doc.gold
         return content if doc.sent_hash and all(count[content] == 1 for count in counts) else object()
 
@@ -307,27 +315,35 @@ def find_reading(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
 
 def list_shares(result: TaskRun) -> list[str]:
     """Every ``metric,filter`` of a run that is a share: of its docs, else of lm-eval's averages."""
-    shares = [spec for spec in list_metric_keys(result.docs) if compute_scores(result.docs, spec) is not None]
-    return shares + [spec for spec, aggregate in result.aggregates.items() if aggregate.share and spec not in shares]
+    shares = [
+        metric_key
+        for metric_key in list_metric_keys(result.docs)
+        if compute_scores(result.docs, metric_key) is not None
+    ]
+    return shares + [
+        metric_key
+        for metric_key, aggregate in result.aggregates.items()
+        if aggregate.share and metric_key not in shares
+    ]
 
 
-def _find_samples(compared: TaskComparison, spec: str) -> SampleSource:
+def _find_samples(compared: TaskComparison, metric_key: str) -> SampleSource:
     recorded = compared.regraded_answers or compared.recorded_verdicts
-    known = recorded.scores_of_run(0, spec) if recorded else None
+    known = recorded.scores_of_run(0, metric_key) if recorded else None
     verdicts: dict[Hashable, float] = {}
     if recorded and known:
-        given = zip(known.positions, known.verdicts, strict=True)
+        given = zip(known.doc_indices, known.verdicts, strict=True)
         verdicts = {make_number_key(recorded.docs[at]): value for at, value in given}
     if compared.baseline_runs and compared.pair:
         docs = tuple(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True))
         runs = compared.baseline_runs[0], compared.candidate_runs[0]
-        return SampleSource(spec, runs, docs, tuple(verdicts.get(make_number_key(doc)) for _, doc in docs))
+        return SampleSource(metric_key, runs, docs, tuple(verdicts.get(make_number_key(doc)) for _, doc in docs))
     own_docs = compared.candidate.docs
     recorded_verdicts = tuple(map(verdicts.get, map(make_number_key, own_docs)))
     others = frozenset(doc.doc_id for doc in (recorded.docs if recorded else ()) if doc.prompt_unchanged is False)
     named = compared.entry is not None and compared.entry.baseline is not None
     return SampleSource(
-        spec,
+        metric_key,
         compared.candidate_runs[:1],
         tuple((doc,) for doc in own_docs),
         recorded_verdicts,

@@ -109,22 +109,22 @@ def find_published_numbers(
 
 
 def make_recorded_number(
-    record: RecordEntry, spec: str, value: float, *, benchmark: str, averaging: str | None
+    record: RecordEntry, metric_key: str, value: float, *, benchmark: str, averaging: str | None
 ) -> PublishedEntry:
     """Make an entry of a score of a recorded run, to compare new runs with.
 
     Args:
         record: The run.
-        spec: The ``metric,filter`` of the task that it answers.
+        metric_key: The ``metric,filter`` of the task that it answers.
         value: The score, from 0 to 1.
         benchmark: What the run calls the task.
         averaging: How the docs are averaged; None if unknown.
     """
     return PublishedEntry(
-        our_metric=spec,
+        our_metric=metric_key,
         benchmark=benchmark,
         value=round(100 * value, 6),
-        metric=spec.partition(",")[0],
+        metric=metric_key.partition(",")[0],
         averaging=averaging,
         shots=record.shots,
         cot=None,

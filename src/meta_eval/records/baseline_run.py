@@ -32,7 +32,7 @@ _GENERATED = "generate_until"
 
 
 @dataclass(frozen=True, slots=True)
-class _Doc:
+class _PackDoc:
     """The identity of a doc of the pack: its question, prompt, target and continuations."""
 
     question_hash: str
@@ -146,20 +146,20 @@ def _by_token(entry: TaskEntry) -> bool:
     return entry.choice_scoring == "next_token"
 
 
-def _docs(content: bytes) -> list[_Doc]:
+def _docs(content: bytes) -> list[_PackDoc]:
     import pyarrow.parquet as pq
 
     table = pq.read_table(io.BytesIO(content))
     nothing = [None] * table.num_rows
     names = ("input_question_hash", "prompt", "gold", "continuations", "recorded_prompts")
     columns = [table.column(name).to_pylist() if name in table.column_names else nothing for name in names]
-    return [_Doc(a, b, c, tuple(d or ()), tuple(e or ())) for a, b, c, d, e in zip(*columns, strict=True)]
+    return [_PackDoc(a, b, c, tuple(d or ()), tuple(e or ())) for a, b, c, d, e in zip(*columns, strict=True)]
 
 
-def _pairs(docs: Sequence[_Doc], rows: RecordedDocs) -> dict[int, RecordedDoc]:
+def _pairs(docs: Sequence[_PackDoc], rows: RecordedDocs) -> dict[int, RecordedDoc]:
     """Map the index of a pack's doc to the recorded row. Match by prompt, else by question and target, else by
     question; duplicates match in order."""
-    keys: list[tuple[Callable[[_Doc], Hashable], Callable[[RecordedDoc], Hashable]]] = [
+    keys: list[tuple[Callable[[_PackDoc], Hashable], Callable[[RecordedDoc], Hashable]]] = [
         (lambda doc: (doc.question_hash, doc.prompt), lambda row: (row.question_hash, row.prompt)),
         (lambda doc: (doc.question_hash, doc.gold), lambda row: (row.question_hash, _gold(row))),
         (lambda doc: doc.question_hash, lambda row: row.question_hash),
@@ -182,7 +182,7 @@ def _gold(row: RecordedDoc) -> str:
     return own if isinstance(own, str) else row.gold
 
 
-def _line(number: int, doc: _Doc, row: RecordedDoc, *, regraded: bool) -> Mapping[str, Any]:
+def _line(number: int, doc: _PackDoc, row: RecordedDoc, *, regraded: bool) -> Mapping[str, Any]:
     same = (doc.prompt, doc.prompts) == (row.prompt, row.prompts)
     same = same and (not row.continuations or doc.continuations == row.continuations)
     # Today's graders need as many answers as the doc has requests.

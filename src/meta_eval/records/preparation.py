@@ -148,13 +148,13 @@ def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
     for warning in recorded.warnings:
         log.warning(f"{name}: {warning}")
     entry = recorded.entry.model_copy(update={"code": grader.code.origin, "code_version": grader.code.version})
-    specs = sorted(recorded.scores, key=lambda spec: spec != grader.verdict)
+    specs = sorted(recorded.scores, key=lambda metric_key: metric_key != grader.verdict)
     published = [
         make_recorded_number(
-            entry, spec, recorded.scores[spec].value, benchmark=recorded.benchmark,
-            averaging=recorded.scores[spec].averaging,
+            entry, metric_key, recorded.scores[metric_key].value, benchmark=recorded.benchmark,
+            averaging=recorded.scores[metric_key].averaging,
         )
-        for spec in specs
+        for metric_key in specs
     ]  # fmt: skip
 
     def made(delimiter: str | None) -> PreparedTask:

@@ -16,7 +16,7 @@ from meta_eval.boundary.json_text import format_json
 from meta_eval.messages.errors import DataError, locating
 from meta_eval.messages.escaping import quoted
 from meta_eval.pack.task_choice import ROLLING
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.metrics import to_plain_number
 from meta_eval.results.provenance import Provenance
@@ -127,7 +127,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
     assert run.samples_file is not None  # noqa: S101 (a record has samples)
     with open_samples(run.samples_file) as whole:
         for doc in run.docs:
-            samples = {name: whole(answer) for name, answer in doc.answers.items()}
+            samples = {name: whole(answer) for name, answer in doc.filter_results.items()}
             with locating(f"doc {doc.doc_id}", behind=", "):
                 reading.add(doc, samples)
     warnings = reading.warnings
@@ -166,7 +166,7 @@ class _SampleReading:
     generation: dict[str, Any] | None = None
     warnings: Counter[str] = field(default_factory=Counter)
 
-    def add(self, doc: Doc, samples: Mapping[str, Mapping[str, Any]]) -> None:
+    def add(self, doc: DocResult, samples: Mapping[str, Mapping[str, Any]]) -> None:
         sample = next(iter(samples.values()))
         own = sample["doc"]
         if not isinstance(own, dict):

@@ -11,7 +11,7 @@ from meta_eval.boundary.inputs import parse_json
 from meta_eval.judging.judgement import Task
 from meta_eval.reports.model import Sample, ShownAnswer
 from meta_eval.results import doc_results, sample_parser
-from meta_eval.results.metrics import Weighted
+from meta_eval.results.metrics import PerplexityParts
 from meta_eval.results.sample_files import open_samples
 from meta_eval.results.scores import compute_scores
 
@@ -36,17 +36,19 @@ def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) 
             compute_scores([docs[which] for docs in source.docs], source.verdict, run.lower_is_better)
             for which, run in enumerate(source.runs)
         ]
-        if any(score is None or scores[0] is None or score.positions != scores[0].positions for score in scores):
+        if any(score is None or scores[0] is None or score.doc_indices != scores[0].doc_indices for score in scores):
             continue
         with ExitStack() as stack:
             read = [stack.enter_context(open_samples(run.samples_file or Path())) for run in source.runs]
             known = [score for score in scores if score is not None]
             name = source.verdict.partition(",")[2]
-            for number, position in enumerate(known[0].positions):
+            for number, position in enumerate(known[0].doc_indices):
                 docs = source.docs[position]
-                wholes = [sample(doc.answers[name]) for sample, doc in zip(read, docs, strict=True)]
+                wholes = [sample(doc.filter_results[name]) for sample, doc in zip(read, docs, strict=True)]
                 answers = tuple(
-                    _answer(doc, doc.answers[name], score.verdicts[number], whole, count_tokens, source.other_prompts)
+                    _answer(
+                        doc, doc.filter_results[name], score.verdicts[number], whole, count_tokens, source.other_prompts
+                    )
                     for doc, score, whole in zip(docs, known, wholes, strict=True)
                 )
                 yield _sample(
@@ -62,7 +64,7 @@ def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) 
 
 def _sample(
     task: str,
-    doc: doc_results.Doc,
+    doc: doc_results.DocResult,
     whole: Mapping[str, Any],
     answers: tuple[ShownAnswer, ...],
     recorded: float | None,
@@ -86,15 +88,15 @@ def _sample(
         if recorded_text is None or answers[0].likelihoods
         else _tokens(recorded_text, count_tokens),
         metrics={
-            f"{metric},{name}": [value.log_likelihood, value.weight] if isinstance(value, Weighted) else value
-            for name, answer in doc.answers.items()
+            f"{metric},{name}": [value.log_likelihood, value.weight] if isinstance(value, PerplexityParts) else value
+            for name, answer in doc.filter_results.items()
             for metric, value in answer.metrics.items()
         },
     )
 
 
 def _answer(
-    doc: doc_results.Doc,
+    doc: doc_results.DocResult,
     ours: doc_results.FilterResult,
     verdict: float,
     whole: Mapping[str, Any],
@@ -104,7 +106,7 @@ def _answer(
     raised = {
         "unextracted": ours.metrics.get("unextracted") == 1,
         "limit hit": doc.limit_hit is True,
-        "empty": doc.empty,
+        "empty": doc.answer_empty,
         "ungraded": ours.metrics.get("ungraded") == 1,
         "other prompt": doc.doc_id in other_prompts,
     }

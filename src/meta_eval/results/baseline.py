@@ -19,11 +19,11 @@ from meta_eval.boundary.hashing import hash_file, hash_pieces, hash_text
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.messages.errors import locating
 from meta_eval.pack.manifest import Manifest
-from meta_eval.results.baseline_answers import read_named, restore_recorded_answers
+from meta_eval.results.baseline_answers import read_baseline_run_answers, restore_recorded_answers
 from meta_eval.results.clusters import make_content_keys, make_given_key, name_clusters
 from meta_eval.results.doc_figures import read_figures
-from meta_eval.results.doc_results import EXTRACTED, Doc, FilterResult, ResultsError
-from meta_eval.results.raw_samples import MAX_PIECE
+from meta_eval.results.doc_results import MAX_EXTRACTED_CHARS, DocResult, FilterResult, ResultsError
+from meta_eval.results.raw_samples import MAX_SAMPLE_BYTES
 from meta_eval.results.sample_parser import (
     list_metrics,
     read_arguments,
@@ -35,7 +35,7 @@ from meta_eval.results.sample_parser import (
 from meta_eval.results.several_answers import average_answers
 
 # End of the reason for a missing baseline if verify can make it.
-AGAIN = "run `meta-eval verify`"
+VERIFY_HINT = "run `meta-eval verify`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,16 @@ class Baseline:
     """The baseline of a pack's tasks.
 
     Attributes:
-        docs: The docs with a recorded answer by task, in the order of doc ids. Each has doc id, question hash, subtask
-            and cluster, and the extractions and metrics of its answers.
-        missing: The other tasks of the pack, each with a reason (a clause).
-        recorded: For tasks with a record in ``baseline:``, its docs with their recorded metrics. ``docs`` then also
-            come from this record.
+        regraded: The docs with a recorded answer by task, in the order of doc ids. Each has doc id, question hash,
+            subtask and cluster, and the extractions and metrics of its answers.
+        missing_reasons: The other tasks of the pack, each with a reason (a clause).
+        as_recorded: For tasks with a record in ``baseline:``, its docs with their recorded metrics. ``regraded`` then
+            also come from this record.
     """
 
-    docs: Mapping[str, tuple[Doc, ...]]
-    missing: Mapping[str, str]
-    recorded: Mapping[str, tuple[Doc, ...]] = field(default_factory=dict)
+    regraded: Mapping[str, tuple[DocResult, ...]]
+    missing_reasons: Mapping[str, str]
+    as_recorded: Mapping[str, tuple[DocResult, ...]] = field(default_factory=dict)
 
 
 def find_verify_folder(pack: Path, *, regraded: bool = False) -> Path:
@@ -66,8 +66,8 @@ def find_baseline_file(pack: Path, task: str, *, named: bool = False) -> Path:
     return find_verify_folder(pack) / ("named" if named else "baseline") / f"{task}.jsonl"
 
 
-def make_named_key(key: str, manifest: Manifest, task: str) -> str:
-    """The key as of `make_pack_keys`, for the answers of the record that ``baseline:`` names."""
+def compute_baseline_run_fingerprint(key: str, manifest: Manifest, task: str) -> str:
+    """The key as of `compute_grading_fingerprints`, for the answers of the record that ``baseline:`` names."""
     entry = manifest.tasks[task].baseline
     file = manifest.files[entry.file].sha256 if entry is not None else None
     return hash_text(f"{key} {file}")
@@ -80,31 +80,33 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
         pack: The folder that prepare wrote.
         manifest: Its manifest.
     """
-    keys = make_pack_keys(pack, manifest)
-    docs: dict[str, tuple[Doc, ...]] = {}
+    keys = compute_grading_fingerprints(pack, manifest)
+    docs: dict[str, tuple[DocResult, ...]] = {}
     missing: dict[str, str] = {}
     recorded = {
-        task: restore_recorded_answers(read_named(pack, entry))
+        task: restore_recorded_answers(read_baseline_run_answers(pack, entry))
         for task, entry in manifest.tasks.items()
         if entry.baseline
     }
     for task, entry in manifest.tasks.items():
         path = find_baseline_file(pack, task, named=task in recorded)
         try:
-            docs[task] = _read(path, make_named_key(keys[task], manifest, task) if task in recorded else keys[task])
+            docs[task] = _read(
+                path, compute_baseline_run_fingerprint(keys[task], manifest, task) if task in recorded else keys[task]
+            )
         except FileNotFoundError:
             if not path.parent.is_dir():
-                missing[task] = f"verify has not been run on this pack: {AGAIN}"
+                missing[task] = f"verify has not been run on this pack: {VERIFY_HINT}"
             elif entry.unsafe_code:
                 missing[task] = "scoring it runs code that a model wrote: run `meta-eval verify --allow-code`"
             else:
-                missing[task] = f"verify has not been run on this task: {AGAIN}"
+                missing[task] = f"verify has not been run on this task: {VERIFY_HINT}"
         except OSError as error:
             missing[task] = f"{path} cannot be read ({error.strerror})"
         except _NoBaselineError as error:
             missing[task] = str(error)
         except (ResultsError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            missing[task] = f"{path} is damaged: {AGAIN}"
+            missing[task] = f"{path} is damaged: {VERIFY_HINT}"
     return Baseline(docs, missing, recorded)
 
 
@@ -118,7 +120,7 @@ def format_baseline(
     """Write the file of a task.
 
     Args:
-        key: Identifies docs and graders (`make_pack_keys`).
+        key: Identifies docs and graders (`compute_grading_fingerprints`).
         samples: lm-eval's samples of the replay, for each doc and filter.
         has_answer: Whether a doc has a recorded answer. Docs without have no verdict.
         edited: Files of the pack that changed since prepare.
@@ -132,7 +134,7 @@ def format_baseline(
     return _lines([{"pack": key, **_mark(edited), "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
 
 
-def collect_graded_docs(samples: Sequence[Mapping[str, Any]]) -> tuple[Doc, ...]:
+def collect_graded_docs(samples: Sequence[Mapping[str, Any]]) -> tuple[DocResult, ...]:
     """Convert samples to docs in the form of the baseline, so that both compare."""
     docs = _by_doc(samples, lambda _doc: True)
     graded = []
@@ -152,7 +154,7 @@ def _by_doc(
         if not has_answer(doc):
             continue
         keys[number] = keys.get(number) or _cluster_keys(sample)
-        kept = docs.setdefault(
+        entry = docs.setdefault(
             number,
             {
                 "doc_id": number,
@@ -164,8 +166,8 @@ def _by_doc(
             },
         )
         extraction = read_extraction(sample)
-        kept["answers"][sample["filter"]] = {
-            "extracted": None if extraction is None else extraction[:EXTRACTED],
+        entry["answers"][sample["filter"]] = {
+            "extracted": None if extraction is None else extraction[:MAX_EXTRACTED_CHARS],
             "metrics": {name: sample[name] for name in list_metrics(sample)},
             **{key: sample[key] for key in ("each_answer", "majority_answer") if key in sample},
         }
@@ -177,8 +179,8 @@ def _by_doc(
 def _cluster_keys(sample: Mapping[str, Any]) -> tuple[str, ...]:
     doc = sample["doc"]
     prompts, gold = map(str, doc.get("input_final_prompts_hash") or ()), str(doc.get("gold"))
-    own = make_content_keys(doc["input_question_hash"], tuple(prompts), gold, read_arguments(sample))
-    return own if doc.get("cluster") is None else (make_given_key(doc["cluster"]), *own)
+    keys = make_content_keys(doc["input_question_hash"], tuple(prompts), gold, read_arguments(sample))
+    return keys if doc.get("cluster") is None else (make_given_key(doc["cluster"]), *keys)
 
 
 def format_missing(key: str, reason: str, edited: Sequence[str] = ()) -> str:
@@ -190,7 +192,7 @@ def _mark(edited: Sequence[str]) -> dict[str, list[str]]:
     return {"edited": list(edited)} if edited else {}
 
 
-def make_pack_keys(pack: Path, manifest: Manifest) -> dict[str, str]:
+def compute_grading_fingerprints(pack: Path, manifest: Manifest) -> dict[str, str]:
     """Compute for each task a SHA-256 of everything that its verdicts depend on: its docs, and every YAML and module of
     the pack.
 
@@ -212,12 +214,12 @@ class _NoBaselineError(Exception):
     """The file says why there is no baseline, or belongs to another pack."""
 
 
-def _read(path: Path, key: str) -> tuple[Doc, ...]:
+def _read(path: Path, key: str) -> tuple[DocResult, ...]:
     with TextIOWrapper(open_regular(path), encoding="utf-8") as file:
-        lines = iter(partial(file.readline, MAX_PIECE), "")
+        lines = iter(partial(file.readline, MAX_SAMPLE_BYTES), "")
         head = json.loads(next(lines, ""))
         if head["pack"] != key:
-            raise _NoBaselineError(f"the pack changed after verify: {AGAIN}")
+            raise _NoBaselineError(f"the pack changed after verify: {VERIFY_HINT}")
         if "missing" in head:
             raise _NoBaselineError(head["missing"])
         with locating(path):
@@ -227,7 +229,7 @@ def _read(path: Path, key: str) -> tuple[Doc, ...]:
     return docs
 
 
-def _doc(line: Mapping[str, Any]) -> Doc:
+def _doc(line: Mapping[str, Any]) -> DocResult:
     answers = {
         # Values that are not numbers are left out, as in the task's own average.
         name: FilterResult(
@@ -237,7 +239,7 @@ def _doc(line: Mapping[str, Any]) -> Doc:
         )
         for name, answer in line["answers"].items()
     }  # fmt: skip
-    doc = Doc(
+    doc = DocResult(
         doc_id=line["doc_id"],
         question_hash=line["question_hash"],
         prompt_hashes=(),
@@ -245,14 +247,14 @@ def _doc(line: Mapping[str, Any]) -> Doc:
         subtask=line["subtask"],
         cluster=line["cluster"],
         gold="",
-        choices=None,
+        n_choices=None,
         recorded_is_correct=None,
         recorded_metrics=None,
-        tail="",
-        empty=False,
+        answer_tail="",
+        answer_empty=False,
         limit_hit=None,
         figures=line.get("figures", {}),
-        answers=answers,
+        filter_results=answers,
     )
     average_answers([doc])
     return doc

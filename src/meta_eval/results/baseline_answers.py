@@ -11,12 +11,12 @@ from typing import Any
 from meta_eval.boundary.inputs import describe_error, read_table
 from meta_eval.messages.errors import PackError, locating
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 from meta_eval.results.recorded_verdicts import read_filter_results
 
 
 @dataclass(frozen=True, slots=True)
-class NamedAnswer:
+class BaselineRunAnswer:
     """The baseline's answer to a doc of a pack.
 
     Attributes:
@@ -34,7 +34,7 @@ class NamedAnswer:
     metrics: dict[str, Any]
 
 
-def read_named(pack: Path, entry: TaskEntry) -> list[NamedAnswer]:
+def read_baseline_run_answers(pack: Path, entry: TaskEntry) -> list[BaselineRunAnswer]:
     """Read the answers to a task's docs, by doc; empty if the pack has no baseline for it.
 
     Raises:
@@ -48,7 +48,7 @@ def read_named(pack: Path, entry: TaskEntry) -> list[NamedAnswer]:
     try:
         rows = read_table(path).to_pylist()
         return [
-            NamedAnswer(
+            BaselineRunAnswer(
                 row["doc"], row["question_hash"], row["same_prompt"], json.loads(row["responses"] or "null"),
                 json.loads(row["metrics"]),
             )
@@ -61,16 +61,16 @@ def read_named(pack: Path, entry: TaskEntry) -> list[NamedAnswer]:
         ) from None  # fmt: skip
 
 
-def restore_recorded_answers(answers: list[NamedAnswer]) -> tuple[Doc, ...]:
+def restore_recorded_answers(answers: list[BaselineRunAnswer]) -> tuple[DocResult, ...]:
     """Make docs with the recorded metrics."""
     return tuple(_doc(answer, answer.metrics) for answer in answers if answer.metrics)
 
 
-def _doc(answer: NamedAnswer, metrics: Mapping[str, Any]) -> Doc:
+def _doc(answer: BaselineRunAnswer, metrics: Mapping[str, Any]) -> DocResult:
     with locating(f"doc {answer.doc} of the baseline"):
-        return Doc(
+        return DocResult(
             doc_id=answer.doc, question_hash=answer.question_hash, prompt_hashes=(),
-            prompt_unchanged=answer.same_prompt, subtask=None, cluster=None, gold="", choices=None,
-            recorded_is_correct=None, recorded_metrics=None, tail="", empty=False, limit_hit=None,
-            answers=read_filter_results(metrics),
+            prompt_unchanged=answer.same_prompt, subtask=None, cluster=None, gold="", n_choices=None,
+            recorded_is_correct=None, recorded_metrics=None, answer_tail="", answer_empty=False, limit_hit=None,
+            filter_results=read_filter_results(metrics),
         )  # fmt: skip

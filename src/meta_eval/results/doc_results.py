@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from meta_eval.messages.errors import UserError
-from meta_eval.results.metrics import Value
+from meta_eval.results.metrics import MetricValue
 
 # Characters kept of the end of an answer, and of an extraction.
-TAIL = 400
-EXTRACTED = 200
+MAX_TAIL_CHARS = 400
+MAX_EXTRACTED_CHARS = 200
 
 
 class ResultsError(UserError):
@@ -26,27 +26,28 @@ class FilterResult:
     """The result of a filter for an answer.
 
     Attributes:
-        extracted: The extracted answer, cut to `EXTRACTED` characters; for a choice by likelihood, the likeliest
-            continuation. None if nothing was extracted, or the filter returns the whole output.
-        metrics: The metrics that lm_eval logged, by name; for several answers, the mean of those in ``each``.
+        extracted: The extracted answer, cut to `MAX_EXTRACTED_CHARS` characters; for a choice by likelihood, the
+            likeliest continuation. None if nothing was extracted, or the filter returns the whole output.
+        metrics: The metrics that lm_eval logged, by name; for several answers, the mean of those in
+            ``verdict_of_each``.
         offset: The start of the sample in the samples file, in bytes.
         length: Its length, in bytes.
-        each: For several answers, the verdicts by metric. Empty for a single answer, or if the filter combines all (a
-            majority vote).
-        majority: For several answers, the place in ``each`` of the first one with the most frequent extraction. None
-            for a single answer, or if the filter extracts nothing.
+        verdict_of_each: For several answers, the verdicts by metric. Empty for a single answer, or if the filter
+            combines all (a majority vote).
+        majority: For several answers, the place in ``verdict_of_each`` of the first one with the most frequent
+            extraction. None for a single answer, or if the filter extracts nothing.
     """
 
     extracted: str | None
-    metrics: dict[str, Value]
+    metrics: dict[str, MetricValue]
     offset: int
     length: int
-    each: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    verdict_of_each: dict[str, tuple[float, ...]] = field(default_factory=dict)
     majority: int | None = None
 
 
 @dataclass(slots=True)
-class Doc:
+class DocResult:
     """A doc of a task, with a model's answer.
 
     Attributes:
@@ -60,15 +61,15 @@ class Doc:
         cluster: What it shares with other docs of its task (a question in several languages, a passage, or all that it
             is): docs of one cluster are not independent of each other. None where it stands alone, or nobody knows.
         gold: The right answer as the task writes it.
-        choices: How many answers there are to choose from; None for free answers.
+        n_choices: How many answers there are to choose from; None for free answers.
         recorded_is_correct: Meta's verdict on its own model's answer, also where Meta's recipe carries it.
         recorded_metrics: What Meta's metrics gave that answer, as JSON text.
-        tail: The last `TAIL` characters of the answer; of a choice by likelihood the empty text.
-        empty: Whether the answer is nothing but white space; of several answers, whether all are.
+        answer_tail: The last `MAX_TAIL_CHARS` characters of the answer; of a choice by likelihood the empty text.
+        answer_empty: Whether the answer is nothing but white space; of several answers, whether all are.
         limit_hit: Whether the answer was as long as it was allowed to be; None when that cannot be known. Of several
             answers, whether one was.
         figures: Figures of the answer (`meta_eval.results.doc_figures`), by key.
-        answers: The results by filter.
+        filter_results: The results by filter.
         sent_hash: lm-eval's hash of the model's input; None if no run is read.
         cuts: Of each answer whether it was cut: at its limit, by a content filter, or before its first word. None where
             that cannot be known.
@@ -83,23 +84,23 @@ class Doc:
     subtask: str | None
     cluster: str | None
     gold: str
-    choices: int | None
+    n_choices: int | None
     recorded_is_correct: bool | None
     recorded_metrics: str | None
-    tail: str
-    empty: bool
+    answer_tail: str
+    answer_empty: bool
     limit_hit: bool | None
     figures: dict[str, float] = field(default_factory=dict)
-    answers: dict[str, FilterResult] = field(default_factory=dict)
+    filter_results: dict[str, FilterResult] = field(default_factory=dict)
     sent_hash: str | None = None
     cuts: tuple[bool | None, ...] = (None,)
     recorded_cut: bool | None = None
     place: int | None = None
 
-    def with_recorded(self, answers: dict[str, FilterResult]) -> Doc:
+    def with_recorded(self, answers: dict[str, FilterResult]) -> DocResult:
         """The doc with the recorded answers by filter; the text of these answers is unknown."""
         return replace(
-            self, answers=answers, tail="", empty=False, limit_hit=None, figures={},
+            self, filter_results=answers, answer_tail="", answer_empty=False, limit_hit=None, figures={},
             cuts=(self.recorded_cut,),
         )  # fmt: skip
 
@@ -108,14 +109,15 @@ class Doc:
         """The share of its answers that were cut; None if unknown for an answer."""
         return None if None in self.cuts else sum(map(bool, self.cuts)) / len(self.cuts)
 
-    def same_prompt(self, other: Doc) -> bool:
+    def same_prompt(self, other: DocResult) -> bool:
         """Whether both have exactly the same prompt, as far as that is known."""
         if None in (self.sent_hash, other.sent_hash):
             return (self.prompt_hashes, self.prompt_unchanged) == (other.prompt_hashes, other.prompt_unchanged)
         return (self.sent_hash, self.prompt_hashes) == (other.sent_hash, other.prompt_hashes)
 
-    def same_as(self, other: Doc) -> bool:
+    def has_same_question_and_answer(self, other: DocResult) -> bool:
         """Whether both have the same doc and the same answer."""
         return all(
-            getattr(self, name) == getattr(other, name) for name in ("question_hash", "prompt_hashes", "gold", "tail")
+            getattr(self, name) == getattr(other, name)
+            for name in ("question_hash", "prompt_hashes", "gold", "answer_tail")
         )

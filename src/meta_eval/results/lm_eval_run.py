@@ -31,7 +31,7 @@ from meta_eval.results.scores import check_averages
 from meta_eval.results.several_answers import average_answers
 from meta_eval.results.task_run import TaskRun as TaskRun  # noqa: PLC0414 (a run is made of them)
 
-Say = Callable[[str], None]
+OnNotice = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def read_run(
         try:
             runs[task] = _read_task(
                 files, task, repeats=repeats, skip_damaged=skip_damaged, count_tokens=count_tokens,
-                cluster_field=find_field(clusters or {}, task), say=notices.append, name_newest=False,
+                cluster_field=find_field(clusters or {}, task), on_notice=notices.append, name_newest=False,
             )  # fmt: skip
         except ResultsError as error:
             faults[task] = error
@@ -147,10 +147,10 @@ def _read_task(files: OutputIndex, task: str, *, repeats: bool, **reading: Any) 
     runs = [
         read_newest(files, chosen, **reading) for chosen in ([[run] for run in candidates] if repeats else [candidates])
     ]
-    kept = [task_run for task_run in runs if task_run is not None]
-    for other in kept[1:]:
-        check_repeat(kept[0], other)
-    return kept
+    task_runs = [task_run for task_run in runs if task_run is not None]
+    for other in task_runs[1:]:
+        check_repeat(task_runs[0], other)
+    return task_runs
 
 
 def _reasons(faults: Mapping[str | None, ResultsError]) -> dict[str | None, str]:
@@ -192,7 +192,7 @@ def read_newest(
     skip_damaged: bool = False,
     count_tokens: Callable[[str], int] | None = None,
     cluster_field: str | None = None,
-    say: Say = lambda _: None,
+    on_notice: OnNotice = lambda _: None,
     name_newest: bool = True,
 ) -> TaskRun | None:
     """Read the newest of several runs of a task; None if all are damaged and damage is skipped.
@@ -202,7 +202,7 @@ def read_newest(
         candidates: The runs of the task, newest first.
         skip_damaged: See `read_run`.
         count_tokens, cluster_field: See `read_samples`.
-        say: Called with notices.
+        on_notice: Called with notices.
         name_newest: Report which file is the newest of several runs.
 
     Raises:
@@ -220,17 +220,17 @@ def read_newest(
         try:
             if candidate.damage is not None and not skip_damaged:
                 raise candidate.damage
-            task_run = _read(candidate, files, skip_damaged, count_tokens, cluster_field, say)
+            task_run = _read(candidate, files, skip_damaged, count_tokens, cluster_field, on_notice)
         except ResultsError as error:
             if not skip_damaged:
                 raise
-            say(f"skipped: {error}")
+            on_notice(f"skipped: {error}")
             continue
         file = candidate.samples or candidate.results
         if candidate is not candidates[0]:
-            say(f"{candidate.task}: {len(candidates)} runs; using an older run: {file}")
+            on_notice(f"{candidate.task}: {len(candidates)} runs; using an older run: {file}")
         elif name_newest and len(candidates) > 1:
-            say(f"{candidate.task}: {len(candidates)} runs; using the newest: {file}")
+            on_notice(f"{candidate.task}: {len(candidates)} runs; using the newest: {file}")
         return task_run
     return None
 
@@ -275,12 +275,12 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
 def _other_docs(result: TaskRun, entry: TaskEntry, manifest: Manifest) -> str | None:
     """The reason why a run's docs are not the pack's; None if they are equal, or if this is unknown."""
     if entry.docs_file is not None:
-        kind, ours, theirs = "SHA-256", manifest.files[entry.docs_file].sha256, result.provenance.docs_sha256
+        kind, pack_digest, run_digest = "SHA-256", manifest.files[entry.docs_file].sha256, result.provenance.docs_sha256
     else:
-        kind, ours, theirs = "commit", entry.dataset_revision, result.provenance.dataset_revision
-    if result.provenance.results_file is None or ours == theirs:
+        kind, pack_digest, run_digest = "commit", entry.dataset_revision, result.provenance.dataset_revision
+    if result.provenance.results_file is None or pack_digest == run_digest:
         return None
-    return f"was run on docs with {kind} {theirs or 'unknown'}, and in the pack they have {ours}"
+    return f"was run on docs with {kind} {run_digest or 'unknown'}, and in the pack they have {pack_digest}"
 
 
 def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> TaskRun:
@@ -313,16 +313,16 @@ def _read(
     skip_damaged: bool,
     count_tokens: Callable[[str], int] | None,
     cluster_field: str | None,
-    say: Say,
+    on_notice: OnNotice,
 ) -> TaskRun:
     results = files.results[task_files.results] if task_files.results else None
     folder = (task_files.samples or task_files.results or Path()).parent.name
     provenance = read_provenance(results, folder, task_files.task)
     aggregates = results.aggregates(task_files.task) if results else {}
     block = as_mapping(as_mapping(results.config(task_files.task).get("metadata")).get("meta_eval")) if results else {}
-    filters = tuple(dict.fromkeys(spec.partition(",")[2] for spec in aggregates))
+    filters = tuple(dict.fromkeys(metric_key.partition(",")[2] for metric_key in aggregates))
     samples = SamplesFile(Path(), (), filters, 0, 0, None, ())
-    only_aggregated: tuple[str, ...] = ()
+    custom_aggregation: tuple[str, ...] = ()
     if task_files.samples is not None:
         others = (
             {name for name, how in results.aggregations(task_files.task).items() if how != "mean"} if results else set()
@@ -337,17 +337,17 @@ def _read(
             cluster_field=cluster_field,
         )
         for notice in samples.notices:
-            say(notice)
+            on_notice(notice)
         if results is None:
             file = task_files.samples
-            say(f"{task_files.task}: {file} has no results file next to it, so its model and limit are unknown")
+            on_notice(f"{task_files.task}: {file} has no results file next to it, so its model and limit are unknown")
         else:
-            only_aggregated = check_averages(
+            custom_aggregation = check_averages(
                 task_files.task,
                 samples,
                 results,
                 skip_damaged,
-                say,
+                on_notice,
                 of_pack=bool(block),
                 of_record=bool(block.get("record")),
             )
@@ -360,7 +360,7 @@ def _read(
         docs=samples.docs,
         filters=samples.filters,
         aggregates=aggregates,
-        only_aggregated=only_aggregated,
+        custom_aggregation=custom_aggregation,
         samples_file=task_files.samples,
         skipped=samples.skipped,
         published_metrics=tuple(dict.fromkeys(metric for metric in metrics if isinstance(metric, str))),

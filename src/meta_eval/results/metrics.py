@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # Keys of a sample that are not metrics.
-NO_METRIC = frozenset(
+NON_METRIC_FIELDS = frozenset(
     (
         "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
         "prompt_hash", "target_hash", "finish_reason", "finish_reasons", "prompt_tokens",
@@ -19,7 +19,7 @@ NO_METRIC = frozenset(
 _WEIGHTED = frozenset(("word_perplexity", "byte_perplexity", "bits_per_byte"))
 
 # Metrics of lm-eval and its tasks that are never shares from 0 to 1. Others are recognised by a value outside 0 to 1.
-NO_SHARE = _WEIGHTED | {
+UNBOUNDED_METRICS = _WEIGHTED | {
     "perplexity", "bleu", "chrf", "chrf++", "ter", "brier_score", "mcc", "eqbench", "likelihood", "likelihood_diff",
     "bleurt", "pearsonr", "difference_male_female", "bias_score_disambig", "bias_score_ambig", "amb_bias_score",
     "disamb_bias_score",
@@ -38,7 +38,7 @@ COUNTED = frozenset(("unextracted", "ungraded", "self_judged"))
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
+class PerplexityParts:
     """A doc's contribution to a perplexity: its log-likelihood, and its number of words or bytes."""
 
     log_likelihood: float
@@ -49,20 +49,26 @@ class Weighted:
 _TRUTH = {"True": True, "False": False}
 
 # score | (subtask, score) | verdict per instruction | (strict, loose) verdicts per instruction | perplexity parts
-Value = float | tuple[str | None, float] | tuple[bool, ...] | tuple[tuple[bool, ...], tuple[bool, ...]] | Weighted
+MetricValue = (
+    float | tuple[str | None, float] | tuple[bool, ...] | tuple[tuple[bool, ...], tuple[bool, ...]] | PerplexityParts
+)
 
 
-def read_value(name: str, logged: Any) -> Value | None:
+def read_value(name: str, logged: Any) -> MetricValue | None:
     """Parse the logged value of a metric; None for a shape that only the metric's own aggregation understands."""
     return _weighted(logged) if name in _WEIGHTED else _value(logged)
 
 
-def _weighted(value: Any) -> Weighted | None:
+def _weighted(value: Any) -> PerplexityParts | None:
     parts = [_number(item) for item in value] if isinstance(value, list) and len(value) == 2 else []
-    return Weighted(parts[0], parts[1]) if len(parts) == 2 and parts[0] is not None and parts[1] is not None else None
+    return (
+        PerplexityParts(parts[0], parts[1])
+        if len(parts) == 2 and parts[0] is not None and parts[1] is not None
+        else None
+    )
 
 
-def _value(value: Any) -> Value | None:
+def _value(value: Any) -> MetricValue | None:
     if not isinstance(value, list) or not value:
         return _number(value)
     if all(isinstance(flag, bool) for flag in value):

@@ -51,11 +51,11 @@ class TaskOutput:
     offset: int | None = None
     damage: ResultsError | None = None
 
-    def take_results(self, tree: ResultsFile) -> None:
+    def take_results(self, results_file: ResultsFile) -> None:
         """Set the results file, and its embedded samples if there are no others."""
-        self.results = tree.path
-        if self.samples is None and self.task in tree.samples:
-            self.samples, self.offset = tree.path, tree.samples[self.task]
+        self.results = results_file.path
+        if self.samples is None and self.task in results_file.samples:
+            self.samples, self.offset = results_file.path, results_file.samples[self.task]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class OutputIndex:
 
     def unknown_damage(self) -> list[ResultsError]:
         """Errors of results files with unknown tasks: there are no samples of the same time next to them."""
-        told = [output.damage for outputs in self.tasks.values() for output in outputs]
-        return [error for error in self.damaged.values() if error not in told]
+        attributed = [output.damage for outputs in self.tasks.values() for output in outputs]
+        return [error for error in self.damaged.values() if error not in attributed]
 
 
 def index_outputs(paths: Sequence[Path], *, skip_damaged: bool = False) -> OutputIndex:
@@ -87,12 +87,12 @@ def index_outputs(paths: Sequence[Path], *, skip_damaged: bool = False) -> Outpu
     faults: dict[Path, ResultsError] = {}
     results: dict[Path, ResultsFile] = {}
     distinct: dict[tuple[Path | None, Path | None, str], TaskOutput] = {}
-    for given in paths:
-        if given.is_dir():
-            files = [path for path in given.rglob("*") if path.suffix in _SUFFIXES]
-            chosen = _together(files, results, faults.__setitem__)
+    for path in paths:
+        if path.is_dir():
+            files = [file for file in path.rglob("*") if file.suffix in _SUFFIXES]
+            chosen = _group_by_run(files, results, faults.__setitem__)
         else:
-            chosen = _of_file(given, results, faults, skip_damaged=skip_damaged)
+            chosen = _index_file(path, results, faults, skip_damaged=skip_damaged)
         for task_files in chosen:
             distinct.setdefault((task_files.samples, task_files.results, task_files.task), task_files)
     tasks: dict[str, list[TaskOutput]] = {}
@@ -107,78 +107,78 @@ def index_outputs(paths: Sequence[Path], *, skip_damaged: bool = False) -> Outpu
     return OutputIndex(dict(sorted(tasks.items())), results, faults)
 
 
-def _of_file(
-    given: Path, results: dict[Path, ResultsFile], faults: dict[Path, ResultsError], *, skip_damaged: bool
+def _index_file(
+    path: Path, results: dict[Path, ResultsFile], faults: dict[Path, ResultsError], *, skip_damaged: bool
 ) -> list[TaskOutput]:
-    if not given.exists():
-        raise ResultsError("no such file or folder", where=str(given))
-    if not given.is_file():
-        raise ResultsError("is not a regular file", where=str(given))
-    path = _placed(given)
-    named = _named(path)
-    beside = [
+    if not path.exists():
+        raise ResultsError("no such file or folder", where=str(path))
+    if not path.is_file():
+        raise ResultsError("is not a regular file", where=str(path))
+    file = _resolve_folder(path)
+    match = _match_file_name(file)
+    neighbours = [
         other
-        for other in path.parent.iterdir()
-        if other.suffix in _SUFFIXES and (f"_{named['time']}." in other.name if named else not _named(other))
+        for other in file.parent.iterdir()
+        if other.suffix in _SUFFIXES and (f"_{match['time']}." in other.name if match else not _match_file_name(other))
     ]
 
     def damaged_here(which: Path, error: ResultsError) -> None:
-        if which == path and not skip_damaged:  # damage of other files in the folder does not matter
+        if which == file and not skip_damaged:  # damage of other files in the folder does not matter
             raise error
-        if which == path:
+        if which == file:
             faults[which] = error
 
     chosen = [
         task_files
-        for task_files in _together([path, *beside], results, damaged_here)
-        if path in (task_files.samples, task_files.results)
+        for task_files in _group_by_run([file, *neighbours], results, damaged_here)
+        if file in (task_files.samples, task_files.results)
     ]
-    if not chosen and not _is_results(path):
+    if not chosen and not _is_results(file):
         raise ResultsError(
             "is not named like lm_eval's files (results_<time>.json, samples_<task>_<time>.jsonl), and no "
             "results of lm_eval before 0.4.3 are next to it, so its task is unknown",
-            where=str(given),
+            where=str(path),
             hint="Restore its original name",
         )
     return chosen
 
 
-def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: _Damaged) -> list[TaskOutput]:
+def _group_by_run(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: _Damaged) -> list[TaskOutput]:
     """The tasks of the invocations of some files, each with its samples and results."""
-    regular = sorted({_placed(path) for path in files if path.is_file()})
+    regular = sorted({_resolve_folder(path) for path in files if path.is_file()})
     by_run: dict[tuple[Path, str, str], TaskOutput] = {}
     for path in regular:
-        named = _SAMPLES.fullmatch(path.name)
-        if named and not _is_results(path):
-            by_run[path.parent, named["time"], named["task"]] = TaskOutput(named["task"], named["time"], samples=path)
+        match = _SAMPLES.fullmatch(path.name)
+        if match and not _is_results(path):
+            by_run[path.parent, match["time"], match["task"]] = TaskOutput(match["task"], match["time"], samples=path)
     for path in filter(_is_results, regular):
         try:
-            tree = results[path] = results.get(path) or read_results_file(path)
+            results_file = results[path] = results.get(path) or read_results_file(path)
         except ResultsError as error:
             damaged(path, error)
             _mark(by_run, path, error)
             continue
-        named = _named(path)
-        for task in tree.tasks:
-            if named:
-                key = path.parent, named["time"], task
-                by_run.setdefault(key, TaskOutput(task, named["time"])).take_results(tree)
+        match = _match_file_name(path)
+        for task in results_file.tasks:
+            if match:
+                key = path.parent, match["time"], task
+                by_run.setdefault(key, TaskOutput(task, match["time"])).take_results(results_file)
             else:
-                old = path.with_name(_old_name(tree, task))
-                by_run[path, "", task] = TaskOutput(task, tree.time, old if old in regular else None)
-                by_run[path, "", task].take_results(tree)
+                old = path.with_name(_old_name(results_file, task))
+                by_run[path, "", task] = TaskOutput(task, results_file.time, old if old in regular else None)
+                by_run[path, "", task].take_results(results_file)
     return list(by_run.values())
 
 
 def _mark(by_run: Mapping[tuple[Path, str, str], TaskOutput], results: Path, error: ResultsError) -> None:
     """Record the error of a results file at the samples of its invocation."""
-    named = _named(results)
+    match = _match_file_name(results)
     for (folder, time, _), output in by_run.items():
-        if named and (folder, time) == (results.parent, named["time"]):
+        if match and (folder, time) == (results.parent, match["time"]):
             output.damage = error
 
 
-def _placed(path: Path) -> Path:
+def _resolve_folder(path: Path) -> Path:
     """The path of a file under its original name, not the digest that a link in the hub's cache leads to."""
     return path.parent.resolve() / path.name
 
@@ -196,17 +196,17 @@ def _is_results(path: Path) -> bool:
     if _NAMED_RESULTS.fullmatch(path.name):
         return True
     # Samples have this suffix since 0.4.3; skip them quickly, as big folders have many.
-    return not (path.suffix == ".jsonl" and _named(path)) and looks_like_results(path)
+    return not (path.suffix == ".jsonl" and _match_file_name(path)) and looks_like_results(path)
 
 
-def _named(path: Path) -> re.Match[str] | None:
+def _match_file_name(path: Path) -> re.Match[str] | None:
     """The parts of a name with a time in it."""
     return _SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name)
 
 
-def _old_name(tree: ResultsFile, task: str) -> str:
+def _old_name(results_file: ResultsFile, task: str) -> str:
     """The name of a task's samples file in lm-eval before 0.4.3."""
-    arguments = as_mapping(tree.tree.get("config")).get("model_args")
+    arguments = as_mapping(results_file.tree.get("config")).get("model_args")
     name = re.sub("/|=", "__", arguments) if isinstance(arguments, str) else ""
     # The name of a task in a damaged file must not act as a path.
     return f"{name}_{task}.jsonl".replace("/", "__").replace("\0", "")

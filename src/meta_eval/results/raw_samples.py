@@ -16,7 +16,7 @@ from meta_eval.boundary.inputs import open_regular
 from meta_eval.results.doc_results import ResultsError
 
 # More than any sample: four choices with contexts of 100,000 tokens take a tenth of it.
-MAX_PIECE = 64 * 2**20
+MAX_SAMPLE_BYTES = 64 * 2**20
 
 _BUFFER = 2**20
 
@@ -50,34 +50,34 @@ def read_raw_samples(path: Path, offset: int | None = None) -> Iterator[RawSampl
         offset: The byte offset of the array of samples inside a results file; None for a samples file.
 
     Raises:
-        ResultsError: The file cannot be read, or a sample is longer than `MAX_PIECE`.
+        ResultsError: The file cannot be read, or a sample is longer than `MAX_SAMPLE_BYTES`.
     """
     try:
         with open_regular(path, buffering=_BUFFER) as file:
             file.seek(offset or 0)
             start = file.read(_BUFFER).lstrip()[:1]
             file.seek(offset or 0)
-            yield from _array(path, file, whole=offset is None) if start == b"[" else _lines(path, file)
+            yield from _array(path, file, is_file=offset is None) if start == b"[" else _lines(path, file)
     except OSError as error:
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
 
 
 def _lines(path: Path, file: BinaryIO) -> Iterator[RawSample]:
     offset, number = 0, 1
-    line = file.readline(MAX_PIECE + 1)
+    line = file.readline(MAX_SAMPLE_BYTES + 1)
     while line:
         where = f"{path}, line {number}"
-        if len(line) > MAX_PIECE:
+        if len(line) > MAX_SAMPLE_BYTES:
             raise _too_long(where)
-        following = file.readline(MAX_PIECE + 1)
+        following = file.readline(MAX_SAMPLE_BYTES + 1)
         if not line.isspace():
             yield RawSample(where, offset, line, not following)
         offset, number, line = offset + len(line), number + 1, following
 
 
-def _array(path: Path, file: BinaryIO, *, whole: bool) -> Iterator[RawSample]:
+def _array(path: Path, file: BinaryIO, *, is_file: bool) -> Iterator[RawSample]:
     """Yield the elements of an array. Anything but a comma between elements is yielded too, and so is a missing end.
-    With ``whole``, text after the array is yielded too.
+    With ``is_file``, text after the array is yielded too.
     """
     text = bytearray(file.read(_BUFFER))
     text = text[text.index(b"[") + 1 :]
@@ -88,7 +88,7 @@ def _array(path: Path, file: BinaryIO, *, whole: bool) -> Iterator[RawSample]:
         if token is None or token["open"]:
             at = token.start() if token else len(text)
             more = file.read(_BUFFER)
-            if len(text) > MAX_PIECE:
+            if len(text) > MAX_SAMPLE_BYTES:
                 raise _too_long(f"{path}, sample {number + 1}")
             if more:
                 text += more
@@ -109,12 +109,12 @@ def _array(path: Path, file: BinaryIO, *, whole: bool) -> Iterator[RawSample]:
             base, begin, at = base + at, 0, 0
         if depth == 0:
             break
-    if depth == 0 and not whole:
+    if depth == 0 and not is_file:
         return
-    rest = bytes(text[begin : at - 1] + text[at:] if depth == 0 else text[begin:]) + file.read(MAX_PIECE)
+    rest = bytes(text[begin : at - 1] + text[at:] if depth == 0 else text[begin:]) + file.read(MAX_SAMPLE_BYTES)
     if depth or rest.strip(_BETWEEN):
         yield RawSample(f"{path}, sample {number + 1}", base + begin, rest, True)
 
 
 def _too_long(where: str) -> ResultsError:
-    return ResultsError(f"is longer than {MAX_PIECE // 2**20} MiB: not an lm_eval samples file", where=where)
+    return ResultsError(f"is longer than {MAX_SAMPLE_BYTES // 2**20} MiB: not an lm_eval samples file", where=where)

@@ -9,13 +9,13 @@ from typing import Any
 
 from meta_eval.boundary.inputs import read_table
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 
 _HASHES = ("input_question_hash", "input_final_prompts_hash")
 _COLUMNS = (*_HASHES, "gold", "subtask_name", "cluster", "recorded_is_correct", "recorded_metrics")
 
 
-def match_record_docs(docs: Sequence[Doc], pack: Path, entry: TaskEntry) -> tuple[tuple[Doc, ...], int]:
+def match_record_docs(docs: Sequence[DocResult], pack: Path, entry: TaskEntry) -> tuple[tuple[DocResult, ...], int]:
     """Match docs with those of a pack by the hashes of doc and prompt, and add the pack's facts.
 
     Args:
@@ -26,7 +26,7 @@ def match_record_docs(docs: Sequence[Doc], pack: Path, entry: TaskEntry) -> tupl
     Returns:
         These docs in the pack's order and numbering, and the number of unmatched docs.
     """
-    waiting: dict[tuple[str, tuple[str, ...]], list[Doc]] = {}
+    waiting: dict[tuple[str, tuple[str, ...]], list[DocResult]] = {}
     for doc in reversed(docs):
         waiting.setdefault((doc.question_hash, doc.prompt_hashes), []).append(doc)
     matched = []
@@ -47,7 +47,7 @@ def _rows(pack: Path, entry: TaskEntry) -> list[dict[str, Any]]:
     return rows
 
 
-def _as_row(doc: Doc, number: int, row: dict[str, Any]) -> Doc:
+def _as_row(doc: DocResult, number: int, row: dict[str, Any]) -> DocResult:
     return replace(
         doc,
         doc_id=number,

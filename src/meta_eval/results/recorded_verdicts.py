@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from meta_eval.messages.errors import locating
-from meta_eval.results.doc_results import Doc, FilterResult, ResultsError
+from meta_eval.results.doc_results import DocResult, FilterResult, ResultsError
 from meta_eval.results.sample_parser import read_metrics
 
 
@@ -58,7 +58,7 @@ def _metric(text: str | None, metric: str) -> float | None:
     return float(value)
 
 
-def restore_recorded_docs(docs: Sequence[Doc]) -> list[Doc]:
+def restore_recorded_docs(docs: Sequence[DocResult]) -> list[DocResult]:
     """Restore the recorded metrics of the docs of a recorded run. Docs without metrics are dropped."""
     recorded = []
     for doc in docs:
@@ -76,8 +76,8 @@ def read_filter_results(metrics: Mapping[str, Any]) -> dict[str, FilterResult]:
         ResultsError: A metric is not a number.
     """
     by_filter: dict[str, dict[str, Any]] = {}
-    for spec, value in metrics.items():
-        metric, _, name = spec.partition(",")
+    for metric_key, value in metrics.items():
+        metric, _, name = metric_key.partition(",")
         by_filter.setdefault(name, {})[metric] = value
     # Values that are not numbers are left out, as in the task's own average.
     return {name: FilterResult(None, read_metrics(metrics, metrics), 0, 0) for name, metrics in by_filter.items()}

@@ -18,7 +18,7 @@ from meta_eval.boundary.pack_names import RULE, is_name
 from meta_eval.messages.escaping import quoted
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.embedded_samples import split_samples
-from meta_eval.results.metrics import LOWER_IS_BETTER, NO_SHARE
+from meta_eval.results.metrics import LOWER_IS_BETTER, UNBOUNDED_METRICS
 from meta_eval.stats import Interval
 from meta_eval.stats.intervals import normal_quantile
 from meta_eval.thresholds import LEVEL
@@ -228,7 +228,7 @@ def _aggregates(averages: Mapping[str, Any]) -> dict[str, Aggregate]:
         average = read_finite_number(value)
         if average is not None:
             stderr = read_finite_number(averages.get(f"{metric}_stderr,{filter_name}"))
-            share = 0 <= average <= 1 and metric not in NO_SHARE
+            share = 0 <= average <= 1 and metric not in UNBOUNDED_METRICS
             aggregates[key] = Aggregate(average, stderr if stderr is not None and stderr >= 0 else None, share)
     return aggregates
 

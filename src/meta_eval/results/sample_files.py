@@ -17,7 +17,7 @@ from typing import Any
 from meta_eval.boundary.inputs import is_deep, open_regular
 from meta_eval.messages.errors import locating
 from meta_eval.results.clusters import make_content_keys, make_given_key, make_missing_field_error, name_clusters
-from meta_eval.results.doc_results import Doc, FilterResult, ResultsError, make_not_a_sample_error
+from meta_eval.results.doc_results import DocResult, FilterResult, ResultsError, make_not_a_sample_error
 from meta_eval.results.raw_samples import read_raw_samples
 from meta_eval.results.sample_parser import add_endings, parse_sample, read_arguments, read_doc_number, read_sample
 
@@ -42,7 +42,7 @@ class SamplesFile:
     """
 
     path: Path
-    docs: tuple[Doc, ...]
+    docs: tuple[DocResult, ...]
     filters: tuple[str, ...]
     repeated: int
     skipped: int
@@ -79,15 +79,17 @@ def read_samples(
     """
     reading = _SampleFileReading(path, tuple(filters))
     samples = 0
-    for piece in read_raw_samples(path, offset):
+    for raw_sample in read_raw_samples(path, offset):
         samples += 1
         try:
-            with locating(piece.where):
-                sample = parse_sample(piece.content, cut=piece.last and not piece.content.endswith(b"\n"))
+            with locating(raw_sample.where):
+                sample = parse_sample(
+                    raw_sample.content, cut=raw_sample.last and not raw_sample.content.endswith(b"\n")
+                )
                 name = None if "filter" in sample else reading.next_filter(sample)
                 doc, name, answer = read_sample(
-                    sample, offset=piece.offset, length=len(piece.content), filter_name=name, may_be_nan=may_be_nan,
-                    cluster_field=cluster_field,
+                    sample, offset=raw_sample.offset, length=len(raw_sample.content), filter_name=name,
+                    may_be_nan=may_be_nan, cluster_field=cluster_field,
                 )  # fmt: skip
                 if doc.doc_id not in reading.docs:
                     add_endings(doc, sample, count_tokens)
@@ -100,7 +102,7 @@ def read_samples(
         raise ResultsError("is empty", where=str(path), hint="Use the file of a finished run")
     if cluster_field is not None and all(doc.cluster is None for doc in reading.docs.values()):
         raise make_missing_field_error(cluster_field, sorted(reading.columns), str(path))
-    return reading.whole(skip_damaged)
+    return reading.collect(skip_damaged)
 
 
 @contextmanager
@@ -136,83 +138,85 @@ class _SampleFileReading:
     """The state of reading a file."""
 
     path: Path
-    names: tuple[str, ...]
-    docs: dict[int, Doc] = field(default_factory=dict)
+    filter_names: tuple[str, ...]
+    docs: dict[int, DocResult] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
-    torn: set[int] = field(default_factory=set)
+    conflicting_ids: set[int] = field(default_factory=set)
     repeated: int = 0
-    unnamed: dict[int, int] = field(default_factory=dict)
+    samples_seen: dict[int, int] = field(default_factory=dict)
     keys: dict[int, tuple[str, ...]] = field(default_factory=dict)
     columns: set[str] = field(default_factory=set)
-    hashed: Any = field(default_factory=hashlib.sha256)
-    hashes: bool = True
+    task_digest: Any = field(default_factory=hashlib.sha256)
+    all_hashed: bool = True
 
-    def add(self, sample: Mapping[str, Any], doc: Doc, filter_name: str, answer: FilterResult) -> None:
-        written = [sample.get(name) for name in _HASHES]
-        self.hashes = self.hashes and all(isinstance(digest, str) for digest in written)
-        self.hashed.update("".join(map(str, written)).encode("utf-8", "surrogatepass"))
-        known = self.docs.get(doc.doc_id)
-        if known is None:
-            doc.answers[filter_name] = answer
+    def add(self, sample: Mapping[str, Any], doc: DocResult, filter_name: str, answer: FilterResult) -> None:
+        digests = [sample.get(name) for name in _HASHES]
+        self.all_hashed = self.all_hashed and all(isinstance(digest, str) for digest in digests)
+        self.task_digest.update("".join(map(str, digests)).encode("utf-8", "surrogatepass"))
+        first = self.docs.get(doc.doc_id)
+        if first is None:
+            doc.filter_results[filter_name] = answer
             self.docs[doc.doc_id] = doc
             self.keys[doc.doc_id] = _cluster_keys(sample, doc)
             self.columns.update(sample["doc"] if isinstance(sample["doc"], dict) else ())
-        elif not doc.same_as(known) or not _agree(known.answers.get(filter_name), answer):
-            self.torn.add(doc.doc_id)
+        elif not doc.has_same_question_and_answer(first) or not _agree(first.filter_results.get(filter_name), answer):
+            self.conflicting_ids.add(doc.doc_id)
             raise ResultsError(
                 f"doc {doc.doc_id} is here twice with a different question, answer or score",
                 hint="Use the file of one run; this one may mix two runs",
             )
-        elif filter_name in known.answers:
+        elif filter_name in first.filter_results:
             self.repeated += 1  # several ranks ran the same doc
         else:
-            known.answers[filter_name] = answer
+            first.filter_results[filter_name] = answer
 
     def next_filter(self, sample: Mapping[str, Any]) -> str | None:
         """Find the filter of a sample without a filter name. lm-eval logs all docs under the first filter, then all
         under the second, separately for each rank."""
         number = read_doc_number(sample)
-        if not self.names or number is None:
+        if not self.filter_names or number is None:
             return None
-        before = self.unnamed.get(number, 0)
-        self.unnamed[number] = before + 1
-        return self.names[before % len(self.names)]
+        seen = self.samples_seen.get(number, 0)
+        self.samples_seen[number] = seen + 1
+        return self.filter_names[seen % len(self.filter_names)]
 
-    def whole(self, skip_damaged: bool) -> SamplesFile:
+    def collect(self, skip_damaged: bool) -> SamplesFile:
         """Collect the docs with an answer under every filter. A truncated file also has incomplete docs."""
         hint = "Use the file of a finished run"
-        if self.damaged and self.unnamed and len(self.names) > 1:
+        if self.damaged and self.samples_seen and len(self.filter_names) > 1:
             raise ResultsError(f"{self.damaged[0]}; the rest does not name its filter", where=str(self.path), hint=hint)
-        docs = {key: doc for key, doc in self.docs.items() if key not in self.torn}
-        filters = tuple(dict.fromkeys(name for doc in docs.values() for name in doc.answers))
-        halves = [doc_id for doc_id, doc in docs.items() if len(doc.answers) < len(filters)]
-        if halves and not skip_damaged:
-            counts = ", ".join(f"{name}: {sum(name in doc.answers for doc in docs.values())}" for name in filters)
+        docs = {key: doc for key, doc in self.docs.items() if key not in self.conflicting_ids}
+        filters = tuple(dict.fromkeys(name for doc in docs.values() for name in doc.filter_results))
+        incomplete = [doc_id for doc_id, doc in docs.items() if len(doc.filter_results) < len(filters)]
+        if incomplete and not skip_damaged:
+            counts = ", ".join(
+                f"{name}: {sum(name in doc.filter_results for doc in docs.values())}" for name in filters
+            )
             raise ResultsError(
                 f"is truncated: docs are missing under a filter ({counts})", where=str(self.path), hint=hint
             )
-        whole = tuple(docs[doc_id] for doc_id in sorted(docs) if len(docs[doc_id].answers) == len(filters))
-        if not whole:
+        complete = tuple(docs[doc_id] for doc_id in sorted(docs) if len(docs[doc_id].filter_results) == len(filters))
+        if not complete:
             raise ResultsError("holds no complete doc", where=str(self.path), hint=hint)
-        for doc, cluster in zip(whole, name_clusters([self.keys[doc.doc_id] for doc in whole]), strict=True):
+        for doc, cluster in zip(complete, name_clusters([self.keys[doc.doc_id] for doc in complete]), strict=True):
             doc.cluster = cluster
         notices = []
         if self.repeated:
             notices.append(f"{self.path}: {self.repeated} lines stand there twice, word for word; each counts once")
-        skipped = len(self.damaged) + len(halves)
+        skipped = len(self.damaged) + len(incomplete)
         if skipped:
-            first = self.damaged[0] if self.damaged else f"doc {halves[0]} is not there under every filter"
+            first = self.damaged[0] if self.damaged else f"doc {incomplete[0]} is not there under every filter"
             notices.append(f"{self.path}: {skipped} damaged lines or docs are left out; the first: {first}")
-        task_hash = self.hashed.hexdigest() if self.hashes and not skipped else None
-        return SamplesFile(self.path, whole, filters, self.repeated, skipped, task_hash, tuple(notices))
+        task_hash = self.task_digest.hexdigest() if self.all_hashed and not skipped else None
+        return SamplesFile(self.path, complete, filters, self.repeated, skipped, task_hash, tuple(notices))
 
 
-def _cluster_keys(sample: Mapping[str, Any], doc: Doc) -> tuple[str, ...]:
-    own = make_content_keys(
+def _cluster_keys(sample: Mapping[str, Any], doc: DocResult) -> tuple[str, ...]:
+    keys = make_content_keys(
         doc.question_hash if sample["doc"] else "", doc.prompt_hashes, doc.gold, read_arguments(sample)
     )
-    return own if doc.cluster is None else (make_given_key(doc.cluster), *own)
+    return keys if doc.cluster is None else (make_given_key(doc.cluster), *keys)
 
 
-def _agree(known: FilterResult | None, answer: FilterResult) -> bool:
-    return known is None or (known.metrics == answer.metrics and known.extracted == answer.extracted)
+def _agree(first: FilterResult | None, answer: FilterResult) -> bool:
+    return first is None or (first.metrics == answer.metrics and first.extracted == answer.extracted)

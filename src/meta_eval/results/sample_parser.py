@@ -16,8 +16,15 @@ from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.results.clusters import read_field
 from meta_eval.results.doc_figures import read_figures
-from meta_eval.results.doc_results import EXTRACTED, TAIL, Doc, FilterResult, ResultsError, make_not_a_sample_error
-from meta_eval.results.metrics import NO_METRIC, Value, read_value
+from meta_eval.results.doc_results import (
+    MAX_EXTRACTED_CHARS,
+    MAX_TAIL_CHARS,
+    DocResult,
+    FilterResult,
+    ResultsError,
+    make_not_a_sample_error,
+)
+from meta_eval.results.metrics import NON_METRIC_FIELDS, MetricValue, read_value
 from meta_eval.thresholds import MAX_GEN_TOKS
 
 # Finish reason of an answer that a server's content filter cut off.
@@ -51,7 +58,7 @@ def read_sample(
     filter_name: str | None,
     may_be_nan: Container[str] = (),
     cluster_field: str | None = None,
-) -> tuple[Doc, str, FilterResult]:
+) -> tuple[DocResult, str, FilterResult]:
     """Read a sample: its doc, still without answers, the name of its filter, and the filter's result.
 
     Args:
@@ -71,8 +78,8 @@ def read_sample(
         doc = _doc(doc_id, sample, cluster_field)
         extraction = read_extraction(sample)
         answer = FilterResult(
-            None if extraction is None else extraction[:EXTRACTED], read_metrics(sample, may_be_nan), offset, length,
-            read_each_answer(sample), read_majority(sample),
+            None if extraction is None else extraction[:MAX_EXTRACTED_CHARS], read_metrics(sample, may_be_nan), offset,
+            length, read_each_answer(sample), read_majority(sample),
         )  # fmt: skip
         return doc, name, answer
     except RecursionError:
@@ -102,34 +109,34 @@ def _filter(sample: Mapping[str, Any], filter_name: str | None) -> str:
     return name
 
 
-def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> Doc:
+def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> DocResult:
     if "doc" not in sample or not isinstance(sample.get("resps"), list):
         raise make_not_a_sample_error("doc or resps are missing")
     # The doc of a task may be any JSON value.
     doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
     question, hashes = doc.get("input_question_hash"), doc.get("input_final_prompts_hash")
-    of_meta, prompt = isinstance(question, str), doc.get("recorded_prompt", doc.get("prompt"))
-    of_pack = isinstance(hashes, list) and isinstance(prompt, str)
-    recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if of_meta else None
+    has_meta_hash, prompt = isinstance(question, str), doc.get("recorded_prompt", doc.get("prompt"))
+    is_pack_doc = isinstance(hashes, list) and isinstance(prompt, str)
+    recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if has_meta_hash else None
     gold, metrics, subtask = doc.get("gold"), doc.get("recorded_metrics"), doc.get("subtask_name")
-    cluster = read_field(doc, cluster_field or "cluster") if cluster_field or of_meta else None
+    cluster = read_field(doc, cluster_field or "cluster") if cluster_field or has_meta_hash else None
     answers, requests = read_outputs(sample), read_arguments(sample)
-    choices = doc.get("choices") if of_pack else None
+    choices = doc.get("choices") if is_pack_doc else None
     sent = _prompt_hash(sample, requests)
     count = len(choices) if isinstance(choices, list) and choices else len(requests) if len(requests) > 1 else None
-    return Doc(
+    return DocResult(
         doc_id=doc_id,
-        question_hash=str(question) if of_meta else _hash_of(sample, "doc_hash", sample["doc"]),
+        question_hash=str(question) if has_meta_hash else _hash_of(sample, "doc_hash", sample["doc"]),
         prompt_hashes=tuple(map(str, hashes)) if isinstance(hashes, list) else (sent,),
-        prompt_unchanged=requests[0][0] == prompt if requests and of_pack else None,
+        prompt_unchanged=requests[0][0] == prompt if requests and is_pack_doc else None,
         subtask=subtask if isinstance(subtask, str) else None,
         cluster=cluster,
         gold=gold if isinstance(gold, str) else str(sample.get("target")),
-        choices=count,
+        n_choices=count,
         recorded_is_correct=recorded if isinstance(recorded, bool) else None,
-        recorded_metrics=_recorded(metrics) if isinstance(metrics, str) and of_meta else None,
-        tail=(answers[0] if answers else "")[-TAIL:],
-        empty=bool(answers) and not any(text.strip() for text in answers),
+        recorded_metrics=_recorded(metrics) if isinstance(metrics, str) and has_meta_hash else None,
+        answer_tail=(answers[0] if answers else "")[-MAX_TAIL_CHARS:],
+        answer_empty=bool(answers) and not any(text.strip() for text in answers),
         limit_hit=None,
         figures=read_figures(sample, answers),
         place=place if isinstance(place := sample.get("random_place"), int) else None,
@@ -140,10 +147,10 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
 def _recorded(text: str) -> str:
     """Check that text is a JSON object; anything else was damaged after prepare."""
     try:
-        whole = isinstance(json.loads(text, parse_int=float), dict)
+        is_object = isinstance(json.loads(text, parse_int=float), dict)
     except (ValueError, RecursionError):
-        whole = False
-    if not whole:
+        is_object = False
+    if not is_object:
         raise ResultsError(
             "recorded_metrics is not a JSON object", hint="Use the file as lm_eval wrote it, of a whole pack"
         )
@@ -152,9 +159,9 @@ def _recorded(text: str) -> str:
 
 def _hash_of(sample: Mapping[str, Any], name: str, content: Any) -> str:
     """The hash in a sample; for old files without hashes, computed as lm-eval does."""
-    written = sample.get(name)
-    if isinstance(written, str):
-        return written
+    digest = sample.get(name)
+    if isinstance(digest, str):
+        return digest
     text = content if isinstance(content, str) else json.dumps(content, indent=2, ensure_ascii=False)
     return hash_text(text)
 
@@ -165,12 +172,12 @@ def _prompt_hash(sample: Mapping[str, Any], requests: Sequence[Sequence[Any]]) -
 
 def read_arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
     """Read the requests: for each a prompt, and generation settings or a continuation."""
-    written = sample.get("arguments")
-    if isinstance(written, dict):  # {"gen_args_0": {"arg_0": …, "arg_1": …}, …}
-        written = [list(request.values()) if isinstance(request, dict) else request for request in written.values()]
+    arguments = sample.get("arguments")
+    if isinstance(arguments, dict):  # {"gen_args_0": {"arg_0": …, "arg_1": …}, …}
+        arguments = [list(request.values()) if isinstance(request, dict) else request for request in arguments.values()]
     return (
-        [list(request) for request in written if isinstance(request, (list, tuple)) and request]
-        if isinstance(written, list)
+        [list(request) for request in arguments if isinstance(request, (list, tuple)) and request]
+        if isinstance(arguments, list)
         else []
     )
 
@@ -218,11 +225,11 @@ def find_limit(sample: Mapping[str, Any]) -> int | None:
     settings = _settings(sample)
     if not settings:
         return None
-    said = next((settings[key] for key in _LIMITS if key in settings), MAX_GEN_TOKS)
-    return said if isinstance(said, int) and not isinstance(said, bool) else None
+    limit = next((settings[key] for key in _LIMITS if key in settings), MAX_GEN_TOKS)
+    return limit if isinstance(limit, int) and not isinstance(limit, bool) else None
 
 
-def add_endings(doc: Doc, sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> None:
+def add_endings(doc: DocResult, sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> None:
     """Record how each answer to a doc ended: at its limit, by a content filter, before its first word, or complete. The
     engine's finish reason is used, or else the token count.
 
@@ -235,8 +242,8 @@ def add_endings(doc: Doc, sample: Mapping[str, Any], count_tokens: Callable[[str
     if not texts or "allowed_token_ids" in _settings(sample):  # choices are never cut
         doc.limit_hit, doc.cuts, doc.recorded_cut = False, (False,), False
         return
-    said = sample.get("finish_reasons") if len(texts) > 1 else [sample.get("finish_reason")]
-    ends = said if isinstance(said, list) and len(said) == len(texts) else [None] * len(texts)
+    reasons = sample.get("finish_reasons") if len(texts) > 1 else [sample.get("finish_reason")]
+    ends = reasons if isinstance(reasons, list) and len(reasons) == len(texts) else [None] * len(texts)
     hits = [_hits_limit(text, end, limit, count_tokens) for text, end in zip(texts, ends, strict=True)]
     doc.limit_hit = True if True in hits else None if None in hits else False
     doc.cuts = tuple(
@@ -275,8 +282,10 @@ def read_extraction(sample: Mapping[str, Any]) -> str | None:
         likelihoods = [float(response[0]) for response in responses]
         requests = read_arguments(sample)
         chosen = max(range(len(responses)), key=likelihoods.__getitem__)
-        known = all(map(math.isfinite, likelihoods)) and len(requests) == len(responses) and len(requests[chosen]) > 1
-        return str(requests[chosen][1]).strip() if known else None
+        is_finite = (
+            all(map(math.isfinite, likelihoods)) and len(requests) == len(responses) and len(requests[chosen]) > 1
+        )
+        return str(requests[chosen][1]).strip() if is_finite else None
     first = responses[0]
     while isinstance(first, (list, tuple)) and len(first) == 1:
         first = first[0]
@@ -286,10 +295,12 @@ def read_extraction(sample: Mapping[str, Any]) -> str | None:
 def list_metrics(sample: Mapping[str, Any]) -> list[str]:
     """List the metrics that a sample names, in lm-eval's order."""
     names = sample.get("metrics")
-    return list(map(str, names)) if isinstance(names, list) else [name for name in sample if name not in NO_METRIC]
+    return (
+        list(map(str, names)) if isinstance(names, list) else [name for name in sample if name not in NON_METRIC_FIELDS]
+    )
 
 
-def read_metrics(sample: Mapping[str, Any], may_be_nan: Container[str]) -> dict[str, Value]:
+def read_metrics(sample: Mapping[str, Any], may_be_nan: Container[str]) -> dict[str, MetricValue]:
     """Read the metrics of a sample, except shapes that only their own aggregation understands.
 
     Args:
@@ -299,7 +310,7 @@ def read_metrics(sample: Mapping[str, Any], may_be_nan: Container[str]) -> dict[
     Raises:
         ResultsError: A metric is missing, or another metric is not a number.
     """
-    values: dict[str, Value] = {}
+    values: dict[str, MetricValue] = {}
     for name in list_metrics(sample):
         if name not in sample:
             raise make_not_a_sample_error(f"the metric {name!r:.80} is missing")

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from meta_eval import stats
-from meta_eval.results.doc_results import Doc, ResultsError
-from meta_eval.results.metrics import NO_SHARE, Value, Weighted
+from meta_eval.results.doc_results import DocResult, ResultsError
+from meta_eval.results.metrics import UNBOUNDED_METRICS, MetricValue, PerplexityParts
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.sample_files import SamplesFile
 from meta_eval.thresholds import SAME_VALUE
 
-Kind = Literal["mean", "macro", "pooled", "mean of four"]
+Averaging = Literal["mean", "macro", "pooled", "mean of four"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,88 +25,96 @@ class Scores:
     """The values of a metric under a filter.
 
     Attributes:
-        spec: ``metric,filter``, as lm-eval writes it.
-        kind: How they are averaged.
-        positions: Indices of the docs with the metric.
-        values: The contribution of each doc; their average is the score.
+        metric_key: ``metric,filter``, as lm-eval writes it.
+        averaging: How they are averaged.
+        doc_indices: Indices of the docs with the metric.
+        contributions: The contribution of each doc; their average is the score.
         labels: The subtask of each doc, if the average is over subtasks.
-        raw: The metric of each doc, 0 to 1; differs from ``values`` if docs have different weights.
-        shares: Contributions for comparing two runs over the same docs: a doc with the same answers has difference 0.
-            They differ from ``values`` if docs have different weights. See `stats.instruction_shares`.
+        doc_scores: The metric of each doc, 0 to 1; differs from ``contributions`` if docs have different weights.
+        paired_contributions: Contributions for comparing two runs over the same docs: a doc with the same answers has
+            difference 0. They differ from ``contributions`` if docs have different weights. See
+            `stats.instruction_shares`.
         clusters: The cluster of each doc, as `Doc.cluster`; None if all docs are independent.
         lower_is_better: Whether a lower score is the better one.
     """
 
-    spec: str
-    kind: Kind
-    positions: tuple[int, ...]
-    values: tuple[float, ...]
+    metric_key: str
+    averaging: Averaging
+    doc_indices: tuple[int, ...]
+    contributions: tuple[float, ...]
     labels: tuple[str | None, ...] | None
-    raw: tuple[float, ...]
-    shares: tuple[float, ...]
+    doc_scores: tuple[float, ...]
+    paired_contributions: tuple[float, ...]
     clusters: tuple[Hashable, ...] | None = None
     lower_is_better: bool = False
 
     @property
     def verdicts(self) -> tuple[float, ...]:
         """The quality of each doc's answer, 1 for best: its value, inverted if lower is better."""
-        return tuple(1 - value for value in self.raw) if self.lower_is_better else self.raw
+        return tuple(1 - value for value in self.doc_scores) if self.lower_is_better else self.doc_scores
 
     @property
-    def good_shares(self) -> tuple[float, ...]:
+    def comparable_contributions(self) -> tuple[float, ...]:
         """The shares, inverted if lower is better, so that lower is always worse."""
-        return tuple(1 - share for share in self.shares) if self.lower_is_better else self.shares
+        return (
+            tuple(1 - share for share in self.paired_contributions)
+            if self.lower_is_better
+            else self.paired_contributions
+        )
 
     @property
     def value(self) -> float:
         """The score, 0 to 1."""
-        return stats.macro_mean(self.values, self.labels) if self.labels else stats.mean(self.values)
+        return stats.macro_mean(self.contributions, self.labels) if self.labels else stats.mean(self.contributions)
 
     @property
     def interval(self) -> stats.Interval:
         """The interval of the score at `LEVEL`, clustered."""
-        return stats.score_interval(self.values, self.labels, clusters=self.clusters)
+        return stats.score_interval(self.contributions, self.labels, clusters=self.clusters)
 
 
-def compute_scores(docs: Sequence[Doc], spec: str, lower_is_better: Container[str] = ()) -> Scores | None:
+def compute_scores(docs: Sequence[DocResult], metric_key: str, lower_is_better: Container[str] = ()) -> Scores | None:
     """Compute the scores of docs in ``metric,filter``; None if no doc has it or it is not a share (perplexity, BLEU).
 
     Args:
         docs: The docs.
-        spec: The metric and its filter.
+        metric_key: The metric and its filter.
         lower_is_better: Metrics where lower is better.
     """
-    metric, _, filter_name = spec.partition(",")
-    positions: list[int] = []
-    values: list[Value] = []
+    metric, _, filter_name = metric_key.partition(",")
+    doc_indices: list[int] = []
+    values: list[MetricValue] = []
     for index, doc in enumerate(docs):
-        answer = doc.answers.get(filter_name)
+        answer = doc.filter_results.get(filter_name)
         if answer is not None and metric in answer.metrics:
-            positions.append(index)
+            doc_indices.append(index)
             values.append(answer.metrics[metric])
-    kinds = {_kind(value) for value in values}
-    kind = kinds.pop() if len(kinds) == 1 and metric not in NO_SHARE else None
-    if kind is None:
+    averagings = {_find_averaging(value) for value in values}
+    averaging = averagings.pop() if len(averagings) == 1 and metric not in UNBOUNDED_METRICS else None
+    if averaging is None:
         return None
     scored = replace(
-        _scores(spec, kind, positions, values),
-        clusters=_clusters([docs[at] for at in positions]),
+        _scores(metric_key, averaging, doc_indices, values),
+        clusters=_clusters([docs[at] for at in doc_indices]),
         lower_is_better=metric in lower_is_better,
     )
-    return scored if all(0 <= value <= 1 for value in scored.raw) else None
+    return scored if all(0 <= value <= 1 for value in scored.doc_scores) else None
 
 
-def _clusters(docs: Sequence[Doc]) -> tuple[Hashable, ...] | None:
+def _clusters(docs: Sequence[DocResult]) -> tuple[Hashable, ...] | None:
     if all(doc.cluster is None for doc in docs):
         return None
     return tuple(doc.doc_id if doc.cluster is None else doc.cluster for doc in docs)
 
 
-def list_metric_keys(docs: Sequence[Doc]) -> tuple[str, ...]:
+def list_metric_keys(docs: Sequence[DocResult]) -> tuple[str, ...]:
     """List every ``metric,filter`` of a run, in lm-eval's order."""
     return tuple(
         dict.fromkeys(
-            f"{metric},{name}" for doc in docs for name, answer in doc.answers.items() for metric in answer.metrics
+            f"{metric},{name}"
+            for doc in docs
+            for name, answer in doc.filter_results.items()
+            for metric in answer.metrics
         )
     )
 
@@ -116,7 +124,7 @@ def check_averages(
     samples: SamplesFile,
     results: ResultsFile,
     skip_damaged: bool,
-    say: Callable[[str], None],
+    on_notice: Callable[[str], None],
     *,
     of_pack: bool,
     of_record: bool = False,
@@ -136,41 +144,43 @@ def check_averages(
     missing = []
     effective = results.count(task, "effective")
     # With --samples, lm-eval up to 0.4.11 counts docs that it did not run; the hash of all samples is more reliable.
-    whole = samples.task_hash is not None and samples.task_hash == results.task_hash(task)
-    if effective is not None and effective != len(samples.docs) and not whole:
+    has_all_samples = samples.task_hash is not None and samples.task_hash == results.task_hash(task)
+    if effective is not None and effective != len(samples.docs) and not has_all_samples:
         missing.append(f"holds {len(samples.docs)} docs, and {results.path} says {effective}")
-    averaged = dict.fromkeys(spec.partition(",")[2] for spec in aggregates)
+    averaged = dict.fromkeys(metric_key.partition(",")[2] for metric_key in aggregates)
     if absent := [name for name in averaged if name not in samples.filters]:
         missing.append(f"has nothing of the filter {', '.join(absent)}, of which {results.path} has averages")
     if missing and not skip_damaged:
         raise ResultsError(missing[0], where=where, hint=hint)
     if missing or samples.skipped:
         for problem in missing:
-            say(f"{where}: {problem}")
-        say(f"{task}: not checked against lm-eval's averages, because docs or filters are missing")
+            on_notice(f"{where}: {problem}")
+        on_notice(f"{task}: not checked against lm-eval's averages, because docs or filters are missing")
         return ()
     logged, plain = set(list_metric_keys(samples.docs)), results.aggregations(task)
     of_pack = of_pack or any(doc.prompt_unchanged is not None for doc in samples.docs)
     of_pack = of_pack and not of_record  # the aggregation of a record's tasks is unknown
-    own = []
-    for spec, theirs in aggregates.items():
-        ours = compute_scores(samples.docs, spec) if spec in logged else None
-        if ours is None or math.isclose(ours.value, theirs.value, abs_tol=SAME_VALUE, rel_tol=0):
+    custom_aggregation = []
+    for metric_key, aggregate in aggregates.items():
+        scores = compute_scores(samples.docs, metric_key) if metric_key in logged else None
+        if scores is None or math.isclose(scores.value, aggregate.value, abs_tol=SAME_VALUE, rel_tol=0):
             continue
-        both = f"{spec} is {ours.value:.6f} over these samples, and {theirs.value:.6f} in {results.path}"
-        if of_pack or plain.get(spec.partition(",")[0]) == "mean":
-            raise ResultsError(both, where=where, hint=hint)
-        say(f"{task}: {both}: the task has its own aggregation, so lm-eval's average is used")
-        own.append(spec)
+        disagreement = (
+            f"{metric_key} is {scores.value:.6f} over these samples, and {aggregate.value:.6f} in {results.path}"
+        )
+        if of_pack or plain.get(metric_key.partition(",")[0]) == "mean":
+            raise ResultsError(disagreement, where=where, hint=hint)
+        on_notice(f"{task}: {disagreement}: the task has its own aggregation, so lm-eval's average is used")
+        custom_aggregation.append(metric_key)
     for doc in samples.docs:
-        for metric, _, name in (spec.partition(",") for spec in own):
-            if name in doc.answers:
-                doc.answers[name].metrics.pop(metric, None)
-    return tuple(own)
+        for metric, _, name in (metric_key.partition(",") for metric_key in custom_aggregation):
+            if name in doc.filter_results:
+                doc.filter_results[name].metrics.pop(metric, None)
+    return tuple(custom_aggregation)
 
 
-def _kind(value: Value) -> Kind | None:
-    if isinstance(value, Weighted):
+def _find_averaging(value: MetricValue) -> Averaging | None:
+    if isinstance(value, PerplexityParts):
         return None
     if not isinstance(value, tuple):
         return "mean"
@@ -179,25 +189,30 @@ def _kind(value: Value) -> Kind | None:
     return "pooled" if isinstance(value[-1], bool) else "macro"
 
 
-def _scores(spec: str, kind: Kind, positions: Sequence[int], values: Sequence[Value]) -> Scores:
+def _scores(metric_key: str, averaging: Averaging, doc_indices: Sequence[int], values: Sequence[MetricValue]) -> Scores:
     contributions: Sequence[float]
-    raw: Sequence[float]
-    shares: Sequence[float] | None = None
+    doc_scores: Sequence[float]
+    paired_contributions: Sequence[float] | None = None
     labels: tuple[str | None, ...] | None = None
-    if kind == "mean":
-        contributions = raw = cast(Sequence[float], values)
-    elif kind == "macro":
+    if averaging == "mean":
+        contributions = doc_scores = cast(Sequence[float], values)
+    elif averaging == "macro":
         pairs = cast(Sequence[tuple[str | None, float]], values)
         labels = tuple(label for label, _ in pairs)
-        contributions = raw = [value for _, value in pairs]
-    elif kind == "pooled":
+        contributions = doc_scores = [value for _, value in pairs]
+    elif averaging == "pooled":
         verdicts = cast(Sequence[tuple[bool, ...]], values)
         counts = [(sum(doc), len(doc)) for doc in verdicts]
-        contributions, shares = stats.pooled_contributions(counts), stats.instruction_shares(counts)
-        raw = [sum(doc) / len(doc) for doc in verdicts]
+        contributions, paired_contributions = stats.pooled_contributions(counts), stats.instruction_shares(counts)
+        doc_scores = [sum(doc) / len(doc) for doc in verdicts]
     else:
-        both = cast(Sequence[tuple[tuple[bool, ...], tuple[bool, ...]]], values)
-        contributions, shares = stats.mean_of_four_contributions(both), stats.mean_of_four_shares(both)
-        raw = [sum(all(way) + sum(way) / len(way) for way in doc) / 4 for doc in both]
-    beside = contributions if shares is None else shares
-    return Scores(spec, kind, tuple(positions), tuple(contributions), labels, tuple(raw), tuple(beside))
+        strict_and_loose = cast(Sequence[tuple[tuple[bool, ...], tuple[bool, ...]]], values)
+        contributions, paired_contributions = (
+            stats.mean_of_four_contributions(strict_and_loose),
+            stats.mean_of_four_shares(strict_and_loose),
+        )
+        doc_scores = [sum(all(way) + sum(way) / len(way) for way in doc) / 4 for doc in strict_and_loose]
+    paired = contributions if paired_contributions is None else paired_contributions
+    return Scores(
+        metric_key, averaging, tuple(doc_indices), tuple(contributions), labels, tuple(doc_scores), tuple(paired)
+    )

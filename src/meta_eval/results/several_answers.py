@@ -6,21 +6,21 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from meta_eval.results.doc_results import Doc
-from meta_eval.results.metrics import Value
+from meta_eval.results.doc_results import DocResult
+from meta_eval.results.metrics import MetricValue
 
 
-def average_answers(docs: Iterable[Doc]) -> None:
+def average_answers(docs: Iterable[DocResult]) -> None:
     """Give each doc the mean verdict of its answers, if all verdicts are known. A filter that takes the first answer
     ignores the others in lm-eval's own average; here they count.
     """
     for doc in docs:
-        for result in doc.answers.values():
-            for metric, verdicts in result.each.items():
+        for result in doc.filter_results.values():
+            for metric, verdicts in result.verdict_of_each.items():
                 result.metrics[metric] = replace_share(result.metrics[metric], math.fsum(verdicts) / len(verdicts))
 
 
-def replace_share(value: Value, share: float) -> Value:
+def replace_share(value: MetricValue, share: float) -> MetricValue:
     """Replace the verdict in a metric's value, 0 to 1; all verdicts on instructions become its rounded value."""
     if isinstance(value, float):
         return share

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 from meta_eval.results.metrics import LOWER_IS_BETTER
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import Aggregate
@@ -23,7 +23,7 @@ class TaskRun:
         filters: The filters of its answers, in lm-eval's order; without samples, those of its averages.
         aggregates: lm-eval's own averages with standard errors, by ``metric,filter``. A task without samples, and
             metrics that are not shares (perplexity, BLEU), have only these.
-        only_aggregated: The ``metric,filter`` with the task's own aggregation (an F1 of the whole, a weighted mean).
+        custom_aggregation: The ``metric,filter`` with the task's own aggregation (an F1 of the whole, a weighted mean).
             The mean over docs is not the score, so the docs do not keep their values.
         samples_file: The samples file; `meta_eval.results.sample_files.open_samples` reads whole samples.
         skipped: Damaged samples and docs that were left out.
@@ -36,10 +36,10 @@ class TaskRun:
 
     task: str
     time: str
-    docs: tuple[Doc, ...]
+    docs: tuple[DocResult, ...]
     filters: tuple[str, ...]
     aggregates: Mapping[str, Aggregate]
-    only_aggregated: tuple[str, ...]
+    custom_aggregation: tuple[str, ...]
     samples_file: Path | None
     skipped: int
     published_metrics: tuple[str, ...]

@@ -22,7 +22,7 @@ from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import collect_graded_docs, read_baseline
-from meta_eval.results.doc_results import Doc
+from meta_eval.results.doc_results import DocResult
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.scores import Scores
 from meta_eval.stats.drift import is_drift, order_p_value
@@ -37,10 +37,10 @@ _FIRST, _GROWTH = 64, 0.25
 class _Task:
     """A task of the gate: the metric of its drop, its docs as recorded, and the new docs."""
 
-    spec: str
-    docs: tuple[Doc, ...]
+    metric_key: str
+    docs: tuple[DocResult, ...]
     recorded: Scores
-    new: dict[int, Doc]
+    new: dict[int, DocResult]
 
 
 class Stopping:
@@ -76,16 +76,16 @@ class Stopping:
         chosen, names = rules.choose([*grading.tasks], manifest.groups, manifest.left_out)
         rules = chosen.expand_groups(manifest.groups)
         for name in [name for name in rules.tasks if name in grading.tasks] or names:
-            docs = tuple(doc for doc in baseline.docs.get(name, ()) if doc.doc_id in requests[name])
+            docs = tuple(doc for doc in baseline.regraded.get(name, ()) if doc.doc_id in requests[name])
             scores = _metric(docs, manifest.tasks[name])
-            if scores is None or len(scores.positions) < len(requests[name]):
-                why = baseline.missing.get(name, "some docs have no recorded answer")
+            if scores is None or len(scores.doc_indices) < len(requests[name]):
+                why = baseline.missing_reasons.get(name, "some docs have no recorded answer")
                 raise ConfigError(
                     f"{name} cannot be stopped early: {why}",
                     where="--stop-when-decided",
                     hint="Leave the task out with --tasks, or run all of its docs",
                 )
-            self._tasks[name] = _Task(scores.spec, docs, scores, {})
+            self._tasks[name] = _Task(scores.metric_key, docs, scores, {})
         shared = find_shared_questions([task.docs for task in self._tasks.values()])
         self._plan = plan_rounds(
             [
@@ -143,7 +143,7 @@ class Stopping:
                 report_progress(f"{name}: looking at {len(fresh):,} new answers")
                 evaluated = self._grading.evaluate(name, fresh)
                 lower = ResultsFile(Path(), {"configs": {}, **evaluated.results}).lower_is_better(name)
-                task.recorded = replace(task.recorded, lower_is_better=task.spec.partition(",")[0] in lower)
+                task.recorded = replace(task.recorded, lower_is_better=task.metric_key.partition(",")[0] in lower)
                 task.new.update({doc.doc_id: doc for doc in collect_graded_docs(evaluated.samples)})
                 self._add(name, task, fresh)
         return self._gate.read_state()
@@ -151,10 +151,10 @@ class Stopping:
     def _add(self, name: str, task: _Task, fresh: Mapping[int, object]) -> None:
         # Scores with unequal weights of docs need all docs; unasked docs use the recorded answers.
         mixed = [task.new.get(doc.doc_id, doc) for doc in task.docs]
-        scores = ScoredRun([mixed]).scores(task.spec)
+        scores = ScoredRun([mixed]).scores(task.metric_key)
         scores = replace(scores, lower_is_better=task.recorded.lower_is_better) if scores else None
-        shares = dict(zip(scores.positions, scores.good_shares, strict=True)) if scores else {}
-        for position, recorded in zip(task.recorded.positions, task.recorded.good_shares, strict=True):
+        shares = dict(zip(scores.doc_indices, scores.comparable_contributions, strict=True)) if scores else {}
+        for position, recorded in zip(task.recorded.doc_indices, task.recorded.comparable_contributions, strict=True):
             doc = task.docs[position].doc_id
             if doc in fresh:
                 self._gate.add_doc(name, doc, recorded, shares.get(position, 0.0))
@@ -166,21 +166,21 @@ class Stopping:
 
 
 def _share(task: _Task, doc: int) -> float:
-    places = {task.docs[position].doc_id: at for at, position in enumerate(task.recorded.positions)}
-    return task.recorded.good_shares[places[doc]]
+    places = {task.docs[position].doc_id: at for at, position in enumerate(task.recorded.doc_indices)}
+    return task.recorded.comparable_contributions[places[doc]]
 
 
-def _metric(docs: Sequence[Doc], entry: TaskEntry) -> Scores | None:
+def _metric(docs: Sequence[DocResult], entry: TaskEntry) -> Scores | None:
     """The metric of the drop, chosen as in report: a metric with a published score, else the verdict."""
     published = sorted(entry.published, key=lambda number: not number.same_settings)
-    for spec in (*(number.our_metric for number in published), entry.verdict):
-        scores = ScoredRun([docs]).scores(spec)
+    for metric_key in (*(number.our_metric for number in published), entry.verdict):
+        scores = ScoredRun([docs]).scores(metric_key)
         if scores is not None:
             return scores
     return None
 
 
-def list_task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozenset[str]) -> PairableDocs:
+def list_task_docs(name: str, docs: Sequence[DocResult], recorded: Scores, shared: frozenset[str]) -> PairableDocs:
     """Describe a task for a plan.
 
     Args:
@@ -189,25 +189,25 @@ def list_task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: fro
         recorded: Their scores, in the metric of the drop.
         shared: See `sides.find_shared_questions`.
     """
-    scored = [docs[position] for position in recorded.positions]
-    right = ScoredRun([[_all_right(doc) for doc in docs]]).scores(recorded.spec)
+    scored = [docs[position] for position in recorded.doc_indices]
+    right = ScoredRun([[_all_right(doc) for doc in docs]]).scores(recorded.metric_key)
     clusters = find_cluster_names(name, scored, shared)
     return PairableDocs(
         name,
         [doc.doc_id for doc in scored],
         labels=recorded.labels,
         clusters=None if clusters is None else [str(cluster) for cluster in clusters],
-        reach=None if right is None or recorded.kind in ("mean", "macro") else right.shares,
+        reach=None if right is None or recorded.averaging in ("mean", "macro") else right.paired_contributions,
     )
 
 
-def _all_right(doc: Doc) -> Doc:
+def _all_right(doc: DocResult) -> DocResult:
     """A doc with every verdict right. Its contribution is the largest possible difference."""
     answers = {
         name: replace(answer, metrics={metric: _right(value) for metric, value in answer.metrics.items()})
-        for name, answer in doc.answers.items()
+        for name, answer in doc.filter_results.items()
     }
-    return replace(doc, answers=answers)
+    return replace(doc, filter_results=answers)
 
 
 def _right(value: Any) -> Any:

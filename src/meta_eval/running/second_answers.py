@@ -96,8 +96,8 @@ class SecondAnswers:
         second = self.journal.read()
         graded = {}
         for name, docs in self._docs(second).items():
-            spec = self.manifest.tasks[name].verdict
-            if not docs or spec is None:
+            metric_key = self.manifest.tasks[name].verdict
+            if not docs or metric_key is None:
                 continue
             answers: dict[int, list[EngineAnswer]] = {}
             for request in build_requests(self.grading.evaluator, name, self.manifest.run.limit, sorted(docs)):
@@ -107,10 +107,10 @@ class SecondAnswers:
             except UserError as error:
                 log.warning(f"{name}: its second answers cannot be graded: {error}")
                 continue
-            scores = ScoredRun([scored]).scores_of_run(0, spec)
+            scores = ScoredRun([scored]).scores_of_run(0, metric_key)
             if scores is not None:
-                numbers = [scored[position].doc_id for position in scores.positions]
-                graded[name] = {"metric": spec, "docs": numbers, "values": list(scores.raw)}
+                numbers = [scored[position].doc_id for position in scores.doc_indices]
+                graded[name] = {"metric": metric_key, "docs": numbers, "values": list(scores.doc_scores)}
         return graded
 
     def _docs(self, answers: Answers) -> dict[str, list[int]]:

@@ -249,7 +249,8 @@ class Sequential:
         self._outcome: Literal["SHIP", "DON'T SHIP"] | None = None
 
     def add_doc(self, task: str, doc: int | str, recorded: float, new: float) -> None:
-        """Add a doc's contributions to the averages of the recorded and of the new answers (`Scores.shares`).
+        """Add a doc's contributions to the averages of the recorded and of the new answers
+        (`Scores.paired_contributions`).
 
         Raises:
             ValueError: The doc is not in the plan, came before with another difference, or exceeds its reach.

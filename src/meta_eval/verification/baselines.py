@@ -7,7 +7,7 @@ from pathlib import Path
 
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.manifest import Manifest, read_manifest
-from meta_eval.results.baseline import AGAIN, read_baseline
+from meta_eval.results.baseline import VERIFY_HINT, read_baseline
 from meta_eval.verb_options import ScoringOptions
 from meta_eval.verification.pack_verification import verify
 
@@ -24,8 +24,8 @@ def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) 
         UserError: The folder is not a pack, or was edited.
     """
     manifest = read_manifest(pack)
-    missing = read_baseline(pack, manifest).missing
-    stale = [name for name in tasks if missing.get(name, "").endswith(AGAIN) and _is_recorded(manifest, name)]
+    missing = read_baseline(pack, manifest).missing_reasons
+    stale = [name for name in tasks if missing.get(name, "").endswith(VERIFY_HINT) and _is_recorded(manifest, name)]
     if not stale:
         return
     report_progress("grading the recorded answers, which the run is compared with")

@@ -16,14 +16,14 @@ from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
 from meta_eval.pack.task_choice import choose_tasks
 from meta_eval.results.baseline import (
+    compute_baseline_run_fingerprint,
+    compute_grading_fingerprints,
     find_baseline_file,
     find_verify_folder,
     format_baseline,
     format_missing,
-    make_named_key,
-    make_pack_keys,
 )
-from meta_eval.results.baseline_answers import read_named
+from meta_eval.results.baseline_answers import read_baseline_run_answers
 from meta_eval.results.output_index import OutputIndex
 from meta_eval.verb_options import VerifyKeywords, VerifyOptions
 from meta_eval.verification.each_answer import add_each_answer
@@ -79,7 +79,7 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
     files = find_samples(regrade, chosen) if regrade is not None else None
     changed = integrity.check_unchanged(pack, manifest, edited=options.edited)
     evaluator = Evaluator(pack)
-    keys = make_pack_keys(pack, manifest)
+    keys = compute_grading_fingerprints(pack, manifest)
     proof = Proof(pack, regrade, changed)
     folder = find_verify_folder(pack, regraded=regrade is not None)
     for name in chosen:
@@ -164,8 +164,11 @@ def _check_baseline(
     For a task without other recorded answers, this is the proof.
     """
     entry = result.entry
-    answers = [answer for answer in read_named(evaluator.pack, entry) if answer.responses is not None]
-    path, key = find_baseline_file(evaluator.pack, name, named=True), make_named_key(key, manifest, name)
+    answers = [answer for answer in read_baseline_run_answers(evaluator.pack, entry) if answer.responses is not None]
+    path, key = (
+        find_baseline_file(evaluator.pack, name, named=True),
+        compute_baseline_run_fingerprint(key, manifest, name),
+    )
     if not answers:
         missing = "the baseline was asked in another way, so that its answers cannot be graded here"
         _write(path, format_missing(key, missing, edited), find_verify_folder(evaluator.pack))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
-from meta_eval.results.metrics import NO_SHARE
+from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.verification.tallies import Tallies, Tally, macro_score
 
 # below: under the required agreement. unfinished: some docs not scored. not checked: nothing to compare. failed: the
@@ -64,7 +64,7 @@ class TaskProof:
     @property
     def our_score(self) -> float | None:
         """Our score of the task by its own aggregation, 0 to 1; None if it is not a share."""
-        score = None if self.metric.partition(",")[0] in NO_SHARE else self.scores.get(self.metric)
+        score = None if self.metric.partition(",")[0] in UNBOUNDED_METRICS else self.scores.get(self.metric)
         return score if score is not None and 0 <= score <= 1 else None
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 
 from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.results.doc_results import TAIL
+from meta_eval.results.doc_results import MAX_TAIL_CHARS
 from meta_eval.results.metrics import to_plain_number
 from meta_eval.results.sample_parser import list_metrics, read_extraction, read_output
 from meta_eval.thresholds import SAME_VALUE
@@ -110,7 +110,7 @@ def _line(
         "doc": number,
         "question_hash": row["doc"]["input_question_hash"],
         "subtask": row["doc"].get("subtask_name"),
-        "output_tail": None if answer is None else answer[-TAIL:],
+        "output_tail": None if answer is None else answer[-MAX_TAIL_CHARS:],
         "extracted": read_extraction(row),
         "gold": str(row.get("target")),
         "ours": _number(today.get(entry.verdict)),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.messages.errors import PackError, locating
-from meta_eval.results.doc_results import Doc, ResultsError
+from meta_eval.results.doc_results import DocResult, ResultsError
 from meta_eval.results.lm_eval_run import check_one_model, read_newest
 from meta_eval.results.metrics import to_plain_number
 from meta_eval.results.output_index import OutputIndex, index_outputs
@@ -73,14 +73,14 @@ def read_saved(
     Raises:
         ResultsError: The files are damaged, or the run was of other docs than these.
     """
-    newest = read_newest(files, files.tasks[task], say=say)
+    newest = read_newest(files, files.tasks[task], on_notice=say)
     if newest is None or newest.samples_file is None:
         raise ResultsError("holds no sample", where=task, hint="Use the file of a finished run")
     metric, _, filter_name = verdict.partition(",")
     saved = Saved([], [], {})
     with open_samples(newest.samples_file) as whole:
         for doc in newest.docs:
-            answer = next(iter(doc.answers.values()))
+            answer = next(iter(doc.filter_results.values()))
             where = f"{newest.samples_file}, byte {answer.offset}"
             if not _is_doc(doc, docs):
                 raise ResultsError(
@@ -91,12 +91,12 @@ def read_saved(
             saved.indices.append(doc.doc_id)
             with locating(where):
                 saved.answers.append(_responses(whole(answer)["resps"]))
-            judged = doc.answers.get(filter_name)
+            judged = doc.filter_results.get(filter_name)
             saved.verdicts[doc.doc_id] = _number(judged.metrics.get(metric)) if judged else None
     return saved
 
 
-def _is_doc(doc: Doc, docs: Sequence[Mapping[str, Any]]) -> bool:
+def _is_doc(doc: DocResult, docs: Sequence[Mapping[str, Any]]) -> bool:
     if doc.doc_id >= len(docs):
         return False
     today = docs[doc.doc_id]

@@ -15,7 +15,7 @@ from typing import Any
 
 from meta_eval.messages.errors import TemplateError
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.results.doc_results import TAIL
+from meta_eval.results.doc_results import MAX_TAIL_CHARS
 from meta_eval.results.metrics import to_plain_number
 from meta_eval.results.recorded_verdicts import read_recorded_verdicts
 from meta_eval.results.sample_parser import list_metrics, read_extraction, read_output
@@ -191,22 +191,22 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
     return result
 
 
-def _scored(by_filter: Mapping[str, Mapping[str, Any]], spec: str, name: str) -> tuple[Mapping[str, Any], float]:
+def _scored(by_filter: Mapping[str, Mapping[str, Any]], metric_key: str, name: str) -> tuple[Mapping[str, Any], float]:
     """The sample of a doc under the filter of ``metric,filter``, and its value.
 
     Raises:
         TemplateError: There is no such metric or filter, or the value is not a number.
     """
-    metric, _, filter_name = spec.partition(",")
+    metric, _, filter_name = metric_key.partition(",")
     row = by_filter.get(filter_name)
     if row is None or metric not in row:
         raise TemplateError(
-            f"the verdict {spec!r} was not scored: filters {', '.join(by_filter)}, "
+            f"the verdict {metric_key!r} was not scored: filters {', '.join(by_filter)}, "
             f"metrics {', '.join(list_metrics(next(iter(by_filter.values()))))}",
             where=name,
             hint="Set metadata.meta_eval.verdict (or reading) of the template",
         )
-    return row, read_number(row[metric], f"{name}: {spec}")
+    return row, read_number(row[metric], f"{name}: {metric_key}")
 
 
 def read_number(value: Any, where: str) -> float:
@@ -261,7 +261,7 @@ def _disagreement(
         "doc": number,
         "question_hash": doc["input_question_hash"],
         "subtask": doc.get("subtask_name"),
-        "output_tail": None if answer is None else answer[-TAIL:],
+        "output_tail": None if answer is None else answer[-MAX_TAIL_CHARS:],
         "extracted": extracted_answer,
         "gold": doc["gold"],
         "ours": judged.ours,

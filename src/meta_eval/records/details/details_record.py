@@ -141,9 +141,9 @@ class DetailsRecord(Record):
 
 def _scores(metrics: Iterable[str], rows: RecordedDocs) -> dict[str, RecordedScore]:
     scores = {}
-    for spec in (f"{metric},none" for metric in metrics):
-        values = [row.metrics[spec] for row in rows.rows if row.metrics and spec in row.metrics]
-        scores[spec] = RecordedScore(stats.mean(values))
+    for metric_key in (f"{metric},none" for metric in metrics):
+        values = [row.metrics[metric_key] for row in rows.rows if row.metrics and metric_key in row.metrics]
+        scores[metric_key] = RecordedScore(stats.mean(values))
     return scores
 
 

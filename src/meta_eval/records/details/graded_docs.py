@@ -61,7 +61,7 @@ def choose_verdict_metric(metrics: Iterable[str], name: str) -> str:
     metric."""
     there = [f"{metric},none" for metric in metrics]
     parts = [part for board in boards.list_boards().values() for part in board.parts if name in part.tasks]
-    shown = [spec for part in parts for spec in part.metrics]
+    shown = [metric_key for part in parts for metric_key in part.metrics]
     return next((metric for metric in (*shown, *_VERDICTS) if metric in there), there[0])
 
 

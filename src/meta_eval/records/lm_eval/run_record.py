@@ -50,7 +50,7 @@ class LmEvalRecord(Record):
 
     def read(self, task: str, reading: Reading) -> RecordedTask:
         where = f"{self.name}, {task}"
-        run = read_newest(self._files.outputs, self._files.outputs.tasks[task], say=log.warning)
+        run = read_newest(self._files.outputs, self._files.outputs.tasks[task], on_notice=log.warning)
         if run is None or run.samples_file is None:
             raise DataError("holds no sample", where=where)
         if reading.output_type is None:
@@ -107,7 +107,7 @@ def _output_type(run: TaskRun, of_pack: str) -> str:
     """The output type of a baseline, by its first sample: choices may have been scored by the next token."""
     assert run.samples_file is not None  # noqa: S101 (a record has samples)
     with open_samples(run.samples_file) as whole:
-        requests = read_arguments(whole(next(iter(run.docs[0].answers.values()))))
+        requests = read_arguments(whole(next(iter(run.docs[0].filter_results.values()))))
     settings = requests[0][1] if requests and len(requests[0]) > 1 else None
     if isinstance(settings, dict):
         return _GENERATED
@@ -117,11 +117,11 @@ def _output_type(run: TaskRun, of_pack: str) -> str:
 def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, RecordedScore]:
     """The record's own scores, if they are means over docs or averages over labels."""
     entries = {}
-    for spec in logged:
-        score = compute_scores(run.docs, spec)
+    for metric_key in logged:
+        score = compute_scores(run.docs, metric_key)
         if score is not None:
-            value = stats.mean(score.values) if score.labels is None else score.value
-            entries[spec] = RecordedScore(value, _AVERAGING.get(score.kind), score.kind == "mean")
+            value = stats.mean(score.contributions) if score.labels is None else score.value
+            entries[metric_key] = RecordedScore(value, _AVERAGING.get(score.averaging), score.averaging == "mean")
     return entries
 
 
@@ -130,5 +130,5 @@ def _verdict(code: TaskCode, recorded: RecordedTask) -> str:
     wanted = as_mapping(as_mapping(code.settings.get("metadata")).get("meta_eval")).get("verdict")
     if isinstance(wanted, str) and wanted in recorded.specs:
         return wanted
-    means = (spec for spec, score in recorded.scores.items() if score.is_mean)
+    means = (metric_key for metric_key, score in recorded.scores.items() if score.is_mean)
     return next(means, next(iter(recorded.specs), "none,none"))
