@@ -27,26 +27,16 @@ if TYPE_CHECKING:
 spread_engine = options.spread_options(
     backend=options.Flag(
         str | None,
-        typer.Option(
-            "--backend",
-            metavar="NAME",
-            help="The engine to check, as in the key `backend`. Default: the pack's; without a pack vllm, or server "
-            "with --base-url.",
-            show_default=False,
-        ),
+        "--backend NAME",
+        "The engine to check, as in the key `backend`. Default: the pack's; without a pack vllm, or server "
+        "with --base-url.",
+        settings={"show_default": False},
     ),
     base_url=options.Flag(
-        list[str],
-        typer.Option(
-            "--base-url", metavar="URL", help="Address of a server that serves the shipped model. See --show-command."
-        ),
-        shown=list,
+        list[str], "--base-url URL", "Address of a server that serves the shipped model. See --show-command."
     ),
-    model=options.Flag(
-        str | None,
-        typer.Option("--model", metavar="NAME", help="The server's name for the model. Default: the model's folder."),
-    ),
-    model_args=options.Flag(str, typer.Option("--model-args", metavar="A=B,…", help="More arguments for the engine.")),
+    model=options.Flag(str | None, "--model NAME", "The server's name for the model. Default: the model's folder."),
+    model_args=options.Flag(str, "--model-args A=B,…", "More arguments for the engine."),
 )
 SHOW_COMMAND = typer.Option(False, "--show-command", help="Print the command that serves the shipped model, and exit.")
 

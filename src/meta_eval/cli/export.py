@@ -38,10 +38,7 @@ DRY_RUN = typer.Option(
 
 
 @options.spread_options(
-    force=options.Flag(
-        bool,
-        typer.Option("--force", help="Write the requests of `fidelity`: log-probabilities of the recorded answers."),
-    )
+    force=options.Flag(bool, "--force", "Write the requests of `fidelity`: log-probabilities of the recorded answers.")
 )
 def export(
     pack: Path | None = options.PACK,

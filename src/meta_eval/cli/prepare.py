@@ -28,29 +28,19 @@ if TYPE_CHECKING:
 @options.spread_options(
     overrides=options.Flag(
         list[str],
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Override a key of the configuration, such as --set tasks=meta_ifeval. VALUE is YAML. Repeatable.",
-        ),
-        shown=list,
+        "--set KEY=VALUE",
+        "Override a key of the configuration, such as --set tasks=meta_ifeval. VALUE is YAML. Repeatable.",
     ),
     publication=options.Flag(
         Path | None,
-        typer.Option(
-            "--from",
-            metavar="FOLDER",
-            help="Make the same pack from a recipe that `export --to recipe` wrote, and check that it is the same. The "
-            "configuration then sets only the model, its engine and folders.",
-        ),
+        "--from FOLDER",
+        "Make the same pack from a recipe that `export --to recipe` wrote, and check that it is the same. The "
+        "configuration then sets only the model, its engine and folders.",
     ),
     template_dir=options.Flag(
         Path | None,
-        typer.Option(
-            "--template-dir",
-            metavar="DIR",
-            help="The task templates. Default: the configuration's; with --from the shipped ones.",
-        ),
+        "--template-dir DIR",
+        "The task templates. Default: the configuration's; with --from the shipped ones.",
     ),
 )
 def prepare(

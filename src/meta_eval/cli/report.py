@@ -40,52 +40,36 @@ def _clusters(given: list[str]) -> Mapping[str, str]:
 _FLAGS = {
     "margin": options.Flag(
         float | None,
-        typer.Option(
-            "--margin",
-            metavar="POINTS",
-            help=f"The largest drop that you accept. Default: the pack's margin, {100 * MARGIN:g} unless set.",
-        ),
+        "--margin POINTS",
+        f"The largest drop that you accept. Default: the pack's margin, {100 * MARGIN:g} unless set.",
     ),
     "cap": options.Flag(
         float | None,
-        typer.Option(
-            "--cap",
-            metavar="POINTS",
-            help=f"The largest drop that SHIP may leave open in a task or subtask. Default: {100 * CAP:g}.",
-        ),
+        "--cap POINTS",
+        f"The largest drop that SHIP may leave open in a task or subtask. Default: {100 * CAP:g}.",
     ),
     "tasks": options.Flag(
         list[str],
-        typer.Option(
-            "--tasks",
-            metavar="NAMES",
-            help="Only these tasks, groups or patterns, comma-separated. -NAME excludes NAME.",
-        ),
+        "--tasks NAMES",
+        "Only these tasks, groups or patterns, comma-separated. -NAME excludes NAME.",
         read=options.split_names,
-        shown=list,
     ),
     "cluster": options.Flag(
         list[str],
-        typer.Option(
-            "--cluster",
-            metavar="TASK=FIELD",
-            help="Treat docs of TASK with the same FIELD as a cluster. TASK may be a pattern such as 'mmlu_*'.",
-        ),
+        "--cluster TASK=FIELD",
+        "Treat docs of TASK with the same FIELD as a cluster. TASK may be a pattern such as 'mmlu_*'.",
         read=_clusters,
         shown=lambda _: [],
     ),
     "repeats": options.Flag(
-        bool,
-        typer.Option("--repeats", help="Average all runs of the same model and pack. Default: take the newest."),
+        bool, "--repeats", "Average all runs of the same model and pack. Default: take the newest."
     ),
-    "skip_damaged": options.Flag(
-        bool, typer.Option("--skip-damaged", help="Leave out damaged files, lines and docs, and say so.")
-    ),
+    "skip_damaged": options.Flag(bool, "--skip-damaged", "Leave out damaged files, lines and docs, and say so."),
 }
 
 
 def _pack(text: str) -> options.Flag:
-    return options.Flag(Path | None, typer.Option("--pack", metavar="WORK_DIR", help=text))
+    return options.Flag(Path | None, "--pack WORK_DIR", text)
 
 
 def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOptions:

@@ -28,30 +28,20 @@ _EVERY = 30.0
 
 
 @options.spread_options(
-    grade_only=options.Flag(
-        bool, typer.Option("--grade-only", help="Send no requests. Grade the answers that are there.")
-    ),
+    grade_only=options.Flag(bool, "--grade-only", "Send no requests. Grade the answers that are there."),
     stop_when_decided=options.Flag(
         bool,
-        typer.Option(
-            "--stop-when-decided",
-            help="Ask docs in random order, and stop as soon as SHIP or DON'T SHIP is certain. The results cover only "
-            "some docs, and say so.",
-        ),
+        "--stop-when-decided",
+        "Ask docs in random order, and stop as soon as SHIP or DON'T SHIP is certain. The results cover only "
+        "some docs, and say so.",
     ),
     rerun=options.Flag(
         int | None,
-        typer.Option(
-            "--rerun",
-            metavar="DOCS",
-            help="Ask so many docs again at the end, at random: the report shows the engine's noise and drift. "
-            "--stop-when-decided asks 64.",
-        ),
+        "--rerun DOCS",
+        "Ask so many docs again at the end, at random: the report shows the engine's noise and drift. "
+        "--stop-when-decided asks 64.",
     ),
-    order_seed=options.Flag(
-        str | None,
-        typer.Option("--order-seed", metavar="TEXT", help="The seed of the random order, instead of a secret seed."),
-    ),
+    order_seed=options.Flag(str | None, "--order-seed TEXT", "The seed of the random order, instead of a secret seed."),
 )
 def run(
     config: Path = options.CONFIG,

@@ -14,35 +14,20 @@ from meta_eval.running.slurm_layout import Jobs
 
 
 def _lines(name: str, text: str) -> options.Flag:
-    return options.Flag(list[str], typer.Option(name, metavar="OPTION", help=text), read=tuple, shown=list)
+    return options.Flag(list[str], f"{name} OPTION", text, read=tuple)
 
 
 @options.spread_options(
-    shards=options.Flag(
-        int, typer.Option("--shards", metavar="N", help="Number of jobs that share the requests. Each loads the model.")
-    ),
+    shards=options.Flag(int, "--shards N", "Number of jobs that share the requests. Each loads the model."),
     nodes=options.Flag(
-        int,
-        typer.Option(
-            "--nodes",
-            metavar="N",
-            help="Nodes per job. Several nodes serve a model together; this needs backend server.",
-        ),
+        int, "--nodes N", "Nodes per job. Several nodes serve a model together; this needs backend server."
     ),
     gpus=options.Flag(
-        str | None,
-        typer.Option(
-            "--gpus-per-task", metavar="N", help="GPUs per node: 8, h100:8 or 0. Default: as many as the model needs."
-        ),
+        str | None, "--gpus-per-task N", "GPUs per node: 8, h100:8 or 0. Default: as many as the model needs."
     ),
-    partition=options.Flag(
-        str | None, typer.Option("--partition", metavar="NAME", help="Slurm partition of the jobs.")
-    ),
+    partition=options.Flag(str | None, "--partition NAME", "Slurm partition of the jobs."),
     time=options.Flag(
-        str | None,
-        typer.Option(
-            "--time", metavar="LIMIT", help="Time limit per job. A job that reaches it is queued again and resumes."
-        ),
+        str | None, "--time LIMIT", "Time limit per job. A job that reaches it is queued again and resumes."
     ),
     lines=_lines("--sbatch", "An option for sbatch, such as --sbatch=--account=my_group. Repeatable."),
     answer_lines=_lines("--sbatch-answer", "An option for the answering jobs only. Repeatable."),

@@ -34,20 +34,10 @@ _WIDE = 160  # terminal columns that hold every column
 _AS_JSON = typer.Option(False, "--json", help="Print one JSON array on stdout.")
 _listing = options.spread_options(
     evals_dataset=options.Flag(
-        str | None,
-        typer.Option(
-            "--evals-dataset",
-            metavar="X",
-            help="Only tasks that this evals dataset has: a hub id, a folder, or sample.",
-        ),
+        str | None, "--evals-dataset X", "Only tasks that this evals dataset has: a hub id, a folder, or sample."
     ),
     template_dir=options.Flag(
-        Path,
-        typer.Option(
-            "--template-dir",
-            metavar="DIR",
-            help="Folder of templates. Default: the shipped templates if this one is missing.",
-        ),
+        Path, "--template-dir DIR", "Folder of templates. Default: the shipped templates if this one is missing."
     ),
 )
 
@@ -110,11 +100,9 @@ def show(name: str = typer.Argument(..., help="A task from the list."), *, chose
 
 @app.command("new", short_help="Write a template to start from, and say what to edit.")
 @options.spread_options(
-    subset=options.Flag(
-        str, typer.Option("--subset", metavar="S", help="The subset of the evals dataset that the task reads.")
-    ),
-    like=options.Flag(str, typer.Option("--like", metavar="TASK", help="The task, or folder of tasks, to copy.")),
-    template_dir=options.Flag(Path, typer.Option("--template-dir", metavar="DIR", help="Folder of templates.")),
+    subset=options.Flag(str, "--subset S", "The subset of the evals dataset that the task reads."),
+    like=options.Flag(str, "--like TASK", "The task, or folder of tasks, to copy."),
+    template_dir=options.Flag(Path, "--template-dir DIR", "Folder of templates."),
 )
 def new(
     name: str = typer.Argument(..., help="Name of the new task and of its folder."), *, chosen: NewTaskOptions

@@ -26,19 +26,13 @@ if TYPE_CHECKING:
 @options.spread_options(
     min_agreement=options.Flag(
         float | None,
-        typer.Option(
-            "--min-agreement",
-            metavar="SHARE",
-            help="Share of verdicts that must be the same, 0 to 1. Default: each task's own value.",
-        ),
+        "--min-agreement SHARE",
+        "Share of verdicts that must be the same, 0 to 1. Default: each task's own value.",
     ),
     regrade=options.Flag(
         Path | None,
-        typer.Option(
-            "--regrade",
-            metavar="FOLDER",
-            help="Grade the answers of a finished lm_eval run again, instead of the recorded answers.",
-        ),
+        "--regrade FOLDER",
+        "Grade the answers of a finished lm_eval run again, instead of the recorded answers.",
     ),
 )
 def verify(
