@@ -1,11 +1,10 @@
-"""BIG-Bench Hard: our verdicts on the answers of code-davinci-002, compared with the accuracies of the authors.
+"""Compare our verdicts on code-davinci-002's answers to BIG-Bench Hard with the authors' accuracies.
 
     git clone https://github.com/suzgunmirac/BIG-Bench-Hard && git -C BIG-Bench-Hard checkout 9ee07bd
     python tools/grader_validation/bbh.py --data BIG-Bench-Hard
 
-The repository keeps an accuracy for each of the 27 subtasks and no verdict for an answer. So an answer counts as agreed
-where the number of right answers in its subtask is the authors'; in a subtask where it is not, as many answers as the
-numbers differ by count as disagreed.
+The repository has an accuracy for each of the 27 subtasks but no verdicts. If the numbers of right answers in a subtask
+differ, that many answers count as disagreed. All others count as agreed.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
     pip install tree-sitter==0.21.3 tree-sitter-java==0.21.0 tree-sitter-javascript==0.21.4 requests
     python tools/grader_validation/bfcl.py --data CHECKOUT
 
-Answers are generated from the leaderboard's questions and possible answers: each gold written out in the language of
-its functions, and then changed in one way or another (other values, types, quotes, brackets, order, left-out and added
-arguments, fences, plain prose). The official decoder is that of Llama's handler, and where that refuses, the decoder
-that later versions use for every prompted answer, which also takes off backticks.
+Answers are generated from the leaderboard's questions and possible answers. Each gold is written in the language of its
+functions and then changed: other values, types, quotes, brackets or order, missing or added arguments, fences, plain
+prose. The official decoder is that of Llama's handler. If it refuses an answer, the decoder of later versions follows,
+which also removes backticks.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ LANGUAGES = {"java": "Java", "javascript": "JavaScript"}
 
 
 def official(folder: Path) -> tuple[Any, Any]:
-    """The leaderboard's modules for decoding and for checking."""
+    """Import the leaderboard's modules for decoding and checking."""
     root = folder / "berkeley-function-call-leaderboard"
     sys.path[:0] = [str(root), str(root / "bfcl" / "eval_checker")]
-    os.chdir(root / "bfcl" / "eval_checker")  # the checker opens a file of its own when it is imported
+    os.chdir(root / "bfcl" / "eval_checker")  # the checker opens a file at import
     return importlib.import_module("bfcl.model_handler.utils"), importlib.import_module("checker")
 
 
 def decode(utils: Any, answer: str, language: str) -> Any:
-    """What the leaderboard makes of an answer; None where it refuses it."""
+    """Decode an answer as the leaderboard does. None means that it refuses the answer."""
     for bare in (answer.replace("\n", ""), answer.strip("`\n ")):
         text = bare if bare.startswith("[") else "[" + bare
         text += "" if text.endswith("]") else "]"
@@ -67,7 +67,7 @@ def written(call: tuple[str, dict[str, Any]], language: str) -> str:
     return f"{name}({', '.join(f'{key}={write(value)}' for key, value in arguments.items())})"
 
 
-def java(value: Any) -> str:  # noqa: PLR0911 (one a type)
+def java(value: Any) -> str:  # noqa: PLR0911 (a return for each type)
     match value:
         case bool():
             return str(value).lower()
@@ -109,7 +109,7 @@ def javascript(value: Any) -> str:
 
 
 def changed(value: Any) -> Any:
-    """A value that is a little or entirely another."""
+    """Return a value with a small or large change."""
     others: list[Any] = ["other", 7, 2.5, True, [], {}, None, [1, 2], ("a", "b"), {"k": "v"}]
     others += [f"{value}", [value], "my_variable"]
     match value:
@@ -142,7 +142,7 @@ def gold_calls(possible: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]
 
 
 def plain(value: Any) -> Any:
-    """A possible value as a call has it: inside a dict each value is a list of possible ones."""
+    """Turn a possible value into a call's value. Inside a dict each value is a list of possible values."""
     if isinstance(value, dict):
         chosen = {key: random.choice(item) if isinstance(item, list) and item else item for key, item in value.items()}
         return {key: item for key, item in chosen.items() if item != ""}
@@ -150,7 +150,7 @@ def plain(value: Any) -> Any:
 
 
 def answers(possible: list[dict[str, Any]], language: str) -> Iterator[tuple[str, str]]:
-    """Kinds of change and answers."""
+    """Yield answers with the kind of their change."""
     calls = gold_calls(possible)
     text = ", ".join(written(call, language) for call in calls)
     yield "gold", f"[{text}]"
@@ -211,7 +211,7 @@ def main() -> None:
 
 
 def questions(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
-    """Category, question and possible answers; the one gold whose values the checker itself cannot read is left out."""
+    """Yield category, question and possible answers, without the single gold that the checker cannot read."""
     data = folder / "berkeley-function-call-leaderboard" / "data"
     for category in CATEGORIES:
         rows = lines(data / f"BFCL_v2_{category}.json")
@@ -224,7 +224,7 @@ def questions(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[dict[str
 def verdict(
     utils: Any, checker: Any, functions: list[Any], possible: list[Any], answer: str, language: str, category: str
 ) -> bool:
-    """The leaderboard's verdict; an error of its own counts as wrong, as its own runner would stop."""
+    """Return the leaderboard's verdict. Its own error counts as wrong, because its runner would stop."""
     decoded = decode(utils, answer, language)
     if decoded is None:
         return False

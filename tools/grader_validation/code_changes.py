@@ -1,4 +1,4 @@
-"""Programs changed in one place, so that some of them no longer pass their tests, in two harnesses."""
+"""Programs with a single change in two harnesses. The change lets some tests fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from template_graders import compared
 
 
 def changed(program: str, draw: random.Random, count: int) -> Iterator[str]:
-    """Up to ``count`` programs that differ from one in an operator, a number, a condition or what is returned."""
+    """Yield up to ``count`` variants with another operator, number, condition or return value."""
     tree = ast.parse(program)
     places = [number for number, node in enumerate(ast.walk(tree)) if change(copy.deepcopy(node))]
     for place in draw.sample(places, min(count, len(places))):
@@ -22,7 +22,7 @@ def changed(program: str, draw: random.Random, count: int) -> Iterator[str]:
 
 
 def change(node: ast.AST) -> bool:
-    """Change a node; False where there is nothing to change about it."""
+    """Change a node. False if it has nothing to change."""
     swaps = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Mod: ast.FloorDiv, ast.Div: ast.Mult}
     compares = {ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Eq: ast.NotEq}
     compares |= {other: first for first, other in compares.items()}
@@ -44,7 +44,7 @@ def change(node: ast.AST) -> bool:
 
 
 def compared_programs(ours: Sequence[Mapping[str, Any]], theirs: Sequence[bool]) -> dict[str, Any]:
-    """The counts of an entry, of what our grader says of each program and whether it passes with the others."""
+    """Return an entry's counts from our grader's results and the others' verdicts."""
     return compared(
         [our["passed"] >= 1 for our in ours],
         theirs,

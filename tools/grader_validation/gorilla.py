@@ -1,11 +1,11 @@
-"""Compare the gorilla_* grader with APIBench's own AST evaluation on the answers that its repository keeps.
+"""Compare the gorilla_* grader with APIBench's own AST evaluation on the answers of its repository.
 
     git clone https://github.com/ShishirPatil/gorilla CHECKOUT        # at 6ea5797
     pip install tree-sitter tree-sitter-python pyyaml
     python tools/grader_validation/gorilla.py --data CHECKOUT
 
-The official scripts (gorilla/eval/eval-scripts/ast_eval_*.py) ask for a tree-sitter of 2023 and a grammar that lies
-compiled beside them; here they get today's binding and grammar, and everything else in them is theirs.
+The official scripts (gorilla/eval/eval-scripts/ast_eval_*.py) need a tree-sitter of 2023 and a compiled grammar next to
+them. Here they get the current binding and grammar. Everything else in them is unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tree_sitter
 import tree_sitter_python
 from template_graders import checkout, lines, module, show, tallied, template_module
 
-# The script, and the file of the questions
+# The script and the file of the questions
 HUBS = {"huggingface": ("hf", "huggingface"), "torchhub": ("th", "torchhub"), "tensorflowhub": ("tf", "tensorflow")}
 LANGUAGE = tree_sitter.Language(tree_sitter_python.language())
 PROSE = "no api_call: tree-sitter's recovery from words and code in one line of text decides what is a call"
@@ -26,7 +26,7 @@ BROKEN = "the code after api_call is broken, and tree-sitter recovers from it in
 
 
 class Node:
-    """A node as the scripts know it: today's binding has no ``sexp``."""
+    """A node for the scripts, because the current binding has no ``sexp``."""
 
     def __init__(self, node: Any) -> None:
         self.children = [Node(child) for child in node.children]
@@ -42,14 +42,14 @@ def parse(code: str, lang: str = "python") -> Node:  # noqa: ARG001
 
 
 def script(folder: Path, name: str) -> ModuleType:
-    """An official script, its parser replaced."""
+    """Import an official script and replace its parser."""
     result = module(folder / "gorilla" / "eval" / "eval-scripts" / f"ast_eval_{name}.py")
     result.ast_parse = parse  # type: ignore[attr-defined]
     return result
 
 
 def official(module: ModuleType, text: str, database: list[Node], *, whole: bool) -> int | None:
-    """The place in the database of what an answer calls; -1 where it calls nothing there, None where it is not read."""
+    """Return the index of the called API in the database, -1 without one, and None for an unread answer."""
     parts = text.split("api_call")
     if len(parts) == 1 and not whole:
         return None
@@ -63,7 +63,7 @@ def official(module: ModuleType, text: str, database: list[Node], *, whole: bool
 
 
 def counts(folder: Path, hub: str) -> dict[str, Any]:
-    """The counts of one hub's entry."""
+    """Return the counts of a hub's entry."""
     name, questions = HUBS[hub]
     scorer = script(folder, name)
     apibench = template_module("tools/apibench.py")

@@ -1,15 +1,15 @@
-"""GSM8K: our verdicts compared with OpenAI's, our reading with Meta's, and both with a run of three Llamas.
+"""Compare our GSM8K verdicts with OpenAI's, our extraction with Meta's, and both with runs of three Llamas.
 
     git clone https://github.com/openai/grade-school-math && git -C grade-school-math checkout 3101c7d5
     git clone https://github.com/macklinhrw/llm-reasoning && git -C llm-reasoning checkout 786fbc4
     python tools/grader_validation/gsm8k.py --data grade-school-math --runs llm-reasoning
 
-OpenAI's 5,276 recorded solutions of GPT-3 models end with "A: 18" and not with the words that Meta's prompt asks for,
-so that flexible-extract reads them. How numbers are compared is the same in both filters, what is read is not.
+OpenAI's 5,276 recorded solutions of GPT-3 models end with "A: 18" instead of the words in Meta's prompt, so
+flexible-extract reads them. Both filters compare numbers in the same way but extract different texts.
 
-llm-reasoning holds the eleven rows of Llama 3.2's gsm8k details on which the last number is not what Meta parsed (the
-rows that it left out as no number, or as longer than 100 characters, are not known), and three runs of its own over
-all questions with Meta's prompts, judged by the last number.
+llm-reasoning contains the eleven rows of Llama 3.2's gsm8k details whose last number is not Meta's parsed number. Rows
+without a number or with more than 100 characters are left out there and not known. It also has three runs over all
+questions with Meta's prompts, judged by the last number.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def gpt3(folder: Path) -> dict[str, Any]:
-    """Our verdicts beside OpenAI's."""
+    """Compare our verdicts with OpenAI's."""
     grader = template_module("gsm8k/utils.py")
     docs, outputs, theirs = [], [], []
     for line in lines(folder / FILE):
@@ -53,7 +53,7 @@ def gpt3(folder: Path) -> dict[str, Any]:
 
 
 def parsed(folder: Path) -> dict[str, Any]:
-    """The number that strict-match reads beside the one that Meta parsed."""
+    """Compare the number of strict-match with Meta's parsed number."""
     rows = [item for file in sorted(folder.glob(PARSED)) for item in json.loads(file.read_text("utf-8"))]
     read = template_module("gsm8k/utils.py").final_answer
     agreed = sum(
@@ -64,7 +64,7 @@ def parsed(folder: Path) -> dict[str, Any]:
 
 
 def runs(folder: Path) -> dict[str, Any]:
-    """Our verdicts on the runs beside those by the last number."""
+    """Compare our verdicts on the runs with those by the last number."""
     grader = template_module("gsm8k/utils.py")
     answered = [result for file in sorted(folder.glob(RUNS)) for result in results(file)]
     docs = [grader.make_doc(row(sample["question"], [f"{sample['correct']:.12g}"])) for sample in answered]

@@ -1,11 +1,11 @@
-"""HumanEval+: the one prompt that public code quotes whole, read by our template.
+"""Read the only complete public prompt of Meta's HumanEval+ rows with our template.
 
     git clone https://github.com/linkedin/ControlLLM && git -C ControlLLM checkout 7657b9f
     python tools/grader_validation/human_eval_plus_row.py --data ControlLLM
 
-The repository's task quotes row 0 of Llama-3.1-8B-Instruct-evals, human_eval_plus, in a comment. It counts as agreed
-when the prompt opens the answer with a fence and the stub up to its closing quotes, and behind it a right answer passes
-and a wrong one fails.
+The repository's task quotes row 0 of Llama-3.1-8B-Instruct-evals, human_eval_plus, in a comment. The row counts as
+agreed under two conditions. The prompt starts the answer with a fence and the stub up to its closing quotes. After it a
+right answer passes and a wrong answer fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import template_graders as frame
 
 FILE = "src/controlllm/inference/llm_eval_harness/additional_tasks/humaneval_plus/utils.py"
 TEST = "def check(candidate):\n    assert candidate('( ) (( ))') == ['()', '(())']\n"
-# The quoting comment has lost three of each four blanks at the beginning of a line.
+# The comment has lost three of four spaces of each indentation.
 BODY = """
  groups, depth = [""], 0
  for mark in paren_string.replace(" ", ""):

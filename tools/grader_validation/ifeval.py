@@ -1,17 +1,17 @@
-"""How meta_ifeval agrees with Meta's recorded answers, and with Google's own scorer on answers of two models.
+"""Compare meta_ifeval with Meta's recorded verdicts, and with Google's scorer on answers of two models.
 
     python tools/grader_validation/ifeval.py --data CONTROLLLM --official EVALCHEMY
     python tools/grader_validation/ifeval.py --data CONTROLLLM --rebuild FOLDER
 
-Prints the entries of src/meta_eval/catalog/grader_validation/ifeval.yaml; ``--rebuild`` writes an evals dataset into
-FOLDER and the original that belongs to it, with an eval_config.yaml, over which prepare, verify and report can be run.
+Prints the entries of src/meta_eval/catalog/grader_validation/ifeval.yaml. ``--rebuild`` writes an evals dataset into
+FOLDER with its original and an eval_config.yaml, for prepare, verify and report.
 
-CONTROLLLM: 541 rows of Llama 3.1 8B Instruct that Meta's recipe had read and joined with the original, under the Llama
-licence: ``git clone https://github.com/linkedin/ControlLLM``, commit 7657b9f82188245f08142eccaed1fd68433ec3a4.
+CONTROLLLM: 541 rows of Llama 3.1 8B Instruct which Meta's recipe has joined with the original, under the Llama licence.
+``git clone https://github.com/linkedin/ControlLLM``, commit 7657b9f82188245f08142eccaed1fd68433ec3a4.
 
-EVALCHEMY: Google's scorer and the answers of GPT-4 that Google published with it, as mlfoundations/evalchemy carries
-them (Apache-2.0): ``git clone https://github.com/mlfoundations/evalchemy``, commit
-6ed674159b37f740f2353a86f596f49f6ac13c19. Without it only the entries of Meta's rows are printed.
+EVALCHEMY: Google's scorer with its published answers of GPT-4, in mlfoundations/evalchemy (Apache-2.0).
+``git clone https://github.com/mlfoundations/evalchemy``, commit 6ed674159b37f740f2353a86f596f49f6ac13c19. Without it
+only the entries of Meta's rows are printed.
 
 Both scorers split sentences with nltk's punkt_tab: ``python -m nltk.downloader punkt_tab``.
 """
@@ -44,7 +44,7 @@ NOTE = (
     "langdetect its samples, from the same seeds."
 )
 
-# Seeds under which langdetect is asked where its guess decides a verdict.
+# Seeds of langdetect for verdicts that depend on its guess.
 SEEDS = 300
 
 
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows, with arguments as the original writes them: sparse, and whole numbers whole."""
+    """Read the rows, with the original's form of arguments: no nulls, and integers without a decimal point."""
     rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
     for row in rows:
         row["kwargs"] = [
@@ -83,7 +83,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def doc(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a doc that the template's scorer looks at."""
+    """Return the part of a doc that the template's scorer reads."""
     return {
         "key": row["key"],
         "original_prompt": row["input_question"],
@@ -93,7 +93,7 @@ def doc(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def recorded(utils: ModuleType, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Our verdicts on Meta's recorded answers beside Meta's."""
+    """Compare our verdicts on Meta's recorded answers with Meta's."""
     utils.require_punkt()
     results = {row["key"]: utils.process_results(doc(row), row["output_prediction_text"]) for row in rows}
     differ = [row for row in rows if results[row["key"]]["one_or_all_strict"] != row["previous_is_correct"]]
@@ -117,7 +117,7 @@ def recorded(utils: ModuleType, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def reason(row: Mapping[str, Any]) -> str:
-    """Why Meta's is_correct is not what our verdicts read as: a language that is guessed otherwise by another seed."""
+    """Explain why Meta's is_correct differs from our verdicts, such as another language guess by another seed."""
     from langdetect import DetectorFactory, detect
 
     asked = [kwargs["language"] for kwargs in row["kwargs"] if "language" in kwargs]
@@ -136,7 +136,7 @@ def reason(row: Mapping[str, Any]) -> str:
 
 
 def written(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The prompts: the question without white space at its ends, in the headers of one user turn."""
+    """Compare the prompts: the question without outer white space, in the headers of a single user turn."""
     fit = sum(row["prompt"] == f"{USER}{row['input_question'].strip()}{END}{frame.ASSISTANT}" for row in rows)
     trimmed = sum(row["input_question"] != row["input_question"].strip() for row in rows)
     note = (
@@ -147,7 +147,7 @@ def written(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def official(utils: ModuleType, rows: list[dict[str, Any]], folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Our verdicts on each instruction beside those of Google's scorer, on Meta's answers and on GPT-4's."""
+    """Compare our verdict on each instruction with Google's scorer, for the answers of Meta's model and GPT-4."""
     google = official_scorer(folder / OFFICIAL)
     answers = {row["input_question"]: row["output_prediction_text"][0] for row in rows}
     gpt4 = {line["prompt"]: line["response"] for line in frame.lines(folder / GPT4)}
@@ -178,7 +178,7 @@ def official(utils: ModuleType, rows: list[dict[str, Any]], folder: Path) -> Ite
 
 
 def seeded(seed: int, check: Callable[..., Any], example: Any, given: Mapping[str, str]) -> list[bool]:
-    """The official verdicts on each instruction, every instruction checked on its own with the same draws as ours."""
+    """Return the official verdict on each instruction, checked separately with our random draws."""
     result = []
     for index, name in enumerate(example.instruction_id_list):
         random.seed(seed)
@@ -188,11 +188,11 @@ def seeded(seed: int, check: Callable[..., Any], example: Any, given: Mapping[st
 
 
 def official_scorer(folder: Path) -> ModuleType:
-    """Google's scorer out of a checkout, without the package around it, which asks for more than this needs."""
+    """Import Google's scorer from a checkout without its package, which has unneeded dependencies."""
     import langdetect
     import nltk
 
-    nltk.download = lambda *_, **__: False  # type: ignore[method-assign] # on import it would try
+    nltk.download = lambda *_, **__: False  # type: ignore[method-assign] # it would download at import
     langdetect.DetectorFactory.seed = 0
     package = types.ModuleType("official_ifeval")
     package.__path__ = [str(folder)]
@@ -202,9 +202,9 @@ def official_scorer(folder: Path) -> ModuleType:
 
 
 def rebuild(rows: list[dict[str, Any]], folder: Path) -> None:
-    """The evals dataset, its original, and a configuration that names both.
+    """Write the evals dataset, its original and a configuration of both.
 
-    Kept were the question's text, the prompt, the output and the verdict; the dialog around the text and every other
+    The question's text, the prompt, the output and the verdict are real. The dialog around the text and every other
     column are filled in.
     """
     details = [

@@ -1,9 +1,9 @@
-"""InfiniteBench En.MC and En.QA: our verdicts on real answers, compared with the official script's.
+"""Compare our verdicts on real answers to InfiniteBench En.MC and En.QA with the official script's.
 
     git clone https://github.com/OpenBMB/InfiniteBench && git -C InfiniteBench checkout 88b3daa
     python tools/grader_validation/infinite_bench.py --data InfiniteBench
 
-The answers are those of seven models below ``results/``; the verdicts come from ``src/compute_scores.py`` itself.
+The answers are those of seven models below ``results/``. The verdicts are from ``src/compute_scores.py`` itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PARTS = {
 
 
 def official(folder: Path) -> ModuleType:
-    """The official script; the ROUGE that it fetches at its start is for summaries, which Meta's subset has none of."""
+    """Import the official script without the ROUGE that it downloads for summaries. Meta's subset has none."""
     sys.modules["evaluate"] = SimpleNamespace(load=lambda _: None)  # type: ignore[assignment]
     sys.modules.setdefault("args", SimpleNamespace(parse_args=None))  # type: ignore[arg-type]
     return module(folder / "src" / "compute_scores.py")
@@ -65,7 +65,7 @@ WORDINGS = {"A": "A dog", "B": "The old mill", "C": "42", "D": "Both B and C"}
 
 
 def generated(folder: Path, count: int = 20_000) -> dict[str, Any]:
-    """Answers put together from what the script looks for, in any order."""
+    """Compare answers made of the script's search texts in random order."""
     long, script = template_module("long_context/utils.py"), official(folder)
     draw = random.Random(1)
     agreed = 0

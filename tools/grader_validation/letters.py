@@ -1,12 +1,12 @@
-"""Letters and GSM8K's numbers: our verdicts compared with lm-eval's own tasks after Meta's prompts, on made answers.
+"""Compare our verdicts on letters and GSM8K's numbers with lm-eval's own tasks, on generated answers to Meta's prompts.
 
     pip install lm-eval==0.4.13
     python tools/grader_validation/letters.py
 
-Those tasks (``arc_challenge_llama``, ``mmlu_llama``, ``mmlu_es_llama``, ``mmlu_cot_llama``, ``mmlu_pro_llama``,
-``gsm8k_llama``) are installed with lm-eval: their stop strings, filters and metric run here as their YAML has them.
-The answers are made from a fixed seed: a beginning, the answer in one of its dresses, an end. ``--data`` may name
-another copy of lm-eval's ``tasks`` folder.
+lm-eval installs these tasks: ``arc_challenge_llama``, ``mmlu_llama``, ``mmlu_es_llama``, ``mmlu_cot_llama``,
+``mmlu_pro_llama`` and ``gsm8k_llama``. Their stop strings, filters and metric run here unchanged. The answers have a
+fixed seed, a beginning, the answer with some decoration, and an end. ``--data`` names another copy of lm-eval's
+``tasks`` folder.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 from template_graders import compared, filtered, row, settings, show, template_module, verdicts
 
 COUNT = 2000
-Made = tuple[str, str]  # an output, and what is special about it
+Made = tuple[str, str]  # an output and its special feature
 
-# Task, subset, our YAML, lm-eval's YAML, its filter, how it writes the gold, who makes the answers
+# Task, subset, our YAML, lm-eval's YAML, its filter, its form of the gold, the function that makes answers
 PAIRS: tuple[tuple[str, str, str, str, str, str], ...] = (
     ("meta_arc_challenge_instruct", "arc_challenge", "arc_challenge/arc_challenge_0shot_instruct.yaml",
      "arc_challenge/arc_challenge_llama.yaml", "{}", "following"),
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def counts(folder: Path, task: str, file: str, theirs_file: str, gold: str, kind: str) -> dict[str, Any]:
-    """The comparison of one task with its counterpart."""
+    """Compare a task with its counterpart."""
     from lm_eval.api.metrics import exact_match_fn
 
     theirs_task = settings(folder / theirs_file)
@@ -84,7 +84,7 @@ def counts(folder: Path, task: str, file: str, theirs_file: str, gold: str, kind
 
 
 def stopped(output: str, until: list[str]) -> str:
-    """The output up to the first of the strings that end a generation."""
+    """Return the output up to the first stop string."""
     for end in until:
         output = output.partition(end)[0]
     return output
@@ -95,7 +95,7 @@ def other(draw: random.Random, right: str) -> str:
 
 
 def following(draw: random.Random, right: str) -> Made:
-    """What goes on with "The best answer is"."""
+    """Make an answer that completes "The best answer is"."""
     letter = draw.choice([right, right, other(draw, right)])
     wrong = other(draw, letter)
     return draw.choice(
@@ -124,7 +124,7 @@ def following(draw: random.Random, right: str) -> Made:
 
 
 def announced(draw: random.Random, right: str) -> Made:
-    """A chain of thought with its end."""
+    """Make a chain of thought with its end."""
     letter = draw.choice([right, right, other(draw, right)])
     wrong = other(draw, letter)
     before = draw.choice(["", "## Step 1: Look\nIt moves.\n\n", f"Option {wrong} looks good. ", "It is A or B. "])
@@ -151,7 +151,7 @@ def announced(draw: random.Random, right: str) -> Made:
 
 
 def number(draw: random.Random, right: str) -> Made:
-    """A solution with its end."""
+    """Make a solution with its end."""
     value = int(right) + draw.choice([0, 0, 1])
     said = "The final answer is"
     end = draw.choice(["", ".", "\n"])

@@ -1,15 +1,16 @@
-r"""Meta's own answers to MATH-hard, graded: our verdicts beside Meta's ``is_correct``, from public rows.
+r"""Compare our verdicts on MATH-hard with Meta's ``is_correct``, on public rows of Meta's own answers.
 
-linkedin/ControlLLM carries the 1,324 rows of Llama-3.1-8B-Instruct on MATH-hard (questions, prompts, recorded answers,
-golds and verdicts; Llama 3.1 Community License, and MATH's text: nothing of it may be passed on here).
+linkedin/ControlLLM contains the 1,324 rows of Llama-3.1-8B-Instruct on MATH-hard, with questions, prompts, recorded
+answers, golds and verdicts. Do not copy them here: they are under the Llama 3.1 Community License and contain MATH's
+text.
 
     git clone https://github.com/linkedin/ControlLLM    # 7657b9f
     python tools/grader_validation/math_hard.py --data ControlLLM
 
-prints the entries of the catalog. ``--evals FOLDER`` also writes the rows as a local evals dataset in the hub's layout
-with its original and an eval_config.yaml, over which prepare, verify and report can be run (with ``python -m
-meta_eval.verification.replay --model meta-replay`` for ``lm_eval --model vllm`` in the printed command). What the rows
-lack (the model's metrics, the subject) is left out; the hashes are made anew.
+This prints the entries of the catalog. ``--evals FOLDER`` also writes the rows as a local evals dataset in the hub's
+layout, with its original and an eval_config.yaml, for prepare, verify and report. Replace ``lm_eval --model vllm`` in
+the printed command by ``python -m meta_eval.verification.replay --model meta-replay``. Missing columns (the model's
+metrics, the subject) stay out. The hashes are new.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ import template_graders as frame
 
 ROWS = "src/controlllm/inference/llm_eval_harness/additional_tasks/math_hard/joined_math_hard.parquet"
 MODEL = "Llama-3.1-8B-Instruct"
-METRIC = "final_em"  # the one that is compared with is_correct
+METRIC = "final_em"  # compared with is_correct
 
-# Why a verdict is not Meta's; the key begins the SHA-256 of the question.
+# Why a verdict differs from Meta's, by the start of the question's SHA-256.
 REASONS = {
     "2ea1f202b421": "a wrong list of two digits, in which Meta reads one number, as in the gold",
     "5d57902713c2": "an interval with its ends exchanged, which Meta took",
@@ -41,7 +42,7 @@ REASONS = {
 
 
 def write_evals(rows: list[dict[str, Any]], folder: Path) -> None:
-    """The rows in the layout of Meta's evals datasets, and MATH's original beside them."""
+    """Write the rows in the layout of Meta's evals datasets, and MATH's original next to them."""
     details = [
         rebuild.details_row(
             "math_hard",
@@ -62,7 +63,7 @@ def write_evals(rows: list[dict[str, Any]], folder: Path) -> None:
 
 
 def grade(template: ModuleType, rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each row's doc with what the template's metrics make of the recorded answer."""
+    """Return each row with the template's metrics of the recorded answer."""
     graded = []
     for row in rows:
         doc = {
@@ -79,10 +80,10 @@ TOLERANCES = [Decimal(thousandths) / 1000 for thousandths in (0, 1, 2, 3, 4, 5, 
 
 
 def chosen_again(template: ModuleType, graded: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, Any]:
-    """How far the half of the rows agrees from which the rule's tolerance was not taken.
+    """Validate the rule's tolerance on the half of the rows from which it was not chosen.
 
-    The halves are the rows whose SHA-256 of the question begins with an odd digit, and the others. From one the least
-    tolerance is taken that agrees best there; the other is compared with it.
+    The question's SHA-256 begins with an odd digit in one half. The lowest tolerance with the best agreement in a half
+    is compared with the other half.
     """
     halves: tuple[list[Any], list[Any]] = ([], [])
     for row, scores in graded:
@@ -109,7 +110,7 @@ def chosen_again(template: ModuleType, graded: Sequence[tuple[dict[str, Any], di
 
 
 def final_em(template: ModuleType, row: dict[str, Any], scores: dict[str, Any]) -> bool:
-    """The verdict anew, at the tolerance of now; what was equal stays equal."""
+    """Return the verdict at the current tolerance. Equal values stay equal."""
     answer, gold = (template.last_boxed(text) for text in (row["previous_output_prediction_text"][0], row["solution"]))
     if answer is None:
         return False
@@ -119,7 +120,7 @@ def final_em(template: ModuleType, row: dict[str, Any], scores: dict[str, Any]) 
 
 
 def rounded_golds(template: ModuleType, rows: list[dict[str, Any]]) -> tuple[int, Counter[str]]:
-    """Of how many recorded golds that are numbers the original's gold has the three digits, and what the others are."""
+    """Count the recorded numeric golds whose original gold has the same three digits, and the kinds of the others."""
     same = 0
     others: Counter[str] = Counter()
     for row in rows:

@@ -1,16 +1,15 @@
-r"""Golds of MATH written otherwise, and golds made wrong: what exact_match and math_verify make of them.
+r"""Check exact_match and math_verify on rewritten and falsified golds of MATH.
 
-Each gold of MATH's 5,000 test problems is rewritten to equal values (other fractions, units, bases, brackets of
-matrices, moved equations, …) and changed to others (a digit more, another bracket, letters in another order, …). Which
-is which is known by construction, so every verdict of either metric is right or wrong; and where the two metrics
-differ, it is known which of them errs.
+Each gold of MATH's 5,000 test problems is rewritten to equal values, such as other fractions, units, bases, brackets of
+matrices or moved equations. It is also changed to other values, such as an extra digit, another bracket or letters in
+another order. The right verdict is known by construction, so it is known which metric errs if they differ.
 
-The golds come from the test file that several repositories carry; the numbers were made with
+The golds are from a test file that several repositories contain. The numbers are from
 
     git clone https://github.com/ZubinGou/math-evaluation-harness    # db77bc6, data/math/test.jsonl
     python tools/grader_validation/math_rewrites.py --data math-evaluation-harness
 
-The table of classes goes to stderr, the entry of the catalog to stdout.
+The table of classes goes to stderr and the entry of the catalog to stdout.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fractions import Fraction
 
 import template_graders as frame
 
-MOST = 150  # cases a class
+MOST = 150  # cases of each class
 SEED = 8
 
 FRACTION = re.compile(r"-?\\[dt]?frac\{(\d+)\}\{(\d+)\}")
@@ -40,7 +39,7 @@ Rewrite = Callable[[str], str | None]
 
 
 def when(pattern: re.Pattern[str], make: Callable[[re.Match[str]], str | None]) -> Rewrite:
-    """Rewrites golds that the pattern fits as a whole."""
+    """Make a rewrite of golds that match the whole pattern."""
 
     def rewrite(gold: str) -> str | None:
         match = pattern.fullmatch(gold.strip())
@@ -212,7 +211,7 @@ WRONG: dict[str, Rewrite] = {
 
 
 def cases(golds: list[str]) -> Iterator[tuple[str, bool, str, str]]:
-    """Class, whether it is equal, gold, answer: of each class at most `MOST`, drawn with a fixed seed."""
+    """Yield class, whether it is equal, gold and answer: at most `MOST` of each class by a fixed seed."""
     for equal, classes in ((True, RIGHT), (False, WRONG)):
         for name, rewrite in classes.items():
             made = [(gold, answer) for gold in golds if (answer := rewrite(gold)) is not None and answer != gold]

@@ -1,13 +1,13 @@
-"""MBPP+: our verdicts compared with EvalPlus' on the base tests of its problems, for solutions and changed ones.
+"""Compare our MBPP+ verdicts with EvalPlus' on the base tests, for original and changed solutions.
 
     pip install evalplus==0.3.1
     git clone https://github.com/linkedin/ControlLLM && git -C ControlLLM checkout 7657b9f
     python tools/grader_validation/mbpp.py --data ControlLLM
 
-EvalPlus downloads its problems when it is first used; the second repository holds a copy of them, less the additional
-inputs. Both harnesses get the same programs: the solutions, and each changed in one place (see ``code_changes.py``)
-from a fixed seed. Left out are problems with a test that is no "f(values) == value", which is how EvalPlus keeps its
-tests. EvalPlus runs programs with no sandbox: do this where that is no matter.
+EvalPlus downloads its problems at first use. The second repository has a copy without the additional inputs. Both
+harnesses get the same programs: the solutions, and each with a single change from a fixed seed (see
+``code_changes.py``). EvalPlus stores tests as "f(values) == value", so problems with other tests are left out. EvalPlus
+has no sandbox. Run this only where that is safe.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def case(test: str, entry_point: str) -> tuple[list[Any], Any] | None:
-    """The arguments and the value of ``assert f(arguments) == value``; None for another test."""
+    """Return the arguments and the value of ``assert f(arguments) == value``, or None for another test."""
     try:
         (statement,) = ast.parse(test).body
         assert isinstance(statement, ast.Assert)

@@ -1,14 +1,13 @@
-"""MGSM: our verdicts compared with simple-evals' on 5,500 made answers in its eleven languages.
+"""Compare our MGSM verdicts with simple-evals' on 5,500 generated answers in its eleven languages.
 
     git clone https://github.com/openai/simple-evals && git -C simple-evals checkout ee3b0318
     python tools/grader_validation/mgsm.py --data simple-evals
 
-Meta's prompts of this benchmark are simple-evals' word for word, so its parser is the nearest to Meta's that is
-public. The answers are made here, from a fixed seed: a line of reasoning, a label, a number in one of the spellings
-of its language, an end.
+Meta's prompts of this benchmark are exactly simple-evals', so no public parser is closer to Meta's. The answers have a
+fixed seed, a line of reasoning, a label, a number in a spelling of the language, and an end.
 """
 
-# ruff: noqa: RUF001 (letters, digits and marks of other scripts are what this is about)
+# ruff: noqa: RUF001 (the answers contain letters, digits and marks of other scripts)
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ def main() -> None:
 
 
 def simple_evals(folder: Path) -> ModuleType:
-    """Its mgsm_eval, without what it needs to ask models and to draw reports."""
+    """Import its mgsm_eval without the dependencies for models and reports."""
     package = ModuleType("simple_evals")
     package.__path__ = [str(folder)]
     common, page = ModuleType("simple_evals.common"), ModuleType("simple_evals.mmlu_eval")
@@ -63,7 +62,7 @@ def simple_evals(folder: Path) -> ModuleType:
 
 
 def answer(draw: random.Random, language: str, word: str, number: int) -> tuple[str, str]:
-    """An answer and what is special about it, the first thing that is."""
+    """Make an answer, with its first special feature."""
     spelling, spelled = draw.choices(
         spellings(language, number), [6, 2, 1, 1, 1, 1][: len(spellings(language, number))]
     )[0]
@@ -104,7 +103,7 @@ def answer(draw: random.Random, language: str, word: str, number: int) -> tuple[
 
 
 def spellings(language: str, number: int) -> list[tuple[str, str]]:
-    """The ways in which the language writes a number, and what is special about each."""
+    """Return the spellings of a number in the language, with the special feature of each."""
     big = number >= 1000
     forms = [(str(number), ""), (f"{number:,}", ""), (f"{number}.0", "")]
     if language in ("de", "es"):

@@ -1,12 +1,11 @@
-"""MMLU-Pro: our verdicts compared with Meta's on 100 recorded answers, and with the recipe's on 400 of its own runs.
+"""Compare our MMLU-Pro verdicts with Meta's on 100 recorded answers, and with the recipe's on 400 answers of its runs.
 
     git clone https://github.com/meta-llama/llama-cookbook && git -C llama-cookbook checkout f8a6c7d7
     python tools/grader_validation/mmlu_pro.py --data llama-cookbook
 
-At that commit, and no longer at the next, the repository holds the sample files of four runs of the recipe over the
-first 100 of the rows that it took from Llama-3.1-70B-Instruct-evals, as the results files beside them say; the model
-that it ran is Llama-3.3-70B-Instruct. Each line has the row's prompt, gold, recorded answer and ``is_correct``, and
-what the run answered and scored.
+Only at this commit the repository contains the sample files of four runs of the recipe. By the results files next to
+them, they cover the first 100 rows of its selection from Llama-3.1-70B-Instruct-evals, with Llama-3.3-70B-Instruct.
+Each line has the row's prompt, gold, recorded answer and ``is_correct``, and the run's answer and score.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ def main() -> None:
 
 
 def hashed(doc: dict[str, Any]) -> bool:
-    """Whether a doc's hash is its question's, and its gold one of the letters that have a choice."""
+    """Whether a doc's hash is its question's and its gold is the letter of a choice."""
     made = row(doc["input_question"], doc["input_correct_responses"])
     offered = [letter for letter, text in doc["input_choice_list"].items() if text is not None]
     return made["input_question_hash"] == doc["input_question_hash"] and doc["gold"] in offered
 
 
 def verdicts(outputs: list[str], docs: list[dict[str, Any]]) -> list[bool]:
-    """Our strict-match verdict on each output."""
+    """Return our strict-match verdict on each output."""
     grader = template_module("mmlu_pro/utils.py")
     made = [grader.make_doc(row(doc["input_question"], doc["input_correct_responses"])) for doc in docs]
     return frame.verdicts("mmlu_pro/mmlu_pro_5shot_cot_instruct.yaml", "strict-match", outputs, made, grader)

@@ -1,11 +1,11 @@
-"""MMLU-Pro: our verdicts compared with the benchmark's own on 48,128 answers of Llama 3.1 models.
+"""Compare our MMLU-Pro verdicts with the benchmark's own on 48,128 answers of Llama 3.1 models.
 
     git clone https://github.com/TIGER-AI-Lab/MMLU-Pro && git -C MMLU-Pro checkout f418b116
     python tools/grader_validation/mmlu_pro_answers.py --data MMLU-Pro
 
-The benchmark's authors keep what Llama-3.1 8B and 70B, base and instruct, answered to every question, with the letter
-that their script took. Their prompt leads to "The answer is (X)", as Meta's of the base models does, so the base
-models' template reads them. Where their script finds no letter it keeps one drawn at random, which may be right.
+The authors publish the answers of Llama-3.1 8B and 70B, base and instruct, with their script's letters. Their prompt
+leads to "The answer is (X)" as Meta's prompt for base models does, so the base models' template reads the answers. If
+their script finds no letter, it stores a random letter, which may be right.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def counts(folder: Path, model: str) -> dict[str, Any]:
-    """The comparison on one model's answers."""
+    """Compare the verdicts on a model's answers."""
     source = f"eval_results/model_outputs_Meta-Llama-3_1-{model}_5shots.zip"
     with zipfile.ZipFile(folder / source) as archive:
         (member,) = (name for name in archive.namelist() if name.endswith(".json") and not name.startswith("__MACOSX"))

@@ -4,11 +4,11 @@
     pip install pyyaml
     python tools/grader_validation/nexus.py --data CHECKOUT
 
-The notebook defines dummy functions for each of its benchmarks and runs answers with them; its data sets are not in the
-repository. This executes the notebook's own definitions and its own comparison on calls that are generated here from
-the signatures (arguments by place and by name, left-out, false, unknown and superfluous ones, calls inside calls,
-several calls, list brackets, line breaks, words around them), and asks our grader about the same pairs, with the
-signatures in a prompt as the notebook writes them. Run it where running the notebook would be safe.
+The notebook defines dummy functions for each of its benchmarks and runs answers with them. Its data sets are not in the
+repository. This script runs the notebook's definitions and comparison on generated calls. The calls follow the
+signatures, with positional, named, missing, wrong, unknown and extra arguments, nested calls, several calls, list
+brackets, line breaks and surrounding words. Our grader gets the same pairs, with the signatures in a prompt as in the
+notebook. Run it only where the notebook is safe to run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DRESSES = (
 
 
 def benchmarks(checkout: Path) -> Iterator[dict[str, Any]]:
-    """The names that each benchmark of the notebook defines."""
+    """Yield the names that each benchmark of the notebook defines."""
     cells = json.loads((checkout / NOTEBOOK).read_text(encoding="utf-8"))["cells"]
     for cell in cells:
         code = "".join(cell["source"])
@@ -58,7 +58,7 @@ def benchmarks(checkout: Path) -> Iterator[dict[str, Any]]:
 
 
 def official(names: dict[str, Any], call: str, gold: str) -> bool:
-    """The notebook's comparison, which takes an answer that records nothing for a wrong one."""
+    """Return the notebook's verdict, which is wrong for an answer that records nothing."""
     names["correctness"].clear()
     correctness = names["correctness"]
     if call and bool(re.match(r"\w+\(.*\)", call)):
@@ -73,7 +73,7 @@ def official(names: dict[str, Any], call: str, gold: str) -> bool:
 
 
 def arguments(function: Any) -> list[str]:
-    """Some arguments that fit a function."""
+    """Return some arguments that fit a function."""
     result, by_place = [], True
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -99,7 +99,7 @@ def call(functions: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 def pairs(functions: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """A gold, and answers that are more or less the same."""
+    """Yield pairs of a gold and a similar answer."""
     parts = [call(functions) for _ in range(random.choice((1, 1, 1, 2)))]
 
     def text(of: list[tuple[str, list[str]]], between: str = "; ") -> str:
@@ -148,7 +148,7 @@ def main() -> None:
         for gold, answer in (pair for _ in range(60) for pair in pairs(functions)):
             try:
                 verdict = official(names, answer, gold)
-            except (TypeError, SyntaxError):  # the gold itself does not run: no benchmark has such a one
+            except (TypeError, SyntaxError):  # the gold does not run, which no benchmark has
                 continue
             known = nexus.headers(prompt, [gold])
             program = nexus.program(answer)

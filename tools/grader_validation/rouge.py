@@ -1,11 +1,11 @@
-"""OpenRewrite and ZeroSCROLLS: our ROUGE on generated texts, compared with the `rouge-score` package and `evaluate`.
+"""Compare our ROUGE for OpenRewrite and ZeroSCROLLS with the `rouge-score` package and `evaluate` on generated texts.
 
     pip install rouge-score evaluate
     git clone https://github.com/huggingface/evaluate FOLDER/evaluate    # a7dd338
     python tools/grader_validation/rouge.py --data FOLDER
 
-The templates call rouge-score themselves; what is compared is what stands around it: which text is the reference, which
-of several references counts, words without stems, and the geometric mean of SCROLLS.
+The templates call rouge-score themselves. The comparison covers their choice of the reference, the best of several
+references, words without stemming and SCROLLS' geometric mean.
 """
 
 from __future__ import annotations

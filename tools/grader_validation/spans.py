@@ -1,4 +1,4 @@
-"""SQuAD, QuAC, DROP and TriviaQA: our scores on generated answers, compared with the official implementations.
+"""Compare our scores for SQuAD, QuAC, DROP and TriviaQA with the official implementations on generated answers.
 
     git clone https://github.com/huggingface/evaluate FOLDER/evaluate               # a7dd338
     git clone https://github.com/princeton-nlp/EvalConvQA FOLDER/EvalConvQA         # fbf3419
@@ -6,8 +6,8 @@
     git clone https://github.com/mandarjoshi90/triviaqa FOLDER/triviaqa             # ca43b58
     python tools/grader_validation/spans.py --data FOLDER
 
-Answers and correct responses are put together from words, articles, numbers, marks of punctuation and what each
-normalisation treats in its own way; most answers are a correct response with something changed.
+Answers and correct responses combine words, articles, numbers, punctuation and cases that the normalisations treat
+differently. Most answers are a correct response with a change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def text(draw: random.Random, longest: int = 5) -> str:
 
 
 def changed(draw: random.Random, gold: str) -> str:
-    """A correct response with something changed, now and then nothing or everything."""
+    """Return a correct response with a change, or sometimes the same or an unrelated text."""
     words = gold.split(" ")
     shuffled = draw.sample(words, len(words))
     less = words[:]
@@ -62,7 +62,7 @@ Case = tuple[str, list[str]]
 
 
 def cases(none: str | None, seed: int, most: int = 4) -> list[Case]:
-    """Pairs of an answer and correct responses; ``none`` is how the benchmark says that there is no answer."""
+    """Return pairs of an answer and correct responses. ``none`` is the benchmark's text for no answer."""
     draw = random.Random(seed)
     made: list[Case] = []
     for _ in range(COUNT):
@@ -78,7 +78,7 @@ def cases(none: str | None, seed: int, most: int = 4) -> list[Case]:
 
 
 def counts(pairs: list[tuple[Any, Any]], why: str = "not looked into") -> dict[str, Any]:
-    """The counts of pairs of scores, ours and theirs."""
+    """Return the counts of pairs of our scores and theirs."""
     agreed = sum(all(abs(a - b) < 1e-9 for a, b in zip(ours, theirs, strict=True)) for ours, theirs in pairs)
     return counted(agreed, len(pairs), why=why)
 
@@ -94,7 +94,7 @@ def squad(folder: Path) -> dict[str, Any]:
     none = "Not in background"
     pairs = []
     for number, (generated, answers) in enumerate(cases(None, 1)):
-        # A question has an answer for everybody or for nobody.
+        # All annotators of a question give an answer, or none does.
         golds = answers if number % 5 else [none]
         answer = generated if number % 10 else none
         listed = {"text": [gold for gold in golds if gold != none]}

@@ -1,7 +1,7 @@
-"""What the comparisons share: arguments, a template's filters and graders as lm-eval loads them, counts, and output.
+"""Shared code of the comparisons: arguments, a template's filters and graders as lm-eval loads them, counts, output.
 
-What is compared with what stands in src/meta_eval/catalog/grader_validation/ alone; a script measures, and prints its
-entries with the counts of today.
+Only src/meta_eval/catalog/grader_validation/ describes the comparisons. A script measures and prints its entries with
+the current counts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CATALOG = REPOSITORY / "src" / "meta_eval" / "catalog" / "grader_validation"
 
 @functools.cache
 def module(path: Path) -> ModuleType:
-    """A Python file, imported by its path as lm-eval does."""
+    """Import a Python file by its path as lm-eval does."""
     spec = importlib.util.spec_from_file_location(str(path.with_suffix("")), path)
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load {path}")
@@ -42,7 +42,7 @@ def module(path: Path) -> ModuleType:
 
 @functools.cache
 def template_module(file: str) -> ModuleType:
-    """``gsm8k/utils.py``, ``tools/bfcl.py`` below the template folder, as the files beside it import it."""
+    """Import a file of the template folder, such as ``gsm8k/utils.py``, as the files next to it do."""
     path = TEMPLATES / file
     spec = importlib.util.spec_from_file_location(str(path), TEMPLATES / "_common" / "load.py")
     if spec is None or spec.loader is None:
@@ -54,35 +54,35 @@ def template_module(file: str) -> ModuleType:
 
 
 def arguments(doc: str | None, data: str) -> argparse.ArgumentParser:
-    """A comparison's command line, of which ``--data`` names what it reads."""
+    """Make a comparison's command line, whose ``--data`` names its input."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help=data)
     return parser
 
 
 def checkout(doc: str | None, repository: str, commit: str) -> Path:
-    """The checkout that a command line names as all that a comparison reads."""
+    """Return the checkout from the command line, which is the comparison's only input."""
     folder: Path = arguments(doc, f"checkout of {repository}").parse_args().data
     check_commit(folder, commit)
     return folder
 
 
 def lines(path: Path) -> list[Any]:
-    """What a file of JSON lines holds."""
+    """Read a file of JSON lines."""
     with path.open(encoding="utf-8") as file:
         return list(map(json.loads, file))
 
 
 @functools.cache
 def settings(path: Path) -> dict[str, Any]:
-    """A task's YAML with its includes; a ``!function`` is the function."""
+    """Read a task's YAML with its includes. A ``!function`` becomes the function."""
 
     class Loader(yaml.SafeLoader):
         pass
 
     def function(loader: yaml.SafeLoader, node: Any) -> Any:
         file, _, name = str(loader.construct_scalar(node)).rpartition(".")
-        # lm-eval's own functions are left alone: a filter_list names none of them.
+        # A filter_list names no function of lm-eval, so these stay unchanged.
         beside = path.parent / f"{file}.py"
         return getattr(module(beside), name) if beside.is_file() else None
 
@@ -93,7 +93,7 @@ def settings(path: Path) -> dict[str, Any]:
 
 
 def filtered(task: dict[str, Any], name: str, outputs: Sequence[str], docs: Sequence[Any]) -> list[str]:
-    """What the filters of one name of a task leave of one output a doc."""
+    """Apply a task's filters ``name`` to an output for each doc."""
     import lm_eval.filters  # noqa: F401 (registers them)
     from lm_eval.api.registry import get_filter
 
@@ -105,7 +105,7 @@ def filtered(task: dict[str, Any], name: str, outputs: Sequence[str], docs: Sequ
 
 
 def verdicts(file: str, name: str, outputs: Sequence[str], docs: Sequence[Any], grader: ModuleType) -> list[bool]:
-    """Our exact_match of one output a doc, by the filters of one name of a template's YAML."""
+    """Return our exact_match of an output for each doc, by the filters ``name`` of a template's YAML."""
     judgement = filtered(settings(TEMPLATES / file), name, outputs, docs)
     return [
         grader.process_results(doc, [answer])["exact_match"] == 1 for doc, answer in zip(docs, judgement, strict=True)
@@ -113,12 +113,12 @@ def verdicts(file: str, name: str, outputs: Sequence[str], docs: Sequence[Any], 
 
 
 def extracted(file: str, name: str, output: str) -> str:
-    """What the filters of one name of a template's YAML leave of one output."""
+    """Apply the filters ``name`` of a template's YAML to an output."""
     return filtered(settings(TEMPLATES / file), name, [output], [{}])[0]
 
 
 def row(question: str, golds: Sequence[str], subtask: str | None = None, **more: Any) -> dict[str, Any]:
-    """A row of a details subset that holds no more than a grader reads."""
+    """Make a row of a details subset with only the columns that a grader reads."""
     digest = hashlib.sha256(question.encode()).hexdigest()
     return {
         "input_question": question,
@@ -133,15 +133,15 @@ def row(question: str, golds: Sequence[str], subtask: str | None = None, **more:
 
 
 def percent(scores: Sequence[float]) -> float:
-    """The mean of scores between 0 and 1, or of verdicts, in percent, to two decimals."""
+    """Return the mean of verdicts, or of scores from 0 to 1, in percent with two decimals."""
     return round(100 * math.fsum(scores) / len(scores), 2)
 
 
 def compared(
     ours: Sequence[bool], theirs: Sequence[bool], why: Callable[[int], str] = lambda _: "not looked into"
 ) -> dict[str, Any]:
-    """The counts and scores of an entry; ``why`` tells of a doc, by its number, why the verdicts on it differ."""
-    theirs = [bool(their) for their in theirs]  # numpy has bools of its own
+    """Return the counts and scores of an entry. ``why`` explains different verdicts on a doc by its number."""
+    theirs = [bool(their) for their in theirs]  # numpy's bools
     apart = Counter(why(n) for n, (ours_one, other) in enumerate(zip(ours, theirs, strict=True)) if ours_one != other)
     return {
         "answers": len(ours),
@@ -153,26 +153,26 @@ def compared(
 
 
 def tallied(verdicts: Iterable[tuple[bool, bool, str]]) -> dict[str, Any]:
-    """As `compared`, of answers one by one: our verdict, theirs, and why they would differ."""
+    """Return the same as `compared` from our verdict, theirs, and the reason of a difference for each answer."""
     ours, theirs, why = zip(*verdicts, strict=True)
     return compared(ours, theirs, why.__getitem__)
 
 
 def reasons(apart: Counter[str]) -> list[dict[str, Any]]:
-    """The ``rest`` of an entry: how often verdicts differ for each reason."""
+    """Return the ``rest`` of an entry: the count of differing verdicts by reason."""
     return [{"count": count, "why": why} for why, count in apart.most_common()]
 
 
 def counted(
     agreed: int, answers: int, *, ours: float | None = None, theirs: float | None = None, why: str = "not looked into"
 ) -> dict[str, Any]:
-    """The counts of an entry, the same reason for all that do not agree, and the scores in percent."""
+    """Return the counts of an entry with a single reason for all disagreements, and the scores in percent."""
     rest = [{"count": answers - agreed, "why": why}] if agreed < answers else []
     return {"answers": answers, "agreed": agreed, "ours": ours, "theirs": theirs, "rest": rest}
 
 
 def check_commit(folder: Path, commit: str) -> None:
-    """Say so where a checkout is at another commit than the numbers were taken at; without git, nothing."""
+    """Warn if a checkout is at another commit than the committed numbers. Without git do nothing."""
     asked = ["git", "-C", str(folder), "rev-parse", "HEAD"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     text = done.stdout.strip()
@@ -181,7 +181,7 @@ def check_commit(folder: Path, commit: str) -> None:
 
 
 def show(measured: Mapping[str, Mapping[str, Any]]) -> None:
-    """The catalog's entries as YAML, each whole by itself, with what was measured now; the key is an entry's id."""
+    """Print the catalog's entries as YAML with the current counts. The key is an entry's id."""
     checks = [check for file in CATALOG.glob("*.yaml") for check in yaml.safe_load(file.read_text("utf-8"))["checks"]]
     known = {check["id"]: check for check in checks}
 
