@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from reports import write_html
 
-from meta_eval.reports.model import Report, Sample
+from meta_eval.reports.model import Report, ShownSample
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -48,7 +48,7 @@ def show(chromium: Browser, tmp_path: Path, expected: list[str]) -> Iterator[Cal
     faults: list[str] = []
     contexts = []
 
-    def opened(report: Report, samples: Iterable[Sample] = (), **options: Any) -> Page:
+    def opened(report: Report, samples: Iterable[ShownSample] = (), **options: Any) -> Page:
         path = tmp_path / f"page{len(contexts)}.html"
         write_html(path, report, samples)
         context = chromium.new_context(

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from reports import HOSTILE, hostile_samples, lost_and_won, made, make_comparison, make_report, make_samples
 
-from meta_eval.judging.judgement import Alarm, Alarmed, Task
-from meta_eval.reports.model import Report, Sample, ShownAnswer
+from meta_eval.judging.judgement import Alarm, AlarmOccurrence, Task
+from meta_eval.reports.model import Report, ShownAnswer, ShownSample
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -45,9 +45,9 @@ def look(request: pytest.FixtureRequest, show: Show) -> Iterator[Page]:
     yield opened
 
 
-def sample(text: str, recorded: str, *, doc: int = 0, task: str = "a_task", verdict: float = 1.0) -> Sample:
+def sample(text: str, recorded: str, *, doc: int = 0, task: str = "a_task", verdict: float = 1.0) -> ShownSample:
     """One sample with these two answers."""
-    return Sample(
+    return ShownSample(
         task,
         None,
         doc,
@@ -74,7 +74,7 @@ def many_tasks(count: int) -> Report:
     names = [f"task_{number}" for number in range(count)]
     drops = {name: lost_and_won(80 if number % 5 == 0 else 21, 20, 1000, 0.5) for number, name in enumerate(names)}
     decision, tasks = made(tuple(Task(name, name, 1000, 1000, baseline_label="a baseline") for name in names), drops)
-    raised = tuple(Alarmed(name, None, 3, 1000) for name in names)
+    raised = tuple(AlarmOccurrence(name, None, 3, 1000) for name in names)
     alarms = (
         Alarm("empty answers", "They are empty.", "empty", raised),
         Alarm("limit hit", "Cut off.", "limit hit", raised),
@@ -166,7 +166,7 @@ def with_long_names(report: Report) -> Report:
     parts = tuple(replace(part, name=f"{name}{number}") for number, part in enumerate(report.tasks[0].subtasks))
     tasks = (replace(report.tasks[0], name=name, subtasks=parts), *report.tasks[1:])
     runs = tuple(replace(run, model=name, folder=f"/{name}", facts=((name, name),)) for run in report.runs)
-    alarms = tuple(replace(one, tasks=(Alarmed(name, None, 1, 2),)) for one in report.alarms)
+    alarms = tuple(replace(one, tasks=(AlarmOccurrence(name, None, 1, 2),)) for one in report.alarms)
     decision = replace(report.decision, reasons=(f"{name}: lost",))
     return replace(
         report, title=name, tasks=tasks, runs=runs, alarms=alarms, notes=(name,), decision=decision, totals=()

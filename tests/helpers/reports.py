@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from meta_eval.judging.decide import Decision, TaskDrop, Veto, decide_outcome
-from meta_eval.judging.judgement import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
-from meta_eval.judging.numbers import measure_baseline_distance
+from meta_eval.judging.judgement import Alarm, AlarmOccurrence, Flips, Published, Score, Subtask, Task
+from meta_eval.judging.published_scores import measure_baseline_distance
 from meta_eval.reports.fidelity_report import FidelityReport
-from meta_eval.reports.model import Report, RunFacts, Sample, ShownAnswer
+from meta_eval.reports.model import Report, RunFacts, ShownAnswer, ShownSample
 from meta_eval.reports.shipped_views import HtmlView
 from meta_eval.reports.view import find_document, write_view
 from meta_eval.stats import Drop, Interval, paired_drop
@@ -38,7 +38,7 @@ HOSTILE = (
 )
 
 
-def write_html(path: Path, report: Report | FidelityReport, samples: Iterable[Sample] = ()) -> None:
+def write_html(path: Path, report: Report | FidelityReport, samples: Iterable[ShownSample] = ()) -> None:
     """Write the page of a report with these samples."""
     write_view(path, HtmlView(), find_document(report, lambda: samples))
 
@@ -122,14 +122,14 @@ def make_report(*, gated: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8")
     }
     decision, decided = made(tasks, drops, [Veto("not run: meta_gpqa_cot")])
     alarms = (
-        Alarm("not run", "These tasks were prepared and have no result.", None, (Alarmed("meta_gpqa_cot"),)),
+        Alarm("not run", "These tasks were prepared and have no result.", None, (AlarmOccurrence("meta_gpqa_cot"),)),
         Alarm(
             "limit hit", "Answers as long as they were allowed to be may have been cut off.", "limit hit",
-            (Alarmed("meta_mmlu_pro_instruct", None, 31, 12032),),
+            (AlarmOccurrence("meta_mmlu_pro_instruct", None, 31, 12032),),
         ),
         Alarm(
             "nothing extracted", "They count as wrong.", "unextracted",
-            (Alarmed("meta_math_hard", None, 212, 1324, veto=False),),
+            (AlarmOccurrence("meta_math_hard", None, 212, 1324, veto=False),),
         ),
     )  # fmt: skip
     notes = ("meta_ifeval: 2 runs are averaged, doc by doc",)
@@ -162,7 +162,7 @@ def prose(chance: random.Random, characters: int) -> str:
     return _PROSE[begin : begin + characters]
 
 
-def make_samples(count: int, characters: int, *, answers: int = 1) -> Iterator[Sample]:
+def make_samples(count: int, characters: int, *, answers: int = 1) -> Iterator[ShownSample]:
     """Make the same samples of two tasks each time, with a text of ``characters`` characters."""
     chance = random.Random(count)
     for number in range(count):
@@ -180,18 +180,18 @@ def make_samples(count: int, characters: int, *, answers: int = 1) -> Iterator[S
             f"<|start_header_id|>user<|end_header_id|>\n\n{prose(chance, characters * 7 // 8)}\n{question}\n"
             "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
         )
-        yield Sample(
+        yield ShownSample(
             task, f"mmlu_pro_chat.{subject}" if task == "meta_mmlu_pro_instruct" else None, number, f"{number:064x}", question,
             prompt, "C", tuple(given), None if number % 50 == 49 else float(chance.random() < 0.5),
             "The best answer is C.", {"exact_match": given[-1].verdict},
         )  # fmt: skip
 
 
-def hostile_samples() -> list[Sample]:
+def hostile_samples() -> list[ShownSample]:
     """Return every hostile text in every field of text. The last sample is a line of two million characters."""
     huge = "x" * 2_000_000
     return [
-        Sample(
+        ShownSample(
             f"task {text}", f"subtask {text}", number, "0" * 64, f"question {text}", f"prompt {text}", f"gold {text}",
             (ShownAnswer(0.0, f"answer {text}", f"extracted {text}"),), 1.0, f"recorded {text}", {f"metric {text}"[:40]: text[:40]},
         )

@@ -16,7 +16,7 @@ from runs import entry, manifest, write_run
 from meta_eval import compare, stats
 from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.compare import compare_runs
-from meta_eval.judging.gate import Gate, Rule
+from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.judge import judge_run
 from meta_eval.judging.judgement import DropEstimate, Judgement, Task
 from meta_eval.reports.shipped_views import HtmlView, MarkdownView, TextView
@@ -40,7 +40,7 @@ def make_run(folder: Path, verdicts: Sequence[float], cut: Collection[int] = (),
 
 
 def compared(a: Run, b: Run, how: CutAnswers | None = None, **rules: Any) -> Judgement:
-    return compare_runs(a, b, rules=Gate(cut_answers=how, **rules))
+    return compare_runs(a, b, gate=Gate(cut_answers=how, **rules))
 
 
 def lost(folder: Path, count: int, cut: bool = True) -> tuple[Run, Run]:
@@ -162,11 +162,11 @@ def test_the_pack_says_it_before_the_run_the_gate_of_all_or_of_a_task(tmp_path: 
     runs: list[tuple[Any, Gate, float]] = [
         (pack, Gate(), 0.0),
         (pack, Gate(cut_answers="wrong"), 0.06),
-        (pack, Gate(cut_answers="wrong", tasks={"meta_some": Rule(cut_answers="unscored")}), 0.0),
+        (pack, Gate(cut_answers="wrong", tasks={"meta_some": GateTask(cut_answers="unscored")}), 0.0),
         (None, Gate(), 0.06),
     ]
     for packed, gate, drop in runs:
-        decision = only(compare_runs(a, b, packed, rules=gate)).decision
+        decision = only(compare_runs(a, b, packed, gate=gate)).decision
         assert decision is not None
         assert decision.drop.value == pytest.approx(drop)
 

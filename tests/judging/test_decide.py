@@ -19,7 +19,7 @@ from meta_eval.judging.decide import (
     Veto,
     decide_outcome,
 )
-from meta_eval.judging.numbers import measure_baseline_distance
+from meta_eval.judging.published_scores import measure_baseline_distance
 from meta_eval.thresholds import MARGIN
 
 

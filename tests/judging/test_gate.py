@@ -32,7 +32,7 @@ def right(count: int, n: int = N) -> list[float]:
 
 def at_the_gate(folder: Path, gate: Gate, verdicts: list[float], task: TaskEntry, **options: Any) -> Judgement:
     run = read_run([write_run(folder, verdicts, **options)])
-    return judge_run(run, manifest(meta_some=task), rules=gate)
+    return judge_run(run, manifest(meta_some=task), gate=gate)
 
 
 def against_baseline(
@@ -41,7 +41,7 @@ def against_baseline(
     pack = manifest(meta_some=task or entry(len(before)))
     baseline = read_run([write_run(folder / "before", before)])
     run = read_run([write_run(folder / "after", after, **options)])
-    return compare_runs(baseline, run, pack, rules=gate)
+    return compare_runs(baseline, run, pack, gate=gate)
 
 
 def reason_of(result: Judgement) -> str:
@@ -99,7 +99,7 @@ def test_an_unfinished_task_is_never_a_pass(tmp_path: Path, against: Any) -> Non
     task = entry(N + 1, published(1.0))
     run = read_run([write_run(tmp_path, right(650), recorded=[False] * N)])
     pack, gate = manifest(meta_some=task), Gate(margin=50.0, against=against)
-    result = compare_runs(run, run, pack, rules=gate) if against == "baseline" else judge_run(run, pack, rules=gate)
+    result = compare_runs(run, run, pack, gate=gate) if against == "baseline" else judge_run(run, pack, gate=gate)
     assert result.decision.exit_code == 3
     assert f"{N} of {N + 1} docs" in reason_of(result)
 
@@ -111,7 +111,7 @@ def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, against: A
 
     def decided(min_docs: int) -> Judgement:
         gate = Gate(margin=5.0, against=against, min_docs=min_docs)
-        return compare_runs(run, run, pack, rules=gate) if against == "baseline" else judge_run(run, pack, rules=gate)
+        return compare_runs(run, run, pack, gate=gate) if against == "baseline" else judge_run(run, pack, gate=gate)
 
     assert decided(N).decision.outcome == "SHIP"
     assert decided(N + 1).decision.outcome == "UNDECIDED"
@@ -123,14 +123,14 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
     write_run(tmp_path, right(500), task="meta_other", time="2026-01-02T03-04-06")
     pack = manifest(meta_some=entry(N, published(65.0)), meta_other=entry(N, published(65.0)), meta_third=entry(3))
     run = read_run([tmp_path])
-    assert judge_run(run, pack, rules=Gate(margin=5.0)).decision.exit_code == 1
-    judgement = judge_run(run, pack, rules=Gate(margin=5.0, tasks=["meta_some"]))
+    assert judge_run(run, pack, gate=Gate(margin=5.0)).decision.exit_code == 1
+    judgement = judge_run(run, pack, gate=Gate(margin=5.0, tasks=["meta_some"]))
     assert (judgement.decision.exit_code, {task.name: task.reason for task in judgement.tasks}["meta_other"]) == (
         0,
         "it is not asked for",
     )
     own = Gate.model_validate({"max_drop": 5.0, "tasks": {"meta_some": None, "meta_other": {"max_drop": 25}}})
-    decided = judge_run(run, pack, rules=own).decision
+    decided = judge_run(run, pack, gate=own).decision
     assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.05, "meta_other": 0.25}
 
 
@@ -168,8 +168,8 @@ def test_margins_by_task_group_and_pattern(
     rules = {"pack": Gate(), "gate": Gate(margin=margin), "file": read_gate(tmp_path / "gate.yaml")}[whose]
     pack = pack_of_three(margin=margin) if whose == "pack" else pack_of_three(margin=9.0)
     judged, compared = (
-        judge_run(three_tasks, pack, rules=rules),
-        compare_runs(three_tasks, three_tasks, pack, rules=rules),
+        judge_run(three_tasks, pack, gate=rules),
+        compare_runs(three_tasks, three_tasks, pack, gate=rules),
     )
     for decided in (judged.decision, compared.decision):
         found = (decided.margin, *(task.margin for task in sorted(decided.tasks, key=lambda task: task.task)))
@@ -181,12 +181,12 @@ def test_a_margin_of_no_task_stops_with_its_key(three_tasks: Run) -> None:
     with pytest.raises(
         ConfigError, match="margin: meta_sone: there is no such task or group; did you mean 'meta_some'"
     ):
-        judge_run(three_tasks, pack_of_three(), rules=Gate(margin={"mean": 1, "meta_sone": 3}))
+        judge_run(three_tasks, pack_of_three(), gate=Gate(margin={"mean": 1, "meta_sone": 3}))
 
 
 def test_a_rule_of_a_task_goes_before_the_mapping(three_tasks: Run) -> None:
     rules = Gate(margin={"meta_*": 4}, tasks={"meta_some": {"margin": 6}, "meta_other": None})
-    decided = judge_run(three_tasks, pack_of_three(), rules=rules).decision
+    decided = judge_run(three_tasks, pack_of_three(), gate=rules).decision
     assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.06, "meta_other": 0.04}
 
 
@@ -198,7 +198,7 @@ def test_weights_are_the_gates_or_the_packs(
     three_tasks: Run, weights: Any, expected: tuple[float, ...], whose: str
 ) -> None:
     run, pack = three_tasks, pack_of_three(**({"weights": weights} if whose == "pack" else {}))
-    decided = compare_runs(run, run, pack, rules=Gate(weights=weights if whose == "gate" else None)).decision
+    decided = compare_runs(run, run, pack, gate=Gate(weights=weights if whose == "gate" else None)).decision
     assert decided.weighting == weights
     assert [task.weight for task in decided.tasks] == pytest.approx(expected)
 
@@ -210,9 +210,9 @@ def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     gate = read_gate(path)
-    assert (gate.margin, gate.rule_of("meta_a").margin, gate.rule_of("meta_a").against) == (1.0, None, "recorded")
-    assert (gate.rule_of("meta_b").margin, gate.rule_of("meta_b").against) == (2.5, "published")
-    assert gate.rule_of("meta_b").min_docs == 100
+    assert (gate.margin, gate.task_rules("meta_a").margin, gate.task_rules("meta_a").against) == (1.0, None, "recorded")
+    assert (gate.task_rules("meta_b").margin, gate.task_rules("meta_b").against) == (2.5, "published")
+    assert gate.task_rules("meta_b").min_docs == 100
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @given(st.floats(0.01, 99), st.floats(0.01, 99))
 def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, first: float, other: float) -> None:
     pack = manifest(meta_some=entry(N, published(65.0)))
-    narrow, wide = (judge_run(run, pack, rules=Gate(margin=at)).decision.outcome for at in sorted((first, other)))
+    narrow, wide = (judge_run(run, pack, gate=Gate(margin=at)).decision.outcome for at in sorted((first, other)))
     order = ("DON'T SHIP", "UNDECIDED", "SHIP")
     assert order.index(wide) >= order.index(narrow)
 

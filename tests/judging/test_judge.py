@@ -806,7 +806,7 @@ def test_an_invalid_task_beside_valid_ones_leaves_their_outcomes(tmp_path: Path)
     assert [task.outcome for task in decision.tasks] == ["undecided", "worse"]
     assert (decision.outcome, decision.invalid) == ("UNDECIDED", True)
     gate = Gate(tasks=["meta_b"])
-    rest = compare_runs(read_run([tmp_path / "before"]), read_run([tmp_path / "after"]), rules=gate).decision
+    rest = compare_runs(read_run([tmp_path / "before"]), read_run([tmp_path / "after"]), gate=gate).decision
     assert (rest.outcome, rest.invalid, rest.exit_code) == ("DON'T SHIP", False, 1)
 
 
@@ -970,7 +970,7 @@ def test_a_metric_that_is_no_share_is_shown_in_its_own_unit_and_not_averaged(tmp
         kept = [{key: value for key, value in line.items() if key != f"{metric}_macro"} for line in lines]
         samples.write_text("".join(json.dumps(line | {"metrics": [metric]}) + "\n" for line in kept), encoding="utf-8")
     runs = [read_run([tmp_path / name]) for name in ("a", "b")]
-    judgement = compare_runs(*runs, rules=Gate(tasks=["meta_some"]))
+    judgement = compare_runs(*runs, gate=Gate(tasks=["meta_some"]))
     assert [task.task for task in judgement.decision.tasks] == ["meta_some"]
     tasks = {task.name: task for task in judgement.tasks}
     (average,) = tasks["meta_text"].averages
@@ -1050,7 +1050,7 @@ def by_filters(folder: Path, strict: Sequence[float], flexible: Sequence[float],
 def filtered(tmp_path: Path, *runs: tuple[Sequence[float], Sequence[float]], gate: Gate | None = None) -> Judgement:
     read = [read_run([by_filters(tmp_path / str(number), *run)]) for number, run in enumerate(runs)]
     return compare_runs(
-        *read, manifest(meta_some=entry(len(runs[0][0]), filters=("strict-match", "flexible-extract"))), rules=gate
+        *read, manifest(meta_some=entry(len(runs[0][0]), filters=("strict-match", "flexible-extract"))), gate=gate
     )
 
 
@@ -1138,21 +1138,21 @@ def test_a_group_has_a_figure_by_its_own_average(tmp_path: Path, by_docs: bool) 
 
 
 def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
-    judgement = grouped(tmp_path / "a", SUBJECTS, WORSE, rules=Gate(tasks=["mmlu_pro"]))
+    judgement = grouped(tmp_path / "a", SUBJECTS, WORSE, gate=Gate(tasks=["mmlu_pro"]))
     (decided,) = judgement.decision.tasks
     assert (decided.task, decided.weight, judgement.decision.outcome) == ("mmlu_pro", 1.0, "DON'T SHIP")
     assert {task.name: task.reason for task in judgement.tasks}["mmlu_pro_a"] == "it is not asked for"
     rules = Gate.model_validate({"tasks": {"mmlu_pro": {"margin": 12.0}, "mmlu_pro_c": None}})
-    wide = grouped(tmp_path / "b", SUBJECTS, WORSE, rules=rules).decision
+    wide = grouped(tmp_path / "b", SUBJECTS, WORSE, gate=rules).decision
     assert [(task.task, task.margin) for task in wide.tasks] == [("mmlu_pro", 0.12)]
     assert [group.task for group in wide.groups] == ["mmlu_pro_c"]
     with pytest.raises(ConfigError, match="unknown task 'mmlu_por'; did you mean 'mmlu_pro'"):
-        grouped(tmp_path / "c", SUBJECTS, WORSE, rules=Gate(tasks=["mmlu_por"]))
+        grouped(tmp_path / "c", SUBJECTS, WORSE, gate=Gate(tasks=["mmlu_por"]))
 
 
 def test_a_group_within_a_group_that_a_gate_names_too_is_counted_once(tmp_path: Path) -> None:
     same = {name: right(450, 900) for name in SUBJECTS}
-    alone = grouped(tmp_path / "a", same, same, rules=Gate(tasks=["mmlu_pro"], margin=5.0)).decision
+    alone = grouped(tmp_path / "a", same, same, gate=Gate(tasks=["mmlu_pro"], margin=5.0)).decision
     for name in ("a", "b"):
         path = next((tmp_path / "a" / name).glob("results_*.json"))
         tree = json.loads(path.read_text(encoding="utf-8"))
@@ -1160,7 +1160,7 @@ def test_a_group_within_a_group_that_a_gate_names_too_is_counted_once(tmp_path: 
         tree["group_subtasks"]["part"] = ["mmlu_pro_a", "mmlu_pro_b"]
         path.write_text(json.dumps(tree), encoding="utf-8")
     runs = [read_run([tmp_path / "a" / name]) for name in ("a", "b")]
-    both = compare_runs(*runs, rules=Gate(tasks=["part", "mmlu_pro"], margin=5.0)).decision
+    both = compare_runs(*runs, gate=Gate(tasks=["part", "mmlu_pro"], margin=5.0)).decision
     assert [group.task for group in both.groups] == ["part"]
     assert (both.mean, both.interval) == (alone.mean, alone.interval)
 
@@ -1180,7 +1180,7 @@ def test_a_group_of_the_pack_without_an_average_stands_for_its_tasks(tmp_path: P
     pack = manifest(meta_some=entry(1000), meta_other=entry(5))
     pack = pack.model_copy(update={"groups": {"meta_instruct": ("meta_some",)}})
     rules = Gate.model_validate({"tasks": {"meta_instruct": {"margin": 3.0}}})
-    decided = judge_run(run, pack, rules=rules).decision
+    decided = judge_run(run, pack, gate=rules).decision
     assert [(task.task, task.margin) for task in decided.tasks] == [("meta_some", 0.03)]
     assert decided.outcome == "SHIP"
 
@@ -1192,7 +1192,7 @@ def test_what_is_wrong_with_a_task_is_wrong_with_its_group(tmp_path: Path) -> No
     lines = [json.loads(line) | {"prompt_hash": digest("other")} for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     runs = [read_run([tmp_path / name]) for name in ("a", "b")]
-    decision = compare_runs(*runs, rules=Gate(tasks=["mmlu_pro"], margin=20.0)).decision
+    decision = compare_runs(*runs, gate=Gate(tasks=["mmlu_pro"], margin=20.0)).decision
     assert (decision.outcome, decision.invalid, decision.tasks[0].outcome) == ("UNDECIDED", True, "undecided")
     assert "mmlu_pro_b (200 of 200 docs had another prompt in B)" in decision.caveats[0]
 

@@ -13,10 +13,10 @@ from shared import whole_pack
 
 from meta_eval import stats
 from meta_eval.judging.decide import decide_outcome
-from meta_eval.judging.evidence import TaskDrop
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.pack_plan import measure_flips, plan_pack
 from meta_eval.judging.planning import PlannedTask, plan_answers, plan_tasks
+from meta_eval.judging.task_drop import TaskDrop
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.plan_table import describe_weak_points, plan_json, plan_table
@@ -74,7 +74,7 @@ def test_a_margin_of_its_own_and_repeats_do_what_is_said() -> None:
 def test_the_same_plan_every_time() -> None:
     first, second = (plan_tasks(plan_of({"gsm8k": 5000}), 0.013, draws=5) for _ in range(2))
     assert plan_json(first) == plan_json(second)
-    assert first.most == pytest.approx(first.tasks[0].chances.chance)
+    assert first.chance_of_mean == pytest.approx(first.tasks[0].chances.chance)
 
 
 def test_the_plan_says_what_more_sampled_answers_do() -> None:
@@ -115,10 +115,10 @@ def test_a_pack_says_docs_subtasks_and_clusters(pack: Path) -> None:
     assert all(each.planned.flips == pytest.approx(PLANNED_FLIPS) for each in plan.tasks)
     pro = tasks["meta_mmlu_pro_instruct"].planned
     assert sum(drop.docs for drop in pro.subtasks.values()) == pro.expected.docs == 15
-    assert sum(pro.shares.values()) == pytest.approx(1)
+    assert sum(pro.subtask_weights.values()) == pytest.approx(1)
     mgsm = next(each.planned for name, each in tasks.items() if "mgsm" in name)
     assert mgsm.expected.clusters < mgsm.expected.docs
-    assert not mgsm.shares
+    assert not mgsm.subtask_weights
     assert "4 % of docs, which is assumed" in plan_table(plan).legend
 
 

@@ -16,7 +16,7 @@ from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.judge import judge_run
 from meta_eval.pack.manifest import Manifest
 from meta_eval.reports.build import build_report, build_report_of_two
-from meta_eval.reports.model import Report, Sample
+from meta_eval.reports.model import Report, ShownSample
 from meta_eval.reports.samples import read_samples
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.lm_eval_run import read_run
@@ -33,7 +33,7 @@ def reported(folder: Path, verdicts: Sequence[float], pack: Manifest | None = No
     return build_report(run, judge_run(run, pack), manifest=pack, pack=None)
 
 
-def shown(folder: Path, verdicts: Sequence[float], **options: Any) -> list[Sample]:
+def shown(folder: Path, verdicts: Sequence[float], **options: Any) -> list[ShownSample]:
     run = read_run([write_run(folder, verdicts, **options)])
     return list(read_samples(judge_run(run, None).tasks))
 

@@ -21,7 +21,7 @@ from reports import HOSTILE, hostile_samples, make_comparison, make_report, make
 from rich.console import Console
 
 from meta_eval.boundary.outputs import OutputError, replace_file
-from meta_eval.judging.judgement import Alarmed, Cut, Task
+from meta_eval.judging.judgement import AlarmOccurrence, Cut, Task
 from meta_eval.reports import eval_results, markdown, terminal
 from meta_eval.reports.model import Report
 from meta_eval.reports.packed import CHUNK_SAMPLES, pack_samples
@@ -123,7 +123,9 @@ def test_the_decision_comes_first_then_its_table_and_then_what_went_wrong() -> N
 
 def test_an_alarm_is_one_line_for_any_number_of_tasks() -> None:
     report = make_report()
-    alarm = dataclasses.replace(report.alarms[0], tasks=tuple(Alarmed(f"meta_{number}") for number in range(57)))
+    alarm = dataclasses.replace(
+        report.alarms[0], tasks=tuple(AlarmOccurrence(f"meta_{number}") for number in range(57))
+    )
     text = printed(dataclasses.replace(report, alarms=(alarm,)))
     assert " ".join(text.split()).count("These tasks were prepared") == 1
     assert "meta_0, meta_1, meta_2, meta_3, meta_4, meta_5 and 51 more" in " ".join(text.split())

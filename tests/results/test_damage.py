@@ -17,7 +17,7 @@ from runs import embed_samples, write_run
 
 from meta_eval import compare, report
 from meta_eval.judging.compare import compare_runs
-from meta_eval.judging.gate import Gate, Rule
+from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.judge import judge_run
 from meta_eval.messages.errors import UserError
 from meta_eval.reports.build import build_report, build_report_of_two
@@ -205,7 +205,7 @@ def test_a_damaged_task_is_left_out_by_name_and_forbids_ship_until_it_is_left_ou
     assert (alarmed.task, alarmed.run) == ("meta_b", "B") and "samples_meta_b" in str(alarmed.note)
     assert "left out: meta_b in B" in judged.summary
     assert compare(a, b, margin=5, tasks=["-meta_b"]).decision.outcome == "SHIP"
-    assert compare(a, b, gate=Gate(margin=5.0, tasks={"-meta_b": Rule()})).decision.outcome == "SHIP"
+    assert compare(a, b, gate=Gate(margin=5.0, tasks={"-meta_b": GateTask()})).decision.outcome == "SHIP"
     skipped = compare(a, b, margin=5, skip_damaged=True)
     if nothing_left:
         assert skipped.decision.outcome == "SHIP"

@@ -94,7 +94,7 @@ def test_a_perplexity_is_read_and_is_no_share(output: Path) -> None:
         PerplexityParts(-17, 3),
     ]
     assert text.aggregates["word_perplexity,none"].value == pytest.approx(181.27, abs=0.01)
-    assert not text.aggregates["bits_per_byte,none"].share
+    assert not text.aggregates["bits_per_byte,none"].is_fraction
     built = report(run)
     assert [task.outcome for task in built.tasks if task.name == "tiny_text"] == ["undecided"]
     assert dict(describe_averages(built.tasks, built.totals))["tiny_text"].startswith(

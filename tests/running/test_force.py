@@ -23,7 +23,7 @@ from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.pipeline import Interrupted
 from meta_eval.running.token_scoring import FidelityResult
-from meta_eval.token_fidelity.perturbations import ALONE, MOST, PROMPTS, START
+from meta_eval.token_fidelity.perturbations import ALONE, MAX_ANSWER_TOKENS, PROMPTS, START
 from meta_eval.token_fidelity.probe_table import read_probes
 from meta_eval.token_fidelity.token_table import read_choices, read_tokens
 
@@ -316,7 +316,7 @@ def test_probes_are_asked_first_and_once_and_lie_beside_the_table(
     assert {name for *_, name in probes} == {*PROMPTS, START}
     for (task, doc, name), probe in probes.items():
         assert probe.prompt_tokens == texts[task, doc].prompt_tokens
-        own = texts[task, doc].token_ids[:MOST]
+        own = texts[task, doc].token_ids[:MAX_ANSWER_TOKENS]
         assert probe.token_ids.tolist() == (own[1:] if name == ALONE else own).tolist()
     monkeypatch.chdir(prepared.parent)
     again = fidelity(pack=prepared, tasks=[TEXTS], output=str(prepared.parent / "probed"))

@@ -11,7 +11,7 @@ from meta_eval.doctor.known_answers import find_model_folder
 from meta_eval.token_fidelity.perturbations import (
     ALONE,
     BARE,
-    MOST,
+    MAX_ANSWER_TOKENS,
     NO_BOS,
     NO_HEADERS,
     NO_SPECIAL,
@@ -81,7 +81,7 @@ def test_any_prompt_has_probes_of_tokens(prompt: str) -> None:
 
 def test_answers_are_cut_and_an_answer_of_one_token_is_never_alone() -> None:
     found = dict(make_perturbations("x", [0, 5], list(range(100)), 0, ENCODER.encode_text, ENCODER.encode_spelled))
-    assert found[NO_BOS][1] == list(range(MOST))
+    assert found[NO_BOS][1] == list(range(MAX_ANSWER_TOKENS))
     assert ALONE not in dict(make_perturbations("x", [0, 5], [7], 0, ENCODER.encode_text, ENCODER.encode_spelled))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Docs whose instances are in memory at a time. lm-eval would keep those of all docs.
 _CHUNK = 512
 
-Kind = Literal["generate", "choices", "force"]
+RequestKind = Literal["generate", "choices", "force"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Request:
     task: str
     doc: int
     repeat: int
-    kind: Kind
+    kind: RequestKind
     prompt: str
     stop: tuple[str, ...] = ()
     max_tokens: int = 0

@@ -97,10 +97,10 @@ def compare(
         asked = asked.updated(repeats=True)
     reading = _Reading(asked)
     with display_logs(progress):
-        before, after = reading.read(*sides)
+        baseline, candidate = reading.read(*sides)
         report_progress("comparing")
-        judged = run_compare(before, after, reading.manifest, reading.baseline(), reading.rules, reading.choice)
-    return build_report_of_two(judged, before, after, gated=asked.gated)
+        judged = run_compare(baseline, candidate, reading.manifest, reading.baseline(), reading.rules, reading.choice)
+    return build_report_of_two(judged, baseline, candidate, gated=asked.gated)
 
 
 @documented

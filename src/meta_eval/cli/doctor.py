@@ -71,7 +71,7 @@ def doctor(
         show_serve_command()
         return
     if not engine and not any(astuple(chosen)):
-        finish(diagnose_pack(options.pack_folder(pack, config)), as_json, failed=2)
+        print_checks(diagnose_pack(options.pack_folder(pack, config)), as_json, failed=2)
     of_pack: dict[str, Any] = {}
     if pack is not None:
         from meta_eval.pack.manifest import read_manifest
@@ -79,15 +79,15 @@ def doctor(
         of_pack = diagnose_pack(pack)
         if not of_pack["passed"]:
             err.print("the engine was not checked: fix the failed checks first")
-            finish(of_pack, as_json, failed=2)
+            print_checks(of_pack, as_json, failed=2)
         if not chosen.backend and not chosen.base_url:
             chosen = chosen.updated(backend=read_manifest(pack).run.backend)
     of_engine = diagnose_engine(chosen)
     whole = {**of_pack, "passed": of_engine["passed"], "installation": of_engine} if of_pack else of_engine
-    finish(whole, as_json, failed=1)
+    print_checks(whole, as_json, failed=1)
 
 
-def finish(diagnosis: dict[str, Any], as_json: bool, *, failed: int) -> NoReturn:
+def print_checks(diagnosis: dict[str, Any], as_json: bool, *, failed: int) -> NoReturn:
     """Print the diagnosis as JSON if requested. Exit with 0 if it passed, else with ``failed``."""
     if as_json:
         print_result(json.dumps(diagnosis))

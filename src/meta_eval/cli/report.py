@@ -18,7 +18,7 @@ from meta_eval.messages.logs import report_progress
 from meta_eval.thresholds import CAP, MARGIN
 
 if TYPE_CHECKING:
-    from meta_eval.reports.model import Report, Sample
+    from meta_eval.reports.model import Report, ShownSample
     from meta_eval.reports.view import View
 
 # What stands for ``--`` between two sides: no argument of a command line holds it.
@@ -206,7 +206,7 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
     from meta_eval.reports.samples import read_samples
     from meta_eval.reports.view import find_document, write_view
 
-    def samples() -> Iterable[Sample]:
+    def samples() -> Iterable[ShownSample]:
         from meta_eval.pack.manifest import read_manifest
         from meta_eval.pack.prompt_lengths import make_token_counter
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval import assets
-from meta_eval.answers.requests import Kind, Request
+from meta_eval.answers.requests import Request, RequestKind
 from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import RunSettings
 from meta_eval.catalog.families import list_families
@@ -76,7 +76,7 @@ def read_known_answers() -> list[KnownAnswer]:
 
 def _known_answer(fields: Mapping[str, Any]) -> KnownAnswer:
     group, number = fields["group"], fields["number"]
-    kind: Kind = "choices" if "continuations" in fields else "generate"
+    kind: RequestKind = "choices" if "continuations" in fields else "generate"
     request = Request(
         id=f"doctor/{group}/{number}", task="doctor", doc=number, repeat=0, kind=kind, prompt=fields["prompt"],
         stop=tuple(fields.get("stop", ())), max_tokens=fields.get("max_tokens", 0),

@@ -11,11 +11,11 @@ from meta_eval.joins.join import KnownDifference, Original, RowJoin
 from meta_eval.messages.errors import DataError
 
 if TYPE_CHECKING:
-    from meta_eval.source.rows import Row
+    from meta_eval.source.rows import SourceRow
 
 
 class _IFEval(RowJoin):
-    def question(self, row: Row) -> str:
+    def question(self, row: SourceRow) -> str:
         return read_dialog_prompt(row)
 
     def bring(self, original: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ class _IFEval(RowJoin):
         }
 
 
-def read_dialog_prompt(row: Row) -> str:
+def read_dialog_prompt(row: SourceRow) -> str:
     """The only user message of a dialog, which ``input_question`` holds as JSON. Plain text is the prompt itself.
 
     Literals ``true``, ``false`` and ``null`` are JSON's. Inside a prompt they are text.

@@ -21,7 +21,7 @@ from meta_eval.joins.text_matching import Matching, match_known, match_one_to_on
 from meta_eval.messages.errors import DataError, JoinError, locating
 
 if TYPE_CHECKING:
-    from meta_eval.source.rows import Row, RowPlace
+    from meta_eval.source.rows import RowPlace, SourceRow
 
 _T = TypeVar("_T")
 
@@ -51,7 +51,7 @@ class OriginalRows:
         fallback: Whether this is the fallback of the requested dataset.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[SourceRow]
     dataset_id: str
     revision: str = ""
     fallback: bool = False
@@ -95,7 +95,7 @@ class Joined:
         files: Name and content of other files that scoring reads. They are written beside the task's YAML.
     """
 
-    rows: list[Row]
+    rows: list[SourceRow]
     normalised: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     known_differences: tuple[KnownPair, ...] = ()
@@ -120,7 +120,9 @@ class Join(ABC):
     brings_gold: ClassVar[bool] = True
 
     @abstractmethod
-    def join(self, rows: Sequence[Row], place: RowPlace, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:
+    def join(
+        self, rows: Sequence[SourceRow], place: RowPlace, originals: OriginalRows, *, allow_unmatched: bool
+    ) -> Joined:
         """Join the rows of a subset with the original.
 
         Raises:
@@ -143,7 +145,7 @@ class RowJoin(Join):
     known: tuple[KnownDifference, ...] = ()
     copies: tuple[str, ...] = ()
 
-    def question(self, row: Row) -> str:
+    def question(self, row: SourceRow) -> str:
         """The text of the question in a row of the evals dataset."""
         return str(row["input_question"])
 
@@ -162,7 +164,7 @@ class RowJoin(Join):
         return ()
 
     def match(
-        self, left: Sequence[str], right: Sequence[str], rows: Sequence[Row], originals: Sequence[Row]
+        self, left: Sequence[str], right: Sequence[str], rows: Sequence[SourceRow], originals: Sequence[SourceRow]
     ) -> Matching:
         """Match each row to an original row, first by the texts of their questions, then by the prompt."""
         matching = match_one_to_one(left, right)
@@ -170,7 +172,9 @@ class RowJoin(Join):
             match_shown(matching, list(map(_last_request, rows)), list(map(self.evidence, originals)))
         return matching
 
-    def join(self, rows: Sequence[Row], place: RowPlace, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:
+    def join(
+        self, rows: Sequence[SourceRow], place: RowPlace, originals: OriginalRows, *, allow_unmatched: bool
+    ) -> Joined:
         """Join one to one. See `meta_eval.joins.text_matching` for the rule.
 
         Raises:
@@ -223,7 +227,14 @@ class TableJoin(Join):
     brings: str
     brings_gold: ClassVar[bool] = False
 
-    def join(self, rows: Sequence[Row], place: RowPlace, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:  # noqa: ARG002
+    def join(
+        self,
+        rows: Sequence[SourceRow],
+        place: RowPlace,  # noqa: ARG002
+        originals: OriginalRows,
+        *,
+        allow_unmatched: bool,  # noqa: ARG002
+    ) -> Joined:
         """Add the file's name to every row. The file has a JSON object per line, in the original's order.
 
         Raises:
@@ -238,7 +249,7 @@ class TableJoin(Join):
         return Joined([{**row, self.brings: file} for row in rows], files={file: content})
 
 
-def _guarded(read: Callable[[Row], _T], row: Mapping[str, Any], where: str) -> _T:
+def _guarded(read: Callable[[SourceRow], _T], row: Mapping[str, Any], where: str) -> _T:
     """Read a row. Any error means that the row is malformed.
 
     Raises:
@@ -264,7 +275,7 @@ def need_texts(original: Mapping[str, Any], columns: Sequence[str]) -> None:
         raise DataError(f"should hold {', '.join(missing)} (a non-empty string)")
 
 
-def _last_request(row: Row) -> str:
+def _last_request(row: SourceRow) -> str:
     """The last user turn of a prompt, because earlier turns are shots with other problems. Without turns, the whole
     prompt.
     """
@@ -279,7 +290,7 @@ def _last_request(row: Row) -> str:
 def _join_error(
     copies: Sequence[str],
     matching: Matching,
-    rows: Sequence[Row],
+    rows: Sequence[SourceRow],
     left: Sequence[str],
     right: Sequence[str],
     place: RowPlace,

@@ -8,8 +8,8 @@ from typing import Literal
 from meta_eval import stats
 from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.decide import Veto
-from meta_eval.judging.gate import Rule
-from meta_eval.judging.judgement import Alarm, Alarmed
+from meta_eval.judging.gate import GateTask
+from meta_eval.judging.judgement import Alarm, AlarmOccurrence
 from meta_eval.judging.task_comparison import ScoredRun
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.doc_results import DocResult
@@ -27,14 +27,14 @@ from meta_eval.thresholds import (
     NAMED,
 )
 
-Kind = Literal[
+AlarmKind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
     "format", "gate failed", "gate not met", "drift", "cut more",
 ]  # fmt: skip
 
 # By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
-KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
+KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
     "drift": (
         "drift",
         "Late answers differ from early ones by more than chance (1 in 100 runs): the model or its server changed.",
@@ -97,10 +97,10 @@ KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
     "format": ("other format", "The model does not keep to the format that the prompt asks for.", None),
 }
 
-Raised = tuple[Kind, Alarmed]
+RaisedAlarm = tuple[AlarmKind, AlarmOccurrence]
 
 # Kinds that make a comparison invalid: it says nothing about the model.
-INVALID: frozenset[Kind] = frozenset(("prompts", "settings", "unlike"))
+INVALID: frozenset[AlarmKind] = frozenset(("prompts", "settings", "unlike"))
 _FIRST_NAMES = frozenset(KINDS[kind][0] for kind in ("cut more", "drift", "filters"))
 _FAILED_NAME = KINDS["gate failed"][0]
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
@@ -109,7 +109,7 @@ _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 def find_alarms(
     task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str, *,
     baseline: ScoredRun | None, expected: float | None,
-) -> Iterator[Raised]:  # fmt: skip
+) -> Iterator[RaisedAlarm]:  # fmt: skip
     """Find what is wrong with a run of a task.
 
     Args:
@@ -125,28 +125,34 @@ def find_alarms(
     if not docs:
         return
 
-    def raised(kind: Kind, count: int, above: float, before: float = 0.0, grave: float = 0.0) -> list[Raised]:
-        more = count / len(docs) - before
-        return [(kind, Alarmed(task, None, count, len(docs), veto=more > grave))] if more > above else []
+    def raise_above(
+        kind: AlarmKind, count: int, above: float, baseline_rate: float = 0.0, grave: float = 0.0
+    ) -> list[RaisedAlarm]:
+        more = count / len(docs) - baseline_rate
+        return [(kind, AlarmOccurrence(task, None, count, len(docs), veto=more > grave))] if more > above else []
 
-    yield from raised("prompts", count_changed_prompts(docs), 0.0)
-    yield from raised("empty", sum(doc.answer_empty for doc in docs), ALARM_EMPTY)
-    yield from _too_low(task, scored, run, metric_key, expected)
+    yield from raise_above("prompts", count_changed_prompts(docs), 0.0)
+    yield from raise_above("empty", sum(doc.answer_empty for doc in docs), ALARM_EMPTY)
+    yield from _find_low_score(task, scored, run, metric_key, expected)
     lost = _count(docs, "unextracted", metric_key)
-    yield from raised(
-        "unextracted", lost, ALARM_UNEXTRACTED, _share(baseline, "unextracted", metric_key), ALARM_UNEXTRACTED_GRAVE
+    yield from raise_above(
+        "unextracted", lost, ALARM_UNEXTRACTED, _rate(baseline, "unextracted", metric_key), ALARM_UNEXTRACTED_GRAVE
     )
     hit = _hits(docs)
-    yield from raised("limit", hit, ALARM_LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0)
+    yield from raise_above(
+        "limit", hit, ALARM_LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0
+    )
     unknown = sum(doc.limit_hit is None and doc.answer_tail != "" for doc in docs)
     if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
-        yield "cut unknown", Alarmed(task, None, unknown, len(docs), veto=False)
-    yield from raised(
-        "ungraded", _count(docs, "ungraded", metric_key), ALARM_UNGRADED, _share(baseline, "ungraded", metric_key)
+        yield "cut unknown", AlarmOccurrence(task, None, unknown, len(docs), veto=False)
+    yield from raise_above(
+        "ungraded", _count(docs, "ungraded", metric_key), ALARM_UNGRADED, _rate(baseline, "ungraded", metric_key)
     )
-    own = _count(docs, "self_judged", metric_key)
-    yield from raised("self judged", own, 0.0, _share(baseline, "self_judged", metric_key), ALARM_SELF_JUDGED)
-    yield from _format(task, result, scored, run, metric_key)
+    self_judged = _count(docs, "self_judged", metric_key)
+    yield from raise_above(
+        "self judged", self_judged, 0.0, _rate(baseline, "self_judged", metric_key), ALARM_SELF_JUDGED
+    )
+    yield from _find_other_format(task, result, scored, run, metric_key)
 
 
 def count_changed_prompts(docs: Sequence[DocResult]) -> int:
@@ -154,21 +160,21 @@ def count_changed_prompts(docs: Sequence[DocResult]) -> int:
     return sum(doc.prompt_unchanged is False for doc in docs)
 
 
-def find_faults(run: Run, side: str | None = None) -> list[Raised]:
+def find_faults(run: Run, side: str | None = None) -> list[RaisedAlarm]:
     """The tasks of a run that cannot be judged, because their files are damaged or have other docs.
 
     Args:
         run: The run.
         side: ``A`` or ``B`` if two runs are compared.
     """
-    return [("left out", Alarmed(task, side, note=reason)) for task, reason in run.faults.items()]
+    return [("left out", AlarmOccurrence(task, side, note=reason)) for task, reason in run.faults.items()]
 
 
-def group_alarms(raised: Iterable[Raised]) -> tuple[Alarm, ...]:
+def group_alarms(raised_alarms: Iterable[RaisedAlarm]) -> tuple[Alarm, ...]:
     """Merge alarms of the same kind; those that forbid SHIP come first, and each lists a task once."""
-    groups: dict[Kind, dict[tuple[str | None, str | None], Alarmed]] = {}
-    for kind, alarmed in raised:
-        groups.setdefault(kind, {}).setdefault((alarmed.task, alarmed.run), alarmed)
+    groups: dict[AlarmKind, dict[tuple[str | None, str | None], AlarmOccurrence]] = {}
+    for kind, occurrence in raised_alarms:
+        groups.setdefault(kind, {}).setdefault((occurrence.task, occurrence.run), occurrence)
     alarms = []
     for kind, (name, hint, flag) in KINDS.items():
         if kind in groups:
@@ -181,13 +187,15 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
     names = set(tasks)
     vetoes = []
     for alarm in alarms:
-        against = [
+        occurrences = [
             alarmed for alarmed in alarm.tasks if alarmed.veto and (alarmed.task is None or alarmed.task in names)
         ]
-        if against:
-            more = f" and {len(against) - NAMED} more" if len(against) > NAMED else ""
-            listed = ", ".join(filter(None, map(describe_alarm, against[:NAMED])))
-            invalid = frozenset(alarmed.task for alarmed in against if alarmed.task and alarm.kind in _INVALID_NAMES)
+        if occurrences:
+            more = f" and {len(occurrences) - NAMED} more" if len(occurrences) > NAMED else ""
+            listed = ", ".join(filter(None, map(describe_alarm, occurrences[:NAMED])))
+            invalid = frozenset(
+                alarmed.task for alarmed in occurrences if alarmed.task and alarm.kind in _INVALID_NAMES
+            )
             reason = f"{alarm.kind}: {listed}{more}" if listed else alarm.kind
             vetoes.append(
                 Veto(reason, invalid=invalid, first=alarm.kind in _FIRST_NAMES, fails=alarm.kind == _FAILED_NAME)
@@ -207,41 +215,45 @@ def find_caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ..
     )
 
 
-def describe_alarm(alarmed: Alarmed) -> str:
+def describe_alarm(occurrence: AlarmOccurrence) -> str:
     """``meta_ifeval in B (54 of 541)``; empty for the whole run."""
-    where = f" in {alarmed.run}" if alarmed.run else ""
-    count = None if alarmed.count is None else f"{alarmed.count:,} of {alarmed.of:,}"
-    more = ": ".join(filter(None, (count, alarmed.note)))
-    return f"{alarmed.task}{where}{f' ({more})' if more else ''}" if alarmed.task else more
+    where = f" in {occurrence.run}" if occurrence.run else ""
+    count = None if occurrence.count is None else f"{occurrence.count:,} of {occurrence.of:,}"
+    more = ": ".join(filter(None, (count, occurrence.note)))
+    return f"{occurrence.task}{where}{f' ({more})' if more else ''}" if occurrence.task else more
 
 
-def _too_low(task: str, scored: ScoredRun, run: int, metric_key: str, expected: float | None) -> Iterator[Raised]:
+def _find_low_score(
+    task: str, scored: ScoredRun, run: int, metric_key: str, expected: float | None
+) -> Iterator[RaisedAlarm]:
     scores = scored.scores_of_run(run, metric_key)
     if scores is None or scores.lower_is_better:
         return
     counts = [scored.runs[run][position].n_choices for position in scores.doc_indices]
-    known = [count for count in counts if count]
+    choice_counts = [count for count in counts if count]
     upper, score = scores.interval.upper, 100 * scores.value
-    if len(known) == len(counts):
-        chance = stats.mean([1 / count for count in known])
+    if len(choice_counts) == len(counts):
+        chance = stats.mean([1 / count for count in choice_counts])
         if upper < chance:
-            yield "chance", Alarmed(task, note=f"{score:.1f}, and guessing would give {100 * chance:.1f}")
+            yield "chance", AlarmOccurrence(task, note=f"{score:.1f}, and guessing would give {100 * chance:.1f}")
     elif upper < max(ALARM_FLOOR, ALARM_FLOOR_OF_BASELINE * (expected or 0.0)):
         expectation = "" if expected is None else f", and {100 * expected:.1f} was to be expected"
-        yield "floor", Alarmed(task, note=f"{score:.{1 if score >= 0.1 else 2}f}{expectation}")
+        yield "floor", AlarmOccurrence(task, note=f"{score:.{1 if score >= 0.1 else 2}f}{expectation}")
 
 
-def _format(task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str) -> Iterator[Raised]:
+def _find_other_format(
+    task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str
+) -> Iterator[RaisedAlarm]:
     """Raise an alarm if another filter of the same metric scores much higher than the verdict's filter."""
     metric, _, strict = metric_key.partition(",")
-    own = scored.scores_of_run(run, metric_key)
+    verdict_scores = scored.scores_of_run(run, metric_key)
     others = {name: scored.scores_of_run(run, f"{metric},{name}") for name in result.filters if name != strict}
-    sign = -1 if own and own.lower_is_better else 1
+    sign = -1 if verdict_scores and verdict_scores.lower_is_better else 1
     best = max(((sign * other.value, name) for name, other in others.items() if other is not None), default=None)
-    if own is None or best is None or best[0] - sign * own.value <= ALARM_OTHER_FORMAT:
+    if verdict_scores is None or best is None or best[0] - sign * verdict_scores.value <= ALARM_OTHER_FORMAT:
         return
-    note = f"filter {best[1]} scores {100 * abs(best[0]):.1f}, and {strict} {100 * own.value:.1f}"
-    yield "format", Alarmed(task, note=note, veto=False)
+    note = f"filter {best[1]} scores {100 * abs(best[0]):.1f}, and {strict} {100 * verdict_scores.value:.1f}"
+    yield "format", AlarmOccurrence(task, note=note, veto=False)
 
 
 def _hits(docs: Sequence[DocResult]) -> int:
@@ -253,22 +265,22 @@ def _count(docs: Sequence[DocResult], metric: str, metric_key: str) -> int:
     return sum(answer.metrics.get(metric) == 1 for doc in docs if (answer := doc.filter_results.get(name)) is not None)
 
 
-def _share(baseline: ScoredRun | None, metric: str, metric_key: str) -> float:
+def _rate(baseline: ScoredRun | None, metric: str, metric_key: str) -> float:
     return _count(baseline.docs, metric, metric_key) / len(baseline.docs) if baseline else 0.0
 
 
-def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:
+def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: GateTask) -> list[RaisedAlarm]:
     """Find what is wrong with a run, apart from its answers."""
-    problems: list[Raised] = []
+    problems: list[RaisedAlarm] = []
     for result in runs:
         if not result.docs:
-            problems.append(("no samples", Alarmed(name)))
+            problems.append(("no samples", AlarmOccurrence(name)))
             continue
         part = explain_unfinished(result, entry) if entry and rule.min_docs is None else None
-        problems += [("unfinished", Alarmed(name, note=part))] if part else []
+        problems += [("unfinished", AlarmOccurrence(name, note=part))] if part else []
         settings = find_other_generation(result) if entry else None
-        problems += [("settings", Alarmed(name, note=settings.partition(": ")[2]))] if settings else []
-    problems += [("sample", Alarmed(name))] if entry and entry.dataset_id == SAMPLE else []
+        problems += [("settings", AlarmOccurrence(name, note=settings.partition(": ")[2]))] if settings else []
+    problems += [("sample", AlarmOccurrence(name))] if entry and entry.dataset_id == SAMPLE else []
     return problems
 
 

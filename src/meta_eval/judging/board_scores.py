@@ -11,11 +11,11 @@ from meta_eval.pack.manifest import Manifest
 from meta_eval.results.lm_eval_run import TaskRun
 
 # Key of the mean of a leaderboard's parts.
-MEAN = "mean"
+MEAN_PART = "mean"
 
 
 # Labels of variants of a part: without subtracting chance, of the record, and both.
-RAW, RECORDED, RECORDED_RAW = "{}, raw", "{}, recorded", "{}, recorded and raw"
+LABEL_RAW, LABEL_RECORDED, LABEL_RECORDED_RAW = "{}, raw", "{}, recorded", "{}, recorded and raw"
 
 _Scores = Mapping[str, Mapping[str, float]]
 
@@ -46,25 +46,25 @@ def compute_board_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tup
         numbers = {part.name: _value(part, manifest, measured, docs) for part in board.parts}
         recorded_numbers = {part.name: _value(part, manifest, recorded, docs) for part in board.parts}
         if board.mean:
-            numbers[MEAN], recorded_numbers[MEAN] = _mean(numbers), _mean(recorded_numbers)
+            numbers[MEAN_PART], recorded_numbers[MEAN_PART] = _mean(numbers), _mean(recorded_numbers)
         for name, value in numbers.items():
-            averages += _said(board, name, value, "{}")
-            averages += _said(board, name, recorded_numbers[name], RECORDED)
+            averages += _make_average(board, name, value, "{}")
+            averages += _make_average(board, name, recorded_numbers[name], LABEL_RECORDED)
         for part in board.parts if recorded else ():
             if part.choices is not None:
                 bare = part.model_copy(update={"choices": None})
-                averages += _said(board, part.name, _value(bare, manifest, measured, docs), RAW)
-                averages += _said(board, part.name, _value(bare, manifest, recorded, docs), RECORDED_RAW)
+                averages += _make_average(board, part.name, _value(bare, manifest, measured, docs), LABEL_RAW)
+                averages += _make_average(board, part.name, _value(bare, manifest, recorded, docs), LABEL_RECORDED_RAW)
     return tuple(averages)
 
 
-def _said(board: boards.Board, name: str, value: float | None, words: str) -> list[LmEvalAverage]:
-    return [] if value is None else [LmEvalAverage(board.name, words.format(name), value, None, True)]
+def _make_average(board: boards.Board, name: str, value: float | None, label: str) -> list[LmEvalAverage]:
+    return [] if value is None else [LmEvalAverage(board.name, label.format(name), value, None, True)]
 
 
 def _mean(numbers: Mapping[str, float | None]) -> float | None:
-    known = [value for value in numbers.values() if value is not None]
-    return fmean(known) if len(known) == len(numbers) else None
+    values = [value for value in numbers.values() if value is not None]
+    return fmean(values) if len(values) == len(numbers) else None
 
 
 def _value(part: boards.BoardColumn, manifest: Manifest, scores: _Scores, docs: Mapping[str, int]) -> float | None:

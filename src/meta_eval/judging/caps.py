@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from meta_eval import stats
-from meta_eval.judging.evidence import TaskDrop
+from meta_eval.judging.task_drop import TaskDrop
 from meta_eval.stats import Drop
 from meta_eval.stats.identical import worst_end
 from meta_eval.thresholds import ALPHA, CAP_IDENTICAL, CAP_LEEWAY, CAP_MIN_DOCS

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from meta_eval.judging.judgement import Alarmed
+from meta_eval.judging.judgement import AlarmOccurrence
 from meta_eval.results.doc_results import DocResult
 
 # The effect on the decision, as the kind of its alarm (`meta_eval.judging.alarms`).
@@ -58,7 +58,7 @@ CONDITIONS = (
 
 def check_conditions(
     task: str, docs: Sequence[DocResult], filter_name: str, limits: Mapping[str, float]
-) -> Iterator[tuple[Severity, Alarmed]]:
+) -> Iterator[tuple[Severity, AlarmOccurrence]]:
     """The limits of a gate that a run of a task exceeds or may exceed, grouped by severity.
 
     Args:
@@ -72,8 +72,8 @@ def check_conditions(
         if condition.key in limits and docs:
             for severity, note in _compare_share(condition, docs, filter_name, limits[condition.key]):
                 notes.setdefault(severity, []).append(note)
-    for severity, said in notes.items():
-        yield severity, Alarmed(task, note="; ".join(said))
+    for severity, clauses in notes.items():
+        yield severity, AlarmOccurrence(task, note="; ".join(clauses))
 
 
 def _compare_share(

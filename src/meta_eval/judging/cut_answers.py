@@ -14,12 +14,12 @@ from dataclasses import replace
 
 from meta_eval import stats
 from meta_eval.backends.settings import CutAnswers
-from meta_eval.judging.alarms import Raised
-from meta_eval.judging.judgement import Alarmed, Cut, DropEstimate
+from meta_eval.judging.alarms import RaisedAlarm
+from meta_eval.judging.judgement import AlarmOccurrence, Cut, DropEstimate
 from meta_eval.judging.task_comparison import RunPair, ScoredRun, measure_drop
 from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.metrics import COUNTED
-from meta_eval.results.several_answers import replace_share
+from meta_eval.results.several_answers import replace_verdict
 from meta_eval.thresholds import ALARM_LIMIT_HIT, ALPHA
 
 Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
@@ -51,10 +51,12 @@ def compare_cut_rates(pair: RunPair, clusters: Clusters) -> stats.Drop | None:
 
     None where none is, or where it is not known of every answer.
     """
-    whole = [_whole_shares(scored) for scored in pair]
-    if None in [share for shares in whole for share in shares] or all(share == 1 for part in whole for share in part):
+    uncut_shares = [_uncut_shares(scored) for scored in pair]
+    if None in [share for shares in uncut_shares for share in shares] or all(
+        share == 1 for part in uncut_shares for share in part
+    ):
         return None
-    baseline, candidate = ([share or 0.0 for share in shares] for shares in whole)
+    baseline, candidate = ([share or 0.0 for share in shares] for shares in uncut_shares)
     return stats.paired_drop(baseline, candidate, clusters=clusters(pair.candidate.docs))
 
 
@@ -90,7 +92,7 @@ def describe_cut(
     )  # fmt: skip
 
 
-def raise_cut_more(rates: dict[str, tuple[stats.Drop, Cut, CutAnswers]]) -> Iterator[Raised]:
+def raise_cut_more(rates: dict[str, tuple[stats.Drop, Cut, CutAnswers]]) -> Iterator[RaisedAlarm]:
     """Name the tasks in which one model is cut more often than the other, beyond chance.
 
     Args:
@@ -100,33 +102,35 @@ def raise_cut_more(rates: dict[str, tuple[stats.Drop, Cut, CutAnswers]]) -> Iter
     for (task, (rate, cut, how)), p in zip(rates.items(), corrected, strict=True):
         if p < ALPHA:
             hidden = rate.value > 0 if how == "unscored" else abs(rate.value) > ALARM_LIMIT_HIT
-            yield "cut more", Alarmed(task, note=_explain(cut), veto=hidden)
+            yield "cut more", AlarmOccurrence(task, note=_explain(cut), veto=hidden)
 
 
 def explains_drop(cut: Cut) -> bool:
     """Whether a drop is one of cut answers alone: it is there, and not among the docs that were cut in neither."""
     if cut.drop is None or cut.drop_without is None or cut.more is None:
         return False
-    there = cut.drop.interval.lower > 0 and cut.more.interval.lower > 0
-    return there and 0 in cut.drop_without.interval and cut.drop_without.interval.upper < cut.drop.value
+    has_drop = cut.drop.interval.lower > 0 and cut.more.interval.lower > 0
+    return has_drop and 0 in cut.drop_without.interval and cut.drop_without.interval.upper < cut.drop.value
 
 
 def _explain(cut: Cut) -> str:
     more, without = cut.more, cut.drop_without
-    said = [f"{cut.docs:,} of {cut.of:,} answers, {cut.baseline_docs or 0:,} of the baseline's"]
+    clauses = [f"{cut.docs:,} of {cut.of:,} answers, {cut.baseline_docs or 0:,} of the baseline's"]
     if more:
-        said.append(f"{_signed(more.value)} points ({_bounds(more)})")
+        clauses.append(f"{_signed(more.value)} points ({_bounds(more)})")
     if without and cut.drop:
         left = f"{_signed(without.value, '')} ({_bounds(without)})"
-        said.append(f"the drop is {_signed(cut.drop.value, '')}, and {left} on the {cut.docs_without:,} cut in neither")
+        clauses.append(
+            f"the drop is {_signed(cut.drop.value, '')}, and {left} on the {cut.docs_without:,} cut in neither"
+        )
     if explains_drop(cut):
-        said.append("the whole shortfall is truncation")
-    return "; ".join(said)
+        clauses.append("the whole shortfall is truncation")
+    return "; ".join(clauses)
 
 
 def _signed(share: float, plus: str = "+") -> str:
-    written = f"{abs(100 * share):.1f}"
-    return written if float(written) == 0 else f"{plus if share > 0 else chr(0x2212)}{written}"
+    digits = f"{abs(100 * share):.1f}"
+    return digits if float(digits) == 0 else f"{plus if share > 0 else chr(0x2212)}{digits}"
 
 
 def _bounds(estimate: DropEstimate) -> str:
@@ -142,13 +146,13 @@ def _count_docs(scored: ScoredRun) -> int:
     return sum(any(True in docs[place].cuts for docs in scored.runs) for place in range(len(scored.docs)))
 
 
-def _whole_shares(scored: ScoredRun) -> list[float | None]:
+def _uncut_shares(scored: ScoredRun) -> list[float | None]:
     """Of each doc the share of its answers that were not cut, over all runs; None where that is not known."""
     shares: list[float | None] = []
     for place in range(len(scored.docs)):
         cut = [docs[place].cut_share for docs in scored.runs]
-        known = [share for share in cut if share is not None]
-        shares.append(1 - math.fsum(known) / len(known) if len(known) == len(cut) else None)
+        known_shares = [share for share in cut if share is not None]
+        shares.append(1 - math.fsum(known_shares) / len(known_shares) if len(known_shares) == len(cut) else None)
     return shares
 
 
@@ -172,7 +176,7 @@ def _as_wrong(doc: DocResult, result: FilterResult, lower: frozenset[str]) -> Fi
         if metric in COUNTED or (len(doc.cuts) > 1 and len(each) != len(doc.cuts)):
             continue  # no score, or one of all answers together
         verdicts = [worst if cut else verdict for cut, verdict in zip(doc.cuts, each or (worst,), strict=True)]
-        metrics[metric] = replace_share(value, math.fsum(verdicts) / len(verdicts))
+        metrics[metric] = replace_verdict(value, math.fsum(verdicts) / len(verdicts))
         graded |= {metric: tuple(verdicts)} if each else {}
     return replace(result, metrics=metrics, verdict_of_each=graded)
 
@@ -181,5 +185,5 @@ def _without_cut(doc: DocResult, result: FilterResult) -> FilterResult:
     metrics, graded = dict(result.metrics), {}
     for metric, each in result.verdict_of_each.items():
         graded[metric] = left = tuple(verdict for cut, verdict in zip(doc.cuts, each, strict=True) if not cut)
-        metrics[metric] = replace_share(metrics[metric], math.fsum(left) / len(left))
+        metrics[metric] = replace_verdict(metrics[metric], math.fsum(left) / len(left))
     return replace(result, metrics=metrics, verdict_of_each=graded, majority=None)

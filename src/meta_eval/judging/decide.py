@@ -47,7 +47,7 @@ from meta_eval.judging.caps import (
     explain_open_ends,
     format_points,
 )
-from meta_eval.judging.evidence import RepeatPlan, TaskDrop, plan_repeats
+from meta_eval.judging.task_drop import RepeatPlan, TaskDrop, plan_repeats
 from meta_eval.stats import Drop, Interval, Weighting
 from meta_eval.thresholds import ALPHA, CAP, MARGIN
 
@@ -295,19 +295,19 @@ def _task(
 
 
 def _remark(outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float, count: int) -> str | None:
-    said = []
+    clauses = []
     if outcome == "within margin" and interval.lower > 0:
-        said.append(f"a drop of about {format_points(drop.value)} is there, and is allowed")
+        clauses.append(f"a drop of about {format_points(drop.value)} is there, and is allowed")
     elif outcome == "undecided" and interval.lower > 0 and p_corrected >= ALPHA:
-        said.append(f"the interval leaves out 0, which chance does to some task where {count} are looked at")
+        clauses.append(f"the interval leaves out 0, which chance does to some task where {count} are looked at")
     elif interval.upper < 0 and p_corrected < ALPHA:
-        said.append(
+        clauses.append(
             f"it is {'better than' if drop.lower_is_better else 'above'} its baseline, "
             f"by about {format_points(-drop.value)}"
         )
     if not drop.paired:
-        said.append("no answers of the baseline are known, so the noise of both scores is in the interval")
-    return "; ".join(said) or None
+        clauses.append("no answers of the baseline are known, so the noise of both scores is in the interval")
+    return "; ".join(clauses) or None
 
 
 def _overall(

@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from meta_eval import stats
-from meta_eval.judging.alarms import Raised
-from meta_eval.judging.judgement import Alarmed, EngineNoise, Flips
+from meta_eval.judging.alarms import RaisedAlarm
+from meta_eval.judging.judgement import AlarmOccurrence, EngineNoise, Flips
 from meta_eval.judging.task_comparison import RunPair, pair_scores
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.scores import compute_scores
@@ -28,11 +28,11 @@ class TimedLosses:
     """Losses from early to late answers.
 
     Attributes:
-        again: For each doc or cluster with a second answer, its loss against the first.
+        second: For each doc or cluster with a second answer, its loss against the first.
         by_place: For each doc or cluster, its place in the random order, and its loss against the baseline.
     """
 
-    again: Sequence[float] = ()
+    second: Sequence[float] = ()
     by_place: Sequence[tuple[int, float]] = field(default_factory=tuple)
 
 
@@ -60,15 +60,15 @@ def measure_noise(result: TaskRun, flips: Flips | None, clusters: Clusters) -> t
     names = clusters(docs)
     changed = [float(abs(loss) > SAME_VERDICT) for loss in losses]
     interval = stats.score_interval(changed, clusters=names)
-    known = (flips.compared - flips.agreed) / flips.compared if flips and flips.compared else 0.0
+    flip_rate = (flips.compared - flips.agreed) / flips.compared if flips and flips.compared else 0.0
     noise = EngineNoise(
         docs=len(docs),
         lost=sum(loss > SAME_VERDICT for loss in losses),
         won=sum(loss < -SAME_VERDICT for loss in losses),
         interval=interval,
-        explained=min(1.0, stats.mean(changed) / known) if known else None,
-        explained_interval=stats.Interval(min(1.0, interval.lower / known), min(1.0, interval.upper / known))
-        if known
+        explained=min(1.0, stats.mean(changed) / flip_rate) if flip_rate else None,
+        explained_interval=stats.Interval(min(1.0, interval.lower / flip_rate), min(1.0, interval.upper / flip_rate))
+        if flip_rate
         else None,
     )
     return noise, _add_up(losses, names)
@@ -80,8 +80,8 @@ def list_placed_losses(pair: RunPair, metric_key: str, clusters: Clusters) -> li
     if scores is None:
         return []
     placed = [
-        (pair.candidate.docs[position], before - after)
-        for position, before, after in zip(
+        (pair.candidate.docs[position], baseline_value - candidate_value)
+        for position, baseline_value, candidate_value in zip(
             scores[1].doc_indices, scores[0].comparable_contributions, scores[1].comparable_contributions, strict=True
         )
         if pair.candidate.docs[position].place is not None
@@ -94,10 +94,10 @@ def list_placed_losses(pair: RunPair, metric_key: str, clusters: Clusters) -> li
     return list(zip(places.values(), _add_up([loss for _, loss in placed], names), strict=True))
 
 
-def find_drift(losses: Iterable[TimedLosses]) -> list[Raised]:
+def find_drift(losses: Iterable[TimedLosses]) -> list[RaisedAlarm]:
     """Raise an alarm if late answers of a run differ from early answers beyond chance; see `stats.drift`."""
     everything = list(losses)
-    again = [loss for task in everything for loss in task.again]
+    again = [loss for task in everything for loss in task.second]
     placed = [loss for _, loss in sorted(pair for task in everything for pair in task.by_place)]
     p_again, p_order = stats.repeat_p_value(again), stats.order_p_value(placed)
     if not stats.is_drift([p_again, p_order]):
@@ -112,7 +112,7 @@ def find_drift(losses: Iterable[TimedLosses]) -> list[Raised]:
         notes.append(
             f"in a random order, the first half lost {early:.1f} points and the second {late:.1f} (p = {p_order:.1g})"
         )
-    return [("drift", Alarmed(None, note=", ".join(notes)))]
+    return [("drift", AlarmOccurrence(None, note=", ".join(notes)))]
 
 
 def _add_up(losses: Sequence[float], names: Sequence[Hashable] | None) -> list[float]:

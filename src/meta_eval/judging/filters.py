@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from meta_eval import stats
-from meta_eval.judging.alarms import Raised
-from meta_eval.judging.judgement import Alarmed
+from meta_eval.judging.alarms import RaisedAlarm
+from meta_eval.judging.judgement import AlarmOccurrence
 from meta_eval.judging.task_comparison import RunPair, pair_scores
 from meta_eval.results.doc_results import DocResult
 from meta_eval.thresholds import ALPHA, ZERO_POINTS
@@ -51,16 +51,17 @@ def compute_filter_drops(
         clusters: The clusters of docs.
     """
     metric, _, verdict = metric_key.partition(",")
-    own = pair_scores(pair, metric_key)
-    for name in filters if own else ():
+    verdict_scores = pair_scores(pair, metric_key)
+    for name in filters if verdict_scores else ():
         other = pair_scores(pair, f"{metric},{name}") if name != verdict else None
         if (
-            own is None
+            verdict_scores is None
             or other is None
-            or (own.baseline.doc_indices, own.baseline.labels) != (other.baseline.doc_indices, other.baseline.labels)
+            or (verdict_scores.baseline.doc_indices, verdict_scores.baseline.labels)
+            != (other.baseline.doc_indices, other.baseline.labels)
         ):
             continue
-        names = clusters([pair.candidate.docs[place] for place in own.candidate.doc_indices])
+        names = clusters([pair.candidate.docs[place] for place in verdict_scores.candidate.doc_indices])
         verdict_losses, losses = (
             [
                 a - b
@@ -68,16 +69,16 @@ def compute_filter_drops(
                     scores.baseline.comparable_contributions, scores.candidate.comparable_contributions, strict=True
                 )
             ]
-            for scores in (own, other)
+            for scores in (verdict_scores, other)
         )
-        none, labels = [0.0] * len(losses), own.baseline.labels
+        none, labels = [0.0] * len(losses), verdict_scores.baseline.labels
         value = stats.paired_drop(losses, none, labels, names).value
         verdict_value = stats.paired_drop(verdict_losses, none, labels, names).value
         p = stats.paired_drop(verdict_losses, losses, labels, names).p_value()
         yield FilterDrop(name, value, verdict, verdict_value, p)
 
 
-def find_disagreement(task: str, drops: Iterable[FilterDrop], margin: float) -> list[Raised]:
+def find_disagreement(task: str, drops: Iterable[FilterDrop], margin: float) -> list[RaisedAlarm]:
     """Raise an alarm for each filter that disagrees with the verdict's filter. A larger drop forbids SHIP."""
     disagreeing = [drop for drop in drops if drop.disagrees(margin)]
     if not disagreeing:
@@ -87,7 +88,7 @@ def find_disagreement(task: str, drops: Iterable[FilterDrop], margin: float) -> 
         f"{worst.verdict} {_change(worst.verdict_value)}, {worst.name} {_change(worst.value)}: the format of the "
         "answers changed"
     )
-    return [("filters", Alarmed(task, note=note, veto=worst.value > worst.verdict_value))]
+    return [("filters", AlarmOccurrence(task, note=note, veto=worst.value > worst.verdict_value))]
 
 
 def _change(drop: float) -> str:

@@ -13,7 +13,7 @@ from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.judging.conditions import CONDITIONS
 from meta_eval.messages.errors import ConfigError, locating, suggest_name
 from meta_eval.pack.manifest import Manifest
-from meta_eval.pack.margins import MEAN, expand_margins
+from meta_eval.pack.margins import MEAN_KEY, expand_margins
 from meta_eval.results.choice import Choice
 from meta_eval.stats import Weighting
 from meta_eval.thresholds import MARGIN
@@ -26,7 +26,7 @@ _Docs = Annotated[int, Field(ge=1, strict=True)]
 _Percent = Annotated[float, Field(ge=0, lt=100, allow_inf_nan=False, strict=True)]
 
 
-class _Rule(BaseModel):
+class _GateLimits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     cap: _Points | None = None
@@ -38,25 +38,25 @@ class _Rule(BaseModel):
     @field_validator("limits")
     @classmethod
     def _check_limits(cls, limits: dict[str, float]) -> dict[str, float]:
-        known = [condition.key for condition in CONDITIONS]
+        keys = [condition.key for condition in CONDITIONS]
         for key in limits:
-            if key not in known:
-                raise ValueError(f"there is no condition {key!r}{suggest_name(key, known)}; known: {', '.join(known)}")
+            if key not in keys:
+                raise ValueError(f"there is no condition {key!r}{suggest_name(key, keys)}; known: {', '.join(keys)}")
         return limits
 
     @property
-    def cap_share(self) -> float | None:
+    def cap_fraction(self) -> float | None:
         """The cap from 0 to 1."""
         return None if self.cap is None else self.cap / 100
 
 
-class Rule(_Rule):
+class GateTask(_GateLimits):
     """Rules of a task that override the gate's; None, or a missing limit, keeps the gate's value."""
 
     margin: _Points | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
 
     @property
-    def share(self) -> float | None:
+    def margin_fraction(self) -> float | None:
         """The margin from 0 to 1."""
         return None if self.margin is None else self.margin / 100
 
@@ -75,7 +75,7 @@ class FidelityRule(BaseModel):
     min_docs: _Docs | None = None
 
 
-class Gate(_Rule):
+class Gate(_GateLimits):
     """``gate.yaml``.
 
     Attributes:
@@ -92,16 +92,16 @@ class Gate(_Rule):
         min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed.
         limits: The largest allowed share of a task's answers, in percent, by key of a condition
             (`meta_eval.judging.conditions`).
-        tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `Rule`; a minus leaves a
-            name out (``-mmlu_law``). Empty for every task of the pack. A group that lm-eval averages is decided on as a
-            whole; other groups are replaced by their tasks.
+        tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `GateTask`; a minus leaves
+            a name out (``-mmlu_law``). Empty for every task of the pack. A group that lm-eval averages is decided on as
+            a whole; other groups are replaced by their tasks.
         cluster: The field of docs that names their cluster, by task or by a pattern such as ``mmlu_*``.
         fidelity: The rules of `meta-eval fidelity`; other commands ignore them.
     """
 
     margin: Margin | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
     weights: Weighting | None = None
-    tasks: dict[str, Rule] = Field(default_factory=dict)
+    tasks: dict[str, GateTask] = Field(default_factory=dict)
     cluster: dict[str, _Name] = Field(default_factory=dict)
     fidelity: FidelityRule = FidelityRule()
 
@@ -109,33 +109,33 @@ class Gate(_Rule):
     @classmethod
     def _names_alone(cls, value: Any) -> Any:
         if isinstance(value, list) and all(isinstance(name, str) for name in value):
-            return {name: Rule() for name in value}
+            return {name: GateTask() for name in value}
         return (
-            {name: Rule() if rule is None else rule for name, rule in value.items()}
+            {name: GateTask() if rule is None else rule for name, rule in value.items()}
             if isinstance(value, dict)
             else value
         )
 
-    def rule_of(self, task: str) -> Rule:
+    def task_rules(self, task: str) -> GateTask:
         """The rules of a task. Its margin is None if it is the gate's."""
-        own = self.tasks.get(task, Rule())
+        task_rule = self.tasks.get(task, GateTask())
         by_name = self.margin if isinstance(self.margin, dict) else {}
-        return Rule(
-            margin=own.margin or by_name.get(task),
-            cap=own.cap,
-            cut_answers=own.cut_answers or self.cut_answers,
-            against=own.against or self.against,
-            min_docs=own.min_docs or self.min_docs,
-            limits={**self.limits, **own.limits},
+        return GateTask(
+            margin=task_rule.margin or by_name.get(task),
+            cap=task_rule.cap,
+            cut_answers=task_rule.cut_answers or self.cut_answers,
+            against=task_rule.against or self.against,
+            min_docs=task_rule.min_docs or self.min_docs,
+            limits={**self.limits, **task_rule.limits},
         )
 
     def choose(
-        self, known: Sequence[str], groups: Mapping[str, Sequence[str]], left_out: Collection[str] = ()
+        self, names: Sequence[str], groups: Mapping[str, Sequence[str]], left_out: Collection[str] = ()
     ) -> tuple[Gate, list[str]]:
         """Resolve patterns and names with a minus. Return the gate, and the default tasks to decide on.
 
         Args:
-            known: The existing tasks.
+            names: The existing tasks.
             groups: The tasks of each group that it may name.
             left_out: What ``--tasks`` leaves out.
 
@@ -144,12 +144,12 @@ class Gate(_Rule):
         """
         choice = Choice.of_names(list(self.tasks))
         members_of_groups = [task for tasks in groups.values() for task in tasks]
-        choice.check([*known, *left_out, *members_of_groups], groups, where="tasks")
-        tasks = Choice((), choice.excluded).of(known, groups)
-        rules: dict[str, Rule] = {}
-        for name in sorted(choice.tasks, key=lambda name: name not in known):  # a task's own rule comes first
-            whole = {*groups.get(name, ())} <= {*tasks}
-            members = (name,) if name in groups and whole else Choice((name,)).of(tasks, groups)
+        choice.check([*names, *left_out, *members_of_groups], groups, where="tasks")
+        tasks = Choice((), choice.excluded).of(names, groups)
+        rules: dict[str, GateTask] = {}
+        for name in sorted(choice.tasks, key=lambda name: name not in names):  # a task's own rule comes first
+            is_complete = {*groups.get(name, ())} <= {*tasks}
+            members = (name,) if name in groups and is_complete else Choice((name,)).of(tasks, groups)
             for member in members:
                 rules.setdefault(member, self.tasks[name])
         if choice.tasks and not rules:
@@ -165,9 +165,9 @@ class Gate(_Rule):
         return self.model_copy(update={"tasks": tasks})
 
     @property
-    def share(self) -> float:
+    def margin_fraction(self) -> float:
         """The margin of the mean, from 0 to 1."""
-        points = self.margin.get(MEAN) if isinstance(self.margin, dict) else self.margin
+        points = self.margin.get(MEAN_KEY) if isinstance(self.margin, dict) else self.margin
         return MARGIN if points is None else points / 100
 
     def complete(self, manifest: Manifest | None, tasks: Iterable[str], groups: Mapping[str, Sequence[str]]) -> Gate:
@@ -226,14 +226,14 @@ def read_gate(path: Path) -> Gate:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            inner = FidelityRule if first["loc"][0] == "fidelity" else Rule
-            known = list(inner.model_fields if len(first["loc"]) > 1 else Gate.model_fields)
+            inner = FidelityRule if first["loc"][0] == "fidelity" else GateTask
+            keys = list(inner.model_fields if len(first["loc"]) > 1 else Gate.model_fields)
             name = str(first["loc"][-1])
             if name in ("margin", "max_drop") and inner is not FidelityRule:
                 raise ConfigError(f"{key}: margin and max_drop mean the same; give one", where=str(path)) from None
-            names = known if inner is FidelityRule else [*known, "max_drop"]
+            names = keys if inner is FidelityRule else [*keys, "max_drop"]
             what = f"{key}: there is no such key{suggest_name(name, names)}"
-            raise ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(known)}") from None
+            raise ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(keys)}") from None
         what = f"{key}: " if key else ""
-        said = str(first["msg"]).removeprefix("Value error, ")
-        raise ConfigError(f"{what}{first['input']!r} is not allowed: {said}", where=str(path)) from None
+        message = str(first["msg"]).removeprefix("Value error, ")
+        raise ConfigError(f"{what}{first['input']!r} is not allowed: {message}", where=str(path)) from None

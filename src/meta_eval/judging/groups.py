@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from meta_eval import stats
 from meta_eval.judging.decide import TaskDrop
-from meta_eval.judging.drafts import Draft
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Score, Task
+from meta_eval.judging.task_assessment import TaskAssessment
 from meta_eval.judging.task_comparison import measure_drop
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.choice import Choice
@@ -24,24 +24,28 @@ from meta_eval.stats import Drop
 from meta_eval.thresholds import SAME_VALUE
 
 
-def draft_groups(run: Run, drafts: Sequence[Draft], gate: Gate) -> list[Draft]:
-    """Make a draft for each group with all tasks compared, in a share that it averages.
+def assess_groups(run: Run, assessments: Sequence[TaskAssessment], gate: Gate) -> list[TaskAssessment]:
+    """Assess each group with all tasks compared, in a fraction that it averages.
 
     Args:
         run: The run with the groups.
-        drafts: The drafts of its tasks.
+        assessments: The assessments of its tasks.
         gate: The rules.
     """
-    drafts_by_task = {draft.task.name: draft for draft in drafts}
-    group_drafts = []
+    assessments_by_task = {assessment.task.name: assessment for assessment in assessments}
+    group_assessments = []
     for group in run.groups.values():
-        parts = [drafts_by_task[task] for task in group.tasks if task in drafts_by_task and drafts_by_task[task].pair]
-        if group.name not in drafts_by_task and len(parts) == len(group.tasks):
-            group_drafts.append(_draft(group, parts, run, gate))
-    return [draft for draft in group_drafts if draft is not None]
+        parts = [
+            assessments_by_task[task]
+            for task in group.tasks
+            if task in assessments_by_task and assessments_by_task[task].pair
+        ]
+        if group.name not in assessments_by_task and len(parts) == len(group.tasks):
+            group_assessments.append(_assess_group(group, parts, run, gate))
+    return [assessment for assessment in group_assessments if assessment is not None]
 
 
-def _draft(group: GroupTotal, parts: Sequence[Draft], run: Run, gate: Gate) -> Draft | None:
+def _assess_group(group: GroupTotal, parts: Sequence[TaskAssessment], run: Run, gate: Gate) -> TaskAssessment | None:
     docs = sum(part.task.docs for part in parts)
     for metric_key, aggregate in group.aggregates.items():
         drops = [measure_drop(part.pair, metric_key, part.clusters) if part.pair else None for part in parts]
@@ -60,16 +64,16 @@ def _draft(group: GroupTotal, parts: Sequence[Draft], run: Run, gate: Gate) -> D
             scores=(Score(metric_key, how, docs, value, interval, None),), members=group.tasks,
             lower_is_better=drop.lower_is_better, runs=min(part.task.runs for part in parts),
         )  # fmt: skip
-        return Draft(task, _evidence(group.name, drop, parts, gate), ())
+        return TaskAssessment(task, _combine_drops(group.name, drop, parts, gate), ())
     return None
 
 
-def _evidence(name: str, drop: Drop, parts: Sequence[Draft], gate: Gate) -> TaskDrop:
-    parts_evidence = [part.evidence for part in parts if part.evidence is not None]
-    baseline_repeats = [part.baseline_repeats for part in parts_evidence if part.baseline_repeats is not None]
+def _combine_drops(name: str, drop: Drop, parts: Sequence[TaskAssessment], gate: Gate) -> TaskDrop:
+    task_drops = [part.task_drop for part in parts if part.task_drop is not None]
+    baseline_repeats = [part.baseline_repeats for part in task_drops if part.baseline_repeats is not None]
     return TaskDrop(
-        name, drop, gate.rule_of(name).share, min((evidence.repeats for evidence in parts_evidence), default=1),
-        min(baseline_repeats) if len(baseline_repeats) == len(parts) else None,
+        name, drop, gate.task_rules(name).margin_fraction, min((evidence.repeats for evidence in task_drops),
+        default=1), min(baseline_repeats) if len(baseline_repeats) == len(parts) else None,
     )  # fmt: skip
 
 
@@ -102,11 +106,11 @@ def choose_tasks(
 
 
 def list_decided_names(
-    gate: Gate, groups: Mapping[str, Sequence[str]], drafts: Sequence[Draft], default: Sequence[str]
+    gate: Gate, groups: Mapping[str, Sequence[str]], assessments: Sequence[TaskAssessment], default: Sequence[str]
 ) -> list[str]:
     """The names to decide on: those of the gate, with groups without a score replaced by their tasks; else the
     default."""
-    figures = {draft.task.name for draft in drafts if draft.task.members}
+    figures = {assessment.task.name for assessment in assessments if assessment.task.members}
     names: dict[str, None] = {}
     for name in gate.tasks:
         names.update(dict.fromkeys(groups[name] if name in groups and name not in figures else (name,)))

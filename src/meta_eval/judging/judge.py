@@ -22,14 +22,13 @@ from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_fa
 from meta_eval.judging.conditions import check_conditions
 from meta_eval.judging.cut_answers import Clusters, compare_cut_rates, describe_cut, treat_cut_answers
 from meta_eval.judging.decide import TaskDrop
-from meta_eval.judging.drafts import Draft, conclude_judgement
 from meta_eval.judging.drop_breakdown import break_down_task_drop
 from meta_eval.judging.engine_noise import TimedLosses, list_placed_losses, measure_noise
 from meta_eval.judging.filters import compute_filter_drops
-from meta_eval.judging.gate import Gate, Rule
-from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
-from meta_eval.judging.judgement import META, Alarmed, Cut, Flips, Judgement, Task
-from meta_eval.judging.numbers import (
+from meta_eval.judging.gate import Gate, GateTask
+from meta_eval.judging.groups import assess_groups, choose_tasks, list_decided_names
+from meta_eval.judging.judgement import META, AlarmOccurrence, Cut, Flips, Judgement, Task
+from meta_eval.judging.published_scores import (
     explain_incomparable,
     list_known_gaps,
     list_other_averages,
@@ -37,6 +36,7 @@ from meta_eval.judging.numbers import (
 )
 from meta_eval.judging.sampled_scores import describe_sampling
 from meta_eval.judging.subtask_drops import compute_subtask_drops, describe_subtasks
+from meta_eval.judging.task_assessment import TaskAssessment, conclude_judgement
 from meta_eval.judging.task_comparison import (
     RunPair,
     ScoredRun,
@@ -68,7 +68,7 @@ def judge_run(
     run: Run,
     manifest: Manifest | None,
     stored: Baseline | None = None,
-    rules: Gate | None = None,
+    gate: Gate | None = None,
     choice: Choice | None = None,
 ) -> Judgement:
     """Judge every task of the pack and of the run, in the order of their names.
@@ -79,36 +79,44 @@ def judge_run(
         run: The run, or its repeats.
         manifest: Its pack. Without it there are scores but no comparison.
         stored: The recorded answers as verify graded and stored them.
-        rules: The rules of the decision.
+        completed: The rules of the decision.
         choice: The tasks to decide on; tasks that it leaves out never count.
 
     Raises:
         ConfigError: The rules name an unknown task, or a baseline run.
     """
     entries, groups, left_out = choose_tasks([run], manifest, choice or Choice())
-    gate = (rules or Gate()).complete(manifest, [*run.tasks, *entries, *left_out], groups)
+    completed = (gate or Gate()).complete(manifest, [*run.tasks, *entries, *left_out], groups)
     names = sorted({*run.tasks, *entries} - run.faults.keys())
-    asked = sorted(entries) if manifest else [*names, *filter(None, run.faults)]
-    gate, asked = gate.choose(asked, groups, left_out)
-    ruled = gate.expand_groups(groups)
-    named = {name for name, entry in entries.items() if entry.baseline is not None}
-    if any(ruled.rule_of(name).against == "baseline" and name not in named for name in ruled.tasks or asked):
+    default_tasks = sorted(entries) if manifest else [*names, *filter(None, run.faults)]
+    completed, default_tasks = completed.choose(default_tasks, groups, left_out)
+    task_gate = completed.expand_groups(groups)
+    with_baseline_run = {name for name, entry in entries.items() if entry.baseline is not None}
+    if any(
+        task_gate.task_rules(name).against == "baseline" and name not in with_baseline_run
+        for name in task_gate.tasks or default_tasks
+    ):
         raise ConfigError(
             "against: baseline needs a baseline run",
             hint="Give both to `meta-eval compare`, or name it as baseline in the configuration",
         )
-    shared = find_shared_questions([run.tasks[name].docs for name in ruled.tasks or asked if name in run.tasks])
+    shared = find_shared_questions(
+        [run.tasks[name].docs for name in task_gate.tasks or default_tasks if name in run.tasks]
+    )
     comparisons = [build_task_comparison(name, run.all_runs(name), entries.get(name), stored) for name in names]
-    drafts = [draft_task(compared, ruled.rule_of(compared.name), shared) for compared in comparisons]
-    drafts += draft_groups(run, drafts, gate)
-    decided_names = list_decided_names(gate, groups, drafts, asked)
-    raised = find_faults(run)
+    assessments = [assess_task(compared, task_gate.task_rules(compared.name), shared) for compared in comparisons]
+    assessments += assess_groups(run, assessments, completed)
+    decided_names = list_decided_names(completed, groups, assessments, default_tasks)
+    run_alarms = find_faults(run)
     return conclude_judgement(
-        drafts, gate, decided_names, raised if manifest else [*raised, ("no pack", Alarmed(None))]
+        assessments,
+        completed,
+        decided_names,
+        run_alarms if manifest else [*run_alarms, ("no pack", AlarmOccurrence(None))],
     )
 
 
-def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> Draft:
+def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]) -> TaskAssessment:
     """Judge a task, without the decision over all.
 
     Args:
@@ -119,7 +127,7 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
     name, entry, metric_key, baseline_runs = compared.name, compared.entry, compared.metric_key, compared.baseline_runs
     if not compared.candidate_runs:
         task = Task(name, entry.subset if entry else None, 0, entry.docs if entry else None, reason="it was not run")
-        return Draft(task, None, (("not run", Alarmed(name)),))
+        return TaskAssessment(task, None, (("not run", AlarmOccurrence(name)),))
     result = compared.candidate_runs[0]
     if baseline_runs and compared.pair and (rule.against or "baseline") == "baseline":
         chosen_or_reason = _choose_metric(compared.pair, _metrics(baseline_runs[0], entry), RUN_A)
@@ -138,10 +146,10 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         pair = treat_cut_answers(chosen.pair, how)
         chosen = replace(chosen, baseline=pair.baseline, candidate=pair.candidate) if pair.docs else None
         reason = reason if chosen else "every doc has an answer that was cut, and these are unscored"
-    evidence = _evidence(compared, chosen, rule, shared) if chosen else None
+    task_drop = _measure_task_drop(compared, chosen, rule, shared) if chosen else None
     owner = "" if baseline_runs else entry.whose if entry else META
     drop_spec = chosen.metric_key if chosen else metric_key
-    beside = compared.baseline if baseline_runs else compared.regraded_answers
+    baseline_answers = compared.baseline if baseline_runs else compared.regraded_answers
     task = Task(
         name=name,
         subset=entry.subset if entry else None,
@@ -170,48 +178,48 @@ def draft_task(compared: TaskComparison, rule: Rule, shared: frozenset[str]) -> 
         else None,
         averages=list_other_averages(name, result, entry, baseline_runs[0] if baseline_runs else None),
         candidate_figures=average_figures(doc.figures for doc in compared.candidate.docs),
-        baseline_figures=average_figures(doc.figures for doc in beside.docs) if beside else {},
+        baseline_figures=average_figures(doc.figures for doc in baseline_answers.docs) if baseline_answers else {},
         source=compared.source,
         drop_breakdown=_break_down_drop(compared, chosen, shared) if chosen else None,
         lower_is_better=(drop_spec or "").partition(",")[0] in result.lower_is_better,
     )
-    raised = find_run_problems(name, compared.candidate_runs, entry, rule)
-    known = compared.baseline.scores(metric_key) if compared.baseline and metric_key else None
+    alarms = find_run_problems(name, compared.candidate_runs, entry, rule)
+    baseline_scores = compared.baseline.scores(metric_key) if compared.baseline and metric_key else None
     published = next(
         (score.published.value for score in task.scores if score.published and score.difference is not None), None
     )
-    expected = known.value if known else published
+    expected = baseline_scores.value if baseline_scores else published
     for number, run in enumerate(compared.candidate_runs if metric_key else ()):
-        raised += find_alarms(
-            name, run, compared.candidate, number, metric_key or "", baseline=beside, expected=expected
+        alarms += find_alarms(
+            name, run, compared.candidate, number, metric_key or "", baseline=baseline_answers, expected=expected
         )
-        raised += check_conditions(
+        alarms += check_conditions(
             name, compared.candidate.runs[number], (metric_key or "").partition(",")[2], rule.limits
         )
     baseline = chosen.baseline if chosen else None
     if reason:
         # A mean of shares cannot include BLEU or a perplexity, which are shown in their own units.
-        is_share = metric_key is not None and metric_key.partition(",")[0] not in UNBOUNDED_METRICS
-        raised += [("alone", Alarmed(name, note=reason, veto=is_share))] if entry or baseline_runs else []
+        is_fraction = metric_key is not None and metric_key.partition(",")[0] not in UNBOUNDED_METRICS
+        alarms += [("alone", AlarmOccurrence(name, note=reason, veto=is_fraction))] if entry or baseline_runs else []
     elif (
         baseline and not baseline_runs and (other := count_changed_prompts(baseline.docs)) and entry and entry.baseline
     ):
         note = f"{other:,} of {len(baseline.docs):,} answers of the baseline had another prompt"
-        raised.append(("unlike", Alarmed(name, note=note)))
+        alarms.append(("unlike", AlarmOccurrence(name, note=note)))
     if chosen is None or chosen.pair is None:
-        return Draft(task, evidence, tuple(raised))
+        return TaskAssessment(task, task_drop, tuple(alarms))
     if rule.min_docs and len(chosen.candidate.docs) < rule.min_docs:
         note = f"{len(chosen.candidate.docs)} docs, and {rule.min_docs} are asked for"
-        raised.append(("unfinished", Alarmed(name, note=note)))
+        alarms.append(("unfinished", AlarmOccurrence(name, note=note)))
 
     others = compute_filter_drops(chosen.pair, chosen.metric_key, result.filters, clusters)
     measured = measure_noise(result, task.flips, clusters)
     timed = TimedLosses(measured[1] if measured else (), list_placed_losses(chosen.pair, chosen.metric_key, clusters))
     task = replace(task, noise=measured[0]) if measured else task
-    return Draft(
+    return TaskAssessment(
         task,
-        evidence,
-        tuple(raised),
+        task_drop,
+        tuple(alarms),
         chosen.pair,
         clusters,
         tuple(others),
@@ -261,7 +269,7 @@ class _ChosenBaseline:
         return RunPair(self.baseline, self.candidate) if self.baseline else None
 
 
-def _choose_baseline(compared: TaskComparison, rule: Rule) -> _ChosenBaseline | str:
+def _choose_baseline(compared: TaskComparison, rule: GateTask) -> _ChosenBaseline | str:
     """Choose the baseline among Meta's data; else return the reason why there is none."""
     result, candidate, entry = compared.candidate_runs[0], compared.candidate, compared.entry
     if entry is None:
@@ -303,7 +311,9 @@ def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
     return [*published, *([verdict] if verdict else ())]
 
 
-def _evidence(compared: TaskComparison, chosen: _ChosenBaseline, rule: Rule, shared: frozenset[str]) -> TaskDrop:
+def _measure_task_drop(
+    compared: TaskComparison, chosen: _ChosenBaseline, rule: GateTask, shared: frozenset[str]
+) -> TaskDrop:
     candidate = chosen.candidate.scores(chosen.metric_key)
     assert candidate is not None  # noqa: S101 (that is how it was chosen)
     names = find_cluster_names(
@@ -321,7 +331,9 @@ def _evidence(compared: TaskComparison, chosen: _ChosenBaseline, rule: Rule, sha
     baseline_repeats = len(compared.baseline_runs) if chosen.label == RUN_A else None
     subtasks = compute_subtask_drops(chosen.candidate, chosen.metric_key, chosen.pair)
     repeats = len(chosen.candidate.runs)
-    return TaskDrop(compared.name, drop, rule.share, repeats, baseline_repeats, noise, rule.cap_share, subtasks)
+    return TaskDrop(
+        compared.name, drop, rule.margin_fraction, repeats, baseline_repeats, noise, rule.cap_fraction, subtasks
+    )
 
 
 def _measure_runs(
@@ -344,16 +356,18 @@ def find_cluster_names(task: str, docs: Sequence[DocResult], shared: frozenset[s
         docs: The docs.
         shared: Question hashes that occur in several tasks of the report.
     """
-    of_cluster: dict[str, str] = {}
+    question_of_cluster: dict[str, str] = {}
     for doc in docs:
         if doc.cluster is not None and doc.question_hash in shared:
-            of_cluster[doc.cluster] = min(of_cluster.get(doc.cluster, doc.question_hash), doc.question_hash)
+            question_of_cluster[doc.cluster] = min(
+                question_of_cluster.get(doc.cluster, doc.question_hash), doc.question_hash
+            )
     names: list[Hashable] = []
     for doc in docs:
-        known = doc.question_hash if doc.cluster is None else of_cluster.get(doc.cluster)
-        names.append(known if known in shared else (task, doc.doc_id if doc.cluster is None else doc.cluster))
-    alone = all(doc.cluster is None and doc.question_hash not in shared for doc in docs)
-    return None if alone else names
+        question = doc.question_hash if doc.cluster is None else question_of_cluster.get(doc.cluster)
+        names.append(question if question in shared else (task, doc.doc_id if doc.cluster is None else doc.cluster))
+    independent = all(doc.cluster is None and doc.question_hash not in shared for doc in docs)
+    return None if independent else names
 
 
 # Doc by doc

@@ -19,7 +19,7 @@ from meta_eval.stats import DropBreakdown, Interval
 META = "Meta's"
 
 # How the source of a number begins that is the score of a recorded run.
-RECORDED = "recorded: "
+RECORDED_PREFIX = "recorded: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Published:
     @property
     def recorded(self) -> bool:
         """Whether it is the score of a recorded run, which was never published."""
-        return self.source.startswith(RECORDED)
+        return self.source.startswith(RECORDED_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Alarmed:
+class AlarmOccurrence:
     """A task that an alarm is about.
 
     Attributes:
@@ -126,7 +126,7 @@ class Alarm:
     kind: str
     hint: str
     flag: str | None
-    tasks: tuple[Alarmed, ...]
+    tasks: tuple[AlarmOccurrence, ...]
 
     @property
     def veto(self) -> bool:

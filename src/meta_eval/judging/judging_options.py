@@ -80,9 +80,9 @@ class JudgingOptions(Options):
         """
         from meta_eval.judging.gate import Gate, read_gate
 
-        rules = read_gate(Path(self.gate)) if isinstance(self.gate, Path | str) else self.gate or Gate()
-        rules = rules if self.cap is None else rules.with_cap(self.cap)
-        return rules if self.margin is None else rules.with_margin(self.margin)
+        gate = read_gate(Path(self.gate)) if isinstance(self.gate, Path | str) else self.gate or Gate()
+        gate = gate if self.cap is None else gate.with_cap(self.cap)
+        return gate if self.margin is None else gate.with_margin(self.margin)
 
     def read_manifest(self) -> Manifest | None:
         """The manifest of the pack; None without a pack.

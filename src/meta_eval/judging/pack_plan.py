@@ -30,7 +30,7 @@ _COLUMNS = ("subtask_name", "cluster", "input_question_hash", "gold")
 
 def plan_pack(
     pack: Path,
-    rules: Gate | None = None,
+    gate: Gate | None = None,
     flips: Flips | None = None,
     *,
     sampled_flips: Flips | None = None,
@@ -40,7 +40,7 @@ def plan_pack(
 
     Args:
         pack: The folder that prepare wrote.
-        rules: Rules to plan by; None for the pack's margin and weights.
+        gate: Rules to plan by; None for the pack's margin and weights.
         flips: The share of docs that an identical copy flips, 0 to 1; or of each task for which it was measured.
             None for `PLANNED_FLIPS`, which is assumed.
         sampled_flips: The same between two single answers that were drawn at a temperature; None to plan no sampled
@@ -52,12 +52,12 @@ def plan_pack(
         ConfigError: The rules name an unknown task.
     """
     manifest = read_manifest(pack)
-    rules = (rules or Gate()).complete(manifest, manifest.tasks, manifest.groups)
-    decided = rules.share, rules.cap_share or CAP, rules.weights or "precision"
-    plan = plan_tasks(_read_tasks(pack, manifest, rules, flips), *decided, whole=whole)
+    gate = (gate or Gate()).complete(manifest, manifest.tasks, manifest.groups)
+    decided = gate.margin_fraction, gate.cap_fraction or CAP, gate.weights or "precision"
+    plan = plan_tasks(_read_tasks(pack, manifest, gate, flips), *decided, whole=whole)
     if sampled_flips is None:
         return plan
-    return replace(plan, sampled=plan_answers(_read_tasks(pack, manifest, rules, sampled_flips), *decided))
+    return replace(plan, sampled=plan_answers(_read_tasks(pack, manifest, gate, sampled_flips), *decided))
 
 
 def measure_flips(results: Sequence[Path]) -> dict[str, float]:
@@ -102,14 +102,14 @@ def _count_second_run(runs: Sequence[TaskRun]) -> tuple[int, int] | None:
     return changed, len(first.doc_scores)
 
 
-def _read_tasks(pack: Path, manifest: Manifest, rules: Gate, flips: Flips | None) -> list[PlannedTask]:
-    rules, names = rules.choose(list(manifest.tasks), manifest.groups)
-    ruled = rules.expand_groups(manifest.groups)
-    wanted = ruled.tasks or names
+def _read_tasks(pack: Path, manifest: Manifest, gate: Gate, flips: Flips | None) -> list[PlannedTask]:
+    gate, names = gate.choose(list(manifest.tasks), manifest.groups)
+    ruled = gate.expand_groups(manifest.groups)
+    names_to_plan = ruled.tasks or names
     return [
         _planned(name, entry, _read_columns(pack, entry), ruled, flips)
         for name, entry in manifest.tasks.items()
-        if name in wanted
+        if name in names_to_plan
     ]
 
 
@@ -117,25 +117,31 @@ def _planned(
     name: str, entry: TaskEntry, columns: Mapping[str, Sequence[str | None]], rules: Gate,
     flips: Flips | None,
 ) -> PlannedTask:  # fmt: skip
-    rule = rules.rule_of(name)
-    known = flips.get(name) if isinstance(flips, Mapping) else flips
-    share = PLANNED_FLIPS if known is None else known
+    rule = rules.task_rules(name)
+    flip_rate = flips.get(name) if isinstance(flips, Mapping) else flips
+    share = PLANNED_FLIPS if flip_rate is None else flip_rate
     column = columns.get("subtask_name", ())
     labels = [label for label in column if label is not None]
     several = len(set(labels)) > 1 and len(labels) == len(column)
     macro = several and _averages_subtasks(entry)
     clusters = _clusters(columns)
     expected = expect_copy(entry.docs, share, labels if macro else None, clusters)
-    parts, shares = {}, {}
+    parts, subtask_weights = {}, {}
     places: dict[str, list[int]] = {}
     for place, label in enumerate(labels if several else ()):
         places.setdefault(label, []).append(place)
     for subtask, docs in places.items():
         of_docs = clusters and [clusters[place] for place in docs]
         parts[subtask] = expect_copy(len(docs), share, clusters=of_docs)
-        shares[subtask] = 1 / len(places) if macro else len(docs) / entry.docs
+        subtask_weights[subtask] = 1 / len(places) if macro else len(docs) / entry.docs
     return PlannedTask(
-        name, expected, parts, shares if clusters is None else {}, rule.share, rule.cap_share, known is not None
+        name,
+        expected,
+        parts,
+        subtask_weights if clusters is None else {},
+        rule.margin_fraction,
+        rule.cap_fraction,
+        flip_rate is not None,
     )
 
 
@@ -147,14 +153,14 @@ def _averages_subtasks(entry: TaskEntry) -> bool:
 
 def _clusters(columns: Mapping[str, Sequence[str | None]]) -> list[str] | None:
     """The cluster of each doc; None where no doc shares anything with another."""
-    given = columns.get("cluster", ())
+    stored = columns.get("cluster", ())
     questions = list(zip(columns.get("input_question_hash", ()), columns.get("gold", ()), strict=False))
     keys = [
         [
-            *([make_given_key(given[place] or "")] if given and given[place] else []),
+            *([make_given_key(stored[place] or "")] if stored and stored[place] else []),
             *([f"{questions[place][0]} {questions[place][1]}"] if questions and questions[place][0] else []),
         ]
-        for place in range(max(len(given), len(questions)))
+        for place in range(max(len(stored), len(questions)))
     ]
     names = name_clusters(keys)
     if all(name is None for name in names):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from meta_eval import stats
 from meta_eval.judging.caps import compute_task_caps
 from meta_eval.judging.decide import decide_outcome
-from meta_eval.judging.evidence import TaskDrop
+from meta_eval.judging.task_drop import TaskDrop
 from meta_eval.stats import Drop, Weighting
 from meta_eval.stats.identical import chance_within, flip_unit, margin_within, narrow_drop, of_counts
 from meta_eval.thresholds import ALPHA, CAP, MARGIN, MAX_PLANNED_RUNS, SURE
@@ -39,8 +39,8 @@ class PlannedTask:
         task: Its name.
         expected: The drop to be expected of an identical copy (`stats.identical.expect_copy`).
         subtasks: The same of each subtask.
-        shares: What each subtask counts in the task's average; empty where clusters reach over subtasks, which are
-            then drawn apart.
+        subtask_weights: What each subtask counts in the task's average; empty where clusters reach over subtasks, which
+            are then drawn apart.
         margin, cap: Of this task; None for the decision's own.
         measured: Whether somebody measured how many docs flip.
     """
@@ -48,7 +48,7 @@ class PlannedTask:
     task: str
     expected: Drop
     subtasks: Mapping[str, Drop] = field(default_factory=dict)
-    shares: Mapping[str, float] = field(default_factory=dict)
+    subtask_weights: Mapping[str, float] = field(default_factory=dict)
     margin: float | None = None
     cap: float | None = None
     measured: bool = False
@@ -60,9 +60,9 @@ class PlannedTask:
 
     def average(self, runs: int, baseline_runs: int = 1) -> PlannedTask:
         """The same where so many runs are averaged on either side."""
-        share = (1 / runs + 1 / baseline_runs) / 2
-        subtasks = {name: narrow_drop(drop, share) for name, drop in self.subtasks.items()}
-        return replace(self, expected=narrow_drop(self.expected, share), subtasks=subtasks)
+        factor = (1 / runs + 1 / baseline_runs) / 2
+        subtasks = {name: narrow_drop(drop, factor) for name, drop in self.subtasks.items()}
+        return replace(self, expected=narrow_drop(self.expected, factor), subtasks=subtasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class PackPlan:
         margin, cap: Of the decision.
         weighting: What a task counts in the mean.
         tasks: In the order of the pack.
-        most: The chance that an identical copy's mean drop is within the margin: it ships no more often.
+        chance_of_mean: The chance that an identical copy's mean drop is within the margin: it ships no more often.
         whole: The chances of the decision; None where they were not counted.
         sampled: The chances of sampled answers; empty where nobody asked for them.
     """
@@ -122,7 +122,7 @@ class PackPlan:
     cap: float
     weighting: Weighting
     tasks: tuple[TaskPlan, ...]
-    most: float
+    chance_of_mean: float
     whole: Chances | None
     sampled: tuple[SampledChance, ...] = ()
 
@@ -241,8 +241,8 @@ class _Copies:
 
 def _draw_copy(planned: PlannedTask, rng: np.random.Generator) -> TaskDrop:
     subtasks = {name: _draw_drop(drop, rng) for name, drop in planned.subtasks.items()}
-    if planned.shares:
-        parts = [(planned.shares[name], drop) for name, drop in subtasks.items()]
+    if planned.subtask_weights:
+        parts = [(planned.subtask_weights[name], drop) for name, drop in subtasks.items()]
         drop = replace(
             planned.expected,
             lost=sum(share * part.lost for share, part in parts),

@@ -15,7 +15,7 @@ from meta_eval.judging.judgement import DropEstimate, SampledScore, Sampling, Ta
 from meta_eval.judging.task_comparison import RunPair, ScoredRun, measure_drop
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.provenance import Provenance
-from meta_eval.results.several_answers import replace_share
+from meta_eval.results.several_answers import replace_verdict
 
 # The score of a doc, by the verdict on each answer and the number of the most frequent one; None if it has none.
 _Combine = Callable[[Sequence[float], int | None], float | None]
@@ -38,8 +38,8 @@ def describe_sampling(
     """
     answers = count_answers(candidate, metric_key)
     is_sampled = "temperature" in provenance.decoding or "do_sample" in provenance.decoding
-    known = count_answers(baseline, metric_key) if baseline else None
-    if answers == 1 and (known or 1) == 1 and not is_sampled:
+    baseline_count = count_answers(baseline, metric_key) if baseline else None
+    if answers == 1 and (baseline_count or 1) == 1 and not is_sampled:
         return None
     scores: list[SampledScore | None] = []
     if metric_key.partition(",")[0] not in candidate.lower_is_better:
@@ -47,7 +47,7 @@ def describe_sampling(
         ways = [(f"pass@{k}", _pass_at(k), answers / k) for k in dict.fromkeys([*powers, answers]) if k > 1]
         ways.append((f"maj@{answers}", _majority_of(answers), 1))
         scores = [_measure(name, candidate, baseline, metric_key, clusters, way, size) for name, way, size in ways]
-    return Sampling(answers, known, is_sampled, tuple(score for score in scores if score))
+    return Sampling(answers, baseline_count, is_sampled, tuple(score for score in scores if score))
 
 
 def count_answers(scored: ScoredRun, metric_key: str) -> int:
@@ -87,8 +87,8 @@ def _measure(
     scores = combined.scores(metric_key) if combined else None
     if combined is None or scores is None:
         return None
-    known = _combine_answers(baseline, metric_key, combine) if baseline else None
-    drop = measure_drop(RunPair(known, combined), metric_key, clusters) if known else None
+    baseline_scores = _combine_answers(baseline, metric_key, combine) if baseline else None
+    drop = measure_drop(RunPair(baseline_scores, combined), metric_key, clusters) if baseline_scores else None
     interval = stats.sampled_interval(scores.contributions, answers, scores.labels, scores.clusters)
     return SampledScore(
         name, scores.value, interval, drop.baseline if drop else None,
@@ -106,7 +106,7 @@ def _combine_answers(scored: ScoredRun, metric_key: str, combine: _Combine) -> S
             share = combine(result.verdict_of_each.get(metric, ()), result.majority) if result else None
             if result is None or share is None:
                 return None
-            metrics = {**result.metrics, metric: replace_share(result.metrics[metric], share)}
+            metrics = {**result.metrics, metric: replace_verdict(result.metrics[metric], share)}
             combined.append(replace(doc, filter_results={name: replace(result, metrics=metrics)}))
     return ScoredRun(runs, scored.lower_is_better)
 

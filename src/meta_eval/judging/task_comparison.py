@@ -154,13 +154,18 @@ def build_task_comparison(
             stored.regraded[name] if name in stored.as_recorded else _with_endings(stored.regraded[name], result.docs)
         )
         compared.regraded_answers = ScoredRun([answers], lower)
-    named = stored.as_recorded.get(name) if stored else None
-    if named:
-        compared.recorded_run = compared.recorded_verdicts = ScoredRun([named], lower)
+    baseline_run_docs = stored.as_recorded.get(name) if stored else None
+    if baseline_run_docs:
+        compared.recorded_run = compared.recorded_verdicts = ScoredRun([baseline_run_docs], lower)
     elif metric_key:
         compared.recorded_verdicts = read_verdict_run(result.docs, metric_key, entry, find_reading(result, entry))
-    if not named and entry is not None and entry.record is not None and (known := restore_recorded_docs(result.docs)):
-        compared.recorded_run = ScoredRun([known], lower)
+    if (
+        not baseline_run_docs
+        and entry is not None
+        and entry.record is not None
+        and (recorded_docs := restore_recorded_docs(result.docs))
+    ):
+        compared.recorded_run = ScoredRun([recorded_docs], lower)
     compared.missing_reason = stored.missing_reasons.get(name) if stored and not baseline_runs else None
     compared.baseline = compared.regraded_answers or compared.recorded_verdicts
     if baseline_runs:
@@ -249,8 +254,10 @@ def read_verdict_run(
         if not 0 <= recorded <= 1:
             return None
         metrics = doc.filter_results[name].metrics
-        given = {key: _match_shape(metrics[key], recorded) for key in (metric, f"{metric}_macro") if key in metrics}
-        recorded_docs.append(doc.with_recorded({name: FilterResult(None, given, 0, 0)}))
+        recorded_metrics = {
+            key: _match_shape(metrics[key], recorded) for key in (metric, f"{metric}_macro") if key in metrics
+        }
+        recorded_docs.append(doc.with_recorded({name: FilterResult(None, recorded_metrics, 0, 0)}))
     return ScoredRun([recorded_docs]) if recorded_docs else None
 
 
@@ -305,7 +312,7 @@ def find_verdict_metric(result: TaskRun | None, entry: TaskEntry | None) -> str 
         return entry.verdict
     if result is None or not result.docs:
         return None
-    return result.verdict or next(iter(list_shares(result)), None)
+    return result.verdict or next(iter(list_fraction_metrics(result)), None)
 
 
 def find_reading(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
@@ -313,27 +320,27 @@ def find_reading(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
     return entry.reading if entry is not None else result.reading if result is not None else None
 
 
-def list_shares(result: TaskRun) -> list[str]:
+def list_fraction_metrics(result: TaskRun) -> list[str]:
     """Every ``metric,filter`` of a run that is a share: of its docs, else of lm-eval's averages."""
-    shares = [
+    fractions = [
         metric_key
         for metric_key in list_metric_keys(result.docs)
         if compute_scores(result.docs, metric_key) is not None
     ]
-    return shares + [
+    return fractions + [
         metric_key
         for metric_key, aggregate in result.aggregates.items()
-        if aggregate.share and metric_key not in shares
+        if aggregate.is_fraction and metric_key not in fractions
     ]
 
 
 def _find_samples(compared: TaskComparison, metric_key: str) -> SampleSource:
     recorded = compared.regraded_answers or compared.recorded_verdicts
-    known = recorded.scores_of_run(0, metric_key) if recorded else None
+    recorded_scores = recorded.scores_of_run(0, metric_key) if recorded else None
     verdicts: dict[Hashable, float] = {}
-    if recorded and known:
-        given = zip(known.doc_indices, known.verdicts, strict=True)
-        verdicts = {make_number_key(recorded.docs[at]): value for at, value in given}
+    if recorded and recorded_scores:
+        pairs = zip(recorded_scores.doc_indices, recorded_scores.verdicts, strict=True)
+        verdicts = {make_number_key(recorded.docs[at]): value for at, value in pairs}
     if compared.baseline_runs and compared.pair:
         docs = tuple(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True))
         runs = compared.baseline_runs[0], compared.candidate_runs[0]

@@ -9,7 +9,7 @@ from meta_eval.messages.errors import ConfigError, suggest_name
 from meta_eval.thresholds import MARGIN
 
 # The key of a mapping that says the margin of the mean drop, and of every task that the mapping does not name.
-MEAN = "mean"
+MEAN_KEY = "mean"
 
 
 def expand_margins(
@@ -32,7 +32,7 @@ def expand_margins(
     of_groups: dict[str, float] = {}
     of_tasks: dict[str, float] = {}
     for name, points in margins.items():
-        if name == MEAN:
+        if name == MEAN_KEY:
             continue
         matches = [known for known in names if fnmatchcase(known, name)]
         if not matches:
@@ -46,7 +46,7 @@ def expand_margins(
             of_tasks[name] = points
         else:
             of_patterns |= dict.fromkeys(matches, points)
-    return {MEAN: margins.get(MEAN, 100 * MARGIN), **of_patterns, **of_groups, **of_tasks}
+    return {MEAN_KEY: margins.get(MEAN_KEY, 100 * MARGIN), **of_patterns, **of_groups, **of_tasks}
 
 
 def describe_margin(margin: float | Mapping[str, float]) -> str:

@@ -14,7 +14,7 @@ from meta_eval.messages.escaping import quoted
 from meta_eval.messages.logs import log
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry
 from meta_eval.source.dataset import EvalsDataset
-from meta_eval.source.rows import Row, read_rows
+from meta_eval.source.rows import SourceRow, read_rows
 from meta_eval.templates.spec import PublishedMetric, Template
 from meta_eval.thresholds import SAME_PUBLISHED
 
@@ -22,7 +22,7 @@ from meta_eval.thresholds import SAME_PUBLISHED
 _AVERAGING = {"macro_avg": "macro", "micro_avg": "micro", "average": "micro"}
 
 
-def read_metrics(dataset: EvalsDataset) -> list[Row]:
+def read_metrics(dataset: EvalsDataset) -> list[SourceRow]:
     """The rows of the ``__metrics`` subset: benchmark_label, metric_tag, metric_value_computed (percent).
 
     If the subset is missing or unreadable there are no rows, and the catalog is used.

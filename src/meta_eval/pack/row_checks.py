@@ -15,7 +15,7 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.catalog.families import list_bos_tokens
 from meta_eval.messages.errors import DataError
-from meta_eval.source.rows import Row, RowPlace
+from meta_eval.source.rows import RowPlace, SourceRow
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Checked:
         recorded_settings: The values of each ``eval_config`` key over all rows, sorted.
     """
 
-    rows: list[Row]
+    rows: list[SourceRow]
     warnings: dict[str, int] = field(default_factory=dict)
     recorded_settings: dict[str, list[str]] = field(default_factory=dict)
 
@@ -103,7 +103,7 @@ _WELCOME: dict[str, tuple[Check, str]] = {
 }
 
 
-def check_rows(rows: Sequence[Row], place: RowPlace, *, output_type: str, needs_gold: bool) -> Checked:
+def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, needs_gold: bool) -> Checked:
     """Check all rows of a subset for a task.
 
     Args:
@@ -142,7 +142,7 @@ def check_rows(rows: Sequence[Row], place: RowPlace, *, output_type: str, needs_
     return Checked([_without_bos(row, warnings) for row in rows], dict(sorted(warnings.items())), _settings(rows))
 
 
-def _check_types(row: Row, number: int, place: RowPlace) -> None:
+def _check_types(row: SourceRow, number: int, place: RowPlace) -> None:
     for column, (fits, wanted) in (_NEEDED | _WELCOME).items():
         value = row.get(column)
         if not fits(value):
@@ -151,7 +151,7 @@ def _check_types(row: Row, number: int, place: RowPlace) -> None:
             )
 
 
-def _check_prompts(row: Row, number: int, place: RowPlace, output_type: str) -> None:
+def _check_prompts(row: SourceRow, number: int, place: RowPlace, output_type: str) -> None:
     prompts = row["input_final_prompts"]
     if output_type == "multiple_choice":
         if len(prompts) < 2:
@@ -168,13 +168,13 @@ def _check_prompts(row: Row, number: int, place: RowPlace, output_type: str) -> 
             raise DataError("has an empty prompt", where=place.row(number, row))
 
 
-def _check_gold(row: Row, number: int, place: RowPlace) -> None:
+def _check_gold(row: SourceRow, number: int, place: RowPlace) -> None:
     responses = row.get("input_correct_responses") or []
     if not any(response.strip() for response in responses):
         raise DataError("has no correct response, so every answer would be wrong", where=place.row(number, row))
 
 
-def _check_hashes(rows: Sequence[Row], place: RowPlace, warnings: Counter[str]) -> None:
+def _check_hashes(rows: Sequence[SourceRow], place: RowPlace, warnings: Counter[str]) -> None:
     """Compare the question and every prompt with its recorded SHA-256.
 
     If only some differ, the data is corrupt: an error. If all differ, the dataset probably hashes in another way, for
@@ -199,7 +199,7 @@ def _check_hashes(rows: Sequence[Row], place: RowPlace, warnings: Counter[str]) 
             )
 
 
-def _prompt_hashes(row: Row, number: int, place: RowPlace) -> list[tuple[str, str | None]]:
+def _prompt_hashes(row: SourceRow, number: int, place: RowPlace) -> list[tuple[str, str | None]]:
     prompts, digests = row["input_final_prompts"], row["input_final_prompts_hash"]
     if not digests:
         return [(prompt, None) for prompt in prompts]
@@ -208,7 +208,7 @@ def _prompt_hashes(row: Row, number: int, place: RowPlace) -> list[tuple[str, st
     return list(zip(prompts, digests, strict=True))
 
 
-def _count_warnings(rows: Sequence[Row], warnings: Counter[str]) -> None:
+def _count_warnings(rows: Sequence[SourceRow], warnings: Counter[str]) -> None:
     seen = Counter(tuple(row["input_final_prompts"]) for row in rows)
     repeated = sum(count - 1 for count in seen.values())
     if repeated:
@@ -227,7 +227,7 @@ def _bare(prompt: str) -> str:
     return prompt
 
 
-def _without_bos(row: Row, warnings: Counter[str]) -> Row:
+def _without_bos(row: SourceRow, warnings: Counter[str]) -> SourceRow:
     """Remove a leading BOS. Meta's prompts have none, and every engine adds its own."""
     bare = [_bare(prompt) for prompt in row["input_final_prompts"]]
     if bare == row["input_final_prompts"]:
@@ -236,7 +236,7 @@ def _without_bos(row: Row, warnings: Counter[str]) -> Row:
     return {**row, "input_final_prompts": bare}
 
 
-def _settings(rows: Sequence[Row]) -> dict[str, list[str]]:
+def _settings(rows: Sequence[SourceRow]) -> dict[str, list[str]]:
     values: dict[str, set[str]] = {}
     for row in rows:
         for key, value in (row.get("eval_config") or {}).items():

@@ -28,7 +28,7 @@ from meta_eval.pack.doc_table import begin_parquet, have_one_layout, make_column
 from meta_eval.pack.row_checks import Checked
 from meta_eval.pack.task_rows import read_task_rows
 from meta_eval.source.dataset import EvalsDataset
-from meta_eval.source.rows import Row, RowPlace
+from meta_eval.source.rows import RowPlace, SourceRow
 from meta_eval.templates.spec import Template
 from meta_eval.templates.template_folder import locate_file
 
@@ -138,7 +138,12 @@ def add_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | N
 
 
 def make_docs(
-    root: Path, template: Template, rows: Sequence[Row], place: RowPlace, *, again: Callable[[], Sequence[Row]]
+    root: Path,
+    template: Template,
+    rows: Sequence[SourceRow],
+    place: RowPlace,
+    *,
+    again: Callable[[], Sequence[SourceRow]],
 ) -> pa.Table:
     """Make docs with the template's ``process_docs``, and check that they have the columns of a doc.
 
@@ -182,7 +187,7 @@ def make_docs(
     return table
 
 
-def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], place: RowPlace) -> pa.Table:
+def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[SourceRow], place: RowPlace) -> pa.Table:
     """Make docs of all rows at once, as lm-eval calls the template."""
     import datasets
 
@@ -204,7 +209,7 @@ def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], pla
     return _table(dataset).replace_schema_metadata(None)
 
 
-def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table | None:
+def _in_batches(make_doc: Callable[[SourceRow], SourceRow], rows: Sequence[SourceRow]) -> pa.Table | None:
     """Make the same table in batches. Each row is emptied once its doc is made.
 
     Each text is then in memory only once.
@@ -242,7 +247,7 @@ def _whole(root: Path, template: Template) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _dataset(rows: Sequence[Row], place: RowPlace) -> Any:
+def _dataset(rows: Sequence[SourceRow], place: RowPlace) -> Any:
     """The rows as a dataset for the template's function, with the columns of all rows.
 
     Raises:

@@ -27,7 +27,7 @@ from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.row_checks import describe_warning
 from meta_eval.pack.task_docs import TaskDocs, read_docs
 from meta_eval.source.dataset import EvalsDataset
-from meta_eval.source.rows import Row
+from meta_eval.source.rows import SourceRow
 from meta_eval.templates import task_yaml
 from meta_eval.templates.checks import check_functions
 from meta_eval.templates.spec import Template
@@ -53,14 +53,14 @@ class Context:
     templates: TemplateFolder
     originals: Originals
     left_out: LeftOut = field(default_factory=LeftOut)
-    _metrics: dict[int, list[Row]] = field(default_factory=dict)
+    _metrics: dict[int, list[SourceRow]] = field(default_factory=dict)
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer; None if it is not on this machine."""
         return find_tokenizer(self.config.tokenizer_of())
 
-    def metrics(self, dataset: EvalsDataset) -> list[Row]:
+    def metrics(self, dataset: EvalsDataset) -> list[SourceRow]:
         """The scores that an evals dataset contains."""
         if id(dataset) not in self._metrics:
             self._metrics[id(dataset)] = read_metrics(dataset)

@@ -10,7 +10,7 @@ from meta_eval.joins.original_reader import Originals
 from meta_eval.messages.logs import report_progress
 from meta_eval.pack.row_checks import Checked, check_rows
 from meta_eval.source.dataset import EvalsDataset
-from meta_eval.source.rows import Row, RowPlace, read_rows
+from meta_eval.source.rows import RowPlace, SourceRow, read_rows
 from meta_eval.templates.spec import Template
 
 
@@ -26,7 +26,7 @@ class TaskRows:
         joined: The result of the join, without the rows; None for a task without a join.
     """
 
-    rows: list[Row]
+    rows: list[SourceRow]
     count: int
     labels: frozenset[str]
     checked: Checked

@@ -57,8 +57,8 @@ def open_baseline(config: Config, config_place: str) -> Record | None:
         place = find_place(config.baseline, revision=None, key="baseline")
         record_format = find_format(place)
         if record_format is None:
-            known = ", ".join(record_format.name for record_format in list_formats())
-            raise ConfigError(f"{config.baseline} holds no recorded run in a known format ({known})", where=where)
+            names = ", ".join(record_format.name for record_format in list_formats())
+            raise ConfigError(f"{config.baseline} holds no recorded run in a known format ({names})", where=where)
         with locating(where):
             return record_format.open_run(place, None, (ALL,))
     except UserError as error:
@@ -93,21 +93,24 @@ def add_baseline(pack: Pack, record: Record) -> Pack:
     for name in common:
         report_progress(f"{name}: reading the baseline's answers")
         path = f"{FOLDER}/{name}.parquet"
-        entry, content = _task(name, tasks[name], pack, record, path)
+        entry, content = _make_entry(name, tasks[name], pack, record, path)
         tasks[name] = tasks[name].model_copy(update={"baseline": entry})
         files[path] = content
         entries[path] = FileEntry(sha256=hash_bytes(content), bytes=len(content))
-    kept = {"tasks": tasks, "files": dict(sorted(entries.items()))}
-    return replace(pack, files=files, manifest=manifest.model_copy(update=kept))
+    changes = {"tasks": tasks, "files": dict(sorted(entries.items()))}
+    return replace(pack, files=files, manifest=manifest.model_copy(update=changes))
 
 
-def _task(name: str, entry: TaskEntry, pack: Pack, record: Record, path: str) -> tuple[BaselineEntry, bytes]:
-    of_pack, run = pack.manifest.prepared_from, pack.manifest.run
+def _make_entry(name: str, entry: TaskEntry, pack: Pack, record: Record, path: str) -> tuple[BaselineEntry, bytes]:
+    prepared_from, run = pack.manifest.prepared_from, pack.manifest.run
     reading = Reading(
-        Path(of_pack.template_dir), of_pack.allow_code, lambda: find_tokenizer(run.tokenizer_of()), entry.output_type
+        Path(prepared_from.template_dir),
+        prepared_from.allow_code,
+        lambda: find_tokenizer(run.tokenizer_of()),
+        entry.output_type,
     )
     recorded_task = record.read(name, reading)
-    asked, wanted = recorded_task.output_type, _GENERATED if _by_token(entry) else entry.output_type
+    recorded_type, pack_type = recorded_task.output_type, _GENERATED if _by_token(entry) else entry.output_type
     docs = _docs(pack.files[entry.docs_file or ""])
     pairs = _pairs(docs, recorded_task.rows)
     if not pairs:
@@ -115,21 +118,24 @@ def _task(name: str, entry: TaskEntry, pack: Pack, record: Record, path: str) ->
             f"{record.name} has no answer to any doc of {name} in this pack",
             hint="Prepare the pack from the data of the baseline run",
         )
-    if asked != wanted:
+    if recorded_type != pack_type:
         log.warning(
-            f"{name}: the baseline was scored by {asked}, this pack scores by {wanted}: the recorded verdicts are kept"
+            f"{name}: the baseline was scored by {recorded_type}, this pack scores by {pack_type}: the recorded "
+            "verdicts are kept"
         )
     with_bos = recorded_task.entry.asked_with_bos
     if with_bos not in (None, pack.manifest.run.add_bos_token):
         words = ("with", "without") if with_bos else ("without", "with")
         log.warning(f"{name}: the baseline was run {words[0]} a BOS, and this pack runs {words[1]} one")
-    made = [_line(number, docs[number], row, regraded=asked == wanted) for number, row in sorted(pairs.items())]
-    others = sum(not line["same_prompt"] for line in made)
+    lines = [
+        _line(number, docs[number], row, regraded=recorded_type == pack_type) for number, row in sorted(pairs.items())
+    ]
+    others = sum(not line["same_prompt"] for line in lines)
     if len(pairs) < len(docs):
         log.warning(f"{name}: the baseline has no answer to {len(docs) - len(pairs):,} of {len(docs):,} docs")
     if others:
         log.warning(f"{name}: the baseline used a different prompt for {others:,} of {len(pairs):,} docs ({path})")
-    kept = BaselineEntry.model_validate(
+    baseline_entry = BaselineEntry.model_validate(
         {
             "name": record.name,
             "revision": recorded_task.revision,
@@ -139,7 +145,7 @@ def _task(name: str, entry: TaskEntry, pack: Pack, record: Record, path: str) ->
             **{key: getattr(recorded_task.entry, key) for key in ("model", "lm_eval", "time")},
         }
     )
-    return kept, _content(made)
+    return baseline_entry, _content(lines)
 
 
 def _by_token(entry: TaskEntry) -> bool:
@@ -178,20 +184,20 @@ def _pairs(docs: Sequence[_PackDoc], rows: RecordedDocs) -> dict[int, RecordedDo
 
 
 def _gold(row: RecordedDoc) -> str:
-    own = row.doc.get("gold")
-    return own if isinstance(own, str) else row.gold
+    gold = row.doc.get("gold")
+    return gold if isinstance(gold, str) else row.gold
 
 
 def _line(number: int, doc: _PackDoc, row: RecordedDoc, *, regraded: bool) -> Mapping[str, Any]:
     same = (doc.prompt, doc.prompts) == (row.prompt, row.prompts)
     same = same and (not row.continuations or doc.continuations == row.continuations)
     # Today's graders need as many answers as the doc has requests.
-    whole = regraded and len(row.continuations) == (len(doc.continuations) if row.continuations else 0)
+    is_gradable = regraded and len(row.continuations) == (len(doc.continuations) if row.continuations else 0)
     return {
         "doc": number,
         "question_hash": doc.question_hash,
         "same_prompt": same,
-        "responses": json.dumps(row.responses) if whole and row.responses is not None else None,
+        "responses": json.dumps(row.responses) if is_gradable and row.responses is not None else None,
         "metrics": json.dumps(row.metrics or {}),
     }
 

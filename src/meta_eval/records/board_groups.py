@@ -10,7 +10,7 @@ from meta_eval.records.task_code import has_task, list_group_members
 
 
 def find_board_groups(
-    tasks: Mapping[str, str | None], known: Mapping[str, tuple[str, ...]]
+    tasks: Mapping[str, str | None], record_groups: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
     """Find the leaderboards with at least one part that the tasks cover completely, and the groups that these parts
     name.
@@ -19,17 +19,20 @@ def find_board_groups(
 
     Args:
         tasks: The tasks of the pack, each with the shots of its record; None if unknown.
-        known: The record's own groups; others are looked up in the installed lm-eval.
+        record_groups: The record's own groups; others are looked up in the installed lm-eval.
     """
     groups: dict[str, tuple[str, ...]] = {}
     for board in boards.list_boards().values():
         whole: dict[str, None] = {}
         for part in board.parts:
-            there = {name for name, shots in tasks.items() if board.recorded or shots == str(part.shots)}
+            comparable = {name for name, shots in tasks.items() if board.recorded or shots == str(part.shots)}
             # Tasks of a leaderboard's own records are named individually; lm-eval does not know them.
-            members = {name: (name,) if board.recorded else _members(name, there, known, part) for name in part.tasks}
+            members = {
+                name: (name,) if board.recorded else _members(name, comparable, record_groups, part)
+                for name in part.tasks
+            }
             needed = [task for of_name in members.values() for task in of_name]
-            if needed and there.issuperset(needed):
+            if needed and comparable.issuperset(needed):
                 whole.update(dict.fromkeys(needed))
                 groups.update({name: of_name for name, of_name in members.items() if of_name != (name,)})
         if whole:
@@ -38,7 +41,7 @@ def find_board_groups(
 
 
 def _members(
-    name: str, tasks: set[str], known: Mapping[str, tuple[str, ...]], part: boards.BoardColumn
+    name: str, tasks: set[str], record_groups: Mapping[str, tuple[str, ...]], part: boards.BoardColumn
 ) -> tuple[str, ...]:
     """The tasks of a leaderboard's name: its listed choices, or else the tasks of the group."""
     if name in tasks:
@@ -49,4 +52,4 @@ def _members(
     if not any(task.startswith(name.partition("_")[0]) for task in tasks) or has_task(name):
         return (name,)
     # lm-eval knows all members of its groups; only the record knows the members of its own.
-    return list_group_members(name) or known.get(name, (name,))
+    return list_group_members(name) or record_groups.get(name, (name,))

@@ -64,8 +64,8 @@ def _tokenizer(place: str) -> Any:
             hint="pip install transformers jinja2",
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        said = str(error).partition("\n")[0]
-        raise ConfigError(f"the tokenizer of {place} cannot be loaded: {said:.200}") from None
+        message = str(error).partition("\n")[0]
+        raise ConfigError(f"the tokenizer of {place} cannot be loaded: {message:.200}") from None
 
 
 def _rendered(tokenizer: Any, messages: Sequence[Any], opened: bool) -> str:

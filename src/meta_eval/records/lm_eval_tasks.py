@@ -130,12 +130,12 @@ def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = Non
     except PackError as error:
         hint = error.hint or "Its dataset is fetched from the hub: go online"
         raise SourceError(f"lm-eval cannot load it: {error.what}", where=where, hint=hint) from None
-    own = task.get_config("num_fewshot")
-    if shots is not None and own != 0:
+    default_shots = task.get_config("num_fewshot")
+    if shots is not None and default_shots != 0:
         task.set_config(key="num_fewshot", value=shots)
     elif shots:
         raise ConfigError(f"{code.name} has a fixed number of 0 shots", where="tasks", hint=f"Write {code.name}")
-    elif own is None:
+    elif default_shots is None:
         task.set_config(key="num_fewshot", value=0)
     task.set_fewshot_seed(seed=_SEED)
     (_, docs), *_ = task.dataset.items()

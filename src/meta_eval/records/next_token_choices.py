@@ -56,18 +56,18 @@ def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCod
     table = table.append_column(COLUMN, pa.array(ids, pa.list_(pa.int64())))
     table = table.append_column(RIGHT, pa.array([row.right for row in rows.rows], pa.int64()))
     content = encode_parquet(table)
-    before, after = (hash_bytes(parquet) for parquet in (task.files[docs_file], content))
-    text = task.files[entry.template].decode().replace(before, after)
+    old_hash, new_hash = (hash_bytes(parquet) for parquet in (task.files[docs_file], content))
+    text = task.files[entry.template].decode().replace(old_hash, new_hash)
     with locating(entry.template):
         yaml = task_yaml.rewrite_for_next_token(text, inherited=set(code.settings))
     module = f"{entry.template.rpartition('/')[0]}/{task_yaml.CHOOSING_MODULE}.py".lstrip("/")
-    made = {
+    files = {
         docs_file: content,
         entry.template: yaml.encode(),
         module: assets.read_asset("next_token.py"),
     }
     kept = {"choice_scoring": "next_token", "kept_likelihood": None, "columns": tuple(table.column_names)}
-    return replace(task, entry=entry.model_copy(update=kept), files={**task.files, **made})
+    return replace(task, entry=entry.model_copy(update=kept), files={**task.files, **files})
 
 
 def _check(code: TaskCode, rows: RecordedDocs) -> None:

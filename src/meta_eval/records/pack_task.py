@@ -81,14 +81,14 @@ def make_task(
     if code.settings.get("use_prompt"):
         raise TemplateError("use_prompt: makes prompts that a record cannot replace", where=where)
     template = _template(code, rows.generation)
-    each = any(row.prompts for row in rows.rows)
-    if each:
+    has_own_prompts = any(row.prompts for row in rows.rows)
+    if has_own_prompts:
         with locating(where):
             _check_metrics(code)
     table = make_docs_table(rows, template.output_type, verdict, _clusters(rows, code.name, context))
     content = encode_parquet(table)
     docs_file = f"{code.name}.parquet"
-    file = code.folder / (code.written or code.file)
+    file = code.folder / (code.output_yaml or code.file)
     ifeval = any(INSTRUCTIONS in row.doc for row in rows.rows)
     text = write_task_yaml(
         code,
@@ -98,7 +98,7 @@ def make_task(
         verdict=verdict,
         published=[entry.our_metric for entry in published],
         delimiter=delimiter,
-        each=each,
+        has_own_prompts=has_own_prompts,
         loader=PUNKT_MODULE if ifeval else LOADER_MODULE,
     )
     entry = TaskEntry(
@@ -131,14 +131,14 @@ def make_task(
         unsafe_code=template.unsafe_code,
         record=record,
     )
-    made = {
+    files = {
         docs_file: content,
         file.as_posix(): text.encode(),
         (file.parent / f"{LOADER_MODULE}.py").as_posix(): assets.read_asset("pack_docs.py"),
     }
     if ifeval:
-        made[(file.parent / f"{PUNKT_MODULE}.py").as_posix()] = assets.read_asset("punkt_docs.py")
-    return PreparedTask(code.name, entry, code.files(), made, ifeval)
+        files[(file.parent / f"{PUNKT_MODULE}.py").as_posix()] = assets.read_asset("punkt_docs.py")
+    return PreparedTask(code.name, entry, code.files(), files, ifeval)
 
 
 def make_docs_table(rows: RecordedDocs, output_type: str, verdict: str, clusters: Sequence[str | None]) -> pa.Table:
@@ -146,26 +146,26 @@ def make_docs_table(rows: RecordedDocs, output_type: str, verdict: str, clusters
     import pyarrow as pa
 
     text, texts = pa.string(), pa.list_(pa.string())
-    each = rows.rows
+    recorded_docs = rows.rows
     columns: dict[str, pa.Array] = {
-        RECORDED_DOC: pa.array([format_doc(row.doc) for row in each], text),
-        "prompt": pa.array([row.prompt for row in each], text),
-        "gold": pa.array([row.gold for row in each], text),
-        "subtask_name": pa.array([_text(row.doc.get("subtask_name")) for row in each], text),
+        RECORDED_DOC: pa.array([format_doc(row.doc) for row in recorded_docs], text),
+        "prompt": pa.array([row.prompt for row in recorded_docs], text),
+        "gold": pa.array([row.gold for row in recorded_docs], text),
+        "subtask_name": pa.array([_text(row.doc.get("subtask_name")) for row in recorded_docs], text),
         "cluster": pa.array(clusters, text),
-        "input_question_hash": pa.array([row.question_hash for row in each], text),
-        "input_final_prompts_hash": pa.array([_hashes(row) for row in each], texts),
-        "recorded_output": pa.array([_output(row) for row in each], text),
-        "recorded_is_correct": pa.array([_is_correct(row, verdict) for row in each], pa.bool_()),
-        "recorded_metrics": pa.array([_json(row.metrics) for row in each], text),
-        "recorded_responses": pa.array([_json(row.responses) for row in each], text),
+        "input_question_hash": pa.array([row.question_hash for row in recorded_docs], text),
+        "input_final_prompts_hash": pa.array([_hashes(row) for row in recorded_docs], texts),
+        "recorded_output": pa.array([_output(row) for row in recorded_docs], text),
+        "recorded_is_correct": pa.array([_is_correct(row, verdict) for row in recorded_docs], pa.bool_()),
+        "recorded_metrics": pa.array([_json(row.metrics) for row in recorded_docs], text),
+        "recorded_responses": pa.array([_json(row.responses) for row in recorded_docs], text),
     }
     if output_type not in ("generate_until", ROLLING):
-        columns["continuations"] = pa.array([row.continuations for row in each], texts)
-        costs = [_costs(row) for row in each]
+        columns["continuations"] = pa.array([row.continuations for row in recorded_docs], texts)
+        costs = [_costs(row) for row in recorded_docs]
         columns["recorded_negative_log_likelihoods"] = pa.array(costs, pa.list_(pa.float64()))
-    if any(row.prompts for row in each):
-        columns["recorded_prompts"] = pa.array([row.prompts for row in each], texts)
+    if any(row.prompts for row in recorded_docs):
+        columns["recorded_prompts"] = pa.array([row.prompts for row in recorded_docs], texts)
     return pa.table(columns)
 
 
@@ -178,7 +178,7 @@ def write_task_yaml(
     verdict: str,
     published: Sequence[str],
     delimiter: str | None,
-    each: bool = False,
+    has_own_prompts: bool = False,
     loader: str = LOADER_MODULE,
 ) -> str:
     """Write the YAML of the pack's task, which includes the task's own YAML.
@@ -191,7 +191,7 @@ def write_task_yaml(
         verdict: ``metric,filter``.
         published: Each ``metric,filter`` with a score in the record.
         delimiter: See `make_task`.
-        each: Whether each choice has its own prompt.
+        has_own_prompts: Whether each choice has its own prompt.
         loader: The module that reads the docs.
     """
     metadata = code.settings.get("metadata")
@@ -212,7 +212,7 @@ def write_task_yaml(
         "description": "",
         "gen_prefix": None,
     }
-    if each:  # doc_to_text is then the index of the right choice, doc_to_target the text scored after each
+    if has_own_prompts:  # doc_to_text is then the index of the right choice, doc_to_target the text scored after each
         tree["doc_to_choice"] = "recorded_prompts"
     elif code.settings.get("output_type") != ROLLING:
         tree["doc_to_text"] = "recorded_prompt"
@@ -221,14 +221,17 @@ def write_task_yaml(
     if generation is not None:
         tree["generation_kwargs"] = dict(generation)
     block = {"record": True, "verdict": verdict, "published": [{"metric": metric} for metric in published]}
-    known = dict(metadata) if isinstance(metadata, Mapping) else {}
-    tree["metadata"] = {**{str(key): value for key, value in known.items() if key != "meta_eval"}, "meta_eval": block}
+    old_metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+    tree["metadata"] = {
+        **{str(key): value for key, value in old_metadata.items() if key != "meta_eval"},
+        "meta_eval": block,
+    }
     out = io.StringIO()
     yaml = YAML(typ="rt")
     yaml.width = 1_000_000
     yaml.representer.ignore_aliases = lambda _: True
     yaml.dump(tree, out)
-    return _HEAD.format(origin=code.origin) + out.getvalue()
+    return _HEAD.format(origin=code.source_label) + out.getvalue()
 
 
 def _check_metrics(code: TaskCode) -> None:
@@ -274,7 +277,7 @@ def _template(code: TaskCode, generation: Mapping[str, Any] | None) -> Template:
     # A record's tasks have no subset of Meta's and no family.
     spec = TaskSpec(subset=code.name, variants=("instruct", "pretrain"), families=("any",))
     file = PurePosixPath(code.file)
-    return Template(code.name, file, spec, settings, frozenset(), code.origins, ())
+    return Template(code.name, file, spec, settings, frozenset(), code.folder_of_key, ())
 
 
 def _kept_likelihood(template: Template, context: Context) -> str | None:
@@ -296,11 +299,13 @@ def choose_first_metric(code: TaskCode) -> str:
     """
     template = _template(code, None)
     listed = template.settings.get("metric_list")
-    given = {metric.get("metric"): metric.get("aggregation") for metric in listed or () if isinstance(metric, Mapping)}
+    aggregations = {
+        metric.get("metric"): metric.get("aggregation") for metric in listed or () if isinstance(metric, Mapping)
+    }
     first = template.metrics[0]
-    if {first, given.get(first)}.isdisjoint(_OF_ALL_DOCS):
+    if {first, aggregations.get(first)}.isdisjoint(_OF_ALL_DOCS):
         return template.verdict
-    mean = next((name for name in template.metrics if given.get(name) == "mean"), first)
+    mean = next((name for name in template.metrics if aggregations.get(name) == "mean"), first)
     return f"{mean},{template.filters[0]}"
 
 

@@ -61,7 +61,7 @@ def prepare_config(config: Config, config_place: str) -> Prepared:
     if isinstance(config.margin, dict):
         with locating(f"{config_place}: margin"):
             expand_margins(config.margin, [*pack.manifest.tasks, *pack.manifest.left_out], pack.manifest.groups)
-    _say_margin(Path(config.work_dir), config)
+    _warn_of_new_rules(Path(config.work_dir), config)
     if left_out := pack.manifest.left_out:
         of = len(left_out) + len(pack.manifest.tasks)
         log.warning(
@@ -72,18 +72,18 @@ def prepare_config(config: Config, config_place: str) -> Prepared:
     return Prepared(pack.manifest, config.work_dir)
 
 
-def _say_margin(work_dir: Path, config: Config) -> None:
+def _warn_of_new_rules(work_dir: Path, config: Config) -> None:
     """Warn if the new pack decides otherwise than the old one: report applies its rules to earlier results too."""
     try:
-        before = read_manifest(work_dir).run
+        old_run = read_manifest(work_dir).run
     except UserError:  # no manifest, or of an older version
         return
     changes = {
-        "margin": (describe_margin(before.margin).removesuffix(" points"), describe_margin(config.margin)),
-        "weights": (before.weights, config.weights),
+        "margin": (describe_margin(old_run.margin).removesuffix(" points"), describe_margin(config.margin)),
+        "weights": (old_run.weights, config.weights),
     }
     for name, (old, new) in changes.items():
-        if getattr(before, name) != getattr(config, name):
+        if getattr(old_run, name) != getattr(config, name):
             log.warning(
                 f"the {name} of {work_dir} {'changes' if name == 'margin' else 'change'} from {old} to {new}; `report` "
                 "uses this for all results, also existing ones. A gate.yaml overrides it"
@@ -131,7 +131,7 @@ def _prepare_record(config: Config, config_place: str, place: Place, record_form
     with locating(where):
         record = record_format.open_run(place, config.evals_run, split_excluded(config.tasks)[0])
         names, groups = select_tasks(record, config.tasks)
-    return _pack_of(config, names, groups, lambda name, context: recorded_task(record, name, context), record.groups)
+    return _build_pack(config, names, groups, lambda name, context: recorded_task(record, name, context), record.groups)
 
 
 def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
@@ -147,7 +147,7 @@ def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
     grader = record.grader(name, recorded, reading)
     for warning in recorded.warnings:
         log.warning(f"{name}: {warning}")
-    entry = recorded.entry.model_copy(update={"code": grader.code.origin, "code_version": grader.code.version})
+    entry = recorded.entry.model_copy(update={"code": grader.code.source_label, "code_version": grader.code.version})
     specs = sorted(recorded.scores, key=lambda metric_key: metric_key != grader.verdict)
     published = [
         make_recorded_number(
@@ -157,13 +157,13 @@ def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
         for metric_key in specs
     ]  # fmt: skip
 
-    def made(delimiter: str | None) -> PreparedTask:
+    def make(delimiter: str | None) -> PreparedTask:
         return make_task(
             grader.code, recorded.rows, entry, context, dataset_id=record.name, revision=recorded.revision,
             verdict=grader.verdict, filters=grader.filters, published=published, delimiter=delimiter,
         )  # fmt: skip
 
-    return CandidateTask(made(grader.delimiter), recorded.rows, where, made)
+    return CandidateTask(make(grader.delimiter), recorded.rows, where, make)
 
 
 def _prepare_tasks(config: Config, config_place: str) -> Pack:
@@ -179,34 +179,34 @@ def _prepare_tasks(config: Config, config_place: str) -> Pack:
 
     def make(name: str, context: Context) -> CandidateTask:
         code = find_allowed_code(name, Path(config.template_dir), allow_code=config.allow_code)
-        return _frozen(code, shots[name], context, chat)
+        return _make_lm_eval_task(code, shots[name], context, chat)
 
-    return _pack_of(config, list(shots), groups, make)
+    return _build_pack(config, list(shots), groups, make)
 
 
-def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | None) -> CandidateTask:
+def _make_lm_eval_task(code: TaskCode, shots: int | None, context: Context, chat: Chat | None) -> CandidateTask:
     report_progress(f"{code.name}: asking lm-eval for its docs")
     rows, shots = read_lm_eval_task(code, shots, chat)
     entry = RecordEntry(
         model=None, time=None, results_file=None, lm_eval=None, backend=None, bos=chat.bos if chat else None,
-        chat_template=chat is not None, shots=str(shots), task_version=code.version, code=code.origin,
+        chat_template=chat is not None, shots=str(shots), task_version=code.version, code=code.source_label,
         code_version=code.version,
     )  # fmt: skip
     revision = hash_requests(rows)
 
-    def made(delimiter: str | None) -> PreparedTask:
+    def make(delimiter: str | None) -> PreparedTask:
         return make_task(
             code, rows, entry, context, dataset_id=LM_EVAL, revision=revision, verdict=choose_first_metric(code),
             filters=list_filters(code), published=(), delimiter=delimiter,
         )  # fmt: skip
 
-    def finish(task: PreparedTask) -> PreparedTask:
+    def postprocess(task: PreparedTask) -> PreparedTask:
         return add_next_token_choices(task, rows, code, context)
 
-    return CandidateTask(made(None), rows, f"{LM_EVAL}, {code.name}", made, finish)
+    return CandidateTask(make(None), rows, f"{LM_EVAL}, {code.name}", make, postprocess)
 
 
-def _pack_of(
+def _build_pack(
     config: Config,
     names: Sequence[str],
     groups: Mapping[str, tuple[str, ...]],
@@ -231,9 +231,9 @@ def _pack_of(
         folder = Path(scratch) / "groups"
         context = Context(config, TemplateFolder(folder, {}, {}), Originals())
         left_out = context.left_out
-        made = list(left_out.made(names, lambda name: make(name, context)).values())
-        check_fields(config.cluster, [candidate.task.name for candidate in made])
-        checked = check_requests(made, Path(scratch) / "pack", left_out)
+        candidates = list(left_out.made(names, lambda name: make(name, context)).values())
+        check_fields(config.cluster, [candidate.task.name for candidate in candidates])
+        checked = check_requests(candidates, Path(scratch) / "pack", left_out)
         if record_groups is not None:
             entries = {candidate.task.name: candidate.task.entry.record for candidate in checked}
             shots = {name: record.shots if record else None for name, record in entries.items()}

@@ -104,10 +104,10 @@ def find_bos(results: ResultsFile | None) -> str | None:
 def was_asked_with_bos(provenance: Provenance, rows: RecordedDocs) -> bool | None:
     """Whether a BOS preceded the prompts: the prompts contain it, or the arguments of the run add it."""
     brought = rows.warnings.get("prompt_with_bos", 0)
-    said = {"true": True, "false": False}.get(provenance.model_args.get("add_bos_token", "").lower())
-    if brought and said is not True:
+    setting = {"true": True, "false": False}.get(provenance.model_args.get("add_bos_token", "").lower())
+    if brought and setting is not True:
         return True if brought == len(rows.rows) else None
-    return said
+    return setting
 
 
 def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> RecordedDocs:
@@ -168,9 +168,9 @@ class _SampleReading:
 
     def add(self, doc: DocResult, samples: Mapping[str, Mapping[str, Any]]) -> None:
         sample = next(iter(samples.values()))
-        own = sample["doc"]
-        if not isinstance(own, dict):
-            raise DataError(f"is {type(own).__name__} and no object with columns")
+        task_doc = sample["doc"]
+        if not isinstance(task_doc, dict):
+            raise DataError(f"is {type(task_doc).__name__} and no object with columns")
         requests, unconditional = split_unconditional(self._requests(sample))
         self._check_shape(requests)
         prompt, prompts = requests[0][0], tuple(self._bare(request[0]) for request in requests)
@@ -181,10 +181,10 @@ class _SampleReading:
             prompt = bare
         elif any(self._bare(request[0]) != request[0] for request in requests):
             raise DataError(f"has the BOS text ({self.bos}) before the scored text")
-        hashed = own.get("input_question_hash")
+        hashed = task_doc.get("input_question_hash")
         self.rows.append(
             RecordedDoc(
-                doc=own,
+                doc=task_doc,
                 prompt=prompt,
                 continuations=self._continuations(requests),
                 prompts=prompts if len(set(prompts)) > 1 else (),

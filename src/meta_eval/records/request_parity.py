@@ -71,68 +71,70 @@ def check_requests(tasks: Sequence[CandidateTask], scratch: Path, left_out: Left
     return checked
 
 
-def _check(made: CandidateTask, evaluator: Evaluator) -> None:
+def _check(candidate: CandidateTask, evaluator: Evaluator) -> None:
     try:
-        task = evaluator.load(made.task.name)
+        task = evaluator.load(candidate.task.name)
     except UserError as error:
         raise DataError(
             f"lm-eval does not take these docs: {error.what}",
-            where=made.where,
+            where=candidate.where,
             hint="Install the lm-eval version of the record",
         ) from None
     (split, docs), *_ = task.dataset.items()
-    own = str(task.config.target_delimiter)
-    fits = _fits(made.rows.rows[0], _requests(evaluator, task, made, split, docs[:1]))
-    if not fits and str(task.OUTPUT_TYPE) == "multiple_choice" and own:
+    delimiter = str(task.config.target_delimiter)
+    fits = _fits(candidate.rows.rows[0], _requests(evaluator, task, candidate, split, docs[:1]))
+    if not fits and str(task.OUTPUT_TYPE) == "multiple_choice" and delimiter:
         task.config.target_delimiter = ""  # as under a chat template
-        if _fits(made.rows.rows[0], _requests(evaluator, task, made, split, docs[:1])):
-            made.task = made.rebuild("")
+        if _fits(candidate.rows.rows[0], _requests(evaluator, task, candidate, split, docs[:1])):
+            candidate.task = candidate.rebuild("")
     for start in range(0, len(docs), _CHUNK):
         chunk = docs[start : start + _CHUNK]
         built: dict[int, list[Any]] = {}
-        for instance in _requests(evaluator, task, made, split, chunk):
+        for instance in _requests(evaluator, task, candidate, split, chunk):
             built.setdefault(instance.doc_id, []).append(instance)
         for number in range(len(chunk)):
-            row = made.rows.rows[start + number]
+            row = candidate.rows.rows[start + number]
             if not _fits(row, built.get(number, [])):
-                raise _differs(row, start + number, built.get(number, []), made)
+                raise _differs(row, start + number, built.get(number, []), candidate)
 
 
-def _requests(evaluator: Evaluator, task: Any, made: CandidateTask, split: str, docs: Any) -> list[Any]:
+def _requests(evaluator: Evaluator, task: Any, candidate: CandidateTask, split: str, docs: Any) -> list[Any]:
     task.dataset = {split: list(docs)}
-    return evaluator.instances(made.task.name, task)
+    return evaluator.instances(candidate.task.name, task)
 
 
-def _asked(instances: Sequence[Any]) -> Iterator[tuple[str, ...]]:
+def _built_requests(instances: Sequence[Any]) -> Iterator[tuple[str, ...]]:
     for instance in sorted(instances, key=lambda instance: instance.idx):
         yield tuple(text for text in instance.args if isinstance(text, str))
 
 
 def _fits(row: RecordedDoc, instances: Sequence[Any]) -> bool:
-    return list(_asked(instances)) == _wanted(row)
+    return list(_built_requests(instances)) == _recorded_requests(row)
 
 
-def _wanted(row: RecordedDoc) -> list[tuple[str, ...]]:
+def _recorded_requests(row: RecordedDoc) -> list[tuple[str, ...]]:
     if not row.continuations:
         return [(row.prompt,)]
-    alone = [("", text) for text in row.continuations] if row.unconditional else []
-    return [*zip(row.prompts or [row.prompt] * len(row.continuations), row.continuations, strict=True), *alone]
+    unconditional = [("", text) for text in row.continuations] if row.unconditional else []
+    return [*zip(row.prompts or [row.prompt] * len(row.continuations), row.continuations, strict=True), *unconditional]
 
 
-def _differs(row: RecordedDoc, number: int, instances: Sequence[Any], made: CandidateTask) -> DataError:
-    asked = list(_asked(instances))
-    what = f"{len(asked)} requests and {len(_wanted(row))} were recorded"
-    wanted = _wanted(row)
-    if len(asked) == len(wanted):
-        ours, theirs = next((request, other) for request, other in zip(asked, wanted, strict=True) if request != other)
-        if len(ours) < len(theirs):  # a doc without text
-            what = f"asks without a text, and {theirs[len(ours)]!r:.80} was recorded"
-        elif ours[0] != theirs[0]:
-            what = f"asks {ours[0]!r:.80}, and {theirs[0]!r:.80} was recorded"
+def _differs(row: RecordedDoc, number: int, instances: Sequence[Any], candidate: CandidateTask) -> DataError:
+    built = list(_built_requests(instances))
+    what = f"{len(built)} requests and {len(_recorded_requests(row))} were recorded"
+    recorded = _recorded_requests(row)
+    if len(built) == len(recorded):
+        built_request, recorded_request = next(
+            (request, other) for request, other in zip(built, recorded, strict=True) if request != other
+        )
+        if len(built_request) < len(recorded_request):  # a doc without text
+            what = f"asks without a text, and {recorded_request[len(built_request)]!r:.80} was recorded"
+        elif built_request[0] != recorded_request[0]:
+            what = f"asks {built_request[0]!r:.80}, and {recorded_request[0]!r:.80} was recorded"
         else:
-            what = f"continues with {ours[1]!r:.80}, and {theirs[1]!r:.80} was recorded"
+            what = f"continues with {built_request[1]!r:.80}, and {recorded_request[1]!r:.80} was recorded"
     return DataError(
         f"the installed task makes a different request: it {what}",
-        where=f"{made.where}, doc {number} (question hash {row.question_hash})",
+        where=f"{candidate.where}, doc {number} (question hash {row.question_hash})",
         hint="Install the lm-eval version of the record, or copy the task of that version into template_dir",
     )

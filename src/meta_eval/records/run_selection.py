@@ -33,8 +33,8 @@ def select_tasks(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], di
     Raises:
         ConfigError: The record has no such task or group.
     """
-    wanted, excluded = split_excluded(expand_patterns(names, record.tasks))
-    (chosen, groups), (without, _) = _named(record, wanted), _named(record, excluded)
+    included, excluded = split_excluded(expand_patterns(names, record.tasks))
+    (chosen, groups), (without, _) = _named(record, included), _named(record, excluded)
     return leave_tasks_out(chosen, groups, without)
 
 
@@ -63,10 +63,10 @@ def _named(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], dict[str
             groups[name] = record.groups[name]
             chosen.update(dict.fromkeys(record.groups[name]))
         else:
-            known = [*record.groups, *record.tasks]
+            existing = [*record.groups, *record.tasks]
             raise ConfigError(
-                f"{record.name} has no task or group {name!r}{suggest_name(name, known)}",
-                hint=f"It holds {', '.join(known[:20])}; {ALL!r} means all",
+                f"{record.name} has no task or group {name!r}{suggest_name(name, existing)}",
+                hint=f"It holds {', '.join(existing[:20])}; {ALL!r} means all",
             )
     return list(chosen), groups
 
@@ -91,20 +91,20 @@ def find_snapshot(path: Path) -> Path:
 
 
 def choose_runs(
-    runs: Mapping[str, Sequence[TaskOutput]], run: str | None, wanted: Sequence[str], name: str
+    runs: Mapping[str, Sequence[TaskOutput]], run: str | None, names: Sequence[str], name: str
 ) -> dict[str, TaskOutput]:
     """Choose the run of each task. Several candidates are an error: the newest is never guessed.
 
     Args:
         runs: The runs of each task.
         run: The time of the selected run, or the start of that text.
-        wanted: The requested tasks and groups.
+        names: The requested tasks and groups.
         name: The record, for messages.
 
     Raises:
         ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
     """
-    asked = {task: runs[task] for task in wanted} if wanted and set(wanted) <= set(runs) else runs
+    asked = {task: runs[task] for task in names} if names and set(names) <= set(runs) else runs
     chosen = {task: _chosen(task, those, run, name) for task, those in asked.items()}
     if run is not None:
         chosen = {task: task_files for task, task_files in chosen.items() if _is_of(task_files, run)}

@@ -45,24 +45,25 @@ class TaskCode:
         root: The folder of its files.
         file: Its YAML, relative to the root.
         settings: The whole configuration, includes merged in, ``!function`` as `FunctionRef`.
-        origins: For each key, the folder that its ``!function`` paths are relative to.
-        chain: The YAML and its includes.
-        needed: All files, including the chain.
-        origin: Where it comes from, in words: ``lm-eval 0.4.13``, or ``template_dir``.
+        folder_of_key: For each key, the folder that its ``!function`` paths are relative to.
+        yaml_chain: The YAML and its includes.
+        all_files: All files, including the chain.
+        source_label: Where it comes from, in words: ``lm-eval 0.4.13``, or ``template_dir``.
         folder: The folder of its files in a pack.
-        written: The YAML that prepare writes, if its name differs from ``file`` because the code grades several tasks.
+        output_yaml: The YAML that prepare writes, if its name differs from ``file`` because the code grades several
+            tasks.
     """
 
     name: str
     root: Path
     file: PurePosixPath
     settings: Mapping[str, Any]
-    origins: Mapping[str, PurePosixPath]
-    chain: tuple[PurePosixPath, ...]
-    needed: tuple[PurePosixPath, ...]
-    origin: str
+    folder_of_key: Mapping[str, PurePosixPath]
+    yaml_chain: tuple[PurePosixPath, ...]
+    all_files: tuple[PurePosixPath, ...]
+    source_label: str
     folder: PurePosixPath
-    written: PurePosixPath | None = None
+    output_yaml: PurePosixPath | None = None
 
     @property
     def version(self) -> str | None:
@@ -73,11 +74,11 @@ class TaskCode:
 
     def files(self) -> dict[str, bytes]:
         """The files for the pack by path, without the module that reads the docs."""
-        chain = set(self.chain)
+        yaml_chain = set(self.yaml_chain)
         contents = {}
-        for file in self.needed:
+        for file in self.all_files:
             content = read_regular(locate_file(self.root, file))
-            if file in chain:
+            if file in yaml_chain:
                 contents[str(self.folder / name_copied_yaml(file))] = _with_new_names(content, self.root / file)
             else:
                 contents[str(self.folder / file)] = content
@@ -108,7 +109,7 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
     installed = _installed()
     if installed is not None:
         places.append((installed[0], installed[1], PurePosixPath(FOLDER)))
-    for root, origin, prefix in places:
+    for root, source_label, prefix in places:
         reading = FolderReader(root)
         files = [
             file
@@ -122,26 +123,30 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
                 hint="Copy the right one, with the files it includes, into template_dir",
             )
         if files:
-            settings, origins, chain = merge_includes(reading, files[0], ())
+            settings, folder_of_key, yaml_chain = merge_includes(reading, files[0], ())
             if "class" in settings:
                 raise SourceError(
                     f"the task {name} is a Python class that reads its own dataset instead of recorded docs",
                     where=str(root / files[0]),
                     hint="Leave it out of tasks",
                 )
-            needed = list_needed_files(reading, chain)
+            all_files = list_needed_files(reading, yaml_chain)
             if prefix.name:  # only in lm-eval's folder: leave out files of other tasks
-                named = {origins[key] / ref.module_file for key in origins for ref in find_functions(settings[key])}
-                others = _of_other_tasks(root, {file.parent for file in (*chain, *named)})
-                needed = tuple(
+                function_files = {
+                    folder_of_key[key] / ref.module_file
+                    for key in folder_of_key
+                    for ref in find_functions(settings[key])
+                }
+                others = _of_other_tasks(root, {file.parent for file in (*yaml_chain, *function_files)})
+                all_files = tuple(
                     file
-                    for file in needed
+                    for file in all_files
                     if (root / file).exists() and file.suffix != ".md" and others.isdisjoint(file.parents)
                 )
-            return TaskCode(name, root, files[0], settings, origins, chain, needed, origin, prefix)
-    known = installed[1] if installed else "no lm-eval is installed"
+            return TaskCode(name, root, files[0], settings, folder_of_key, yaml_chain, all_files, source_label, prefix)
+    lm_eval = installed[1] if installed else "no lm-eval is installed"
     raise SourceError(
-        f"no code for the task {name}: it is neither in template_dir nor in lm-eval ({known})",
+        f"no code for the task {name}: it is neither in template_dir nor in lm-eval ({lm_eval})",
         where=str(template_dir),
         hint="Install the lm-eval that has it, or copy the folder of your own task into template_dir",
     )
@@ -164,10 +169,12 @@ def find_allowed_code(name: str, template_dir: Path, *, allow_code: bool) -> Tas
     return code
 
 
-def _of_other_tasks(root: Path, own: Set[PurePosixPath]) -> frozenset[PurePosixPath]:
+def _of_other_tasks(root: Path, task_folders: Set[PurePosixPath]) -> frozenset[PurePosixPath]:
     """Folders below a task's folders that hold other tasks, such as ``ifeval/multilingual``."""
     return frozenset(
-        folder for folder, above in _folders(root).items() if folder not in own and not own.isdisjoint(above)
+        folder
+        for folder, above in _folders(root).items()
+        if folder not in task_folders and not task_folders.isdisjoint(above)
     )
 
 
@@ -252,9 +259,9 @@ def _installed() -> tuple[Path, str] | None:
 def _of_name(root: Path, key: str, name: str) -> Iterator[PurePosixPath]:
     """The YAML files below a folder with this name; unreadable files are ignored."""
     pattern = re.compile(_NAMED % (key.encode(), re.escape(name).encode()))
-    wanted = name.encode()
+    encoded = name.encode()
     for file, lines in _naming(root):
-        if wanted in lines and pattern.search(lines) and (key == "group" or not _GROUP.search(lines)):
+        if encoded in lines and pattern.search(lines) and (key == "group" or not _GROUP.search(lines)):
             yield file
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.judging.board_scores import compute_board_scores
 from meta_eval.judging.judgement import Judgement
-from meta_eval.judging.numbers import list_averages
+from meta_eval.judging.published_scores import list_averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
 from meta_eval.reports import model
 from meta_eval.reports.fidelity_build import read_fidelity_reports
@@ -30,7 +30,7 @@ def build_report(
 ) -> model.Report:
     """Build the report of a run and its pack. ``places`` may hold tables of fidelity."""
     digest = None if pack is None else hash_file(pack / MANIFEST)
-    fidelity, said = read_fidelity_reports(places, digest)
+    fidelity, notes = read_fidelity_reports(places, digest)
     totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
     if manifest is not None:
         totals.append(compute_board_scores(manifest, run.tasks))
@@ -44,7 +44,7 @@ def build_report(
         (facts,),
         tuple(task for task in judged.tasks if task.name in run.tasks or task.members),
         judged.alarms,
-        (*run.notices, *judged.notes, *said),
+        (*run.notices, *judged.notes, *notes),
         tuple(average for group in totals for average in group),
         gated,
         fidelity,
@@ -52,9 +52,9 @@ def build_report(
     )
 
 
-def build_report_of_two(judged: Judgement, before: Run, after: Run, *, gated: bool = False) -> model.Report:
+def build_report_of_two(judged: Judgement, baseline: Run, candidate: Run, *, gated: bool = False) -> model.Report:
     """The report of two runs: A, the baseline, and B."""
-    labelled = {"A": before, "B": after}
+    labelled = {"A": baseline, "B": candidate}
     tasks = [task.name for task in judged.tasks]
     runs = tuple(
         model.RunFacts(label, _model_name(run), _facts(_provenances(run, tasks), None, None), _folder(run))

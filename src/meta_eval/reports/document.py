@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from meta_eval.judging.judgement import Alarm
-from meta_eval.reports.model import RunFacts, Sample
+from meta_eval.reports.model import RunFacts, ShownSample
 from meta_eval.reports.tables import Table
 
 
@@ -147,7 +147,7 @@ class Document:
     notes: tuple[str, ...]
     exit_code: int
     source: DocumentSource
-    samples: Callable[[], Iterable[Sample]] = tuple
+    samples: Callable[[], Iterable[ShownSample]] = tuple
 
     @property
     def tables(self) -> tuple[Table[Any], ...]:

@@ -74,15 +74,15 @@ def _place(median: float | str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _KindRow:
     """A kind of token: its own figures, and those beside the baseline."""
 
     figures: Any
     beside: Any
 
 
-def make_kind_table(report: FidelityReport) -> Table[_Kind]:
-    columns: list[Column[_Kind]] = [
+def make_kind_table(report: FidelityReport) -> Table[_KindRow]:
+    columns: list[Column[_KindRow]] = [
         Column("number", "number", lambda kind: kind.figures.tokens, text.format_count),
         Column("top1", "top-1", lambda kind: kind.figures.top1, write.format_share),
         Column(
@@ -97,7 +97,7 @@ def make_kind_table(report: FidelityReport) -> Table[_Kind]:
         ]
     beside = {kind.name: kind for kind in report.against.kinds} if report.against else {}
     kinds = report.figures[0].kinds if report.figures else ()
-    rows = tuple(Row(kind.name, _Kind(kind, beside.get(kind.name))) for kind in kinds)
+    rows = tuple(Row(kind.name, _KindRow(kind, beside.get(kind.name))) for kind in kinds)
     return Table("kinds", "By kind of token", tuple(columns), rows, first="tokens")
 
 

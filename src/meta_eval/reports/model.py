@@ -39,12 +39,12 @@ def tell_runs_apart(runs: Sequence[RunFacts]) -> list[str]:
     if all(len(part) > shared for part in parts):
         return [str(Path(*part[shared:])) for part in parts]
     files = [dict(run.facts).get("results") for run in runs]
-    told = len(set(files)) == len(files)
-    return [(file if told else None) or run.folder or run.model for file, run in zip(files, runs, strict=True)]
+    files_differ = len(set(files)) == len(files)
+    return [(file if files_differ else None) or run.folder or run.model for file, run in zip(files, runs, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class VerdictOwner:
     """The owner of a verdict: ``B``; in full ``B · results_fp8``; and a description."""
 
     label: str
@@ -98,15 +98,15 @@ class Report:
         return f"{META} recorded" if self.whose == META else self.whose
 
     @property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[VerdictOwner, VerdictOwner]:
         """Whose the two verdicts on each doc are."""
         if self.kind != "compare":
             whose = self.whose
             label = whose.removeprefix("the ").removesuffix("'s") if whose != META else whose
-            other = Side(label, f"{whose}, recorded", f"{self.whose_recorded} answers")
-            return Side("ours", "ours", "this run"), other
+            other = VerdictOwner(label, f"{whose}, recorded", f"{self.whose_recorded} answers")
+            return VerdictOwner("ours", "ours", "this run"), other
         first, second = (
-            Side(
+            VerdictOwner(
                 run.label,
                 f"{run.label} · {name}",
                 f"{run.label}: {run.model}, from {run.folder or 'an unknown folder'}",
@@ -116,7 +116,7 @@ class Report:
         return first, second
 
     @property
-    def beside(self) -> str:
+    def published_label(self) -> str:
         """What the scores stand beside: ``published numbers``, or of a recorded run its ``recorded scores``; else the
         empty text."""
         numbers = [score.published for task in self.tasks for score in task.scores if score.published]
@@ -241,7 +241,7 @@ class ShownAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ShownSample:
     """One doc with all its texts: what the table of samples shows.
 
     Attributes:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
-from meta_eval.reports.model import Sample
+from meta_eval.reports.model import ShownSample
 
 # A chunk is closed at either: it should unpack in a few hundredths of a second, whatever the texts are.
 CHUNK_SAMPLES = 200
@@ -65,7 +65,7 @@ class _Index:
     def __len__(self) -> int:
         return len(self.columns["doc"])
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: ShownSample) -> None:
         raised = [flag in answer.flags for answer in sample.answers for flag in FLAGS]
         extracted = sample.answers[-1].extracted
         characters, tokens = zip(*_lengths(sample), strict=True)
@@ -89,7 +89,7 @@ class _Index:
         return {"tasks": self.tasks, "subtasks": self.subtasks, "starts": self.starts, **self.columns}
 
 
-def pack_samples(samples: Iterable[Sample]) -> Packed:
+def pack_samples(samples: Iterable[ShownSample]) -> Packed:
     """Pack samples in their order. At most a chunk of them is in memory."""
     index = _Index()
     spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed with what is returned)
@@ -110,14 +110,14 @@ def pack_samples(samples: Iterable[Sample]) -> Packed:
     return Packed(_compressed(index.to_json()).decode("ascii"), len(index), spool)
 
 
-def _verdicts(sample: Sample) -> tuple[float, float | None]:
+def _verdicts(sample: ShownSample) -> tuple[float, float | None]:
     """Of a run ours and Meta's, of two that are compared A's and B's."""
     if len(sample.answers) > 1:
         return sample.answers[0].verdict, sample.answers[1].verdict
     return sample.answers[0].verdict, sample.recorded_verdict
 
 
-def _lengths(sample: Sample) -> Iterator[tuple[int | None, int | None]]:
+def _lengths(sample: ShownSample) -> Iterator[tuple[int | None, int | None]]:
     """For a run: of its answer and the recorded answer. For a comparison: of A and B."""
     for answer in sample.answers:
         yield (None if answer.likelihoods else len(answer.text)), answer.tokens
@@ -126,7 +126,7 @@ def _lengths(sample: Sample) -> Iterator[tuple[int | None, int | None]]:
         yield (None if recorded is None else len(recorded)), sample.recorded_tokens
 
 
-def _texts(sample: Sample) -> dict[str, Any]:
+def _texts(sample: ShownSample) -> dict[str, Any]:
     return {
         "prompt": sample.prompt,
         "gold": sample.gold,

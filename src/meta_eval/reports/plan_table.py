@@ -97,10 +97,10 @@ def sampled_table(plan: PackPlan) -> Table[SampledChance]:
 
 def describe_weak_points(plan: PackPlan) -> Iterator[str]:
     """One sentence for each point in which an identical copy may fail; nothing where there is none."""
-    if plan.most < SURE:
+    if plan.chance_of_mean < SURE:
         all_measured = all(each.planned.measured for each in plan.tasks)
         flips = "" if all_measured else f" if {percent(PLANNED_FLIPS)} of docs flip, which is assumed"
-        most = f"at most {100 * plan.most:.0f} % of runs"
+        most = f"at most {100 * plan.chance_of_mean:.0f} % of runs"
         yield f"an identical copy ships in {most} at margin {100 * plan.margin:g}{flips}"
     if len(plan.tasks) > 1:
         seldom = [each for each in plan.tasks if each.chances.chance < _SELDOM]
@@ -129,7 +129,7 @@ def plan_json(plan: PackPlan) -> dict[str, Any]:
         "margin": plan.margin,
         "cap": plan.cap,
         "weights": plan.weighting,
-        "mean_within_margin": plan.most,
+        "mean_within_margin": plan.chance_of_mean,
         "whole": None if plan.whole is None else dataclasses.asdict(plan.whole),
         "sampled": [dataclasses.asdict(each) for each in plan.sampled],
         "tasks": {

@@ -17,7 +17,7 @@ from meta_eval.thresholds import LEVEL_TEXT
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision
     from meta_eval.judging.judgement import Score, Task
-    from meta_eval.reports.model import Report, Sample
+    from meta_eval.reports.model import Report, ShownSample
     from meta_eval.reports.tables import Table
 
 # Where a figure of the page shows a table, the page does not repeat it.
@@ -27,7 +27,7 @@ _BUT_PAGES = ("json", "markdown", "terminal")
 _UNFOLDED = 4
 
 
-def report_document(report: Report, samples: Callable[[], Iterable[Sample]]) -> Document:
+def report_document(report: Report, samples: Callable[[], Iterable[ShownSample]]) -> Document:
     """The document of a report or a comparison.
 
     Args:
@@ -75,7 +75,7 @@ def _sections(report: Report) -> Iterator[Section]:
         (Figure("plot", shown), replace(drops, views=_BUT_PAGES), *_about_tasks(report)),
     )  # fmt: skip
     yield Section("drop_breakdown", breakdown.title, "Parts of the drop", (breakdown,))
-    label = (report.beside or "scores").split(" ")[0].capitalize()
+    label = (report.published_label or "scores").split(" ")[0].capitalize()
     yield Section("published", scores.title, label, (scores, *_about_scores(report)))
     yield Section("fidelity", "How likely it finds the recorded answers", "Fidelity", tuple(_fidelity(report)))
     yield Section("flips", flips.title, "Flips", (flips,))
@@ -134,7 +134,7 @@ def _about_scores(report: Report) -> Iterator[Listing]:
     ]
     yield Listing(tuple(distances), views=("terminal",))
     sources = [Item((task.name,), text.describe_published(score)) for task, score in both if score.published]
-    title = f"What the {report.beside} are, and what the baseline scores"
+    title = f"What the {report.published_label} are, and what the baseline scores"
     yield Listing(tuple(sources), title, ("html", "markdown"), ("html",))
 
 

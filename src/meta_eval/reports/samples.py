@@ -9,7 +9,7 @@ from typing import Any
 
 from meta_eval.boundary.inputs import parse_json
 from meta_eval.judging.judgement import Task
-from meta_eval.reports.model import Sample, ShownAnswer
+from meta_eval.reports.model import ShownAnswer, ShownSample
 from meta_eval.results import doc_results, sample_parser
 from meta_eval.results.metrics import PerplexityParts
 from meta_eval.results.sample_files import open_samples
@@ -18,7 +18,7 @@ from meta_eval.results.scores import compute_scores
 Counter = Callable[[str], int]
 
 
-def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) -> Iterator[Sample]:
+def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) -> Iterator[ShownSample]:
     """Every doc that has a verdict, with the answer of the run, or of both runs, by task and doc id.
 
     Args:
@@ -40,16 +40,16 @@ def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) 
             continue
         with ExitStack() as stack:
             read = [stack.enter_context(open_samples(run.samples_file or Path())) for run in source.runs]
-            known = [score for score in scores if score is not None]
+            known_scores = [score for score in scores if score is not None]
             name = source.verdict.partition(",")[2]
-            for number, position in enumerate(known[0].doc_indices):
+            for number, position in enumerate(known_scores[0].doc_indices):
                 docs = source.docs[position]
                 wholes = [sample(doc.filter_results[name]) for sample, doc in zip(read, docs, strict=True)]
                 answers = tuple(
                     _answer(
                         doc, doc.filter_results[name], score.verdicts[number], whole, count_tokens, source.other_prompts
                     )
-                    for doc, score, whole in zip(docs, known, wholes, strict=True)
+                    for doc, score, whole in zip(docs, known_scores, wholes, strict=True)
                 )
                 yield _sample(
                     task.name,
@@ -65,21 +65,21 @@ def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) 
 def _sample(
     task: str,
     doc: doc_results.DocResult,
-    whole: Mapping[str, Any],
+    sample: Mapping[str, Any],
     answers: tuple[ShownAnswer, ...],
     recorded: float | None,
     count_tokens: Counter | None,
     *,
     texts: bool,
-) -> Sample:
-    recorded_text = _recorded(_columns(whole)) if texts else None
-    return Sample(
+) -> ShownSample:
+    recorded_text = _recorded(_columns(sample)) if texts else None
+    return ShownSample(
         task=task,
         subtask=doc.subtask,
         doc=doc.doc_id,
         question_hash=doc.question_hash,
-        question=_question(_columns(whole)),
-        prompt=_prompt(whole),
+        question=_question(_columns(sample)),
+        prompt=_prompt(sample),
         gold=doc.gold,
         answers=answers,
         recorded_verdict=recorded,
@@ -97,29 +97,29 @@ def _sample(
 
 def _answer(
     doc: doc_results.DocResult,
-    ours: doc_results.FilterResult,
+    result: doc_results.FilterResult,
     verdict: float,
-    whole: Mapping[str, Any],
+    sample: Mapping[str, Any],
     count_tokens: Counter | None,
     other_prompts: Container[int],
 ) -> ShownAnswer:
-    raised = {
-        "unextracted": ours.metrics.get("unextracted") == 1,
+    flagged = {
+        "unextracted": result.metrics.get("unextracted") == 1,
         "limit hit": doc.limit_hit is True,
         "empty": doc.answer_empty,
-        "ungraded": ours.metrics.get("ungraded") == 1,
+        "ungraded": result.metrics.get("ungraded") == 1,
         "other prompt": doc.doc_id in other_prompts,
     }
-    flags = tuple(flag for flag, is_so in raised.items() if is_so)
-    text, likelihoods = _text(whole)
+    flags = tuple(flag for flag, is_so in flagged.items() if is_so)
+    text, likelihoods = _text(sample)
     tokens = None if likelihoods else _tokens(text, count_tokens)
     return ShownAnswer(
         verdict,
         text,
-        ours.extracted,
+        result.extracted,
         flags,
         tokens,
-        None if likelihoods else sample_parser.find_limit(whole),
+        None if likelihoods else sample_parser.find_limit(sample),
         likelihoods,
     )
 
@@ -152,24 +152,24 @@ def _question(doc: Mapping[str, Any]) -> str:
     return question
 
 
-def _columns(whole: Mapping[str, Any]) -> Mapping[str, Any]:
+def _columns(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     """The doc; empty if the task's docs have no columns."""
-    doc = whole["doc"]
+    doc = sample["doc"]
     return doc if isinstance(doc, dict) else {}
 
 
-def _prompt(whole: Mapping[str, Any]) -> str:
+def _prompt(sample: Mapping[str, Any]) -> str:
     """What the model was given; where each choice has a context of its own, all of them."""
-    contexts = list(dict.fromkeys(str(request[0]) for request in sample_parser.read_arguments(whole)))
+    contexts = list(dict.fromkeys(str(request[0]) for request in sample_parser.read_arguments(sample)))
     if len(contexts) > 1:
         return "\n\n".join(f"[{number}]\n{context}" for number, context in enumerate(contexts, start=1))
-    return contexts[0] if contexts else str(_columns(whole).get("prompt", ""))
+    return contexts[0] if contexts else str(_columns(sample).get("prompt", ""))
 
 
-def _text(whole: Mapping[str, Any]) -> tuple[str, bool]:
+def _text(sample: Mapping[str, Any]) -> tuple[str, bool]:
     """The generated text. For a choice the log-likelihood of each continuation, a line each, marked as a choice."""
-    responses = [response[0] if isinstance(response, list) and response else response for response in whole["resps"]]
-    requests = sample_parser.read_arguments(whole)
+    responses = [response[0] if isinstance(response, list) and response else response for response in sample["resps"]]
+    requests = sample_parser.read_arguments(sample)
     if responses and all(isinstance(response, list) and response for response in responses):
         lines = (
             f"{response[0]}  {requests[number][1] if number < len(requests) and len(requests[number]) > 1 else number}"

@@ -31,27 +31,27 @@ class Tile:
 class Tiles:
     """The tiles of each task, and the owners of the scores."""
 
-    ours: str
-    theirs: str
+    candidate: str
+    baseline: str
     tasks: tuple[tuple[str, tuple[Tile, ...]], ...]
 
 
 def make_tiles(report: Report) -> Tiles:
     """A tile for each subtask."""
     first, second = report.sides
-    ours, theirs = "our", f"{report.whose_recorded} verdicts"
+    candidate, baseline = "our", f"{report.whose_recorded} verdicts"
     if report.kind == "compare":
-        ours, theirs = f"{second.label}'s", f"{first.label}'s"
-    return Tiles(ours, theirs, tuple((task.name, _tiles(task)) for task in report.tasks if task.subtasks))
+        candidate, baseline = f"{second.label}'s", f"{first.label}'s"
+    return Tiles(candidate, baseline, tuple((task.name, _tiles(task)) for task in report.tasks if task.subtasks))
 
 
 def make_subtask_table(task: Task, report: Report) -> Table[Subtask]:
     """The same as a table, for Markdown."""
-    ours, theirs = ("B", "A") if report.kind == "compare" else ("ours", report.whose)
+    candidate, baseline = ("B", "A") if report.kind == "compare" else ("ours", report.whose)
     columns: tuple[Column[Subtask], ...] = (
         Column("docs", "docs", lambda subtask: subtask.docs, text.format_count),
-        Column("score", ours, lambda subtask: subtask.value, text.format_percent),
-        Column("baseline", theirs, lambda subtask: subtask.baseline, text.format_percent),
+        Column("score", candidate, lambda subtask: subtask.value, text.format_percent),
+        Column("baseline", baseline, lambda subtask: subtask.baseline, text.format_percent),
         Column("difference", "difference", _difference, text.format_points),
     )
     rows = tuple(Row(subtask.name, subtask) for subtask in task.subtasks)

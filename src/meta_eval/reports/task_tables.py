@@ -169,7 +169,7 @@ def _remarks(task: Task) -> tuple[str, ...]:
 
 def make_score_table(report: Report) -> Table[Score]:
     """Each score with the published number that it answers, and what the baseline is from that."""
-    beside = report.beside.split(" ")[0] or "published"
+    beside = report.published_label.split(" ")[0] or "published"
     columns: tuple[Column[Score], ...] = (
         Column("docs", "docs", lambda score: score.docs, text.format_count),
         Column(
@@ -197,9 +197,9 @@ def make_score_table(report: Report) -> Table[Score]:
         ),
     )  # fmt: skip
     rows = tuple(row for task in report.tasks for row in _score_rows(task))
-    named = report.beside.removesuffix("s")
+    named = report.published_label.removesuffix("s")
     legend = f"; differences of the run and of the baseline from the {named}" if named else ""
-    title = f"Beside the {report.beside}" if report.beside else "Scores"
+    title = f"Beside the {report.published_label}" if report.published_label else "Scores"
     return Table("scores", title, columns, rows, f"Percent{legend}.")
 
 

@@ -16,7 +16,7 @@ from meta_eval.boundary.outputs import OutputError, replace_file
 from meta_eval.reports.document import Document as Document  # noqa: PLC0414 (for views of other packages)
 from meta_eval.reports.fidelity_document import make_fidelity_document
 from meta_eval.reports.fidelity_report import FidelityReport
-from meta_eval.reports.model import Report, Sample
+from meta_eval.reports.model import Report, ShownSample
 from meta_eval.reports.report_document import report_document
 from meta_eval.reports.sweep import Sweep, make_sweep_document
 
@@ -35,7 +35,9 @@ class View(ABC):
         """The file's content; pieces of a text where it may be too large for memory."""
 
 
-def find_document(source: Report | FidelityReport | Sweep, samples: Callable[[], Iterable[Sample]] = tuple) -> Document:
+def find_document(
+    source: Report | FidelityReport | Sweep, samples: Callable[[], Iterable[ShownSample]] = tuple
+) -> Document:
     """The document of a report, a comparison, a fidelity report or a sweep."""
     if isinstance(source, FidelityReport):
         return make_fidelity_document(source)

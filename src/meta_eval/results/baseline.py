@@ -61,9 +61,9 @@ def find_verify_folder(pack: Path, *, regraded: bool = False) -> Path:
     return real.parent / f"{real.name}.{'regrade' if regraded else 'verify'}"
 
 
-def find_baseline_file(pack: Path, task: str, *, named: bool = False) -> Path:
-    """The file of a task; with ``named``, for the record that ``baseline:`` names."""
-    return find_verify_folder(pack) / ("named" if named else "baseline") / f"{task}.jsonl"
+def find_baseline_file(pack: Path, task: str, *, of_baseline_run: bool = False) -> Path:
+    """The file of a task; with ``of_baseline_run``, for the record that ``baseline:`` names."""
+    return find_verify_folder(pack) / ("named" if of_baseline_run else "baseline") / f"{task}.jsonl"
 
 
 def compute_baseline_run_fingerprint(key: str, manifest: Manifest, task: str) -> str:
@@ -89,7 +89,7 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
         if entry.baseline
     }
     for task, entry in manifest.tasks.items():
-        path = find_baseline_file(pack, task, named=task in recorded)
+        path = find_baseline_file(pack, task, of_baseline_run=task in recorded)
         try:
             docs[task] = _read(
                 path, compute_baseline_run_fingerprint(keys[task], manifest, task) if task in recorded else keys[task]

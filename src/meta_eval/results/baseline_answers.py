@@ -23,7 +23,8 @@ class BaselineRunAnswer:
         doc: The number of the doc.
         question_hash: The hash of its question.
         same_prompt: Whether it answers exactly the pack's prompt.
-        responses: By request, as `meta_eval.records.recorded_docs.Row` has them; None if the pack cannot grade them.
+        responses: By request, as `meta_eval.records.recorded_docs.RecordedDoc` has them; None if the pack cannot grade
+            them.
         metrics: Its recorded metrics, by ``metric,filter``.
     """
 

@@ -30,24 +30,24 @@ class Choice:
         tasks, excluded = split_excluded(names)
         return cls(tuple(tasks), tuple(excluded))
 
-    def of(self, known: Iterable[str], groups: Groups) -> list[str]:
+    def of(self, existing: Iterable[str], groups: Groups) -> list[str]:
         """The chosen tasks among the known tasks. Unknown names are skipped."""
-        names = list(known)
-        wanted = _matching(self.tasks, names, groups) if self.tasks else set(names)
-        return [name for name in names if name in wanted - _matching(self.excluded, names, groups)]
+        names = list(existing)
+        chosen = _matching(self.tasks, names, groups) if self.tasks else set(names)
+        return [name for name in names if name in chosen - _matching(self.excluded, names, groups)]
 
-    def check(self, known: Iterable[str], groups: Groups, *, where: str = "--tasks") -> None:
+    def check(self, existing: Iterable[str], groups: Groups, *, where: str = "--tasks") -> None:
         """Refuse unknown names.
 
         Args:
-            known: The existing tasks.
+            existing: The existing tasks.
             groups: The tasks of each group.
             where: The place of the names, for messages.
 
         Raises:
             ConfigError: A name is unknown, or no task is left.
         """
-        names = sorted({*known})
+        names = sorted({*existing})
         for name in (*self.tasks, *self.excluded):
             if not _matching((name,), names, groups):
                 raise ConfigError(
@@ -58,8 +58,8 @@ class Choice:
             raise ConfigError("no task is left", where=where, hint=f"Tasks: {', '.join(names)}")
 
 
-def _matching(given: Iterable[str], names: Sequence[str], groups: Groups) -> set[str]:
+def _matching(patterns: Iterable[str], names: Sequence[str], groups: Groups) -> set[str]:
     matches: set[str] = set()
-    for name in expand_patterns(list(given), names):
+    for name in expand_patterns(list(patterns), names):
         matches.update({name, *groups.get(name, ())} & {*names})
     return matches

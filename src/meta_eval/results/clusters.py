@@ -82,7 +82,7 @@ def check_fields(fields: Fields, tasks: Sequence[str]) -> None:
             )  # fmt: skip
 
 
-def read_fields(given: Sequence[str]) -> dict[str, str]:
+def read_fields(assignments: Sequence[str]) -> dict[str, str]:
     """Parse ``TASK=FIELD`` entries to a mapping.
 
     Raises:
@@ -90,7 +90,7 @@ def read_fields(given: Sequence[str]) -> dict[str, str]:
     """
     fields: dict[str, str] = {}
     where = "--cluster"
-    for text in given:
+    for text in assignments:
         task, _, field = text.partition("=")
         if not task or not field:
             raise ConfigError(f"{text!r} is not of the form TASK=FIELD", where=where, hint="Such as drop=section_id")

@@ -104,7 +104,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
     # The environment is a few KB of text; the bounded gap keeps the search linear.
     engine = re.search(r"\bvllm\D{1,12}(\d+\.\d+\S*)", str(tree.get("pretty_env_info")), re.IGNORECASE)
     generation = settings.get("gen_kwargs")
-    given = _changed(generation if isinstance(generation, dict) else _arguments(generation))
+    changed = _changed(generation if isinstance(generation, dict) else _arguments(generation))
     shots = as_mapping(tree.get("n-shot")).get(task)
     elsewhere = as_mapping(settings.get("meta_eval"))  # facts that `meta-eval grade` keeps about answers from elsewhere
     return Provenance(
@@ -119,7 +119,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
             elsewhere.get("seconds") if elsewhere else tree.get("total_evaluation_time_seconds")
         ),
         limit=read_finite_number(settings.get("limit")),
-        gen_kwargs=given,
+        gen_kwargs=changed,
         chat_template=bool(tree.get("chat_template")),
         system_instruction=bool(tree.get("system_instruction")),
         docs_sha256=_text(kwargs.get("sha256")),
@@ -133,7 +133,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         shots=shots if isinstance(shots, int) else None,
         order=describe_order(elsewhere),
         rerun=read_rerun(elsewhere, task),
-        decoding=_decoding({**as_mapping(config.get("generation_kwargs")), **given}),
+        decoding=_decoding({**as_mapping(config.get("generation_kwargs")), **changed}),
     )
 
 
@@ -142,39 +142,41 @@ def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
     temperature = read_finite_number(settings.get("temperature"))
     is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
     idle = ("seed", *(_OF_SAMPLING if is_greedy else ()))
-    said = {"max_gen_toks": MAX_GEN_TOKS}.items()  # the default, so it changes nothing
-    kept = {name: value for name, value in _changed(settings).items() if name not in idle and (name, value) not in said}
+    defaults = {"max_gen_toks": MAX_GEN_TOKS}.items()  # the default, so it changes nothing
+    kept = {
+        name: value for name, value in _changed(settings).items() if name not in idle and (name, value) not in defaults
+    }
     return {
         name: value if isinstance(value, bool) or read_finite_number(value) is None else read_finite_number(value)
         for name, value in kept.items()
     }
 
 
-def _changed(given: Mapping[str, Any]) -> dict[str, Any]:
+def _changed(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Generation settings without those that our command adds for a server and lm_eval's vllm has built in."""
-    kept = ("skip_special_tokens", "spaces_between_special_tokens")
-    return {name: value for name, value in given.items() if not (name in kept and str(value) == "False")}
+    changed = ("skip_special_tokens", "spaces_between_special_tokens")
+    return {name: value for name, value in settings.items() if not (name in changed and str(value) == "False")}
 
 
-def _arguments(given: Any) -> dict[str, str]:
+def _arguments(arguments: Any) -> dict[str, str]:
     """Parse model arguments: an object, or text ``a=1,b=2``. Secret values are dropped."""
-    if isinstance(given, str):
-        parts = (part.partition("=") for part in given.split(",") if part)
-        given = {name: value for name, _, value in parts}
-    if not isinstance(given, dict):
+    if isinstance(arguments, str):
+        parts = (part.partition("=") for part in arguments.split(",") if part)
+        arguments = {name: value for name, _, value in parts}
+    if not isinstance(arguments, dict):
         return {}
-    return {str(name): HIDDEN if is_secret(str(name), value) else str(value) for name, value in given.items()}
+    return {str(name): HIDDEN if is_secret(str(name), value) else str(value) for name, value in arguments.items()}
 
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _stopped(told: Any) -> str | None:
+def _stopped(stop: Any) -> str | None:
     """Format run's early stop: ``SHIP at a margin of 1 points after 1,953 of 12,032 docs``."""
-    if not isinstance(told, Mapping):
+    if not isinstance(stop, Mapping):
         return None
-    margin, docs, of = (read_finite_number(told.get(name)) for name in ("margin", "docs", "of"))
+    margin, docs, of = (read_finite_number(stop.get(name)) for name in ("margin", "docs", "of"))
     if margin is None or docs is None or of is None:
-        return str(told.get("outcome"))[:20]
-    return f"{str(told.get('outcome'))[:20]} at a margin of {100 * margin:g} points after {docs:,.0f} of {of:,.0f} docs"
+        return str(stop.get("outcome"))[:20]
+    return f"{str(stop.get('outcome'))[:20]} at a margin of {100 * margin:g} points after {docs:,.0f} of {of:,.0f} docs"

@@ -22,8 +22,10 @@ def check_repeat(newest: TaskRun, other: TaskRun) -> None:
         ("evals dataset", newest.provenance.dataset_revision, other.provenance.dataset_revision),
         ("number of docs", len(newest.docs), len(other.docs)),
     ]
-    ours, theirs = newest.provenance.model_args, other.provenance.model_args
-    pairs += [(name, ours.get(name), theirs.get(name)) for name in sorted({*ours, *theirs} - {"seed"})]
+    newest_args, other_args = newest.provenance.model_args, other.provenance.model_args
+    pairs += [
+        (name, newest_args.get(name), other_args.get(name)) for name in sorted({*newest_args, *other_args} - {"seed"})
+    ]
     where, hint = f"{newest.samples_file}, {other.samples_file}", "Name runs of one model and pack alone"
     for what, value, another in pairs:
         if value != another:

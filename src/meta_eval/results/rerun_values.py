@@ -24,17 +24,17 @@ class RerunValues:
     values: Mapping[int, float]
 
 
-def read_rerun(made: Mapping[str, Any], task: str) -> RerunValues | None:
+def read_rerun(config: Mapping[str, Any], task: str) -> RerunValues | None:
     """The second answers of a task; None where there are none.
 
     Args:
-        made: ``config.meta_eval`` of the results file.
+        config: ``config.meta_eval`` of the results file.
         task: The task.
 
     Raises:
         ResultsError: They are not what `meta-eval run` writes.
     """
-    content = as_mapping(as_mapping(made.get("rerun")).get(task))
+    content = as_mapping(as_mapping(config.get("rerun")).get(task))
     if not content:
         return None
     metric, docs, values = (content.get(name) for name in ("metric", "docs", "values"))
@@ -46,13 +46,13 @@ def read_rerun(made: Mapping[str, Any], task: str) -> RerunValues | None:
     return RerunValues(str(metric), {doc: share for doc, share in zip(docs, shares, strict=True) if share is not None})
 
 
-def describe_order(made: Mapping[str, Any]) -> str | None:
+def describe_order(config: Mapping[str, Any]) -> str | None:
     """The random order of a run in words; None where there is none.
 
     Raises:
         ResultsError: Its seed is not the one whose hash was recorded.
     """
-    order = as_mapping(made.get("order"))
+    order = as_mapping(config.get("order"))
     if not order:
         return None
     seed, sha256 = str(order.get("seed")), str(order.get("seed_sha256"))

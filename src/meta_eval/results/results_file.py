@@ -38,12 +38,12 @@ class Aggregate:
     Attributes:
         value: The average.
         stderr: Its standard error; None if lm-eval gives none.
-        share: Whether it is a share from 0 to 1; a perplexity never is.
+        is_fraction: Whether it is a share from 0 to 1; a perplexity never is.
     """
 
     value: float
     stderr: float | None
-    share: bool
+    is_fraction: bool
 
     @property
     def interval(self) -> Interval | None:
@@ -52,7 +52,7 @@ class Aggregate:
             return None
         half = normal_quantile(LEVEL) * self.stderr
         low, high = self.value - half, self.value + half
-        return Interval(max(0.0, low), min(1.0, high)) if self.share else Interval(low, high)
+        return Interval(max(0.0, low), min(1.0, high)) if self.is_fraction else Interval(low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +118,10 @@ class ResultsFile:
         """The metrics of a task where lower is better: by the file, or else by their names."""
         listed = self.config(task).get("metric_list")
         entries = [as_mapping(entry) for entry in listed] if isinstance(listed, list) else []
-        said = {str(entry.get("metric")): entry.get("higher_is_better") for entry in entries}
-        said |= as_mapping(as_mapping(self.tree.get("higher_is_better")).get(task))
-        known = {metric: higher for metric, higher in said.items() if isinstance(higher, bool)}
-        return frozenset({metric for metric, higher in known.items() if not higher} | (LOWER_IS_BETTER - known.keys()))
+        higher_is_better = {str(entry.get("metric")): entry.get("higher_is_better") for entry in entries}
+        higher_is_better |= as_mapping(as_mapping(self.tree.get("higher_is_better")).get(task))
+        flags = {metric: higher for metric, higher in higher_is_better.items() if isinstance(higher, bool)}
+        return frozenset({metric for metric, higher in flags.items() if not higher} | (LOWER_IS_BETTER - flags.keys()))
 
     def count(self, task: str, which: str) -> int | None:
         """The number of docs of a task (``original``) or of those that ran (``effective``). Written since 0.4.3."""
@@ -228,8 +228,8 @@ def _aggregates(averages: Mapping[str, Any]) -> dict[str, Aggregate]:
         average = read_finite_number(value)
         if average is not None:
             stderr = read_finite_number(averages.get(f"{metric}_stderr,{filter_name}"))
-            share = 0 <= average <= 1 and metric not in UNBOUNDED_METRICS
-            aggregates[key] = Aggregate(average, stderr if stderr is not None and stderr >= 0 else None, share)
+            is_fraction = 0 <= average <= 1 and metric not in UNBOUNDED_METRICS
+            aggregates[key] = Aggregate(average, stderr if stderr is not None and stderr >= 0 else None, is_fraction)
     return aggregates
 
 

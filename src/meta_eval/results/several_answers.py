@@ -17,17 +17,17 @@ def average_answers(docs: Iterable[DocResult]) -> None:
     for doc in docs:
         for result in doc.filter_results.values():
             for metric, verdicts in result.verdict_of_each.items():
-                result.metrics[metric] = replace_share(result.metrics[metric], math.fsum(verdicts) / len(verdicts))
+                result.metrics[metric] = replace_verdict(result.metrics[metric], math.fsum(verdicts) / len(verdicts))
 
 
-def replace_share(value: MetricValue, share: float) -> MetricValue:
+def replace_verdict(value: MetricValue, verdict: float) -> MetricValue:
     """Replace the verdict in a metric's value, 0 to 1; all verdicts on instructions become its rounded value."""
     if isinstance(value, float):
-        return share
+        return verdict
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], float):
-        return value[0], share  # type: ignore[return-value]
+        return value[0], verdict  # type: ignore[return-value]
     if isinstance(value, tuple):
-        right = share >= 0.5
+        right = verdict >= 0.5
         parts: Any = [tuple(right for _ in part) if isinstance(part, tuple) else right for part in value]
         return tuple(parts)
     return value

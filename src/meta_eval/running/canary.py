@@ -293,7 +293,7 @@ class Canary:
     cut: Cut
     bos: int | None
 
-    def judge(self, said: Sequence[tuple[EngineRequest, EngineResponse]]) -> Summary:
+    def check(self, said: Sequence[tuple[EngineRequest, EngineResponse]]) -> Summary:
         """Summarise the answers.
 
         Raises:

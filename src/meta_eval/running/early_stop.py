@@ -89,15 +89,18 @@ class Stopping:
         shared = find_shared_questions([task.docs for task in self._tasks.values()])
         self._plan = plan_rounds(
             [
-                replace(list_task_docs(name, task.docs, task.recorded, shared), margin=rules.rule_of(name).share)
+                replace(
+                    list_task_docs(name, task.docs, task.recorded, shared),
+                    margin=rules.task_rules(name).margin_fraction,
+                )
                 for name, task in self._tasks.items()
             ],
             seed,
             weighting=rules.weights or "precision",
         )
         self.places = {doc: place for place, doc in enumerate(self._plan.order)}
-        self._gate = Sequential(self._plan, rules.share)
-        self.margin = rules.share
+        self._gate = Sequential(self._plan, rules.margin_fraction)
+        self.margin = rules.margin_fraction
 
     def batches(self) -> Iterator[list[Request]]:
         """The next requests, until the gate is decided or all are asked. Call `grade_new` between batches.

@@ -15,7 +15,13 @@ import numpy as np
 from meta_eval.answers.answer_files import Answers, Key
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.running.client import EngineRequest, with_token_ids
-from meta_eval.token_fidelity.perturbations import MOST, PROMPTS, START, make_perturbations, turn_start_round
+from meta_eval.token_fidelity.perturbations import (
+    MAX_ANSWER_TOKENS,
+    PROMPTS,
+    START,
+    make_perturbations,
+    turn_start_round,
+)
 from meta_eval.token_fidelity.probe_table import Probed
 
 # Number of docs with short prompts, which get all probes, and with the longest prompts, which get another start.
@@ -89,7 +95,7 @@ def _variants(
     if names == (START,):
         turned = turn_start_round(ids)
         if turned is not None:
-            yield START, (turned, answer[:MOST])
+            yield START, (turned, answer[:MAX_ANSWER_TOKENS])
     elif encoder.bos is not None:
         yield from make_perturbations(
             ask.request.prompt, ids, answer, encoder.bos, encoder.encode_text, encoder.encode_spelled

@@ -101,7 +101,7 @@ class RequestLoop:
             encoder.encode_text if encoder else list, encoder.bos if encoder else None,
         )  # fmt: skip
         held = list(self._ask([request for request, _ in first.values()]))
-        self.canary = canary.judge(held)
+        self.canary = canary.check(held)
         report_progress(f"canary: {self.canary}")
         for _, said in held:
             if said.error is None:

@@ -16,7 +16,7 @@ from meta_eval.boundary.inputs import open_data
 from meta_eval.catalog.dataset_names import Identity
 from meta_eval.messages.errors import SourceError, locating, suggest_name
 
-Kind = Literal["hub", "folder", "sample"]
+SourceKind = Literal["hub", "folder", "sample"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class EvalsDataset:
         metrics: The files of Meta's reported scores (the ``__metrics`` config).
     """
 
-    kind: Kind
+    kind: SourceKind
     dataset_id: str
     revision: str
     identity: Identity

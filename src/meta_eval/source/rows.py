@@ -19,7 +19,7 @@ from meta_eval.messages.errors import SourceError, locating
 from meta_eval.messages.escaping import quoted
 from meta_eval.source.dataset import DataFile
 
-Row = dict[str, Any]
+SourceRow = dict[str, Any]
 
 _MAGIC = b"PAR1"
 _BATCH = 1024  # rows
@@ -44,7 +44,7 @@ class RowPlace:
         return f"{self.dataset_id}, subset {self.subset}"
 
 
-def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> list[Row]:
+def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> list[SourceRow]:
     """Read all rows of some files, in the order of the files and of their rows.
 
     Args:
@@ -59,7 +59,7 @@ def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> lis
         SourceError: A file is empty, truncated, or neither parquet nor JSON lines; a JSON line is not an object,
             repeats a key, or holds NaN, an infinity or a lone surrogate; there is no row.
     """
-    rows: list[Row] = []
+    rows: list[SourceRow] = []
     for file in files:
         with locating(f"{dataset_id}, {subset}, {file.name}"):
             try:
@@ -88,7 +88,7 @@ def _looks_like(head: bytes) -> str:
     return ""
 
 
-def _parquet_rows(file: DataFile) -> Iterator[Row]:
+def _parquet_rows(file: DataFile) -> Iterator[SourceRow]:
     """Read in batches, so that texts are not held twice, as columns and as rows."""
     import pyarrow as pa
 
@@ -135,7 +135,7 @@ def _first_unreadable(column: Any) -> int:
     return len(column)
 
 
-def _json_rows(file: DataFile) -> Iterator[Row]:
+def _json_rows(file: DataFile) -> Iterator[SourceRow]:
     with file.open() as stream:
         # Split bytes at \n only: str.splitlines also splits at U+2028, which JSON allows in strings.
         for number, line in enumerate(iter(partial(stream.readline, MAX_FILE + 1), b""), start=1):
@@ -146,7 +146,7 @@ def _json_rows(file: DataFile) -> Iterator[Row]:
                     yield _json_row(line)
 
 
-def _json_row(line: bytes) -> Row:
+def _json_row(line: bytes) -> SourceRow:
     try:
         row = _DECODER.decode(line.decode("utf-8"))
         if b"\\u" in line:

@@ -20,7 +20,7 @@ import yaml
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.inputs import read_regular
 from meta_eval.catalog.families import list_families
-from meta_eval.source.rows import Row
+from meta_eval.source.rows import SourceRow
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -35,7 +35,7 @@ _CONFIG: Final = {
     "Choice": {"return_logprobs": "true", "seed": 42},
 }
 # Defaults of a subset.
-_DEFAULTS: Final[Row] = {
+_DEFAULTS: Final[SourceRow] = {
     "subtask": None,
     "subtasks": {},
     "few_shot": [],
@@ -63,7 +63,7 @@ class SampleTable:
     folder: str
     name: str
     source: Path
-    rows: Sequence[Row]
+    rows: Sequence[SourceRow]
     disagreements: Mapping[str, str]
 
     def content(self) -> bytes:
@@ -100,7 +100,7 @@ class _Templates:
         self.environment = _environment(texts)
         self.compiled: dict[str, Callable[..., Any]] = {}
 
-    def fill(self, template: Any, scope: Row) -> Any:
+    def fill(self, template: Any, scope: SourceRow) -> Any:
         """Fill a template with the values of a scope. A value that is a single ``{{ expression }}`` keeps its type,
         such as a list or number."""
         if isinstance(template, dict):
@@ -125,7 +125,7 @@ class _Templates:
 class _Subset:
     """A subset: its settings, with those of the whole file, and the questions of its rows."""
 
-    def __init__(self, settings: Row, questions: Mapping[Any, Row], templates: _Templates) -> None:
+    def __init__(self, settings: SourceRow, questions: Mapping[Any, SourceRow], templates: _Templates) -> None:
         self.settings = {**_DEFAULTS, "task_name": settings["name"], **settings}
         self.questions = questions
         if "language" in settings:
@@ -146,7 +146,7 @@ class _Subset:
                 disagreements[row["input_question_hash"]] = recorded["disagrees"]
         return SampleTable(f"{self.settings['model']}-evals", self.settings["name"], source, rows, disagreements)
 
-    def _row(self, recorded: Row, number: int) -> Row:
+    def _row(self, recorded: SourceRow, number: int) -> SourceRow:
         """Make a row. Values of the row and its question are used as they are; values of subset and subtask are filled
         templates."""
         said = {**self.questions.get(recorded.get("of"), {}), **recorded}
@@ -192,7 +192,7 @@ class _Subset:
             "eval_config": {key: str(config[key]) for key in sorted(config)},
         }
 
-    def _prompt(self, shared: Row, scope: Row) -> str:
+    def _prompt(self, shared: SourceRow, scope: SourceRow) -> str:
         """Render the prompt, without BOS: a dialog if it has user turns, else plain text."""
         form, shots = shared["prompt"], shared["few_shot"]
         if isinstance(shots, int):
@@ -205,7 +205,7 @@ class _Subset:
             return f"{before}{shown}{self.fill(form['text'], scope)}"
         return f"{before}{shown}{_turn('user', self.fill(form['user'], scope))}{_FAMILY.head('assistant')}{prefix}"
 
-    def _shot(self, shared: Row, subtask: str | None, shot: Row) -> str:
+    def _shot(self, shared: SourceRow, subtask: str | None, shot: SourceRow) -> str:
         """Render a question with its answer for use as a shot; cached for all rows of a subtask."""
         if (subtask, id(shot)) not in self.shots:
             form, scope = shared["prompt"], _lettered({**shared, **shot})
@@ -217,7 +217,7 @@ class _Subset:
             self.shots[subtask, id(shot)] = shown
         return self.shots[subtask, id(shot)]
 
-    def _others(self, key: Any, count: int) -> list[Row]:
+    def _others(self, key: Any, count: int) -> list[SourceRow]:
         """The next questions of the same subtask; after the last comes the first."""
         subtask = self.questions[key].get("subtask")
         same = [name for name, question in self.questions.items() if question.get("subtask") == subtask]
@@ -229,11 +229,11 @@ def _turn(role: str, text: str) -> str:
     return f"{_FAMILY.head(role)}{text}{_FAMILY.end_of_turn}"
 
 
-def _translated(question: Row, language: str) -> Row:
+def _translated(question: SourceRow, language: str) -> SourceRow:
     return {name: value[language] if isinstance(value, dict) else value for name, value in question.items()}
 
 
-def _lettered(scope: Row) -> Row:
+def _lettered(scope: SourceRow) -> SourceRow:
     """Add choices by letter to a scope. With ``letters``, letters after the last choice are None, as in Meta's rows."""
     if scope["choices"] is None:
         return scope

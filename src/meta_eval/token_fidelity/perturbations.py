@@ -22,7 +22,7 @@ _START = 10
 # Minimum tokens of a prompt for reversing its start.
 _LONG = 40
 # Tokens of an answer that are probed.
-MOST = 64
+MAX_ANSWER_TOKENS = 64
 
 # A prompt and an answer, as token ids.
 Ids = tuple[list[int], list[int]]
@@ -41,12 +41,12 @@ def make_perturbations(
     Args:
         prompt: The text, without BOS.
         ids: Its tokens, with BOS.
-        answer: The tokens of the recorded answer; the first `MOST` are used.
+        answer: The tokens of the recorded answer; the first `MAX_ANSWER_TOKENS` are used.
         bos: The BOS.
         pieces: Tokenizes a text, with special tokens recognised.
         spelled: Tokenizes a text, with special tokens treated as plain text.
     """
-    said, whole = list(answer[:MOST]), list(ids)
+    said, whole = list(answer[:MAX_ANSWER_TOKENS]), list(ids)
     yield NO_BOS, (change_bos(whole, bos, fewer=True), said)
     yield SECOND_BOS, (change_bos(whole, bos, fewer=False), said)
     for name, text in _texts(prompt):

@@ -40,7 +40,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TokenKindFigures:
     """A kind of token: count, share of likeliest tokens, and mean log-probability."""
 
     name: str
@@ -106,7 +106,7 @@ class Figures:
     margins: Margins
     greedy: Estimate
     divergence: FirstDivergence
-    kinds: tuple[Kind, ...]
+    kinds: tuple[TokenKindFigures, ...]
 
     @property
     def perplexity(self) -> float:
@@ -148,7 +148,9 @@ def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArra
         greedy=_share([float(misses[at] == 0) for at in own], [table.answers[at] for at in own]),
         divergence=measure_divergence(*_first_misses(table, where, own)),
         kinds=tuple(
-            Kind(name, int(both.sum()), float(first[both].mean()), float(table.logprobs[both].mean(dtype=float)))
+            TokenKindFigures(
+                name, int(both.sum()), float(first[both].mean()), float(table.logprobs[both].mean(dtype=float))
+            )
             for name, mask in kinds
             if (both := mask & where).any()
         ),

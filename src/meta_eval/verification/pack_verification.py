@@ -166,7 +166,7 @@ def _check_baseline(
     entry = result.entry
     answers = [answer for answer in read_baseline_run_answers(evaluator.pack, entry) if answer.responses is not None]
     path, key = (
-        find_baseline_file(evaluator.pack, name, named=True),
+        find_baseline_file(evaluator.pack, name, of_baseline_run=True),
         compute_baseline_run_fingerprint(key, manifest, name),
     )
     if not answers:

@@ -40,9 +40,14 @@ def recover_contexts(
     """
     for left_out in (0, 1):
         splits = [_split(list(ids), list(ending), left_out, tokenizer) for ids in requests]
-        known = [split for split in splits if split is not None]
-        prompts, endings = tuple(split[0] for split in known), {split[1] for split in known}
-        if len(known) == len(requests) and len(endings) == 1 and len(set(prompts)) > 1 and prompt.rstrip() in prompts:
+        found_splits = [split for split in splits if split is not None]
+        prompts, endings = tuple(split[0] for split in found_splits), {split[1] for split in found_splits}
+        if (
+            len(found_splits) == len(requests)
+            and len(endings) == 1
+            and len(set(prompts)) > 1
+            and prompt.rstrip() in prompts
+        ):
             return prompts, endings.pop()
     return None
 

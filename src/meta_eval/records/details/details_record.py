@@ -68,18 +68,22 @@ class DetailsRecord(Record):
     """A recorded run in the format "details", with the selected file of each task."""
 
     def __init__(self, place: Place, run: str | None, wanted: Sequence[str]) -> None:
-        known = {(details.name, details.time): details for details in _found(place.files)}
+        by_name_and_time = {(details.name, details.time): details for details in _list_details(place.files)}
         runs: dict[str, list[TaskOutput]] = {}
-        for details in sorted(known.values(), key=lambda details: (details.name, details.time), reverse=True):
+        for details in sorted(
+            by_name_and_time.values(), key=lambda details: (details.name, details.time), reverse=True
+        ):
             runs.setdefault(details.name, []).append(TaskOutput(details.name, details.time, samples=Path(details.file)))
-        groups = _groups(known.values())
-        asked = [task for name in wanted for task in groups.get(name, (name,))]
-        chosen = choose_runs(dict(sorted(runs.items())), run, asked, place.name)
+        groups = _groups(by_name_and_time.values())
+        names = [task for name in wanted for task in groups.get(name, (name,))]
+        chosen = choose_runs(dict(sorted(runs.items())), run, names, place.name)
         self._place = place
-        self._details = {task: known[task, run.time] for task, run in chosen.items()}
-        there = {group: tuple(member for member in members if member in chosen) for group, members in groups.items()}
+        self._details = {task: by_name_and_time[task, run.time] for task, run in chosen.items()}
+        chosen_groups = {
+            group: tuple(member for member in members if member in chosen) for group, members in groups.items()
+        }
         self.name, self.tasks = place.name, tuple(self._details)
-        self.groups = {**{group: members for group, members in there.items() if members}, ALL: self.tasks}
+        self.groups = {**{group: members for group, members in chosen_groups.items() if members}, ALL: self.tasks}
         times = {details.time for details in self._details.values()}
         self._model = _model(place.name, place.files, times, place.fetch)
 
@@ -117,7 +121,9 @@ class DetailsRecord(Record):
         graded = recorded.about
         assert isinstance(graded, GradedDocs)  # noqa: S101 (what `read` left there)
         return Grader(
-            make_grader_code(graded.kind, task), choose_verdict_metric(graded.metrics, task), delimiter=graded.delimiter
+            make_grader_code(graded.grader, task),
+            choose_verdict_metric(graded.metrics, task),
+            delimiter=graded.delimiter,
         )
 
     def _samples(self, details: Details, check: TokenCheck) -> Iterator[DetailsRow]:
@@ -173,7 +179,7 @@ def read_details_rows(
         ) from None  # fmt: skip
 
 
-def _found(names: Sequence[str]) -> Iterator[Details]:
+def _list_details(names: Sequence[str]) -> Iterator[Details]:
     for file in names:
         match = _FILE.fullmatch(PurePosixPath(file).name)
         if match is None:
@@ -188,13 +194,13 @@ def _found(names: Sequence[str]) -> Iterator[Details]:
         )
 
 
-def _groups(known: Any) -> dict[str, tuple[str, ...]]:
+def _groups(all_details: Any) -> dict[str, tuple[str, ...]]:
     """Group the subjects of a benchmark, such as ``hendrycksTest-anatomy`` and ``mmlu:anatomy``."""
     members_of: dict[str, dict[str, None]] = {}
-    for details in known:
+    for details in all_details:
         group = re.sub(r"[-:][^|]+", "", details.source_name)
         members_of.setdefault(re.sub(r"[^A-Za-z0-9_.]+", "_", group), {})[details.name] = None
-    names = {details.name for details in known}
+    names = {details.name for details in all_details}
     return {
         group: tuple(sorted(members))
         for group, members in members_of.items()

@@ -207,10 +207,10 @@ def _is_number(value: Any) -> bool:
 
 def _tokens(row: Mapping[str, Any]) -> tuple[tuple[int, ...], ...] | None:
     """The ids of each request, without the padding at the end."""
-    given, padded = row.get("input_tokens"), row.get("padded")
-    if not isinstance(given, list) or not given:
+    token_ids, padded = row.get("input_tokens"), row.get("padded")
+    if not isinstance(token_ids, list) or not token_ids:
         return None
-    requests = given if isinstance(given[0], list) else [given]
+    requests = token_ids if isinstance(token_ids[0], list) else [token_ids]
     counts = padded if isinstance(padded, list) else [padded] * len(requests)
     if len(counts) != len(requests) or not all(map(are_token_ids, requests)):
         return None

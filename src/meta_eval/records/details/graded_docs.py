@@ -25,10 +25,10 @@ from meta_eval.records.task_code import TaskCode
 from meta_eval.templates.template_folder import FolderReader, list_needed_files, merge_includes
 from meta_eval.thresholds import SAME_RECORDED_METRIC
 
-Kind = Literal["choices", "contexts", "truthfulqa_mc", "gsm8k", "lighteval_choices", "exact_match"]
+DetailsGrader = Literal["choices", "contexts", "truthfulqa_mc", "gsm8k", "lighteval_choices", "exact_match"]
 
 # The metrics that each grader computes.
-METRICS_OF_GRADER: Mapping[Kind, tuple[str, ...]] = {
+METRICS_OF_GRADER: Mapping[DetailsGrader, tuple[str, ...]] = {
     "choices": ("acc", "acc_norm"),
     "contexts": ("acc",),
     "truthfulqa_mc": ("mc1", "mc2"),
@@ -44,14 +44,14 @@ _FOLDER = "details"
 _VERDICTS = ("mc2,none", "acc_norm,none", "acc,none")
 
 
-def make_grader_code(kind: Kind, name: str) -> TaskCode:
+def make_grader_code(grader: DetailsGrader, name: str) -> TaskCode:
     """The code that grades a task of details."""
     root = assets.asset_path(_FOLDER)
-    file = PurePosixPath(f"{kind}.yaml")
+    file = PurePosixPath(f"{grader}.yaml")
     reading = FolderReader(root)
-    settings, origins, chain = merge_includes(reading, file, ())
+    settings, folder_of_key, yaml_chain = merge_includes(reading, file, ())
     return TaskCode(
-        name, root, file, settings, origins, chain, list_needed_files(reading, chain), "meta-eval",
+        name, root, file, settings, folder_of_key, yaml_chain, list_needed_files(reading, yaml_chain), "meta-eval",
         PurePosixPath(_FOLDER), PurePosixPath(f"{name}.yaml"),
     )  # fmt: skip
 
@@ -59,13 +59,13 @@ def make_grader_code(kind: Kind, name: str) -> TaskCode:
 def choose_verdict_metric(metrics: Iterable[str], name: str) -> str:
     """Choose the ``metric,filter`` of verdicts: the metric that a leaderboard shows for the task, or else the usual
     metric."""
-    there = [f"{metric},none" for metric in metrics]
+    recorded = [f"{metric},none" for metric in metrics]
     parts = [part for board in boards.list_boards().values() for part in board.parts if name in part.tasks]
     shown = [metric_key for part in parts for metric_key in part.metrics]
-    return next((metric for metric in (*shown, *_VERDICTS) if metric in there), there[0])
+    return next((metric for metric in (*shown, *_VERDICTS) if metric in recorded), recorded[0])
 
 
-def find_grader(sample: DetailsRow, source_name: str) -> Kind:
+def find_grader(sample: DetailsRow, source_name: str) -> DetailsGrader:
     """Find the grader of a doc.
 
     Args:
@@ -75,16 +75,18 @@ def find_grader(sample: DetailsRow, source_name: str) -> Kind:
     Raises:
         DataError: There is no such grader.
     """
-    kind: Kind | None = None
+    grader: DetailsGrader | None = None
     if sample.likelihoods is None:
         if sample.by_lighteval:
-            kind = "exact_match"
+            grader = "exact_match"
         elif "gsm8k" in source_name.lower():  # texts of the first leaderboard; their metrics have the same name
-            kind = "gsm8k"
+            grader = "gsm8k"
     elif sample.by_lighteval:
-        kind = "lighteval_choices"
+        grader = "lighteval_choices"
     else:
-        kind = "contexts" if sample.prompts else "truthfulqa_mc" if {"mc1", "mc2"} & set(sample.metrics) else "choices"
+        grader = (
+            "contexts" if sample.prompts else "truthfulqa_mc" if {"mc1", "mc2"} & set(sample.metrics) else "choices"
+        )
     if (
         "winogrande" in source_name.lower()
         and not sample.by_lighteval
@@ -95,15 +97,15 @@ def find_grader(sample: DetailsRow, source_name: str) -> Kind:
             "does not say what follows the prompt: the harness scored one ending after each choice",
             hint="Leave the task out of tasks",
         )
-    if kind is not None and set(METRICS_OF_GRADER[kind]) & set(sample.metrics):
-        return kind
+    if grader is not None and set(METRICS_OF_GRADER[grader]) & set(sample.metrics):
+        return grader
     raise DataError(
         f"was graded by {', '.join(sample.metrics) or 'nothing'}, which meta-eval cannot grade",
         hint="Leave the task out of tasks",
     )
 
 
-def make_choice_doc(sample: DetailsRow, kind: Kind) -> tuple[str, dict[str, Any]]:
+def make_choice_doc(sample: DetailsRow, grader: DetailsGrader) -> tuple[str, dict[str, Any]]:
     """The delimiter between prompt and choice, and the doc of a choice.
 
     Raises:
@@ -114,9 +116,9 @@ def make_choice_doc(sample: DetailsRow, kind: Kind) -> tuple[str, dict[str, Any]
     golds = [gold for gold in sample.golds if isinstance(gold, int) and not isinstance(gold, bool)]
     if not golds or len(golds) != len(sample.golds) or not all(0 <= gold < len(sample.choices) for gold in golds):
         raise DataError("does not say which choice is right")
-    if kind == "lighteval_choices":
+    if grader == "lighteval_choices":
         return "", {"query": sample.query, "choices": list(sample.choices), "golds": golds, "gold": golds[0]}
-    if kind == "contexts":
+    if grader == "contexts":
         if len(golds) > 1:
             raise DataError("has several right choices")
         return "", {"query": sample.query, "choices": list(sample.choices), "gold": golds[0], "ending": sample.ending}
@@ -128,7 +130,7 @@ def make_choice_doc(sample: DetailsRow, kind: Kind) -> tuple[str, dict[str, Any]
     doc = {"query": sample.query, "choices": [choice.removeprefix(" ") for choice in sample.choices]}
     if "" in doc["choices"]:
         raise DataError("has an empty choice")
-    if kind == "truthfulqa_mc":
+    if grader == "truthfulqa_mc":
         return delimiter, {**doc, **_two_lists(golds)}
     if len(golds) > 1:
         raise DataError("has several right choices")
@@ -142,18 +144,18 @@ def _two_lists(golds: list[int]) -> dict[str, int]:
     return {"mc1": golds[1], "true": len(golds) - 1}
 
 
-def check_recorded_verdicts(sample: DetailsRow, doc: dict[str, Any], kind: Kind) -> None:
+def check_recorded_verdicts(sample: DetailsRow, doc: dict[str, Any], grader: DetailsGrader) -> None:
     """Check that the recorded likelihoods give the recorded verdicts.
 
     Raises:
         DataError: A verdict differs.
     """
     costs = [(cost, False) for cost in sample.likelihoods or ()]
-    if kind == "truthfulqa_mc":
+    if grader == "truthfulqa_mc":
         computed = truthfulqa_mc(doc, costs)
     else:
         computed = lighteval_choices({"golds": [doc["gold"]], **doc}, costs)
-    for name in METRICS_OF_GRADER[kind]:
+    for name in METRICS_OF_GRADER[grader]:
         recorded = sample.metrics.get(name)
         if recorded is not None and not math.isclose(computed[name], recorded, rel_tol=0, abs_tol=SAME_RECORDED_METRIC):
             raise DataError(
@@ -172,14 +174,14 @@ class GradedDocs:
     """The rows of a task.
 
     Attributes:
-        kind: The kind of their grader.
+        grader: The kind of their grader.
         docs: The docs, as in any record.
         delimiter: Between prompt and choice; None if texts were generated.
         metrics: Recorded metrics that are graded again.
         not_regraded: Recorded metrics without a grader here.
     """
 
-    kind: Kind
+    grader: DetailsGrader
     docs: RecordedDocs
     delimiter: str | None
     metrics: tuple[str, ...]
@@ -210,7 +212,7 @@ def read_details(
 @dataclass(slots=True)
 class _DetailsReading:
     source_name: str
-    kind: Kind | None = None
+    grader: DetailsGrader | None = None
     delimiter: str | None = None
     generation: dict[str, Any] | None = None
     rows: list[RecordedDoc] = field(default_factory=list)
@@ -218,57 +220,57 @@ class _DetailsReading:
     warnings: Counter[str] = field(default_factory=Counter)
 
     def add(self, sample: DetailsRow) -> None:
-        kind = find_grader(sample, self.source_name)
-        if self.kind not in (None, kind):
+        grader = find_grader(sample, self.source_name)
+        if self.grader not in (None, grader):
             raise DataError("was recorded with other metrics than the docs before it")
-        self.kind = kind
+        self.grader = grader
         self.metrics.update(dict.fromkeys(sample.metrics))
         self.warnings["prompt_truncated"] += sample.truncated
         self.warnings["prompt_rebuilt"] += sample.rebuilt
-        self.rows.append(self._text(sample, kind) if sample.text is not None else self._choice(sample, kind))
+        self.rows.append(self._text(sample, grader) if sample.text is not None else self._choice(sample, grader))
 
     def end(self) -> GradedDocs:
-        if self.kind is None:
+        if self.grader is None:
             raise DataError("holds no row")
-        if self.kind == "gsm8k" and not (self.generation or {}).get("until"):
+        if self.grader == "gsm8k" and not (self.generation or {}).get("until"):
             raise DataError("has no recognisable stop text: every known one occurs in an answer")
         prompts = Counter((row.prompt, row.continuations) for row in self.rows)
         self.warnings["duplicate_prompts"] = sum(prompts.values()) - len(prompts)
-        kept = {name: count for name, count in sorted(self.warnings.items()) if count}
-        graded = [name for name in METRICS_OF_GRADER[self.kind] if name in self.metrics]
+        warnings = {name: count for name, count in sorted(self.warnings.items()) if count}
+        graded = [name for name in METRICS_OF_GRADER[self.grader] if name in self.metrics]
         others = [name for name in self.metrics if name not in graded]
-        rows = RecordedDocs(self.rows, self.generation, None, kept)
-        return GradedDocs(self.kind, rows, self.delimiter, tuple(graded), tuple(others))
+        rows = RecordedDocs(self.rows, self.generation, None, warnings)
+        return GradedDocs(self.grader, rows, self.delimiter, tuple(graded), tuple(others))
 
-    def _text(self, sample: DetailsRow, kind: Kind) -> RecordedDoc:
+    def _text(self, sample: DetailsRow, grader: DetailsGrader) -> RecordedDoc:
         golds = [str(text) for gold in sample.golds for text in (gold if isinstance(gold, list) else [gold])]
-        if kind == "gsm8k":
-            known = self.generation["until"] if self.generation else _STOPS
-            stops = [stop for stop in known if stop not in str(sample.text)]
+        if grader == "gsm8k":
+            stop_texts = self.generation["until"] if self.generation else _STOPS
+            stops = [stop for stop in stop_texts if stop not in str(sample.text)]
             self.generation = {"until": stops, "do_sample": False, "max_gen_toks": _MAX_GEN_TOKS}
         elif self.generation not in (None, sample.generation):
             raise DataError(f"was generated with other settings than the docs before it: {sample.generation}")
         else:
             self.generation = sample.generation
         gold = golds[0] if golds else ""
-        return _row(sample, kind, {"query": sample.query, "gold": gold, "golds": golds}, (), gold, [[sample.text]])
+        return _row(sample, grader, {"query": sample.query, "gold": gold, "golds": golds}, (), gold, [[sample.text]])
 
-    def _choice(self, sample: DetailsRow, kind: Kind) -> RecordedDoc:
-        delimiter, doc = make_choice_doc(sample, kind)
+    def _choice(self, sample: DetailsRow, grader: DetailsGrader) -> RecordedDoc:
+        delimiter, doc = make_choice_doc(sample, grader)
         if self.delimiter not in (None, delimiter):
             raise DataError("has another space between prompt and choice than the docs before it")
         self.delimiter = delimiter
-        check_recorded_verdicts(sample, doc, kind)
+        check_recorded_verdicts(sample, doc, grader)
         # Not recorded: whether a choice is the model's greedy output.
         answers = [[[cost, False]] for cost in sample.likelihoods or ()]
         gold = sample.ending if sample.prompts else doc["choices"][doc.get("gold", 0)]
         behind = [sample.ending] * len(sample.prompts) or [delimiter + choice for choice in doc["choices"]]
-        return _row(sample, kind, doc, tuple(behind), gold, answers)
+        return _row(sample, grader, doc, tuple(behind), gold, answers)
 
 
 def _row(
     sample: DetailsRow,
-    kind: Kind,
+    grader: DetailsGrader,
     doc: dict[str, Any],
     continuations: tuple[str, ...],
     gold: str,
@@ -283,5 +285,5 @@ def _row(
         gold=gold,
         prompts=sample.prompts,
         responses=responses,
-        metrics={f"{name},none": value for name, value in sample.metrics.items() if name in METRICS_OF_GRADER[kind]},
+        metrics={f"{name},none": value for name, value in sample.metrics.items() if name in METRICS_OF_GRADER[grader]},
     )

@@ -99,10 +99,10 @@ def _generation(doc: Mapping[str, Any]) -> dict[str, Any]:
 
 def _prompt(doc: Mapping[str, Any], response: Mapping[str, Any], tokenizer: Tokenizer | None) -> tuple[str, bool]:
     """The prompt as text, and whether it was rebuilt without a chat template."""
-    given, ids = response.get("input"), response.get("input_tokens")
-    if isinstance(given, str) and given:
-        return given, False
-    if isinstance(given, list) and given:
+    input_text, ids = response.get("input"), response.get("input_tokens")
+    if isinstance(input_text, str) and input_text:
+        return input_text, False
+    if isinstance(input_text, list) and input_text:
         raise DataError(
             "was sent as chat messages, which only a chat API can repeat",
             hint="Record the run with an engine that renders the chat template itself",

@@ -56,15 +56,15 @@ class TokenCheck:
         some = slice(None if number < _WHOLE else 1)
         fronts, differs = Counter[int](), None
         for text, recorded in zip(texts[some], sample.tokens[some], strict=True):
-            ours = self.tokenizer.encode(text, add_special_tokens=False).ids
+            encoded = self.tokenizer.encode(text, add_special_tokens=False).ids
             front = 0
             while self._added and recorded[front : front + 1] == tuple(self._added[:1]):
                 front += 1
             fronts[front] += 1
-            theirs = list(recorded[front:])
+            recorded_ids = list(recorded[front:])
             # The last id is not an input of a likelihood; some writers omit it.
-            if differs is None and theirs not in (ours, ours[:-1]):
-                differs = _difference(ours, theirs)
+            if differs is None and recorded_ids not in (encoded, encoded[:-1]):
+                differs = _difference(encoded, recorded_ids)
         self.docs += 1
         self.without_bos += bool(self._added) and 0 in fronts
         self.twice += any(front > 1 for front in fronts)
@@ -89,10 +89,10 @@ class TokenCheck:
         return {name: count for name, count in counts.items() if count}
 
 
-def _difference(ours: list[int], theirs: list[int]) -> str:
+def _difference(encoded: list[int], recorded_ids: list[int]) -> str:
     place = next(
-        (at for at, (token_id, other) in enumerate(zip(ours, theirs, strict=False)) if token_id != other), None
+        (at for at, (token_id, other) in enumerate(zip(encoded, recorded_ids, strict=False)) if token_id != other), None
     )
     if place is None:
-        return f"{len(ours)} ids here and {len(theirs)} then"
-    return f"id {place} is {ours[place]} here and was {theirs[place]}"
+        return f"{len(encoded)} ids here and {len(recorded_ids)} then"
+    return f"id {place} is {encoded[place]} here and was {recorded_ids[place]}"

@@ -54,20 +54,20 @@ class LmEvalRecord(Record):
         if run is None or run.samples_file is None:
             raise DataError("holds no sample", where=where)
         if reading.output_type is None:
-            asked = str(
+            output_type = str(
                 find_allowed_code(task, reading.template_dir, allow_code=reading.allow_code).settings.get(
                     "output_type", _GENERATED
                 )
             )
         else:
-            asked = _output_type(run, reading.output_type)
+            output_type = _output_type(run, reading.output_type)
         results = self._files.results(task)
         with locating(where):
-            rows = read_rows(run, results, asked)
+            rows = read_rows(run, results, output_type)
         logged = list_metric_keys(run.docs)
         return RecordedTask(
             rows=rows,
-            output_type=asked,
+            output_type=output_type,
             revision=self._files.revision,
             entry=self._entry(task, results, rows),
             benchmark=task,
@@ -80,10 +80,10 @@ class LmEvalRecord(Record):
         code = find_allowed_code(task, reading.template_dir, allow_code=reading.allow_code)
         if recorded.entry.task_version != code.version:
             log.warning(
-                f"{task}: the record has version {recorded.entry.task_version} of the task, and {code.origin} has "
-                f"version {code.version}; `meta-eval verify` says whether they grade alike"
+                f"{task}: the record has version {recorded.entry.task_version} of the task, and "
+                f"{code.source_label} has version {code.version}; `meta-eval verify` says whether they grade alike"
             )
-        return Grader(code, _verdict(code, recorded), list_filters(code))
+        return Grader(code, _choose_verdict_metric(code, recorded), list_filters(code))
 
     def _entry(self, task: str, results: ResultsFile | None, rows: RecordedDocs) -> RecordEntry:
         provenance = self._files.provenance(task)
@@ -103,15 +103,15 @@ class LmEvalRecord(Record):
         )
 
 
-def _output_type(run: TaskRun, of_pack: str) -> str:
+def _output_type(run: TaskRun, pack_type: str) -> str:
     """The output type of a baseline, by its first sample: choices may have been scored by the next token."""
     assert run.samples_file is not None  # noqa: S101 (a record has samples)
-    with open_samples(run.samples_file) as whole:
-        requests = read_arguments(whole(next(iter(run.docs[0].filter_results.values()))))
+    with open_samples(run.samples_file) as read_whole:
+        requests = read_arguments(read_whole(next(iter(run.docs[0].filter_results.values()))))
     settings = requests[0][1] if requests and len(requests[0]) > 1 else None
     if isinstance(settings, dict):
         return _GENERATED
-    return "multiple_choice" if of_pack == _GENERATED else of_pack
+    return "multiple_choice" if pack_type == _GENERATED else pack_type
 
 
 def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, RecordedScore]:
@@ -125,10 +125,10 @@ def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, RecordedScore]:
     return entries
 
 
-def _verdict(code: TaskCode, recorded: RecordedTask) -> str:
+def _choose_verdict_metric(code: TaskCode, recorded: RecordedTask) -> str:
     """The ``metric,filter`` of verdicts: the template's, or else the first with a share for every doc."""
-    wanted = as_mapping(as_mapping(code.settings.get("metadata")).get("meta_eval")).get("verdict")
-    if isinstance(wanted, str) and wanted in recorded.specs:
-        return wanted
+    verdict = as_mapping(as_mapping(code.settings.get("metadata")).get("meta_eval")).get("verdict")
+    if isinstance(verdict, str) and verdict in recorded.specs:
+        return verdict
     means = (metric_key for metric_key, score in recorded.scores.items() if score.is_mean)
     return next(means, next(iter(recorded.specs), "none,none"))

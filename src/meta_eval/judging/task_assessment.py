@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meta_eval.backends.settings import CutAnswers
-from meta_eval.judging.alarms import Raised, find_caveats, find_vetoes, group_alarms
+from meta_eval.judging.alarms import RaisedAlarm, find_caveats, find_vetoes, group_alarms
 from meta_eval.judging.cut_answers import raise_cut_more
 from meta_eval.judging.decide import TaskDrop, decide_outcome
 from meta_eval.judging.drop_breakdown import break_down_mean_drop
@@ -20,13 +20,13 @@ from meta_eval.thresholds import CAP
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class TaskAssessment:
     """A task before the decision over all.
 
     Attributes:
         task: The task for the report.
-        evidence: Its drop; None if there is none.
-        raised: Its alarms.
+        task_drop: Its drop; None if there is none.
+        alarms: Its alarms.
         pair: The paired docs of the drop; None for a published score.
         clusters: The clusters of its docs.
         filters: The drops by its other filters.
@@ -36,8 +36,8 @@ class Draft:
     """
 
     task: Task
-    evidence: TaskDrop | None
-    raised: tuple[Raised, ...]
+    task_drop: TaskDrop | None
+    alarms: tuple[RaisedAlarm, ...]
     pair: RunPair | None = None
     clusters: Clusters | None = None
     filters: tuple[FilterDrop, ...] = ()
@@ -47,10 +47,10 @@ class Draft:
 
 
 def conclude_judgement(
-    drafts: Sequence[Draft],
+    assessments: Sequence[TaskAssessment],
     gate: Gate,
     decided_names: Sequence[str],
-    raised: Sequence[Raised],
+    run_alarms: Sequence[RaisedAlarm],
     notes: Sequence[str] = (),
 ) -> Judgement:
     """Decide over the named tasks.
@@ -58,43 +58,57 @@ def conclude_judgement(
     A named group replaces its tasks and nested groups. Other groups are decided too, outside the mean, and can also
     forbid SHIP.
     """
-    margin = gate.share
-    members = {draft.task.name: draft.task.members for draft in drafts if draft.task.members}
-    evidence_by_task = {draft.task.name: draft.evidence for draft in drafts if draft.evidence is not None}
-    of_groups = {task for name in decided_names for task in members.get(name, ())}
-    of_groups |= _overlapping({name: members[name] for name in decided_names if name in members})
+    margin = gate.margin_fraction
+    members = {assessment.task.name: assessment.task.members for assessment in assessments if assessment.task.members}
+    drops_by_task = {
+        assessment.task.name: assessment.task_drop for assessment in assessments if assessment.task_drop is not None
+    }
+    in_groups = {task for name in decided_names for task in members.get(name, ())}
+    in_groups |= _overlapping({name: members[name] for name in decided_names if name in members})
     cut_more = list(
         raise_cut_more(
             {
-                draft.task.name: (draft.cut_rate, draft.task.cut, draft.cut_answers)
-                for draft in drafts
-                if draft.cut_rate and draft.task.cut
+                assessment.task.name: (assessment.cut_rate, assessment.task.cut, assessment.cut_answers)
+                for assessment in assessments
+                if assessment.cut_rate and assessment.task.cut
             }
         )
     )
-    by_draft = [alarmed for draft in drafts for alarmed in (*draft.raised, *_filters(draft, margin))]
-    said = {alarmed.task for _, alarmed in cut_more}
-    by_draft = [(kind, alarmed) for kind, alarmed in by_draft if kind != "limit" or alarmed.task not in said]
-    drifts = find_drift(draft.timed for draft in drafts if draft.timed)
-    alarms = group_alarms([*drifts, *raised, *cut_more, *by_draft])
-    alone = [evidence_by_task[name] for name in evidence_by_task if name in decided_names and name not in of_groups]
-    beside = [evidence for name, evidence in evidence_by_task.items() if (name in decided_names and name in of_groups)]
+    task_alarms = [
+        alarmed
+        for assessment in assessments
+        for alarmed in (*assessment.alarms, *_find_disagreement(assessment, margin))
+    ]
+    tasks_cut_more = {alarmed.task for _, alarmed in cut_more}
+    task_alarms = [
+        (kind, alarmed) for kind, alarmed in task_alarms if kind != "limit" or alarmed.task not in tasks_cut_more
+    ]
+    drifts = find_drift(assessment.timed for assessment in assessments if assessment.timed)
+    alarms = group_alarms([*drifts, *run_alarms, *cut_more, *task_alarms])
+    averaged = [drops_by_task[name] for name in drops_by_task if name in decided_names and name not in in_groups]
+    others = [evidence for name, evidence in drops_by_task.items() if (name in decided_names and name in in_groups)]
     if not gate.tasks:
-        whole = {name for name, tasks in members.items() if {*tasks} <= {*decided_names}}
-        beside += [evidence for name, evidence in evidence_by_task.items() if name in whole]
-    asked = {*decided_names, *of_groups}
-    against = [
+        complete_groups = {name for name, tasks in members.items() if {*tasks} <= {*decided_names}}
+        others += [evidence for name, evidence in drops_by_task.items() if name in complete_groups]
+    decided_or_grouped = {*decided_names, *in_groups}
+    vetoes = [
         replace(veto, invalid=veto.invalid | {name for name, tasks in members.items() if veto.invalid & set(tasks)})
-        for veto in find_vetoes(alarms, asked)
+        for veto in find_vetoes(alarms, decided_or_grouped)
     ]
     decision = decide_outcome(
-        alone, margin, against, find_caveats(alarms, asked), beside, gate.cap_share or CAP, gate.weights or "precision"
+        averaged,
+        margin,
+        vetoes,
+        find_caveats(alarms, decided_or_grouped),
+        others,
+        gate.cap_fraction or CAP,
+        gate.weights or "precision",
     )
     decided = {task_decision.task: task_decision for task_decision in (*decision.tasks, *decision.groups)}
     tasks = []
-    for draft in drafts:
-        task = replace(draft.task, decision=decided.get(draft.task.name))
-        if draft.evidence is not None and task.decision is None:
+    for assessment in assessments:
+        task = replace(assessment.task, decision=decided.get(assessment.task.name))
+        if assessment.task_drop is not None and task.decision is None:
             task = replace(task, reason="it is not asked for")
         tasks.append(task)
     breakdown = break_down_mean_drop(
@@ -115,6 +129,6 @@ def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:
     return overlapping
 
 
-def _filters(draft: Draft, margin: float) -> list[Raised]:
-    own = draft.evidence.margin if draft.evidence else None
-    return find_disagreement(draft.task.name, draft.filters, own or margin)
+def _find_disagreement(assessment: TaskAssessment, margin: float) -> list[RaisedAlarm]:
+    task_margin = assessment.task_drop.margin if assessment.task_drop else None
+    return find_disagreement(assessment.task.name, assessment.filters, task_margin or margin)

@@ -63,7 +63,7 @@ class RepeatPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _VarianceShare:
     """A task's part in the variance of the mean: ``docs``, which repeats do not change, and the ``noise`` of a run."""
 
     docs: float
@@ -78,16 +78,16 @@ class _Part:
         return self.docs + candidate + baseline
 
 
-def _part(evidence: TaskDrop, weight: float) -> _Part:
-    drop = evidence.drop
-    shares = 1 / evidence.repeats + 1 / (evidence.baseline_repeats or 1)
+def _find_variance_share(task_drop: TaskDrop, weight: float) -> _VarianceShare:
+    drop = task_drop.drop
+    inverse_runs = 1 / task_drop.repeats + 1 / (task_drop.baseline_repeats or 1)
     # Without flips there is no engine noise. Otherwise at most all variance is noise of both runs.
     variance = drop.seen_variance
-    most = variance / shares if drop.flipped else 0.0
-    noise = most if evidence.noise is None else min(evidence.noise, most)
-    reducible = noise * (shares if evidence.baseline_repeats is not None else 1 / evidence.repeats)
-    return _Part(
-        weight**2 * max(0.0, variance - reducible), weight**2 * noise, evidence.repeats, evidence.baseline_repeats
+    most = variance / inverse_runs if drop.flipped else 0.0
+    noise = most if task_drop.noise is None else min(task_drop.noise, most)
+    reducible = noise * (inverse_runs if task_drop.baseline_repeats is not None else 1 / task_drop.repeats)
+    return _VarianceShare(
+        weight**2 * max(0.0, variance - reducible), weight**2 * noise, task_drop.repeats, task_drop.baseline_repeats
     )
 
 
@@ -97,12 +97,12 @@ def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop
         return None
     upper, supposed = drop.interval().upper, max(0.0, drop.value)
     reach = t_quantile(LEVEL, drop.freedom) + NormalDist().inv_cdf(POWER)
-    parts = [_part(evidence, weight) for evidence, weight in zip(tasks, weights, strict=True)]
+    variances = [_find_variance_share(evidence, weight) for evidence, weight in zip(tasks, weights, strict=True)]
     had = [min(evidence.repeats, evidence.baseline_repeats or evidence.repeats) for evidence in tasks]
     runs = list(had)
 
     def shown(runs: Sequence[int]) -> bool:
-        variance = math.fsum(part.at(count) for part, count in zip(parts, runs, strict=True))
+        variance = math.fsum(part.at(count) for part, count in zip(variances, runs, strict=True))
         return supposed + reach * math.sqrt(variance) < margin
 
     if shown([max(MAX_PLANNED_RUNS, count) for count in had]):
@@ -110,7 +110,7 @@ def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop
             # The task with the largest reduction of variance per doc in its next run.
             gains = [
                 (part.at(count) - part.at(count + 1)) / evidence.drop.docs if count < MAX_PLANNED_RUNS else 0.0
-                for part, count, evidence in zip(parts, runs, tasks, strict=True)
+                for part, count, evidence in zip(variances, runs, tasks, strict=True)
             ]
             runs[max(range(len(gains)), key=gains.__getitem__)] += 1
     return RepeatPlan(
@@ -118,6 +118,6 @@ def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop
             (evidence.task, count) for evidence, count, done in zip(tasks, runs, had, strict=True) if count > done
         ),
         provable_margin=upper,
-        best_possible_margin=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in parts))),
+        best_possible_margin=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in variances))),
         measured=all(evidence.noise is not None for evidence in tasks),
     )

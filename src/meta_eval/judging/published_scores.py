@@ -9,7 +9,7 @@ from meta_eval import catalog
 from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.alarms import explain_unfinished, find_other_settings
 from meta_eval.judging.judgement import BaselineDistance, LmEvalAverage, Published, Score
-from meta_eval.judging.task_comparison import ScoredRun, find_verdict_metric, list_shares
+from meta_eval.judging.task_comparison import ScoredRun, find_verdict_metric, list_fraction_metrics
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.metrics import UNBOUNDED_METRICS
@@ -31,18 +31,20 @@ def list_scores(
         baseline: The recorded answers; None where there are none.
         metric_key: The ``metric,filter`` of the drop; None where there is none.
     """
-    published = [number for number in entry.published if is_share(number)] if entry else []
+    published = [number for number in entry.published if is_fraction(number)] if entry else []
     if published:
-        of_entry = tuple(
+        published_scores = tuple(
             _score(name, result, candidate, entry, number, number.our_metric, baseline) for number in published
         )
         # A record has a score in each of its metrics, of which several are averaged alike.
         return (
-            tuple(replace(score, averaging=score.metric) for score in of_entry) if entry and entry.record else of_entry
+            tuple(replace(score, averaging=score.metric) for score in published_scores)
+            if entry and entry.record
+            else published_scores
         )
-    wanted = list_shares(result) if entry is None and _is_plain(result) else []
-    own = metric_key if entry is None and metric_key else find_verdict_metric(result, entry)
-    chosen = wanted or [own or ""]
+    fraction_metrics = list_fraction_metrics(result) if entry is None and _is_plain(result) else []
+    verdict_metric = metric_key if entry is None and metric_key else find_verdict_metric(result, entry)
+    chosen = fraction_metrics or [verdict_metric or ""]
     scores = tuple(_score(name, result, candidate, entry, None, metric, None) for metric in chosen)
     # Of a task of no pack nothing says which metric matters, so each is named.
     return tuple(replace(score, averaging=score.metric) for score in scores) if len(scores) > 1 else scores
@@ -62,7 +64,7 @@ def _score(
     n = len(scores.contributions) if scores else len(result.docs) if not metric_key else 0
     reason = explain_incomparable(result, candidate, entry, number)
     aggregate = result.aggregates.get(metric_key) if not scores else None
-    if aggregate and aggregate.share:
+    if aggregate and aggregate.is_fraction:
         value, interval = aggregate.value, aggregate.interval
         n = len(result.docs) or result.provenance.docs_run or 0
         if result.docs:
@@ -140,7 +142,7 @@ def _note(number: PublishedEntry) -> str:
 def list_averages(name: str, aggregates: Mapping[str, Aggregate]) -> tuple[LmEvalAverage, ...]:
     """lm-eval's own averages."""
     return tuple(
-        LmEvalAverage(name, metric_key, aggregate.value, aggregate.interval, aggregate.share)
+        LmEvalAverage(name, metric_key, aggregate.value, aggregate.interval, aggregate.is_fraction)
         for metric_key, aggregate in aggregates.items()
     )
 
@@ -162,7 +164,7 @@ def list_other_averages(
     averages = []
     for metric_key, aggregate in result.aggregates.items():
         value = baseline_values.get(metric_key)
-        if not aggregate.share or (value is not None and not 0 <= value <= 1):
+        if not aggregate.is_fraction or (value is not None and not 0 <= value <= 1):
             lower = metric_key.partition(",")[0] in result.lower_is_better
             averages.append(
                 LmEvalAverage(
@@ -173,7 +175,7 @@ def list_other_averages(
     return tuple(averages)
 
 
-def is_share(number: PublishedEntry) -> bool:
+def is_fraction(number: PublishedEntry) -> bool:
     """Whether a published number is a share; a record has its perplexities and BLEU among them."""
     return number.our_metric.partition(",")[0] not in UNBOUNDED_METRICS and 0 <= number.value <= 100
 
