@@ -75,8 +75,8 @@ def read(folder: Path) -> dict[str, Copy]:
     result = {}
     for name in ("again", *(name for name in NAMES if (folder / f"{name}.parquet").exists())):
         both = pair_tables(reference, read_tokens(folder / f"{name}.parquet"))
-        sums, tokens = both.before.sums(np.abs(both.difference))
-        result[name] = Copy(name, sums, tokens, begins(both.before), begins(both.after))
+        sums, tokens = both.baseline.sums(np.abs(both.difference))
+        result[name] = Copy(name, sums, tokens, begins(both.baseline), begins(both.candidate))
     return result
 
 

@@ -20,7 +20,7 @@ class CsvFormat(RecordFormat):
     def detect(self, place: Place) -> bool:
         return any(file.endswith(".csv") for file in place.files)
 
-    def open_run(self, place: Place, run: str | None, wanted: list[str]) -> Record:
+    def open_run(self, place: Place, run: str | None, names: list[str]) -> Record:
         files = [file for file in place.files if file.endswith(".csv")]
         return TextRecord(place.name, {file.removesuffix(".csv"): read(place, file) for file in files})
 

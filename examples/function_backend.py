@@ -36,7 +36,7 @@ class FunctionClient(Client):
         for ask in asks:
             request = ask.request
             if why := explain_too_long(ask, self.settings.max_model_len):
-                yield EngineResponse(request, error=why, again=False)
+                yield EngineResponse(request, error=why, retry=False)
             else:
                 yield EngineResponse(
                     request, text=function(request.prompt, [*request.stop, *self.end], request.max_tokens)

@@ -417,7 +417,7 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
     asks = [*with_token_ids([*short, *long], encoder), *probing.build_asks(encoder)]
     for said in client.answer(asks):
         key = said.request.id, said.request.sha256
-        given.given[key] = EngineAnswer(
+        given.by_key[key] = EngineAnswer(
             said.request.id, said.request.prompt_sha256, key[1], None, (), None, said.prompt_tokens, None, said.forced,
             None, client.engine, client.model, None, None, "",
         )  # fmt: skip

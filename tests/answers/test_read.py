@@ -44,7 +44,7 @@ def held(result: Answers) -> dict[str, Any]:
     def plain(answer: EngineAnswer) -> tuple[Any, ...]:
         return answer.prompt_sha256, answer.text, answer.choices
 
-    given = {key: plain(answer) for key, answer in result.given.items() if key not in result.doubled}
+    given = {key: plain(answer) for key, answer in result.by_key.items() if key not in result.doubled}
     return {"given": given, "failed": set(result.failed), "doubled": set(result.doubled)}
 
 
@@ -93,13 +93,13 @@ def test_an_answer_after_a_failure_counts(tmp_path: Path) -> None:
     failed = {"id": "t/0", "prompt_sha256": "a", "error": "out of memory"}
     for order in ([failed, TEXT], [TEXT, failed]):
         result = read_answers([write(tmp_path / "a.jsonl", order)])
-        assert (list(result.given), list(result.failed)) == ([("t/0", None)], [])
+        assert (list(result.by_key), list(result.failed)) == ([("t/0", None)], [])
 
 
 def test_the_same_answer_twice_is_one(tmp_path: Path) -> None:
     again = {**TEXT, "started": 1.0, "ended": 2.0, "engine": "another"}
     result = read_answers([write(tmp_path / "a.jsonl", [TEXT, again])])
-    assert (list(result.given), result.doubled) == ([("t/0", None)], {})
+    assert (list(result.by_key), result.doubled) == ([("t/0", None)], {})
 
 
 @pytest.mark.parametrize(
@@ -111,12 +111,12 @@ def test_two_answers_that_are_not_alike_are_named_and_the_last_wins_only_where_a
     first, two = write(tmp_path / "1.jsonl", [TEXT]), write(tmp_path / "2.jsonl", [LIKELIHOODS, {**TEXT, **change}])
     assert read_answers([first, two]).doubled == {("t/0", None): (f"{first}, line 1", f"{two}, line 2")}
     last = read_answers([first, two], prefer="last")
-    assert (last.doubled, last.given["t/0", None].where) == ({}, f"{two}, line 2")
+    assert (last.doubled, last.by_key["t/0", None].where) == ({}, f"{two}, line 2")
 
 
 def test_token_ids_are_counted(tmp_path: Path) -> None:
     result = read_answers([write(tmp_path / "a.jsonl", [{**TEXT, "token_ids": [5, 6, 7]}])])
-    assert result.given["t/0", None].completion_tokens == 3
+    assert result.by_key["t/0", None].completion_tokens == 3
 
 
 def test_another_end_than_stop_and_length_is_a_failure(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_tokens_are_read_as_they_stand(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text("".join(json.dumps({**FORCED, "id": f"t/{n}", "tokens": {**TOKENS, **fields}}) + "\n"
                             for n, fields in enumerate(({}, more))))  # fmt: skip
-    plain, rich = (answer.tokens for answer in read_answers([file]).given.values())
+    plain, rich = (answer.tokens for answer in read_answers([file]).by_key.values())
     assert plain is not None
     assert rich is not None
     assert (plain.as_json(), plain.top_k) == (TOKENS, 0)

@@ -85,9 +85,9 @@ class NumpyClient(Client):
             self.asked.append(ask)
             why = explain_too_long(ask, self.settings.max_model_len)
             if self.fault == "one fails" and ask.request.id == "doctor/answers/3":
-                yield EngineResponse(ask.request, error="refused", again=False)
+                yield EngineResponse(ask.request, error="refused", retry=False)
             elif why is not None and self.fault != "cuts prompts":
-                yield EngineResponse(ask.request, error=why, again=False)
+                yield EngineResponse(ask.request, error=why, retry=False)
             else:
                 yield self._said(ask, self._fed(list(ask.prompt_ids or ())))
 

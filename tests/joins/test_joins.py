@@ -169,7 +169,7 @@ def test_allow_unmatched_leaves_out_and_lists() -> None:
 def test_a_known_difference_between_copies_is_accepted_and_reported_by_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = "Add at least one [place].", "Add at least three [place]."
     known = KnownDifference("some row", frozenset(map(hash_text, texts)), "known")
-    monkeypatch.setitem(JOINS, "ifeval", replace(JOINS["ifeval"], known=(known,)))  # type: ignore[arg-type]
+    monkeypatch.setitem(JOINS, "ifeval", replace(JOINS["ifeval"], known_differences=(known,)))  # type: ignore[arg-type]
     row = ifeval_row(texts[0])
     joined = join([row, ifeval_row("a")], [original("a"), original(texts[1], key=7)])
     assert [one["key"] for one in joined.rows] == [7, 1]

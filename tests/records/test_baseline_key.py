@@ -74,7 +74,7 @@ def test_the_same_model_under_another_pack_differs_in_nothing(run: Path, tmp_pat
     assert (found.flips.baseline, found.flips.compared, found.flips.agreed) == ("the baseline's", 40, 40)
     proof = verify(tmp_path / "pack")  # nothing else is recorded, so that the baseline's answers are the proof
     assert found.decision is not None
-    assert (proof.passed, proof.tasks["gsm8k"].our_score) == (True, pytest.approx(found.decision.drop.baseline))
+    assert (proof.passed, proof.tasks["gsm8k"].graded_score) == (True, pytest.approx(found.decision.drop.baseline))
 
 
 def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:

@@ -288,7 +288,7 @@ def test_a_set_in_any_order_and_a_truth_value_of_numpys_are_what_they_were(
     assert task.tallies is not None
     assert [line["doc"] for line in task.tallies.disagreements] == [0]  # of which a letter was taken out
     total = task.tallies.total
-    assert (total.agreed, total.with_theirs) == (total.docs - 1, total.docs)
+    assert (total.agreed, total.with_reference) == (total.docs - 1, total.docs)
 
 
 @pytest.mark.parametrize("version", ["0.4.3", "0.4.9", "0.4.13"])

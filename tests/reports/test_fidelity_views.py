@@ -68,7 +68,7 @@ def test_a_page_shows_the_first_divergence_and_the_copys_own_word(tmp_path: Path
     write_html(tmp_path / "page.html", found)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     shown = next(one for one in found.answers if one.doc == 0)
-    assert [(token.shade, token.own, token.diverges) for token in shown.tokens[:3]] == [
+    assert [(token.shade, token.top_token, token.diverges) for token in shown.tokens[:3]] == [
         (0, None, False), (3, "w12", True), (0, None, False),
     ]  # fmt: skip
     assert 'class="t m3 diverges"' in page and "<rt>w12" in page

@@ -107,7 +107,7 @@ def test_a_sound_model_passes_and_nothing_is_asked_twice(sound: tuple[RunResult,
     assert done.canary.same == done.canary.choices > 0
     assert done.canary.off < 1e-6
     assert set(asked.values()) == {1}
-    assert len(asked) == done.asked == len(read_answers(done.answers).given)
+    assert len(asked) == done.asked == len(read_answers(done.answers).by_key)
 
 
 def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[..., RunResult]) -> None:
@@ -150,7 +150,7 @@ def test_a_broken_set_up_is_named_and_leaves_no_answer(
     assert "--no-canary" in str(caught.value)
     assert len(Meta.asked) <= DOCS
     (kept,) = (tmp_path / "out").rglob("*.jsonl")
-    assert read_answers([kept]).given == {}
+    assert read_answers([kept]).by_key == {}
 
 
 def test_when_it_is_put_right_the_same_command_asks_everything(ask: Callable[..., RunResult]) -> None:
@@ -178,7 +178,7 @@ def test_recorded_answers_that_are_forced_name_what_is_broken(
     assert words in str(caught.value)
     assert "--no-canary" in str(caught.value)
     (kept,) = (tmp_path / "out").rglob("*.jsonl")
-    assert read_answers([kept]).given == {}
+    assert read_answers([kept]).by_key == {}
 
 
 def test_a_model_with_an_opening_of_its_own_goes_on_where_it_finds_the_recorded_answers_likely(
@@ -231,7 +231,7 @@ def test_what_is_forced_is_no_answer_of_the_run(sound: tuple[RunResult, Counter[
     done, _ = sound
     assert done.canary is not None
     assert (done.canary.top, done.canary.forced > 64) == (1.0, True)
-    assert all(answer.tokens is None for answer in read_answers(done.answers).given.values())
+    assert all(answer.tokens is None for answer in read_answers(done.answers).by_key.values())
 
 
 @pytest.mark.parametrize(

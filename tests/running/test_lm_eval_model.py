@@ -158,7 +158,7 @@ def test_another_bos_than_one_is_refused_before_anything_is_asked(
 def test_a_prompt_that_would_be_cut_is_not_asked(tmp_path: Path) -> None:
     long, short = ask([text(0, "x" * 99), text(1, "say one")], tmp_path)
     assert "max_model_len is 100" in str(long.error)
-    assert not long.again
+    assert not long.retry
     assert short.text == "one"
     assert [len(call) for call in Small.made[0].calls] == [1]
 

@@ -32,10 +32,10 @@ def test_the_difference_by_hand(tmp_path: Path) -> None:
     found = compared(tmp_path, before, after)
     assert found.all.distance.value == pytest.approx(2.0 / 4)
     assert found.all.shift.value == pytest.approx(1.0 / 4)
-    assert (found.all.before, found.all.after) == (-1.25, -1.5)
+    assert (found.all.baseline_logprob, found.all.candidate_logprob) == (-1.25, -1.5)
     assert found.all.changed == 0.25
     (change,) = found.changes
-    assert (change.task, change.doc, change.at, change.id, change.before, change.after) == (
+    assert (change.task, change.doc, change.at, change.id, change.baseline_id, change.candidate_id) == (
         "meta_gsm8k", 1, 2, 11, 11, 12,
     )  # fmt: skip
     assert change.difference == 1.0

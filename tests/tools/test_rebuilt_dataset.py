@@ -34,7 +34,7 @@ def test_rebuilt_rows_can_be_prepared_and_verified(tmp_path: Path) -> None:
         tmp_path / "work_dir", "meta_ifeval", evals_dataset=str(dataset), originals={"ifeval": {"id": str(original)}}
     )
     report = verify(pack).tasks["meta_ifeval"]
-    assert (report.status, report.our_score) == ("passed", 0.5)
+    assert (report.status, report.graded_score) == ("passed", 0.5)
 
 
 def test_a_column_that_there_is_not_is_refused() -> None:

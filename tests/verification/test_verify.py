@@ -377,8 +377,14 @@ def test_scores_that_are_no_yes_or_no_are_compared_with_the_recorded_ones(tmp_pa
     report = checked(pack, "meta_own")
     assert report.tallies is not None
     total = report.tallies.total
-    assert report.tallies.against == "recorded f1"
-    assert (total.compared, total.agreed, total.ours_only, total.theirs_only, total.not_recorded) == (3, 1, 1, 1, 1)
+    assert report.tallies.compared_with == "recorded f1"
+    assert (total.compared, total.agreed, total.graded_only, total.reference_only, total.not_recorded) == (
+        3,
+        1,
+        1,
+        1,
+        1,
+    )
     assert total.meta_score == pytest.approx((0.5004 + 0.5 + 0.2) / 3)
     assert [line["why"] for line in lines(report)] == ["other score", "other score"]
     assert lines(report)[0]["detail"] == "0.2500 here, 0.5000 there"
@@ -504,9 +510,9 @@ def test_verify_equals_the_graders_by_hand(
             for number, (scored_sample, verdict) in enumerate(zip(scored, verdicts, strict=True))
             if whole[number] and verdict is not None and scored_sample["right"] != verdict
         }
-        assert total.ours == sum(scored_sample["right"] for scored_sample in scored)
+        assert total.graded == sum(scored_sample["right"] for scored_sample in scored)
         assert {line["doc"] for line in lines(report)} == differ
-        assert total.ours_only == sum(bool(scored[number]["right"]) for number in differ)
+        assert total.graded_only == sum(bool(scored[number]["right"]) for number in differ)
         if column == "recorded_output":
             assert total.unextracted == sum(scored_sample["unextracted"] for scored_sample in scored)
         assert (report.status == "passed") == (not differ and total.compared > 0)
@@ -557,7 +563,7 @@ def test_other_graders_show_where_they_differ_from_the_finished_run(pack: Path, 
     assert report.status == "below"
     assert report.tallies is not None
     total = report.tallies.total
-    assert (total.ours, total.theirs, total.theirs_only) == (0, 8, 8)
+    assert (total.graded, total.reference, total.reference_only) == (0, 8, 8)
     assert {(line["ours"], line["saved"], line["why"]) for line in lines(report)} == {(0.0, 1.0, "no match")}
 
 
@@ -570,8 +576,8 @@ def test_saved_answers_are_graded_and_not_the_recorded_ones(pack: Path, finished
     path.write_text("".join(json.dumps(saved) + "\n" for saved in random.Random(1).sample(samples, len(samples))))
     tallies = checked(pack, LETTERS, regrade=out).tallies
     assert tallies is not None
-    assert tallies.total.our_score == 1.0
-    assert tallies.total.ours_only == tallies.total.docs - tallies.total.theirs
+    assert tallies.total.graded_score == 1.0
+    assert tallies.total.graded_only == tallies.total.docs - tallies.total.reference
 
 
 def test_a_run_over_some_docs_is_unfinished(few: Path, finished: Path, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class Answers:
     """The content of several files of answers.
 
     Attributes:
-        given: By id and request_sha256. The first of several equal answers.
+        by_key: By id and request_sha256. The first of several equal answers.
         failed: By id and request_sha256, if every attempt failed. The last attempt.
         doubled: By id and request_sha256: the places of two different answers.
         cut_off: Places of lines that are not JSON.
@@ -108,7 +108,7 @@ class Answers:
         second: The files of second answers to docs, which change no score.
     """
 
-    given: dict[Key, EngineAnswer] = field(default_factory=dict)
+    by_key: dict[Key, EngineAnswer] = field(default_factory=dict)
     failed: dict[Key, EngineAnswer] = field(default_factory=dict)
     doubled: dict[Key, tuple[str, str]] = field(default_factory=dict)
     cut_off: list[str] = field(default_factory=list)
@@ -120,7 +120,7 @@ class Answers:
     def key(self, request_id: str, request_sha256: str) -> Key:
         """The key of the answer to a request. Prefers an answer that repeats the whole request."""
         exact = (request_id, request_sha256)
-        return exact if exact in self.given or exact in self.failed else (request_id, None)
+        return exact if exact in self.by_key or exact in self.failed else (request_id, None)
 
 
 def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None) -> Answers:
@@ -139,16 +139,16 @@ def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None
     for file in files:
         for answer in _lines(file, answers):
             key = (answer.id, answer.request_sha256)
-            known = answers.given.get(key)
+            first = answers.by_key.get(key)
             if answer.request_sha256 is not None:
                 answers.otherwise.setdefault(answer.id, answer.where)
             if answer.error is not None:
                 answers.failed[key] = answer
-            elif known is None or prefer == "last":
-                answers.given[key] = answer
-            elif not known.has_same_content(answer):
-                answers.doubled.setdefault(key, (known.where, answer.where))
-    for name in answers.given:
+            elif first is None or prefer == "last":
+                answers.by_key[key] = answer
+            elif not first.has_same_content(answer):
+                answers.doubled.setdefault(key, (first.where, answer.where))
+    for name in answers.by_key:
         answers.failed.pop(name, None)
     return answers
 

@@ -97,23 +97,23 @@ def match_answers(requests: Iterable[Request], answers: Answers, problems: Probl
                 matched.cut_early += (
                     answer.finish_reason == "length" and tokens is not None and tokens < request.max_tokens
                 )
-    matched.docs = {doc: given for doc, given in matched.docs.items() if whole[doc]}
+    matched.docs = {doc: doc_answers for doc, doc_answers in matched.docs.items() if whole[doc]}
     return matched
 
 
-def note_unknown_answers(answers: Answers, tasks: Iterable[str], known: set[str], problems: Problems) -> None:
+def note_unknown_answers(answers: Answers, tasks: Iterable[str], unchosen: set[str], problems: Problems) -> None:
     """Report answers that belong to no request of the pack.
 
     Args:
         answers: All answers.
         tasks: The tasks that are graded.
-        known: Ids of their requests, and names of the pack's other tasks.
+        unchosen: Ids of their requests, and names of the pack's other tasks.
         problems: Collects the problems.
     """
     graded = set(tasks)
-    for answer in (*answers.given.values(), *answers.failed.values()):
+    for answer in (*answers.by_key.values(), *answers.failed.values()):
         task = answer.id.partition("/")[0]
-        if answer.id not in known and (task in graded or task not in known):
+        if answer.id not in unchosen and (task in graded or task not in unchosen):
             problems.foreign.append(f"{answer.id} in {answer.where}")
 
 
@@ -123,7 +123,7 @@ def _answer(request: Request, answers: Answers, problems: Problems) -> EngineAns
         failed = answers.failed[key]
         problems.failed.append(f"{request.id}: {failed.error:.120}")
         return None
-    answer = answers.given.get(key)
+    answer = answers.by_key.get(key)
     if answer is None:
         if request.id in answers.otherwise:
             problems.foreign.append(f"{request.id} in {answers.otherwise[request.id]}: asked otherwise")

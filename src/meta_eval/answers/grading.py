@@ -65,20 +65,20 @@ def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) 
         ConfigError: The pack lacks a named task, or a task runs code.
     """
     grading = Grading(pack, options)
-    given = read_answers(answers, prefer=options.prefer)
-    if given.second:
+    engine_answers = read_answers(answers, prefer=options.prefer)
+    if engine_answers.second:
         raise AnswersError(
             "holds second answers, which change no score",
-            where=given.second[0],
+            where=engine_answers.second[0],
             hint="Leave this file out; `meta-eval run --grade-only` reads it",
         )
-    if len(given.settings) > 1:
-        listed = ", ".join(given.settings.values())
+    if len(engine_answers.settings) > 1:
+        listed = ", ".join(engine_answers.settings.values())
         raise AnswersError(
             f"these answers were generated with different settings: {listed}", hint="Grade them one at a time"
         )
     output = None if options.output is None else Path(options.output)
-    return grading.grade(given, output=output, partial=options.partial)
+    return grading.grade(engine_answers, output=output, partial=options.partial)
 
 
 class Grading:
@@ -106,21 +106,23 @@ class Grading:
         self._changed = check_unchanged(pack, self._manifest, edited=options.edited)
         self.evaluator = Evaluator(pack)
 
-    def score(self, name: str, given: Answers) -> dict[str, float]:
+    def score(self, name: str, engine_answers: Answers) -> dict[str, float]:
         """Compute the scores of a task, 0 to 1 by ``metric,filter``. Writes nothing.
 
         Raises:
             AnswersError: None of its requests has an answer.
             PackError: lm-eval cannot score it.
         """
-        matched = match_answers(build_requests(self.evaluator, name, self._manifest.run.limit), given, Problems())
+        matched = match_answers(
+            build_requests(self.evaluator, name, self._manifest.run.limit), engine_answers, Problems()
+        )
         if not matched.docs:
             raise AnswersError("holds no gradable answer", where=name)
         return self.evaluate(name, matched.docs).scores
 
     def grade(
         self,
-        given: Answers,
+        engine_answers: Answers,
         *,
         output: Path | None = None,
         partial: bool = False,
@@ -131,7 +133,7 @@ class Grading:
         """Score all tasks, and write results and samples as lm_eval does.
 
         Args:
-            given: The answers.
+            engine_answers: The answers.
             output: Output folder, as lm_eval's ``--output_path``. None means the pack's.
             partial: Grade the docs with answers although others have none.
             price_per_hour: Price per hour of the machines. None if unknown.
@@ -144,8 +146,8 @@ class Grading:
             PackError: The results cannot be written.
         """
         manifest, problems = self._manifest, Problems()
-        matched = _match_all(self.evaluator, manifest, self.tasks, given, problems)
-        problems.check(given, partial=partial)
+        matched = _match_all(self.evaluator, manifest, self.tasks, engine_answers, problems)
+        problems.check(engine_answers, partial=partial)
         chosen = [name for name in self.tasks if matched[name].docs]
         if not chosen:
             raise AnswersError("hold no gradable answer", where="the answers")
@@ -153,7 +155,7 @@ class Grading:
             answer for task_answers in matched.values() for of_doc in task_answers.docs.values() for answer in of_doc
         ]
         model = _one_model(used, manifest)
-        _say(matched, problems, given)
+        _log_problems(matched, problems, engine_answers)
         writer = Writer(output or expand_home(manifest.run.output_path, where=str(self._pack)), model)
         price = manifest.run.price_per_hour if price_per_hour is None else price_per_hour
         done = Graded(Path(), model, Speed.of(used, price), {}, len(problems.missing), len(problems.failed))
@@ -174,7 +176,7 @@ class Grading:
                 engine=", ".join(engines) or "unknown engine",
                 limit=manifest.run.limit,
                 started=min((answer.span[0] for answer in used if answer.span), default=self._started),
-                made={
+                identity={
                     **asdict(done.speed),
                     **({"edited": self._changed} if self._changed else {}),
                     **(facts or {}),
@@ -215,40 +217,40 @@ def _match_all(
     evaluator: Evaluator,
     manifest: Manifest,
     chosen: Sequence[str],
-    given: Answers,
+    engine_answers: Answers,
     problems: Problems,
 ) -> dict[str, Matched]:
     """Match the answers of all tasks before grading, so that problems show at once."""
     matched = {}
-    known = set(manifest.tasks) - set(chosen)
+    unchosen = set(manifest.tasks) - set(chosen)
     for name in chosen:
 
         def noted(name: str = name) -> Iterable[Any]:
             for request in build_requests(evaluator, name, manifest.run.limit):
-                known.add(request.id)
+                unchosen.add(request.id)
                 yield request
 
-        matched[name] = match_answers(noted(), given, problems)
-    note_unknown_answers(given, chosen, known, problems)
+        matched[name] = match_answers(noted(), engine_answers, problems)
+    note_unknown_answers(engine_answers, chosen, unchosen, problems)
     return matched
 
 
-def _replayed(of_doc: Sequence[EngineAnswer], stop: Sequence[str], repeats: int) -> Replayed:
+def _replayed(doc_answers: Sequence[EngineAnswer], stop: Sequence[str], repeats: int) -> Replayed:
     """Convert a doc's answers to responses of a model: by request index, a response per repeat.
 
     Args:
-        of_doc: The answers. For choices behind several prompts: those of each prompt, in order.
+        doc_answers: The answers. For choices behind several prompts: those of each prompt, in order.
         stop: Stop sequences.
         repeats: How often the task asks each request.
     """
-    if of_doc[0].text is not None:
-        return {0: [cut_at_stop(answer.text or "", stop) for answer in of_doc]}
+    if doc_answers[0].text is not None:
+        return {0: [cut_at_stop(answer.text or "", stop) for answer in doc_answers]}
     if repeats == 1:
-        choices = [choice for answer in of_doc for choice in answer.choices]
+        choices = [choice for answer in doc_answers for choice in answer.choices]
         return {index: [(value, bool(greedy))] for index, (value, greedy) in enumerate(choices)}
     return {
-        index: [(answer.choices[index][0], bool(answer.choices[index][1])) for answer in of_doc]
-        for index in range(len(of_doc[0].choices))
+        index: [(answer.choices[index][0], bool(answer.choices[index][1])) for answer in doc_answers]
+        for index in range(len(doc_answers[0].choices))
     }
 
 
@@ -260,9 +262,11 @@ def _one_model(used: Sequence[EngineAnswer], manifest: Manifest) -> str:
     return next(iter(models), manifest.run.model_name)
 
 
-def _say(matched: dict[str, Matched], problems: Problems, given: Answers) -> None:
-    if given.cut_off:
-        log.warning(f"{len(given.cut_off):,} truncated lines were ignored; the first is {given.cut_off[0]}")
+def _log_problems(matched: dict[str, Matched], problems: Problems, engine_answers: Answers) -> None:
+    if engine_answers.cut_off:
+        log.warning(
+            f"{len(engine_answers.cut_off):,} truncated lines were ignored; the first is {engine_answers.cut_off[0]}"
+        )
     if problems.missing or problems.failed:
         first = (problems.missing or problems.failed)[0]
         log.warning(

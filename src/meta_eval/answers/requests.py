@@ -95,13 +95,13 @@ def build_requests(
     """
     task = evaluator.load(name, listed=False)
     (split, all_docs), *_ = task.dataset.items()
-    wanted: Sequence[int] = choose_docs(len(all_docs), limit)
+    chosen: Sequence[int] = choose_docs(len(all_docs), limit)
     read = iter(all_docs)
     if docs is not None:
-        wanted = [doc for doc in docs if doc in wanted]
-        read = (all_docs[doc] for doc in wanted)
-    for start in range(0, len(wanted), _CHUNK):
-        chunk = wanted[start : start + _CHUNK]
+        chosen = [doc for doc in docs if doc in chosen]
+        read = (all_docs[doc] for doc in chosen)
+    for start in range(0, len(chosen), _CHUNK):
+        chunk = chosen[start : start + _CHUNK]
         task.dataset = {split: list(itertools.islice(read, len(chunk)))}
         groups: dict[int, list[Any]] = {}
         for instance in evaluator.instances(name, task):  # instances count the available docs from 0
@@ -176,10 +176,10 @@ class Encoder:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
-        own = tokenizer.encode("", add_special_tokens=True).ids
+        special_ids = tokenizer.encode("", add_special_tokens=True).ids
         last = tokenizer.token_to_id(end) if end else None
-        self._empty_prompt = own[:1] or ([last] if last is not None else [])
-        added = own if add_bos else []
+        self._empty_prompt = special_ids[:1] or ([last] if last is not None else [])
+        added = special_ids if add_bos else []
         if len(added) > 1 or (add_bos and needs_bos and not added):
             raise ValueError(f"puts {len(added)} tokens before a text instead of one BOS")
         self.bos = int(added[0]) if added else None

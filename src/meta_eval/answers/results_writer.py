@@ -56,13 +56,13 @@ class Speed:
     def of(cls, answers: Sequence[EngineAnswer], price_per_hour: float | None = None) -> Speed:
         texts = [answer for answer in answers if answer.text is not None]
         tokens, seconds = [answer.completion_tokens for answer in texts], _seconds(texts)
-        known, whole = bool(texts) and None not in tokens, _seconds(answers)
+        all_counted, whole = bool(texts) and None not in tokens, _seconds(answers)
         return cls(
             answers=len(answers),
             prompt_tokens=_sum(answer.prompt_tokens for answer in answers),
             completion_tokens=_sum(tokens),
             seconds=whole,
-            tokens_per_second=(_sum(tokens) or 0) / seconds if known and seconds else None,
+            tokens_per_second=(_sum(tokens) or 0) / seconds if all_counted and seconds else None,
             cost=None if whole is None or price_per_hour is None else whole / 3600 * price_per_hour,
         )
 
@@ -73,8 +73,8 @@ def _seconds(answers: Sequence[EngineAnswer]) -> float | None:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    known_counts = [count for count in counts if count is not None]
+    return sum(known_counts) if known_counts else None
 
 
 def _covered(spans: Iterable[tuple[float, float]]) -> float:
@@ -140,14 +140,14 @@ class Writer:
         for part, tree in self._tree.items():
             tree.update(evaluated.results.get(part) or {})
 
-    def finish(self, *, engine: str, limit: float | None, started: float, made: Mapping[str, Any]) -> Path:
+    def finish(self, *, engine: str, limit: float | None, started: float, identity: Mapping[str, Any]) -> Path:
         """Write the results file, move all files into place, and return the path of the results file.
 
         Args:
             engine: The engine that answered.
             limit: ``--limit`` of the pack.
             started: Seconds since 1970.
-            made: How the answers were made: the fields of `Speed`, and edited files of the pack.
+            identity: How the answers were made: the fields of `Speed`, and edited files of the pack.
 
         Raises:
             PackError: They cannot be written.
@@ -159,13 +159,13 @@ class Writer:
             "model_args": {"pretrained": self._model},
             "limit": limit,
             "gen_kwargs": None,
-            "meta_eval": dict(made),
+            "meta_eval": dict(identity),
         }
         self._tree["date"] = started
         self._tree["lm_eval_version"] = lm_eval.__version__
-        if made["seconds"]:
+        if identity["seconds"]:
             # The time to answer, not the time to grade.
-            self._tracker.general_config_tracker.start_time = time.perf_counter() - made["seconds"]
+            self._tracker.general_config_tracker.start_time = time.perf_counter() - identity["seconds"]
         with silence_libraries():
             self._tracker.save_results_aggregated(results=self._tree, samples=self._hashes)
         name = f"results_{self._tracker.date_id}.json"
@@ -192,16 +192,18 @@ class Writer:
         return path
 
 
-def _generation(of_doc: Sequence[EngineAnswer]) -> dict[str, Any]:
+def _generation(doc_answers: Sequence[EngineAnswer]) -> dict[str, Any]:
     """Metadata of the answers to a doc. With several answers: sums, how each ended, and ``length`` if any was cut."""
-    ends = [answer.finish_reason for answer in of_doc]
+    ends = [answer.finish_reason for answer in doc_answers]
     cut = next((end for end in ("length", FILTERED) if end in ends), None)
     payload: dict[str, Any] = {
         "finish_reason": cut or (None if None in ends else "stop"),
         "finish_reasons": ends if len(ends) > 1 else None,
-        "prompt_tokens": _sum(answer.prompt_tokens for answer in of_doc),
-        "completion_tokens": _sum(answer.completion_tokens for answer in of_doc),
-        "random_place": of_doc[0].place if all(answer.place == of_doc[0].place for answer in of_doc) else None,
+        "prompt_tokens": _sum(answer.prompt_tokens for answer in doc_answers),
+        "completion_tokens": _sum(answer.completion_tokens for answer in doc_answers),
+        "random_place": doc_answers[0].place
+        if all(answer.place == doc_answers[0].place for answer in doc_answers)
+        else None,
     }
     return {name: value for name, value in payload.items() if value is not None}
 

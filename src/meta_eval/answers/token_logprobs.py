@@ -44,7 +44,7 @@ class TokenLogprobs:
 
     def as_json(self) -> dict[str, Any]:
         """The JSON object for a file of answers."""
-        values = {own.name: _plain(getattr(self, own.name)) for own in fields(self)}
+        values = {attribute.name: _plain(getattr(self, attribute.name)) for attribute in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -72,10 +72,10 @@ def collect_tokens(ids: Sequence[int], places: Iterable[Place], top_k: int = 0) 
         ValueError: A position lacks its token, has too few tokens, or a value that is not a number.
     """
     rows = [_row(token, place, top_k) for token, place in zip(ids, places, strict=True)]
-    own, ranks, tops, theirs, lists = zip(*rows, strict=True) if rows else ((),) * 5
+    logprobs, ranks, tops, top_logprobs, lists = zip(*rows, strict=True) if rows else ((),) * 5
     kept = top_k > 0
     return TokenLogprobs(
-        tuple(ids), own, ranks, tops, theirs,
+        tuple(ids), logprobs, ranks, tops, top_logprobs,
         tuple(tuple(token for token, _ in some) for some in lists) if kept else None,
         tuple(tuple(value for _, value in some) for some in lists) if kept else None,
     )  # fmt: skip
@@ -87,12 +87,12 @@ def _row(token: int, place: Place, top_k: int) -> tuple[float, int, int, float, 
     if any(math.isnan(value) for value, _ in place.values()):
         raise ValueError("gives log-probabilities that are not numbers")
     logprobs = {other: max(value, LOWEST) for other, (value, _) in place.items()}
-    own, rank = logprobs[token], place[token][1]
+    logprob, rank = logprobs[token], place[token][1]
     # In a tie the token itself comes first, because engines may order ties either way.
     order = sorted(logprobs, key=lambda other: (-logprobs[other], other != token))
     if top_k and len(order) < top_k:
         raise ValueError(f"gives only {len(order)} of the {top_k} likeliest tokens")
-    return own, rank or 0, order[0], logprobs[order[0]], [(other, logprobs[other]) for other in order[:top_k]]
+    return logprob, rank or 0, order[0], logprobs[order[0]], [(other, logprobs[other]) for other in order[:top_k]]
 
 
 def read_tokens(content: Any) -> TokenLogprobs:
@@ -104,19 +104,19 @@ def read_tokens(content: Any) -> TokenLogprobs:
     if not isinstance(content, dict):
         raise ValueError("no object")
     ids, ranks, tops = (_ints(content.get(name), name) for name in ("ids", "ranks", "top_ids"))
-    own, theirs = (_floats(content.get(name), name) for name in ("logprobs", "top_logprobs"))
-    if not ids or len({len(ids), len(ranks), len(tops), len(own), len(theirs)}) > 1:
+    logprobs, top_logprobs = (_floats(content.get(name), name) for name in ("logprobs", "top_logprobs"))
+    if not ids or len({len(ids), len(ranks), len(tops), len(logprobs), len(top_logprobs)}) > 1:
         raise ValueError("its lists are empty, or do not have one entry per token")
     if min(ids) < 0 or min(ranks) < 0:
         raise ValueError("a token or a rank is negative")
     if "top_k_ids" not in content and "top_k_logprobs" not in content:
-        return TokenLogprobs(ids, own, ranks, tops, theirs)
+        return TokenLogprobs(ids, logprobs, ranks, tops, top_logprobs)
     some = [_ints(row, "top_k_ids") for row in _list(content.get("top_k_ids"), "top_k_ids")]
     values = [_floats(row, "top_k_logprobs") for row in _list(content.get("top_k_logprobs"), "top_k_logprobs")]
     lengths = {len(row) for row in some} | {len(row) for row in values}
     if not len(some) == len(values) == len(ids) or len(lengths) != 1 or not some[0]:
         raise ValueError("top_k_ids and top_k_logprobs differ in length for a token")
-    return TokenLogprobs(ids, own, ranks, tops, theirs, some, values)
+    return TokenLogprobs(ids, logprobs, ranks, tops, top_logprobs, some, values)
 
 
 def _list(content: Any, name: str) -> list[Any]:

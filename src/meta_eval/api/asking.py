@@ -167,14 +167,14 @@ def _asked_of(config: Config | Path | str | None, options: FidelityOptions) -> t
     if options.pack is not None:
         pack = Path(options.pack)
         return pack, override_settings(read_manifest(pack).run, options.overrides)
-    wanted, place = open_config(config or DEFAULT_CONFIG, options.overrides)
-    if wanted.other_models:
+    config_of_pack, place = open_config(config or DEFAULT_CONFIG, options.overrides)
+    if config_of_pack.other_models:
         raise ConfigError(
-            f"names {1 + len(wanted.other_models)} models, and this call runs one", where="model_name",
+            f"names {1 + len(config_of_pack.other_models)} models, and this call runs one", where="model_name",
             hint="Name it with --set model_name=…",
         )  # fmt: skip
-    folder = prepare_pack(wanted, place, edited=options.edited)
-    return folder, settings_of(read_manifest(folder), wanted)
+    folder = prepare_pack(config_of_pack, place, edited=options.edited)
+    return folder, settings_of(read_manifest(folder), config_of_pack)
 
 
 @documented
@@ -240,7 +240,7 @@ def grade(
     """
     from meta_eval.answers.grading import grade_answers as run
 
-    given = [Path(answer) for answer in ([answers] if isinstance(answers, Path | str) else answers)]
+    files = [Path(answer) for answer in ([answers] if isinstance(answers, Path | str) else answers)]
     asked = (options or GradingOptions()).updated(**keywords)
     with display_logs(progress):
-        return run(given, Path(pack), asked)
+        return run(files, Path(pack), asked)

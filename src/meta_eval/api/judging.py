@@ -50,13 +50,13 @@ def report(
     from meta_eval.reports.build import build_report
 
     asked = _options(options, keywords)
-    given = [results] if isinstance(results, Path | str) else results
+    paths = [results] if isinstance(results, Path | str) else results
     reading = _Reading(asked)
     with display_logs(progress):
-        (run,) = reading.read(given)
+        (run,) = reading.read(paths)
         report_progress("judging")
         judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
-    places = [Path(place) for place in given]
+    places = [Path(place) for place in paths]
     return build_report(run, judged, pack=asked.folder, manifest=reading.manifest, gated=asked.gated, places=places)
 
 
@@ -143,11 +143,11 @@ def fidelity_report(
         rules = rules.model_copy(update={"margin": margin})
     path = find_table(Path(table))
     header = read_tokens(path).header if path.exists() else read_choices(find_choices_path(path))[0]
-    made = find_tokenizer(str(tokenizer or header.model))
-    if made is None and tokenizer is not None:
+    tokenizer_file = find_tokenizer(str(tokenizer or header.model))
+    if tokenizer_file is None and tokenizer is not None:
         raise ConfigError("no tokenizer.json of this model is on this machine", where=f"tokenizer {tokenizer}")
     beside = None if against is None else find_table(Path(against))
-    return build_fidelity_report(path, against=beside, rule=rules, tokenizer=made, gated=gate is not None)
+    return build_fidelity_report(path, against=beside, rule=rules, tokenizer=tokenizer_file, gated=gate is not None)
 
 
 def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> JudgingOptions:
@@ -200,8 +200,8 @@ class _Reading:
 
     def _check_choice(self, runs: Sequence[Run]) -> None:
         """Refuse names that neither runs nor pack have, and a choice of nothing."""
-        known = [name for run in runs for name in (*run.tasks, *run.left_out, *filter(None, run.faults))]
+        names = [name for run in runs for name in (*run.tasks, *run.left_out, *filter(None, run.faults))]
         groups = dict(self.manifest.groups) if self.manifest else {}
         for run in runs:
             groups |= run.known_groups
-        self.choice.check([*known, *(self.manifest.tasks if self.manifest else ())], groups)
+        self.choice.check([*names, *(self.manifest.tasks if self.manifest else ())], groups)

@@ -32,8 +32,12 @@ class LmEvalBackend(Backend):
 
         The user's ``model_args`` come last, sorted. Equal configurations print equal commands.
         """
-        own = {self.tokenizer: run.tokenizer} if self.tokenizer and run.tokenizer else {}
-        arguments = {**self.arguments(run), **own, **{name: run.model_args[name] for name in sorted(run.model_args)}}
+        tokenizer_args = {self.tokenizer: run.tokenizer} if self.tokenizer and run.tokenizer else {}
+        arguments = {
+            **self.arguments(run),
+            **tokenizer_args,
+            **{name: run.model_args[name] for name in sorted(run.model_args)},
+        }
         if "add_bos_token" in arguments:
             arguments["add_bos_token"] = run.add_bos_token
         argv = ["lm_eval", "--model", self.name]

@@ -114,22 +114,22 @@ class _Hf(LmEvalModel):
         }
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:
-        said = [
+        warnings = [
             f"lm-eval's {self.name} takes special tokens out of answers, such as {list_families()[0].tool_call} of the "
             "tool tasks; "
             "meta-eval run keeps them"
         ]
         if settings.tensor_parallel_size > 1:
-            said.append(
+            warnings.append(
                 f"{self.name} spreads the layers of one copy over all GPUs that it sees (parallelize=True), and one "
                 "works at a time; vllm and sglang share the work"
             )
         if settings.data_parallel_size > 1:
-            said.append(
+            warnings.append(
                 f"{self.name} runs one copy here, whatever data_parallel_size says: start several with "
                 "`meta-eval run --shard`"
             )
-        return tuple(said)
+        return tuple(warnings)
 
 
 class _Sglang(LmEvalModel):

@@ -98,8 +98,8 @@ class Server(LmEvalBackend):
 
     def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
         arguments = find_model_args(command)
-        wanted = {f"add_bos_token={added}", "tokenized_requests=True"}
-        return wanted <= set(arguments) and "--apply_chat_template" not in command
+        settings = {f"add_bos_token={added}", "tokenized_requests=True"}
+        return settings <= set(arguments) and "--apply_chat_template" not in command
 
     def command(self, run: RunSettings) -> tuple[str, ...]:
         """The command that runs a pack.
@@ -108,9 +108,9 @@ class Server(LmEvalBackend):
         in lm-eval's vllm backend. A server removes them by default, but ``<|python_tag|>`` is part of the answers of
         tool tasks.
         """
-        own = {name: value for name, value in run.model_args.items() if name in _OF_CLIENT | _OF_BOTH}
+        client_args = {name: value for name, value in run.model_args.items() if name in _OF_CLIENT | _OF_BOTH}
         size = run.batch_size if isinstance(run.batch_size, int) else 1
-        argv = super().command(run.model_copy(update={"model_args": own, "batch_size": size}))
+        argv = super().command(run.model_copy(update={"model_args": client_args, "batch_size": size}))
         kept = "skip_special_tokens=False,spaces_between_special_tokens=False"
         return (argv[0], "--model", "local-completions", *argv[3:], "--gen_kwargs", kept)
 
@@ -187,5 +187,5 @@ def _flag(name: str, value: Scalar) -> Sequence[str]:
     if name == "lora_local_path":
         return "--enable-lora", "--lora-modules", f"{ADAPTER}={value}"
     flag = _RENAMED.get(name, name).replace("_", "-")
-    said: Mapping[str, Sequence[str]] = {"true": (f"--{flag}",), "false": (f"--no-{flag}",)}
-    return said.get(str(value).lower(), (f"--{flag}", str(value)))
+    flags: Mapping[str, Sequence[str]] = {"true": (f"--{flag}",), "false": (f"--no-{flag}",)}
+    return flags.get(str(value).lower(), (f"--{flag}", str(value)))

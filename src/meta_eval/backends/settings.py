@@ -32,8 +32,8 @@ _MOST_SEED = 2**32 - 1
 
 def _check_margin(value: object) -> object:
     """Check a number of points, or a mapping of names to such numbers."""
-    given: dict[str, Any] = value if isinstance(value, dict) and value else {"": value}
-    for name, points in given.items():
+    margins: dict[str, Any] = value if isinstance(value, dict) and value else {"": value}
+    for name, points in margins.items():
         is_number = isinstance(points, int | float) and not isinstance(points, bool)
         if not (is_number and 0 < points < 100):
             at = f"{quoted(name)}: " if name else ""

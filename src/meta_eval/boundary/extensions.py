@@ -25,15 +25,15 @@ def load_extension(point: EntryPoint, socket: type[Any]) -> Any:
     """
     name = f"{point.value} of package {point.dist.name} {point.dist.version}" if point.dist else point.value
     try:
-        made = point.load()()
+        extension = point.load()()
     except UserError:
         raise
     except Exception as error:
         raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=name) from error
-    if not isinstance(made, socket):
+    if not isinstance(extension, socket):
         raise ExtensionError(f"is not a {socket.__name__}", where=name)
-    _LOADED[_package(type(made).__module__)] = name
-    return made
+    _LOADED[_package(type(extension).__module__)] = name
+    return extension
 
 
 def list_loaded() -> tuple[str, ...]:

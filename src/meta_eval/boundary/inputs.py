@@ -60,12 +60,12 @@ def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
         OSError: The file cannot be opened, is not a regular file, or is a Git LFS pointer.
     """
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    told = os.fstat(number)
-    if not stat.S_ISREG(told.st_mode):
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
         os.close(number)
         raise OSError(0, "it is not a regular file", str(path))
     file: BufferedReader = BufferedReader(FileIO(number), buffering)
-    if len(_POINTER) < told.st_size <= _POINTER_BYTES and file.peek(len(_POINTER)).startswith(_POINTER):
+    if len(_POINTER) < status.st_size <= _POINTER_BYTES and file.peek(len(_POINTER)).startswith(_POINTER):
         file.close()
         raise PointerError(0, f"it is {POINTER}", str(path))
     return file

@@ -108,9 +108,9 @@ def _ended(error: BaseException, folder: Path) -> TemplateError:
     inside = [frame for frame in frames if Path(frame.filename).resolve().is_relative_to(root)]
     last = (inside or frames)[-1]
     what = "ends" if isinstance(error, SystemExit) else "interrupts"
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return TemplateError(
-        f"{what} the program ({said})",
+        f"{what} the program ({message})",
         where=f"{last.filename}, line {last.lineno}, in {last.name}",
         hint="Raise a ValueError that says what is wrong instead",
     )

@@ -18,8 +18,8 @@ class Public(BaseModel):
         """The error to raise instead."""
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
-        said = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
-        return UserError(f"{key}: {said}" if key else said, where=cls.__name__)
+        message = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+        return UserError(f"{key}: {message}" if key else message, where=cls.__name__)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy with validation. pydantic's own copy accepts unknown keys and any value."""

@@ -92,7 +92,7 @@ def replace_folder(
         if target == source or source in target.parents or target in source.parents:
             raise OutputError("overlaps an input folder", where=where, hint="Name another folder")
     check_folder(folder, kind, where=where, shared=shared)
-    there = target.is_dir()
+    exists = target.is_dir()
     try:
         target.mkdir(parents=True, exist_ok=True)
         with hold_staging(target, where) as place:
@@ -113,7 +113,7 @@ def replace_folder(
             f"cannot be written ({error.strerror or error})", where=where, hint="Name a folder that can be written"
         ) from None
     finally:
-        if not there:
+        if not exists:
             with suppress(OSError):  # not empty: the block succeeded
                 target.rmdir()
 

@@ -32,18 +32,18 @@ def split_excluded(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return [name for name in names if not name.startswith("-")], excluded
 
 
-def expand_patterns(names: Sequence[str], known: Iterable[str]) -> list[str]:
+def expand_patterns(names: Sequence[str], existing: Iterable[str]) -> list[str]:
     """Put the tasks that match in the place of each pattern such as ``mmlu_*``, and of one after a minus.
 
     A pattern that nothing matches stays, and is refused as the name of nothing.
 
     Args:
         names: Names, patterns, and either after a minus.
-        known: The tasks that a pattern can mean.
+        existing: The tasks that a pattern can mean.
     """
     if not any(map(_PATTERN.search, names)):
         return list(names)
-    tasks = list(known)
+    tasks = list(existing)
     expanded: list[str] = []
     for name in names:
         minus, pattern = ("-", name[1:].strip()) if name.startswith("-") else ("", name)

@@ -120,7 +120,7 @@ def hold_staging(target: Path, where: str) -> Iterator[Path]:
 
 
 def _acquire(place: Path) -> int:
-    end, said = time.monotonic() + _SECONDS, False
+    end, announced = time.monotonic() + _SECONDS, False
     while True:
         with suppress(FileExistsError):
             place.mkdir()
@@ -138,9 +138,9 @@ def _acquire(place: Path) -> int:
             os.close(lock)
             continue
         os.close(lock)
-        if not said:
+        if not announced:
             log.warning(f"another meta-eval is writing {place.parent}; waiting for it")
-            said = True
+            announced = True
         if time.monotonic() > end:
             raise OutputError(
                 f"another meta-eval has been writing it for {_SECONDS:.0f} seconds",

@@ -103,11 +103,11 @@ def parse_yaml(
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = " ".join(str(error.problem or error.context).split())
-        raise NotYamlError(f"is not YAML: {said}", where=builder.place(mark.line + 1 if mark else None)) from None
+        problem = " ".join(str(error.problem or error.context).split())
+        raise NotYamlError(f"is not YAML: {problem}", where=builder.place(mark.line + 1 if mark else None)) from None
     except yaml.YAMLError as error:
-        said = " ".join(str(getattr(error, "reason", error)).split())
-        raise NotYamlError(f"is not YAML: {said}", where=builder.place(None)) from None
+        problem = " ".join(str(getattr(error, "reason", error)).split())
+        raise NotYamlError(f"is not YAML: {problem}", where=builder.place(None)) from None
     except (ValueError, OverflowError) as error:  # libyaml's wrapper raises these for invalid escapes
         raise NotYamlError(f"is not YAML: {' '.join(str(error).split())}", where=builder.place(None)) from None
     return Yaml(builder.root, builder.lines)
@@ -197,14 +197,14 @@ class _Builder:
 
     def _alias(self, anchor: Any, line: int) -> None:
         self.aliases += 1
-        known = self.anchors.get(anchor, ())
-        if known == ():
+        span = self.anchors.get(anchor, ())
+        if span == ():
             self.refuse(f"*{anchor} has no anchor above it", line, "Put a text that begins with * in quotes")
-        if known is None:
+        if span is None:
             self.refuse(f"*{anchor} refers to itself", line, "Write the values out")
         if self.aliases > MAX_ALIASES:
             self.refuse(f"has more than {MAX_ALIASES} aliases", line, "Write the values out")
-        value, nodes = known  # type: ignore[misc]
+        value, nodes = span  # type: ignore[misc]
         self._count(line, nodes)
         self._put(value, line, plain=False)
 

@@ -81,8 +81,8 @@ for old, command in renamed.COMMANDS.items():
     app.command(old, hidden=True)(command)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_set: bool) -> None:
+    if is_set:
         print_result(f"meta-eval {__version__}")
         raise typer.Exit
 

@@ -79,9 +79,9 @@ def export(
         _requests(folder, output, chosen, as_json)
 
 
-def _refuse(to: Form, given: Mapping[str, object]) -> None:
+def _refuse(to: Form, options_of_other: Mapping[str, object]) -> None:
     """Refuse options that do not belong to the form."""
-    for option, value in given.items():
+    for option, value in options_of_other.items():
         if value and option not in _TAKEN[to]:
             forms = " or ".join(f"--to {form.value}" for form, taken in _TAKEN.items() if option in taken)
             raise ConfigError(f"--to {to.value} does not take it", where=option, hint=f"Leave it out, or use {forms}")
@@ -109,15 +109,15 @@ def export_recipe(pack: Path, output: Path, *, dry_run: bool, as_json: bool) -> 
             hint="Add --dry-run, read what it wrote, and upload the folder with `hf upload`",
         )
     done = publish_pack(pack, output)
-    said = done.publication.model_dump(mode="json", exclude={"contents", "files"})
+    publication = done.publication.model_dump(mode="json", exclude={"contents", "files"})
     err.print(f"wrote {output}; it publishes only these files and settings:", soft_wrap=True)
     for name in done.files:
         err.print(f"  {name}", soft_wrap=True, highlight=False, markup=False)
-    for key, value in said.items():
+    for key, value in publication.items():
         err.print(f"  {key}: {json.dumps(value)}", soft_wrap=True, highlight=False, markup=False)
     if done.kept:
         err.print(f"kept unchanged: {', '.join(done.kept)}", soft_wrap=True, highlight=False, markup=False)
     err.print(f"not published: {len(done.withheld)} files of the pack, the model, its engine, addresses, folders")
     if as_json:
         files = {"folder": str(output), "files": list(done.files), "withheld": list(done.withheld)}
-        print_result(json.dumps({**files, "publication": said}))
+        print_result(json.dumps({**files, "publication": publication}))

@@ -127,8 +127,8 @@ def spread_options(**flags: Flag) -> Callable[[Callable[..., None]], Callable[..
     Args:
         flags: Option per field, for fields that are not in `FLAGS` or differ from it.
     """
-    said = FLAGS | flags
-    return lambda verb: _spread(verb, said)
+    all_flags = FLAGS | flags
+    return lambda verb: _spread(verb, all_flags)
 
 
 def _spread(verb: Callable[..., None], flags: Mapping[str, Flag]) -> Callable[..., None]:
@@ -143,11 +143,11 @@ def _spread(verb: Callable[..., None], flags: Mapping[str, Flag]) -> Callable[..
             parameters.append(parameter.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY))
 
     @wraps(verb)
-    def run(**given: Any) -> None:
+    def run(**values: Any) -> None:
         for name, kind in groups.items():
             names = [field.name for field in fields(kind)]
-            given[name] = kind(**{name: flags[name].read(given.pop(name)) for name in names})
-        verb(**given)
+            values[name] = kind(**{name: flags[name].read(values.pop(name)) for name in names})
+        verb(**values)
 
     parameters.sort(key=_position)
     run.__dict__["__signature__"] = Signature(parameters)

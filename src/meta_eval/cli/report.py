@@ -31,10 +31,10 @@ _MAX_DROP = typer.Option(
 )
 
 
-def _clusters(given: list[str]) -> Mapping[str, str]:
+def _clusters(assignments: list[str]) -> Mapping[str, str]:
     from meta_eval.results.clusters import read_fields
 
-    return read_fields(given)
+    return read_fields(assignments)
 
 
 _FLAGS = {
@@ -80,11 +80,11 @@ def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOpt
     """
     from meta_eval.judging.gate import Gate
 
-    given = {"--margin": chosen.margin, "--gate": chosen.gate, "--max-drop": max_drop}
-    names = [name for name, value in given.items() if value is not None]
+    margins = {"--margin": chosen.margin, "--gate": chosen.gate, "--max-drop": max_drop}
+    names = [name for name, value in margins.items() if value is not None]
     if len(names) > 1:
-        said = f"{' and '.join(names)} are given together"
-        raise ConfigError(said, hint="Give one of them; in a gate file the key is margin")
+        conflict = f"{' and '.join(names)} are given together"
+        raise ConfigError(conflict, hint="Give one of them; in a gate file the key is margin")
     if chosen.margin is not None:
         Gate().with_margin(chosen.margin, where="--margin")
     if chosen.cap is not None:

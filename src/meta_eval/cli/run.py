@@ -68,9 +68,9 @@ def run(
     from meta_eval.judging.gate import read_gate
 
     settings, place = open_config(config, overrides)
-    wanted = report and chosen.shard[1] == 1
+    makes_report = report and chosen.shard[1] == 1
     gate = None if chosen.gate is None else Path(chosen.gate)
-    _check_report(wanted, html, gate)
+    _check_report(makes_report, html, gate)
     if gate is not None:
         read_gate(gate)  # fail now, not after hours
     work_dir = Path(settings.work_dir)
@@ -93,7 +93,7 @@ def run(
                     chosen,
                     model=model,
                     config_place=place,
-                    baseline=wanted,
+                    baseline=makes_report,
                     scored=lambda task, scores: steps.line(_score(work_dir, task, scores)),
                 )
         except Interrupted as end:
@@ -107,7 +107,7 @@ def run(
             warn(f"{model}: skipped: {error}")
             failed.append(error)
             continue
-        judged = _judge(ran, work_dir, html if len(models) == 1 else None, gate) if wanted else None
+        judged = _judge(ran, work_dir, html if len(models) == 1 else None, gate) if makes_report else None
         done[model] = ran, judged
         _finish(ran, work_dir, judged, as_json=as_json)
     _end(done, html=html if len(models) > 1 else None, as_json=as_json)
@@ -140,9 +140,9 @@ def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, html: Path | No
         print_result(json.dumps(next(iter(objects.values())) if len(objects) == 1 else {"models": objects}))
 
 
-def _check_report(wanted: bool, html: Path | None, gate: Path | None) -> None:
-    for name, given in (("--html", html), ("--gate", gate)):
-        if given is not None and not wanted:
+def _check_report(makes_report: bool, html: Path | None, gate: Path | None) -> None:
+    for name, path in (("--html", html), ("--gate", gate)):
+        if path is not None and not makes_report:
             raise ConfigError("needs the report, which --no-report and --shard turn off", where=name)
 
 

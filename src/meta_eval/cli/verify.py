@@ -143,16 +143,26 @@ def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("task", overflow="fold", ratio=1)
     whose = _whose(proof)
-    theirs = "saved" if proof.regraded else whose
+    reference = "saved" if proof.regraded else whose
     meta = (whose,) if proof.regraded else ()
-    for heading in ("docs", "ours", theirs, *meta, "publ.", "agree", "ours\nonly", f"{theirs}\nonly", "none\nfound"):
+    for heading in (
+        "docs",
+        "ours",
+        reference,
+        *meta,
+        "publ.",
+        "agree",
+        "ours\nonly",
+        f"{reference}\nonly",
+        "none\nfound",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, result in checked.items():
         if result.tallies is None:
             continue
         number = result.published
         published = f"{number.value:.1f}" + ("" if number.same_settings else "*") if number else "-"
-        scores = [result.our_score, result.mean(attrgetter("their_score"))]
+        scores = [result.graded_score, result.mean(attrgetter("reference_score"))]
         scores += [result.mean(attrgetter("meta_score"))] if proof.regraded else []
         table.add_row(
             name + (" (m)" if result.averaging == "macro" else " (4)" if result.averaging == "mean of four" else ""),
@@ -161,7 +171,7 @@ def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
         )
         subtasks = result.tallies.subtasks
         for subtask, tally in subtasks.items() if len(subtasks) > 1 else ():
-            scores = [tally.our_score, tally.their_score, *([tally.meta_score] if proof.regraded else [])]
+            scores = [tally.graded_score, tally.reference_score, *([tally.meta_score] if proof.regraded else [])]
             scores = scores if result.compares_verdicts else [None] * len(scores)
             table.add_row("  " + _short(subtask, subtasks), *_cells(tally, scores, ""), style="dim")
     return table
@@ -173,8 +183,8 @@ def _cells(tally: Tally, scores: Sequence[float | None], published: str) -> tupl
         *map(_percent, scores),
         published,
         _percent(tally.agreement, 2 if tally.compared >= 1000 else 1),
-        f"{tally.ours_only:,}",
-        f"{tally.theirs_only:,}",
+        f"{tally.graded_only:,}",
+        f"{tally.reference_only:,}",
         "-" if tally.unextracted is None else f"{tally.unextracted:,}",
     )
 
@@ -198,9 +208,9 @@ def _legend(proof: Proof) -> list[str]:
     results = [result for result in proof.tasks.values() if result.tallies is not None]
     saved = "saved: the run's own verdicts; " if proof.regraded else ""
     of_record = _whose(proof) != "Meta"
-    theirs = "rec.: mean of the recorded verdicts" if of_record else "Meta: mean of its recorded verdicts"
+    reference = "rec.: mean of the recorded verdicts" if of_record else "Meta: mean of its recorded verdicts"
     publ = "the record's score" if of_record else "published number"
-    lines = [f"percent; {saved}{theirs}; publ.: {publ}; ours: in its metric"]
+    lines = [f"percent; {saved}{reference}; publ.: {publ}; ours: in its metric"]
     if of_record and not proof.regraded:
         lines.append("agree: docs on which every recorded metric is the same under today's graders")
     if any(result.averaging == "macro" for result in results):
@@ -249,12 +259,12 @@ def _task_object(result: TaskProof) -> dict[str, Any]:
     if result.tallies is not None:
         tallies = result.tallies
         payload |= {
-            "against": tallies.against,
+            "against": tallies.compared_with,
             "compared": tallies.metric,
             "metric": result.metric,
             "averaging": result.averaging,
-            "our_score": result.our_score,
-            "their_score": result.mean(attrgetter("their_score")),
+            "our_score": result.graded_score,
+            "their_score": result.mean(attrgetter("reference_score")),
             "meta_score": result.mean(attrgetter("meta_score")),
             "total": _tally_object(tallies.total, result.compares_verdicts),
             "subtasks": {
@@ -271,13 +281,13 @@ def _tally_object(tally: Tally, verdicts: bool) -> dict[str, Any]:
     return {
         "docs": tally.docs,
         "compared": tally.compared,
-        "our_score": tally.our_score if verdicts else None,
-        "their_score": tally.their_score if verdicts else None,
+        "our_score": tally.graded_score if verdicts else None,
+        "their_score": tally.reference_score if verdicts else None,
         "meta_score": tally.meta_score if verdicts else None,
         "agreement": tally.agreement,
         "agreement_with_meta": tally.like_meta / tally.with_meta if tally.with_meta else None,
-        "ours_only": tally.ours_only,
-        "theirs_only": tally.theirs_only,
+        "ours_only": tally.graded_only,
+        "theirs_only": tally.reference_only,
         "unextracted": tally.unextracted,
         "ungraded": tally.ungraded,
         "not_recorded": tally.not_recorded,

@@ -64,10 +64,10 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
         for part in first["loc"]
         if isinstance(part, str) and not part.startswith(("function-", "constrained-"))
     )
-    known = _keys_at(model, key[:-1])
+    keys = _keys_at(model, key[:-1])
     if first["type"] == "extra_forbidden":
-        what = f"{'.'.join(key)}: there is no such key{suggest_name(key[-1], known)}"
-        return ConfigError(what, where=place.of(key), hint=f"Known keys: {', '.join(sorted(known))}")
+        what = f"{'.'.join(key)}: there is no such key{suggest_name(key[-1], keys)}"
+        return ConfigError(what, where=place.of(key), hint=f"Known keys: {', '.join(sorted(keys))}")
     key = tuple(
         part
         for number, part in enumerate(key)

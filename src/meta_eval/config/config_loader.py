@@ -48,8 +48,8 @@ def open_config(config: Config | Path | str, overrides: Sequence[str] = ()) -> t
     """
     if not isinstance(config, Config):
         return load_config(Path(config), overrides), find_config_place(Path(config))
-    given = {name: getattr(config, name) for name in config.model_fields_set}
-    return (_override_all(given, overrides, "the configuration") if overrides else config), "the configuration"
+    set_values = {name: getattr(config, name) for name in config.model_fields_set}
+    return (_override_all(set_values, overrides, "the configuration") if overrides else config), "the configuration"
 
 
 def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSettings:
@@ -112,12 +112,12 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...
 def _mapping(key: str, value: object) -> dict[str, Any]:
     """The value of a key, as a mapping that an override can change."""
     try:
-        given = parse_args(value) if key == "model_args" else value
+        arguments = parse_args(value) if key == "model_args" else value
     except ValueError as error:
         raise ConfigError(f"{key}: {error}") from None
-    if given is not None and not isinstance(given, dict):
-        raise ConfigError(f"{key}: {quoted(given)} is not a mapping, so it has no keys to set")
-    return dict(given or {})
+    if arguments is not None and not isinstance(arguments, dict):
+        raise ConfigError(f"{key}: {quoted(arguments)} is not a mapping, so it has no keys to set")
+    return dict(arguments or {})
 
 
 def _override(data: dict[str, Any], override: str) -> tuple[str, ...]:

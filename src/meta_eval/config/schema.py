@@ -269,8 +269,8 @@ class Config(Settings, Public):
     @field_validator("tasks")
     @classmethod
     def _each_task_once(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
-        wanted, excluded = split_excluded(tasks)
-        if not wanted:
+        included, excluded = split_excluded(tasks)
+        if not included:
             raise ValueError(f"names no task, and only leaves out {', '.join(excluded)}")
         return tuple(dict.fromkeys(tasks))
 

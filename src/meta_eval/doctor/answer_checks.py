@@ -14,10 +14,12 @@ from meta_eval.thresholds import KNOWN_LIKELIHOOD_CLOSE, KNOWN_LIKELIHOOD_ROUNDE
 Responses = Mapping[str, EngineResponse]
 
 
-def check_answers(known: Sequence[KnownAnswer], first: Responses, second: Responses) -> list[Check]:
+def check_answers(known_answers: Sequence[KnownAnswer], first: Responses, second: Responses) -> list[Check]:
     """Make the checks from two rounds of responses. The last known answer is the prompt that is too long."""
-    pairs = [AnswerPair(answer, first.get(answer.request.id), second.get(answer.request.id)) for answer in known]
-    within = [pair for pair in pairs if pair.known.group != "too_long"]
+    pairs = [
+        AnswerPair(answer, first.get(answer.request.id), second.get(answer.request.id)) for answer in known_answers
+    ]
+    within = [pair for pair in pairs if pair.known_answer.group != "too_long"]
     return _AnswerChecks(within, pairs[-1].first).make_checks()
 
 
@@ -25,7 +27,7 @@ def check_answers(known: Sequence[KnownAnswer], first: Responses, second: Respon
 class AnswerPair:
     """A known answer with the responses of both rounds."""
 
-    known: KnownAnswer
+    known_answer: KnownAnswer
     first: EngineResponse | None
     second: EngineResponse | None
 
@@ -37,7 +39,11 @@ class AnswerPair:
     def is_answered(self) -> bool:
         """Whether there is an answer of the right kind."""
         first = self.first
-        return first is not None and first.error is None and len(first.choices) == len(self.known.request.continuations)
+        return (
+            first is not None
+            and first.error is None
+            and len(first.choices) == len(self.known_answer.request.continuations)
+        )
 
     def is_steady(self) -> bool:
         """Whether both rounds gave the same answer."""
@@ -50,21 +56,21 @@ class AnswerPair:
 
     def starts_with(self, bos: int) -> bool:
         """Whether the text begins like the known text."""
-        return self.text.startswith(self.known.texts[bos][0])
+        return self.text.startswith(self.known_answer.texts[bos][0])
 
     def has_text(self, bos: int) -> bool:
         """Whether the text and its end are the known ones. An engine may omit why an answer ended."""
-        text, end = self.known.texts[bos]
+        text, end = self.known_answer.texts[bos]
         return self.text == text and self.first is not None and self.first.finish_reason in (None, end)
 
     def measure_error(self, bos: int) -> float:
         """Largest difference from the known log-likelihoods, in nats."""
-        pairs = zip(self.first.choices if self.first else (), self.known.choices[bos], strict=True)
+        pairs = zip(self.first.choices if self.first else (), self.known_answer.choices[bos], strict=True)
         return max((float("inf") if math.isnan(value) else abs(value - right) for (value, _), (right, _) in pairs))
 
     def has_choices(self, bos: int) -> bool:
         """Whether the log-likelihoods and their greedy flags are the known ones."""
-        pairs = zip(self.first.choices if self.first else (), self.known.choices[bos], strict=True)
+        pairs = zip(self.first.choices if self.first else (), self.known_answer.choices[bos], strict=True)
         greedy_right = all(greedy in (None, right) for (_, greedy), (_, right) in pairs)
         return self.measure_error(bos) <= KNOWN_LIKELIHOOD_CLOSE and greedy_right
 
@@ -100,16 +106,16 @@ class _AnswerChecks:
 
     @property
     def _asked_choices(self) -> bool:
-        return any(pair.known.choices for pair in self.pairs)
+        return any(pair.known_answer.choices for pair in self.pairs)
 
     def _of_groups(self, *names: str) -> Iterator[AnswerPair]:
-        return (pair for pair in self.pairs if pair.known.group in names)
+        return (pair for pair in self.pairs if pair.known_answer.group in names)
 
     def _texts(self, *names: str) -> list[AnswerPair]:
-        return [pair for pair in self._of_groups(*names) if pair.is_answered() and pair.known.texts]
+        return [pair for pair in self._of_groups(*names) if pair.is_answered() and pair.known_answer.texts]
 
     def _choices(self, *names: str) -> list[AnswerPair]:
-        return [pair for pair in self._of_groups(*names) if pair.is_answered() and pair.known.choices]
+        return [pair for pair in self._of_groups(*names) if pair.is_answered() and pair.known_answer.choices]
 
     def _check_requests(self) -> Check:
         name, lost = "every request answered", [pair for pair in self.pairs if not pair.is_answered()]
@@ -123,7 +129,7 @@ class _AnswerChecks:
         for what, bos in (("texts", self.bos_of_texts), ("likelihoods", self.bos_of_choices)):
             seen.append(f"{what} {'do not tell' if bos is None else f'are those of {bos}'}")
         counted = {
-            pair.first.prompt_tokens - pair.known.tokens
+            pair.first.prompt_tokens - pair.known_answer.tokens
             for pair in self._texts("answers", "doubt")
             if pair.first and pair.first.prompt_tokens is not None
         }
@@ -190,7 +196,7 @@ class _AnswerChecks:
         wrong = []
         if self.too_long is not None and self.too_long.error is None:
             wrong.append(f"a prompt beyond max_model_len of {MAX_MODEL_LEN:,} was answered")
-        tokens = max((pair.known.tokens for pair in (*texts, *choices)), default=0)
+        tokens = max((pair.known_answer.tokens for pair in (*texts, *choices)), default=0)
         if not all(pair.starts_with(self._text_bos) for pair in texts):
             wrong.append(f"after {tokens:,} tokens another answer")
         # A cut prompt causes errors above rounding. If short prompts have them too, length is not the cause.

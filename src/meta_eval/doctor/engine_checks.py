@@ -42,12 +42,12 @@ def check_engine(client: Client) -> EngineChecks:
 
     from tokenizers import Tokenizer
 
-    known = [answer for answer in read_known_answers() if answer.request.kind in client.backend.kinds]
+    known_answers = [answer for answer in read_known_answers() if answer.request.kind in client.backend.kinds]
     encoder = Encoder(Tokenizer.from_file(str(find_model_folder() / "tokenizer.json")))
-    requests = list(with_token_ids([answer.request for answer in known], encoder))
+    requests = list(with_token_ids([answer.request for answer in known_answers], encoder))
     started = time.monotonic()
     rounds = [
         {response.request.id: response for response in client.answer(ordered)}
         for ordered in (requests, requests[::-1])  # another order makes other batches
     ]
-    return EngineChecks(client.engine, time.monotonic() - started, check_answers(known, *rounds))
+    return EngineChecks(client.engine, time.monotonic() - started, check_answers(known_answers, *rounds))

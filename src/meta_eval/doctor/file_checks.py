@@ -44,22 +44,22 @@ def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
     """Check that results can be written and the samples files will fit."""
     output = Path(manifest.run.output_path)
     folder = output.parent if output.suffix == ".json" else output
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not there.is_dir():
-        yield failed("output", f"{there} is a file, and results go into a folder", "Set output_path to a folder")
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        yield failed("output", f"{existing} is a file, and results go into a folder", "Set output_path to a folder")
         return
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
         yield failed(
             "output",
-            f"{there} cannot be written ({error.strerror})",
+            f"{existing} cannot be written ({error.strerror})",
             "Set output_path to a folder that can be: lm_eval would only log it, after all has been generated",
         )
         return
     yield passed("output", f"{folder} can be written")
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(existing).free
     if not manifest.run.log_samples:
         yield not_checked("disk", "log_samples is false, so almost nothing is written")
         return
@@ -69,7 +69,7 @@ def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
     elif needed > free:
         yield failed(
             "disk",
-            f"samples may take up to {needed / 1e9:.1f} GB, and {there} has {free / 1e9:.1f} GB free",
+            f"samples may take up to {needed / 1e9:.1f} GB, and {existing} has {free / 1e9:.1f} GB free",
             "Free some, or set output_path to a larger disk",
         )
     else:

@@ -134,7 +134,7 @@ def _find_functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]
 
 def _find_imports(pack: Path, manifest: Manifest) -> set[str]:
     """Every module that a file of the pack imports, including ``importlib.import_module("…")``."""
-    own = {PurePosixPath(name).stem for name in manifest.files if name.endswith(".py")}
+    pack_modules = {PurePosixPath(name).stem for name in manifest.files if name.endswith(".py")}
     modules: set[str] = set()
     for name in manifest.files:
         if not name.endswith(".py"):
@@ -151,7 +151,7 @@ def _find_imports(pack: Path, manifest: Manifest) -> set[str]:
             elif isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "import_module":
                 modules |= {str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant)}
     # Scripts of a pack may import their neighbours.
-    return {name for name in modules if name.partition(".")[0] not in own}
+    return {name for name in modules if name.partition(".")[0] not in pack_modules}
 
 
 def _name_libraries(modules: Iterable[str]) -> set[str]:
@@ -174,11 +174,11 @@ def _needs_punkt(pack: Path, manifest: Manifest) -> bool:
         if entry.docs_file is None or column is None:
             continue
         try:
-            given = read_table(pack / entry.docs_file, columns=[column]).column(0).to_pylist()
+            instructions = read_table(pack / entry.docs_file, columns=[column]).column(0).to_pylist()
             if column == RECORDED_DOC:
-                given = [json.loads(doc).get(INSTRUCTIONS, ()) for doc in given]
+                instructions = [json.loads(doc).get(INSTRUCTIONS, ()) for doc in instructions]
         except Exception:  # noqa: S112 (the files check has said that it is damaged)
             continue
-        if any(not NEEDS_PUNKT.isdisjoint(ids) for ids in given):
+        if any(not NEEDS_PUNKT.isdisjoint(ids) for ids in instructions):
             return True
     return False

@@ -119,20 +119,20 @@ def _check_bos(
             name, f"no prompt contains one; no tokenizer of {model} on this machine to check that one is added"
         )
         return
-    wanted = tokenizer.token_to_id(bos) if bos else None
-    if wanted is None:  # the check above reports it
+    bos_id = tokenizer.token_to_id(bos) if bos else None
+    if bos_id is None:  # the check above reports it
         return
     for task, texts in prompts.items():
         first = next(iter(texts), None)
         if first is None:
             continue
         ids = tokenizer.encode(first).ids
-        if not ids.count(wanted) and not manifest.needs_bos:
+        if not ids.count(bos_id) and not manifest.needs_bos:
             continue  # the prompts of the record had none either
-        if ids.count(wanted) != 1 or ids[0] != wanted:
+        if ids.count(bos_id) != 1 or ids[0] != bos_id:
             yield failed(
                 name,
-                f"{task}: {backend} would see {ids.count(wanted)} of them in front of the first prompt",
+                f"{task}: {backend} would see {ids.count(bos_id)} of them in front of the first prompt",
                 f"The tokenizer.json of {model} must put exactly one {bos} in front, as that of Llama 3 does",
             )
             return

@@ -87,6 +87,6 @@ IFEVAL = _IFEval(
     Original(id="wis-k/instruction-following-eval", fallback="google/IFEval"),
     split="train",
     key_columns=("prompt",),
-    known=(_KEY_2785,),
+    known_differences=(_KEY_2785,),
     copies=_COPIES,
 )

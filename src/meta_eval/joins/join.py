@@ -137,12 +137,12 @@ class RowJoin(Join):
 
     Attributes:
         key_columns: Possible columns of the question's text in the original. The first that exists is used.
-        known: Accepted differences between copies of the original. They are reported.
+        known_differences: Accepted differences between copies of the original. They are reported.
         copies: Copies that are known to fit the rows, suggested if a copy does not fit.
     """
 
     key_columns: tuple[str, ...]
-    known: tuple[KnownDifference, ...] = ()
+    known_differences: tuple[KnownDifference, ...] = ()
     copies: tuple[str, ...] = ()
 
     def question(self, row: SourceRow) -> str:
@@ -187,7 +187,7 @@ class RowJoin(Join):
         right = [_guarded(self._key, row, f"{source}, row {number}") for number, row in enumerate(originals.rows)]
         matching = self.match(left, right, rows, originals.rows)
         if matching.problems:
-            match_known(matching, left, right, [difference.texts for difference in self.known])
+            match_known(matching, left, right, [difference.texts for difference in self.known_differences])
         if matching.problems and (not allow_unmatched or len(matching.problems) == len(rows)):
             raise _join_error(self.copies, matching, rows, left, right, place, originals.dataset_id, allow_unmatched)
         hashes = [str(row["input_question_hash"]) for row in rows]
@@ -200,8 +200,8 @@ class RowJoin(Join):
             tuple(hashes[index] for index in matching.normalised),
             tuple(hashes[index] for index in matching.shown),
             tuple(
-                KnownPair(self.known[number], hashes[index], hash_text(left[index]), hash_text(right[pair]))
-                for index, number in sorted(matching.known.items())
+                KnownPair(self.known_differences[number], hashes[index], hash_text(left[index]), hash_text(right[pair]))
+                for index, number in sorted(matching.known_differences.items())
                 if (pair := matching.pairs[index]) is not None
             ),
             tuple((hashes[problem.left], problem.kind) for problem in matching.problems),

@@ -18,12 +18,12 @@ class Originals:
     """Reads originals on demand.
 
     Attributes:
-        wanted: Source of each join's original. Other joins use their defaults.
+        overrides: Source of each join's original. Other joins use their defaults.
         of_sample: Whether the sample's originals replace the defaults.
         read: What was read so far, by join.
     """
 
-    wanted: Mapping[str, Original] = field(default_factory=dict)
+    overrides: Mapping[str, Original] = field(default_factory=dict)
     of_sample: bool = False
     read: dict[str, OriginalRows] = field(default_factory=dict)
 
@@ -42,16 +42,16 @@ class Originals:
         return self.read[join.name]
 
     def _open(self, join: Join) -> tuple[OriginalDataset, bool]:
-        wanted = self.wanted.get(join.name, join.original)
-        if self.of_sample and wanted == join.original:
+        original = self.overrides.get(join.name, join.original)
+        if self.of_sample and original == join.original:
             from meta_eval.source import sample
 
             return sample.open_sample_original(join.name), False
         where = f"originals.{join.name}"
         try:
-            return open_original(wanted.id, revision=wanted.revision, where=where), False
+            return open_original(original.id, revision=original.revision, where=where), False
         except SourceError as error:
-            if wanted.fallback is None:
+            if original.fallback is None:
                 raise
-            log.warning(f"{error}. Using the fallback {wanted.fallback}")
-            return open_original(wanted.fallback, revision=None, where=where), True
+            log.warning(f"{error}. Using the fallback {original.fallback}")
+            return open_original(original.fallback, revision=None, where=where), True

@@ -41,13 +41,13 @@ class Matching:
     """The result: ``pairs[i]`` is the right row of left row i, or None.
 
     ``normalised`` lists left rows that matched only after normalisation, ``shown`` those that matched only by their
-    prompts. ``known`` lists those that matched by a known difference, with its index.
+    prompts. ``known_differences`` lists those that matched by a known difference, with its index.
     """
 
     pairs: list[int | None]
     normalised: list[int] = field(default_factory=list)
     shown: list[int] = field(default_factory=list)
-    known: dict[int, int] = field(default_factory=dict)
+    known_differences: dict[int, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -120,7 +120,7 @@ def match_shown(matching: Matching, prompts: Sequence[str], evidence: Sequence[t
 
 
 def match_known(
-    matching: Matching, left: Sequence[str], right: Sequence[str], known: Sequence[Collection[str]]
+    matching: Matching, left: Sequence[str], right: Sequence[str], known_differences: Sequence[Collection[str]]
 ) -> None:
     """Match unmatched rows by hashes of texts that are known to belong to the same row.
 
@@ -128,20 +128,20 @@ def match_known(
         matching: The result of `match_one_to_one`. It is changed.
         left: The texts of the left rows.
         right: The texts of the right rows.
-        known: For each known difference, the SHA-256 (hex, of UTF-8) of every known text of its row. It matches only if
-            exactly one unmatched row on each side has such a text.
+        known_differences: For each known difference, the SHA-256 (hex, of UTF-8) of every known text of its row. It
+            matches only if exactly one unmatched row on each side has such a text.
     """
     taken = {pair for pair in matching.pairs if pair is not None}
     waiting = [problem.left for problem in matching.problems if problem.kind == "unmatched"]
-    for number, digests in enumerate(known):
+    for number, digests in enumerate(known_differences):
         wanting = [index for index in waiting if hash_text(left[index]) in digests]
         if len(wanting) != 1:
             continue
         matches = [index for index, text in enumerate(right) if hash_text(text) in digests]
         if len(matches) == 1 and matches[0] not in taken:
             matching.pairs[wanting[0]] = matches[0]
-            matching.known[wanting[0]] = number
-    matching.problems = [problem for problem in matching.problems if problem.left not in matching.known]
+            matching.known_differences[wanting[0]] = number
+    matching.problems = [problem for problem in matching.problems if problem.left not in matching.known_differences]
 
 
 def _by(texts: Sequence[str], indices: set[int], key: object) -> dict[str, list[int]]:

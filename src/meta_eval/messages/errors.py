@@ -138,9 +138,9 @@ def _parts(value: object) -> Iterable[object]:
     return [value, *(getattr(value, name) for name in names)]
 
 
-def suggest_name(word: str, known: Iterable[str]) -> str:
+def suggest_name(word: str, names: Iterable[str]) -> str:
     """The text ``; did you mean 'x'?`` for the nearest known word, or an empty string."""
     if len(word) > _LONGEST_WORD:  # too long for a typo, and the comparison takes quadratic time
         return ""
-    near = get_close_matches(word, [one for one in known if len(one) <= _LONGEST_WORD], n=1, cutoff=0.6)
+    near = get_close_matches(word, [one for one in names if len(one) <= _LONGEST_WORD], n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""

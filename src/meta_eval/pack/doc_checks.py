@@ -99,12 +99,12 @@ def _where(doc: Doc, number: int, place: RowPlace) -> str:
 
 
 def _check_types(doc: Doc, number: int, place: RowPlace) -> None:
-    for column, (fits, wanted) in (_DOC | _ADDED).items():
+    for column, (fits, type_name) in (_DOC | _ADDED).items():
         if column in ("prompt", "gold") and not _full(doc[column]):
             raise DataError(f"has no {column}", where=_where(doc, number, place))
         if column in doc and not fits(doc[column]):
             raise DataError(
-                f"column {column} is {quoted(doc[column])} and should be {wanted}", where=_where(doc, number, place)
+                f"column {column} is {quoted(doc[column])} and should be {type_name}", where=_where(doc, number, place)
             )
 
 
@@ -142,8 +142,8 @@ def _gold_is_a_choice(doc: Doc) -> bool:
     if not choices:
         return True
     named: Sequence[Any] = [value for choice in choices if isinstance(choice, dict) for value in choice.values()]
-    known = {_plain(value) for value in [*named, *(doc.get("continuations") or ())] if isinstance(value, str)}
-    return _plain(doc["gold"]) in known
+    allowed_texts = {_plain(value) for value in [*named, *(doc.get("continuations") or ())] if isinstance(value, str)}
+    return _plain(doc["gold"]) in allowed_texts
 
 
 def _plain(text: str) -> str:

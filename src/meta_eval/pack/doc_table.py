@@ -45,9 +45,9 @@ def make_column(values: Sequence[Any]) -> Any:
     if filled is None:
         return pa.array(values)
     kind, buffers, children = filled
-    there = [value is not None for value in values]
-    gaps = there.count(False)
-    valid = pa.py_buffer(np.packbits(there, bitorder="little")) if gaps else None
+    is_set = [value is not None for value in values]
+    gaps = is_set.count(False)
+    valid = pa.py_buffer(np.packbits(is_set, bitorder="little")) if gaps else None
     return pa.Array.from_buffers(kind, len(values), [valid, *buffers], gaps, children=children)
 
 

@@ -42,7 +42,7 @@ class LeftOut:
         except UserError as error:
             self.errors[name] = error
 
-    def made(self, names: Collection[str], make: Callable[[str], T]) -> dict[str, T]:
+    def make_each(self, names: Collection[str], make: Callable[[str], T]) -> dict[str, T]:
         """Make something for each task; tasks that fail are left out.
 
         Raises:

@@ -34,7 +34,7 @@ def expand_margins(
     for name, points in margins.items():
         if name == MEAN_KEY:
             continue
-        matches = [known for known in names if fnmatchcase(known, name)]
+        matches = [candidate for candidate in names if fnmatchcase(candidate, name)]
         if not matches:
             raise ConfigError(
                 f"{name}: there is no such task or group{suggest_name(name, names)}",

@@ -54,7 +54,7 @@ def assemble_pack(config: Config, config_place: str) -> Pack:
     originals = Originals(config.originals.by_join(), of_sample=config.evals_dataset == SAMPLE)
     context = Context(config, templates, originals)
     chosen = {selection.template.name: selection for selection in selections}
-    tasks = context.left_out.made(
+    tasks = context.left_out.make_each(
         chosen, lambda name: prepare_task(chosen[name].template, chosen[name].dataset, context)
     ).values()
     assumed = [task.name for task in tasks if task.entry.format == "assumed"]

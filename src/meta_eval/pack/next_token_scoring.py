@@ -60,8 +60,8 @@ class NextToken:
         yaml, folder = template.file.as_posix(), template.file.parent
         with locating(yaml):
             text = task_yaml.rewrite_for_next_token(files[yaml].decode(), inherited=template.inherited)
-        own = (folder / f"{task_yaml.CHOOSING_MODULE}.py").as_posix()
-        return {yaml: text.encode(), own: assets.read_asset("next_token.py")}
+        module_path = (folder / f"{task_yaml.CHOOSING_MODULE}.py").as_posix()
+        return {yaml: text.encode(), module_path: assets.read_asset("next_token.py")}
 
 
 def score_by_next_token(
@@ -126,14 +126,14 @@ def _check_scorer(template: Template, place: Callable[[PurePosixPath], Path]) ->
     if "class" in settings:
         raise NotOneTokenError("it has its own Python class")
     scorer = settings.get("process_results")
-    said = "lm-eval's own scorer"
+    problem = "lm-eval's own scorer"
     if isinstance(scorer, FunctionRef):
-        said = f"{scorer.function} has no twin {SUFFIX}"
+        problem = f"{scorer.function} has no twin {SUFFIX}"
         if defines_function(
             place(template.origins["process_results"] / scorer.module_file), f"{scorer.function}{SUFFIX}"
         ):
             return
-    raise NotOneTokenError(f"its metrics are computed from likelihoods ({said})")
+    raise NotOneTokenError(f"its metrics are computed from likelihoods ({problem})")
 
 
 def _texts(docs: pa.Table) -> Iterator[tuple[str, Sequence[str]]]:

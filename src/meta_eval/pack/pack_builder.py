@@ -50,25 +50,25 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         TemplateError: Two tasks would write one file.
     """
     config, templates = context.config, context.templates
-    tasks, add_bos = _asked_alike(tasks, context.left_out)
+    tasks, add_bos = _check_same_bos(tasks, context.left_out)
     groups = context.left_out.without(groups)
     kept = {task.name for task in tasks} | groups.keys()
     # Another task may include a template's YAML. Files made for a task replace copied ones.
     files = {name: content for task in tasks for name, content in task.template_files.items()}
-    made: dict[str, bytes] = {}
+    pack_files: dict[str, bytes] = {}
     for task in tasks:
-        _add(made, task.files, f"task {task.name}")
+        _add(pack_files, task.files, f"task {task.name}")
     for name, members in groups.items():
-        _add(made, dict([_group(templates, name, members)]), f"group {name}")
-    files |= made
+        _add(pack_files, dict([_group(templates, name, members)]), f"group {name}")
+    files |= pack_files
     files[".gitignore"] = assets.read_asset("work_dir.gitignore")
 
     scores_ifeval = any(task.scores_ifeval for task in tasks)
     punkt = read_punkt() if scores_ifeval else {}
     files |= punkt
 
-    wanted, _ = split_excluded(expand_patterns(config.tasks, [task.name for task in tasks]))
-    names = [name for name in dict.fromkeys(_canonical(templates, name) for name in wanted) if name in kept]
+    included, _ = split_excluded(expand_patterns(config.tasks, [task.name for task in tasks]))
+    names = [name for name in dict.fromkeys(_canonical(templates, name) for name in included) if name in kept]
     run = config.run_settings(names, runs_code=any(task.entry.unsafe_code for task in tasks))
     run = run.model_copy(update={"add_bos_token": add_bos})
     asked = {name: getattr(config, name) for name in PreparedFrom.model_fields if name != "originals"}
@@ -94,14 +94,14 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     return Pack(files, manifest)
 
 
-def _asked_alike(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[list[PreparedTask], bool]:
+def _check_same_bos(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[list[PreparedTask], bool]:
     """Choose the tasks that can run in the same command, and whether it adds a BOS to each prompt.
 
     If some records had a BOS and some had none, the minority is left out.
     """
-    said = {task.name: task.entry.record.asked_with_bos if task.entry.record else True for task in tasks}
-    without = [name for name, with_bos in said.items() if with_bos is False]
-    with_bos = [name for name, asked in said.items() if asked]
+    bos_by_task = {task.name: task.entry.record.asked_with_bos if task.entry.record else True for task in tasks}
+    without = [name for name, with_bos in bos_by_task.items() if with_bos is False]
+    with_bos = [name for name, asked in bos_by_task.items() if asked]
     add_bos = len(with_bos) >= len(without) if with_bos else not without
     others = {False: with_bos, True: without}[add_bos]
     words = {True: "without", False: "with"}
@@ -113,7 +113,7 @@ def _asked_alike(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[list
             hint="Prepare this task as a separate pack",
         )
     if not add_bos:
-        if unknown := [name for name, asked in said.items() if asked is None]:
+        if unknown := [name for name, asked in bos_by_task.items() if asked is None]:
             log.warning(
                 f"unknown whether {', '.join(unknown)} was run with a BOS; none is added, as for the other tasks"
             )
@@ -121,12 +121,12 @@ def _asked_alike(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[list
     return [task for task in tasks if task.name not in others], add_bos
 
 
-def _add(made: dict[str, bytes], files: Mapping[str, bytes], whose: str) -> None:
+def _add(pack_files: dict[str, bytes], files: Mapping[str, bytes], whose: str) -> None:
     """Raises:
     TemplateError: Two tasks, or a task and a group, would write one file.
     """
     for name, content in files.items():
-        if made.setdefault(name, content) != content:
+        if pack_files.setdefault(name, content) != content:
             raise TemplateError(f"would write {name}, like another task or group", where=whose, hint="Rename it")
 
 

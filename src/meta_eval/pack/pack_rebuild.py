@@ -54,11 +54,11 @@ def rebuild_pack(config: Config | Path | str | None, folder: Path, options: Prep
         update={"allow_code": published.allow_code, "template_dir": str(_templates(folder, published, template_dir))}
     )
     check_target(Path(config.work_dir))
-    made = assemble_pack(config, str(folder))
-    _compare(folder, published, describe_pack(folder, made.manifest))
+    pack = assemble_pack(config, str(folder))
+    _compare(folder, published, describe_pack(folder, pack.manifest))
     report_progress(f"writing {config.work_dir}")
-    write_pack(Path(config.work_dir), made.files, made.manifest)
-    return Prepared(made.manifest, config.work_dir)
+    write_pack(Path(config.work_dir), pack.files, pack.manifest)
+    return Prepared(pack.manifest, config.work_dir)
 
 
 def _paths(config: Config) -> Iterator[tuple[str, str]]:
@@ -110,14 +110,14 @@ def _config(published: Publication, config: Config | Path | str | None, override
                 hint="Set only the model, its engine and folders, or leave --from out",
             )
     overrides = [*overrides, *(f"{key}={json.dumps(value)}" for key, value in decided.items())]
-    wanted = load_config(None, overrides) if config is None else open_config(config, overrides)[0]
-    if published.allow_code and not wanted.allow_code:
+    config_of_user = load_config(None, overrides) if config is None else open_config(config, overrides)[0]
+    if published.allow_code and not config_of_user.allow_code:
         raise ConfigError(
             "some of its tasks run model-written code",
             where=PUBLICATION,
             hint="To allow it on this machine, add --set allow_code=true",
         )
-    return wanted
+    return config_of_user
 
 
 def _refuse_local_rows(published: Publication) -> None:
@@ -135,8 +135,8 @@ def _refuse_local_rows(published: Publication) -> None:
 
 def _warn_of_originals(published: Publication) -> None:
     for join, original in published.originals.items():
-        known = JOINS[join].original if join in JOINS else None
-        if known is None or original.id not in (known.id, known.fallback):
+        join_original = JOINS[join].original if join in JOINS else None
+        if join_original is None or original.id not in (join_original.id, join_original.fallback):
             log.warning(f"the publication reads the ground truth of {join} from {original.id} instead of the default")
 
 
@@ -165,11 +165,11 @@ def _hint(folder: Path) -> str:
     )
 
 
-def _compare(folder: Path, published: Publication, made: Publication) -> None:
+def _compare(folder: Path, published: Publication, rebuilt: Publication) -> None:
     """Raises:
     DataError: The rebuilt pack differs from the publication.
     """
-    other = find_differences(published, made, most=_MOST + 1)
+    other = find_differences(published, rebuilt, most=_MOST + 1)
     if not other:
         return
     more = " and more" if len(other) > _MOST else ""

@@ -125,9 +125,9 @@ def _template(root: Path, name: str, path: Path, manifest: Manifest) -> bytes:
 def _card(publication: Publication) -> str:
     """The dataset repository's page; it quotes no row."""
     rows = "\n".join(
-        f"| `{name}` | {said['docs']:,} | `{said['dataset_id']}` | `{said['dataset_config']}` | "
-        f"`{said['dataset_revision']}` |"
-        for name, said in publication.contents.items()
+        f"| `{name}` | {description['docs']:,} | `{description['dataset_id']}` | `{description['dataset_config']}` | "
+        f"`{description['dataset_revision']}` |"
+        for name, description in publication.contents.items()
     )
     return f"""---
 tags:

@@ -143,11 +143,11 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
 
 
 def _check_types(row: SourceRow, number: int, place: RowPlace) -> None:
-    for column, (fits, wanted) in (_NEEDED | _WELCOME).items():
+    for column, (fits, type_name) in (_NEEDED | _WELCOME).items():
         value = row.get(column)
         if not fits(value):
             raise DataError(
-                f"column {column} is {type(value).__name__} and should be {wanted}", where=place.row(number, row)
+                f"column {column} is {type(value).__name__} and should be {type_name}", where=place.row(number, row)
             )
 
 

@@ -23,9 +23,9 @@ def choose_tasks(manifest: Manifest, names: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: The pack lacks a name, or nothing is left.
     """
-    wanted, excluded = split_excluded(expand_patterns(names, manifest.tasks))
-    chosen, without = _tasks(manifest, wanted), _tasks(manifest, excluded)
-    left = [name for name in manifest.tasks if (not wanted or name in chosen) and name not in without]
+    included, excluded = split_excluded(expand_patterns(names, manifest.tasks))
+    chosen, without = _tasks(manifest, included), _tasks(manifest, excluded)
+    left = [name for name in manifest.tasks if (not included or name in chosen) and name not in without]
     if not left:
         raise ConfigError("leaves out every task", where="--tasks", hint=f"The pack has {', '.join(manifest.tasks)}")
     return left
@@ -84,11 +84,11 @@ def _tasks(manifest: Manifest, names: Sequence[str]) -> set[str]:
     members: set[str] = set()
     for name in names:
         if name not in manifest.tasks and name not in manifest.groups:
-            known = [*manifest.groups, *manifest.tasks]
+            existing = [*manifest.groups, *manifest.tasks]
             raise ConfigError(
-                f"unknown task or group {name!r}{suggest_name(name, known)}",
+                f"unknown task or group {name!r}{suggest_name(name, existing)}",
                 where="--tasks",
-                hint=f"The pack has {', '.join(known)}",
+                hint=f"The pack has {', '.join(existing)}",
             )
         members |= set(manifest.groups.get(name, (name,)))
     return members

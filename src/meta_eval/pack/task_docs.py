@@ -161,7 +161,7 @@ def make_docs(
     module_file, name = template.process_docs or (template.file, "")
     where = f"{root / module_file}: {name}" if name else str(root / module_file)
     try:
-        with _whole(root, template) as folder, isolate_code(folder):
+        with _complete_folder(root, template) as folder, isolate_code(folder):
             process_docs = getattr(_module(folder, module_file), name) if name else None
             make_doc = getattr(process_docs, "make_doc", None)
             table = _in_batches(make_doc, rows) if make_doc else None
@@ -220,21 +220,21 @@ def _in_batches(make_doc: Callable[[SourceRow], SourceRow], rows: Sequence[Sourc
 
     if not have_one_layout(rows):
         return None
-    made = []
+    tables = []
     try:
         for start in range(0, len(rows), _BATCH):
             batch = rows[start : start + _BATCH]
-            made.append(make_table(list(map(make_doc, batch))))
+            tables.append(make_table(list(map(make_doc, batch))))
             for row in batch:
                 row.clear()
             release_memory()
-        return pa.concat_tables(made, promote_options="permissive")
+        return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException:
         return None
 
 
 @contextmanager
-def _whole(root: Path, template: Template) -> Iterator[Path]:
+def _complete_folder(root: Path, template: Template) -> Iterator[Path]:
     """A folder with every file of a template: the template folder itself, or a copy completed with shipped files."""
     if all((root / file).exists() for file in template.files):
         yield root

@@ -184,13 +184,13 @@ class RecordFormat(ABC):
         """Whether a place holds runs of this format. It raises nothing; `open_run` reports damage."""
 
     @abstractmethod
-    def open_run(self, place: Place, run: str | None, wanted: Sequence[str]) -> Record:
+    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
         """Open the run that is meant.
 
         Args:
             place: One that `detect` takes.
             run: The time of the run, or the start of that text; None if there is only one run.
-            wanted: The requested tasks and groups.
+            names: The requested tasks and groups.
 
         Raises:
             ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.

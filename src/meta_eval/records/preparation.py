@@ -231,7 +231,7 @@ def _build_pack(
         folder = Path(scratch) / "groups"
         context = Context(config, TemplateFolder(folder, {}, {}), Originals())
         left_out = context.left_out
-        candidates = list(left_out.made(names, lambda name: make(name, context)).values())
+        candidates = list(left_out.make_each(names, lambda name: make(name, context)).values())
         check_fields(config.cluster, [candidate.task.name for candidate in candidates])
         checked = check_requests(candidates, Path(scratch) / "pack", left_out)
         if record_groups is not None:

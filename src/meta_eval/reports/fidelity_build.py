@@ -65,32 +65,35 @@ def build_fidelity_report(
     words = _Words(tokenizer)
     whole = make_columns(tokens) if tokens else None
     some = tuple(measure_figures(whole, words.vocabulary)) if whole is not None and len(whole.row) else ()
-    comparison, both, other = None, None, None
+    comparison, pair, other = None, None, None
     margin = (rule.margin if rule else None) or FIDELITY_MARGIN
     least = (rule.min_docs if rule else None) or FIDELITY_MIN_DOCS
     of_choices = None
     if against is not None and choices and find_choices_path(against).exists():
-        other, theirs = read_choices(find_choices_path(against))
-        of_choices = compare_choices(theirs, choices, margin, least)
+        other, baseline_choices = read_choices(find_choices_path(against))
+        of_choices = compare_choices(baseline_choices, choices, margin, least)
     if against is not None and tokens is not None and (against.exists() or of_choices is None):
         baseline = read_tokens(against)
-        both, other = pair_tables(baseline, tokens), baseline.header
-        comparison = beside.compare_tables(both, margin, words.vocabulary, least)
+        pair, other = pair_tables(baseline, tokens), baseline.header
+        comparison = beside.compare_tables(pair, margin, words.vocabulary, least)
     if against is not None and comparison is None and of_choices is None:
         raise UserError(
             "holds only choices, and the baseline holds none", where=str(beside_it),
             hint="Run both models with the same pack, --tasks and --docs",
         )  # fmt: skip
     finding, probes = None, read_probes(table)
-    if comparison and both and against is not None:
-        known = read_probes(against)
+    if comparison and pair and against is not None:
+        baseline_probes = read_probes(against)
         finding = diagnose(
-            comparison, both, words.vocabulary, ProbePair(both, known, probes) if known and probes else None
+            comparison,
+            pair,
+            words.vocabulary,
+            ProbePair(pair, baseline_probes, probes) if baseline_probes and probes else None,
         )
     elif whole is not None and some:
         finding = diagnose_unpaired(whole, probes)
     notes = [
-        *(note for own in (comparison, of_choices) if own for note in own.notes),
+        *(note for compared in (comparison, of_choices) if compared for note in compared.notes),
         *write.describe_left_out(first.left_out),
     ]
     if whole is not None and any(answer.truncated for answer in whole.answers):
@@ -102,12 +105,12 @@ def build_fidelity_report(
         figures=some,
         choices=tuple(measure_choice_figures(choices)),
         baseline=None if other is None else f"{other.model} ({other.engine})",
-        baseline_figures=tuple(measure_figures(both.before, words.vocabulary)) if both else (),
+        baseline_figures=tuple(measure_figures(pair.baseline, words.vocabulary)) if pair else (),
         against=comparison,
         choices_against=of_choices,
         finding=finding,
-        answers=tuple(_answers(whole, both, words)) if whole is not None else (),
-        changes=tuple(_changes(both, comparison, words)) if both and comparison else (),
+        answers=tuple(_answers(whole, pair, words)) if whole is not None else (),
+        changes=tuple(_changes(pair, comparison, words)) if pair and comparison else (),
         notes=tuple(notes),
         tokenizer=tokenizer is not None,
         gated=gated,
@@ -144,28 +147,28 @@ def _vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     return Vocabulary(frozenset(digits), frozenset(special))
 
 
-def _answers(table: Columns, both: Pair | None, words: _Words) -> list[Answer]:
+def _answers(table: Columns, pair: Pair | None, words: _Words) -> list[Answer]:
     """The answers that are farthest, by what a token of them differs from the baseline, else by its margin."""
     import numpy as np
 
-    shown = both.after if both else table
-    size = np.abs(both.difference) if both else shown.margins
+    shown = pair.candidate if pair else table
+    size = np.abs(pair.difference) if pair else shown.margins
     sums, counts = shown.sums(size)
     order = np.argsort(-sums / np.maximum(counts, 1), kind="stable")[:SHOWN]
-    return [_answer(shown, both, int(row), float(sums[row] / counts[row]), words) for row in order if counts[row]]
+    return [_answer(shown, pair, int(row), float(sums[row] / counts[row]), words) for row in order if counts[row]]
 
 
-def _answer(table: Columns, both: Pair | None, row: int, size: float, words: _Words) -> Answer:
+def _answer(table: Columns, pair: Pair | None, row: int, size: float, words: _Words) -> Answer:
     import numpy as np
 
-    own = table.answers[row]
+    answer = table.answers[row]
     places = np.flatnonzero(table.row == row)
     missed = places[~table.first[places]]
     first = int(missed[0]) if len(missed) else -1
     tokens = []
     for place in places[:LONGEST].tolist():
         recorded, top = int(table.ids[place]), int(table.top_ids[place])
-        before = int(both.before.top_ids[place]) if both else -1
+        baseline_id = int(pair.baseline.top_ids[place]) if pair else -1
         margin = float(table.margins[place])
         tokens.append(
             Token(
@@ -174,27 +177,27 @@ def _answer(table: Columns, both: Pair | None, row: int, size: float, words: _Wo
                 margin=margin,
                 logprob=float(table.logprobs[place]),
                 rank=int(table.ranks[place]),
-                own=words(top) if top >= 0 and top != recorded else None,
-                before=words(before) if before >= 0 and before != top else None,
+                top_token=words(top) if top >= 0 and top != recorded else None,
+                baseline_token=words(baseline_id) if baseline_id >= 0 and baseline_id != top else None,
                 diverges=place == first,
             )
         )
-    why = f"{size:.2g} nats a token {'from the baseline' if both else 'below the likeliest'}"
-    return Answer(own.task, own.doc, tuple(tokens), max(0, len(places) - LONGEST), why)
+    why = f"{size:.2g} nats a token {'from the baseline' if pair else 'below the likeliest'}"
+    return Answer(answer.task, answer.doc, tuple(tokens), max(0, len(places) - LONGEST), why)
 
 
-def _changes(both: Pair, comparison: TableComparison, words: _Words) -> list[Change]:
+def _changes(pair: Pair, comparison: TableComparison, words: _Words) -> list[Change]:
     import numpy as np
 
-    rows = {(answer.task, answer.doc): row for row, answer in enumerate(both.before.answers)}
+    rows = {(answer.task, answer.doc): row for row, answer in enumerate(pair.baseline.answers)}
     shown = []
     for change in comparison.changes:
-        places = np.flatnonzero(both.before.row == rows[change.task, change.doc])
-        said = words.text(both.before.ids[places[max(0, change.at - 13) : change.at - 1]].tolist())
+        places = np.flatnonzero(pair.baseline.row == rows[change.task, change.doc])
+        context = words.text(pair.baseline.ids[places[max(0, change.at - 13) : change.at - 1]].tolist())
         shown.append(
             Change(
-                change.task, change.doc, change.at, said[-60:], words(change.id),
-                words(change.before), words(change.after),
+                change.task, change.doc, change.at, context[-60:], words(change.id),
+                words(change.baseline_id), words(change.candidate_id),
                 change.difference,
             )
         )  # fmt: skip

@@ -30,8 +30,8 @@ class Token:
         margin: Nats below the likeliest.
         logprob: Nats.
         rank: 0 where the engine does not say.
-        own: The copy's likeliest token if it differs; None if it is the same or not known.
-        before: The same of the baseline; None without a baseline.
+        top_token: The copy's likeliest token if it differs; None if it is the same or not known.
+        baseline_token: The same of the baseline; None without a baseline.
         diverges: Whether it is the first of its answer that is not the likeliest.
     """
 
@@ -40,8 +40,8 @@ class Token:
     margin: float
     logprob: float
     rank: int
-    own: str | None
-    before: str | None
+    top_token: str | None
+    baseline_token: str | None
     diverges: bool
 
 
@@ -65,8 +65,8 @@ class Change:
     at: int
     context: str
     recorded: str
-    before: str
-    after: str
+    baseline_token: str
+    candidate_token: str
     difference: float
 
 
@@ -122,11 +122,11 @@ class FidelityReport:
     def outcome(self) -> Outcome | None:
         """Of texts and choices together; None without a baseline. Either may show a difference, and where both decide
         something both must be the same."""
-        both = [comparison for comparison in (self.against, self.choices_against) if comparison is not None]
-        said = [comparison.outcome for comparison in both if comparison.is_enough] or [
-            comparison.outcome for comparison in both
+        comparisons = [comparison for comparison in (self.against, self.choices_against) if comparison is not None]
+        outcomes = [comparison.outcome for comparison in comparisons if comparison.is_enough] or [
+            comparison.outcome for comparison in comparisons
         ]
-        return next((outcome for outcome in ("different", "undecided", "same") if outcome in said), None)
+        return next((outcome for outcome in ("different", "undecided", "same") if outcome in outcomes), None)
 
     @property
     def exit_code(self) -> int:
@@ -152,10 +152,19 @@ class FidelityReport:
         }
 
 
+# Attributes whose key in the JSON is another.
+_JSON_KEYS = {
+    "baseline_logprob": "before", "candidate_logprob": "after", "baseline_id": "before", "candidate_id": "after",
+}  # fmt: skip
+
+
 def _plain(data: Any) -> Any:
     """Data for JSON: mappings with numbers as names get texts, and what is no number is none."""
     if dataclasses.is_dataclass(data) and not isinstance(data, type):
-        return {own.name: _plain(getattr(data, own.name)) for own in dataclasses.fields(data)}
+        return {
+            _JSON_KEYS.get(attribute.name, attribute.name): _plain(getattr(data, attribute.name))
+            for attribute in dataclasses.fields(data)
+        }
     if isinstance(data, Mapping):
         return {f"{name:g}" if isinstance(name, float) else str(name): _plain(value) for name, value in data.items()}
     if isinstance(data, Sequence) and not isinstance(data, str):

@@ -175,8 +175,8 @@ def change_table(changes: Iterable[Change]) -> Table[Change]:
         Column("at", "token", lambda change: change.at, text.format_count),
         words("context", "said before", lambda change: change.context),
         words("recorded", "recorded", lambda change: change.recorded),
-        words("before", "baseline", lambda change: change.before),
-        words("after", "copy", lambda change: change.after),
+        words("before", "baseline", lambda change: change.baseline_token),
+        words("after", "copy", lambda change: change.candidate_token),
         Column(
             "difference", "less likely by", lambda change: change.difference, write.format_nats,
             "nats by which the copy finds the recorded token less likely",

@@ -89,12 +89,12 @@ def write_headline(
             f"{format_share(whole.greedy.value)} % of {plural(whole.docs, 'answer')} greedy throughout"
         )
     if choices:
-        said = choices[0]
-        docs = plural(said.docs, "doc")
+        pooled = choices[0]
+        docs = plural(pooled.docs, "doc")
         parts.append(
             f"log-likelihoods of the choices of {docs} differ from the recorded by "
-            f"{format_nats(said.mean_difference.value)} nats in the mean, the best choice is the same in "
-            f"{format_share(said.same_best.value)} %"
+            f"{format_nats(pooled.mean_difference.value)} nats in the mean, the best choice is the same in "
+            f"{format_share(pooled.same_best.value)} %"
         )
     return "; ".join(parts or ["nothing was answered"]) + "."
 
@@ -120,5 +120,5 @@ def describe_margins(margins: Margins) -> str:
 
 def describe_choice_difference(choice: WorstDoc) -> str:
     """A doc's log-likelihoods and the recorded ones."""
-    ours, recorded = (" ".join(map(format_nats, values)) for values in (choice.ours, choice.recorded))
-    return f"by {format_nats(choice.difference)}: ours {ours}; recorded {recorded}"
+    logprobs, recorded = (" ".join(map(format_nats, values)) for values in (choice.ours, choice.recorded))
+    return f"by {format_nats(choice.difference)}: ours {logprobs}; recorded {recorded}"

@@ -151,8 +151,8 @@ def _alone(report: Report, scores: Table[Any]) -> Table[Any]:
     columns = tuple(replace(column, value=_if_any(column.value)) for column in scores.columns[:3])
     rows: list[Row[Any]] = []
     for task in report.tasks:
-        own = [row for row in scores.rows if row.name == task.name]
-        rows += [replace(row, outcome=task.outcome) for row in own] or [Row(task.name, None, task.outcome)]
+        task_rows = [row for row in scores.rows if row.name == task.name]
+        rows += [replace(row, outcome=task.outcome) for row in task_rows] or [Row(task.name, None, task.outcome)]
     return replace(scores, columns=columns, rows=tuple(rows))
 
 

@@ -94,19 +94,19 @@ def _show_listing(listing: Listing, say: Speaker) -> None:
 def print_table(console: Console, table: tables.Table[Any]) -> None:
     """Print a table without borders; the first column is a name, and figures stand on the right."""
     columns = table.columns_in("terminal")
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    made.add_column(table.first, overflow="fold", ratio=1)
+    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    grid.add_column(table.first, overflow="fold", ratio=1)
     if table.has_outcomes:
-        made.add_column("outcome", no_wrap=True)
+        grid.add_column("outcome", no_wrap=True)
     for heading, column in columns:
-        made.add_column(write.visible(heading), justify="left" if column.words else "right", no_wrap=True)
+        grid.add_column(write.visible(heading), justify="left" if column.words else "right", no_wrap=True)
     above = None
     for row in table.rows:
         outcome = (_outcome(row.outcome),) if table.has_outcomes else ()
         cells = (_cell(table.cell(row, column, "terminal"), column) for _, column in columns)
-        made.add_row(_name(row, above), *outcome, *cells)
+        grid.add_row(_name(row, above), *outcome, *cells)
         above = row.name
-    console.print(made)
+    console.print(grid)
 
 
 def _cell(cell: tables.Cell, column: tables.Column[Any]) -> Text:

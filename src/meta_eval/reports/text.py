@@ -187,13 +187,13 @@ def describe_cut_answers(task: Task) -> str | None:
     cuts = task.cut
     if cuts is None:
         return None
-    known = f"; {cuts.baseline_docs:,} of the baseline's" if cuts.baseline_docs is not None else ""
+    of_baseline = f"; {cuts.baseline_docs:,} of the baseline's" if cuts.baseline_docs is not None else ""
     wrong = ""
     if cuts.as_wrong is not None and format_percent(cuts.as_wrong) != format_percent(cuts.score):
         wrong = f" ({format_percent(cuts.as_wrong)} with them as wrong)"
     beside = f", where the baseline has {format_percent(cuts.baseline)}" if cuts.baseline is not None else ""
     return (
-        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut{known}: score {format_percent(cuts.score)} with "
+        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut{of_baseline}: score {format_percent(cuts.score)} with "
         f"them{wrong}, {format_percent(cuts.without)} without{beside}{_cut_drops(cuts)}{_COUNTED[cuts.counted]}"
     )
 
@@ -220,23 +220,25 @@ def describe_sampling(task: Task) -> str | None:
     sampling = task.sampling
     if sampling is None:
         return None
-    known = f", {sampling.baseline_answers} of the baseline" if sampling.baseline_answers else ""
-    said = [f"{plural(sampling.answers, 'answer')} a doc{known}"]
+    of_baseline = f", {sampling.baseline_answers} of the baseline" if sampling.baseline_answers else ""
+    clauses = [f"{plural(sampling.answers, 'answer')} a doc{of_baseline}"]
     for score in sampling.scores:
-        known = f", baseline {format_percent(score.baseline)}" if score.baseline is not None else ""
+        of_baseline = f", baseline {format_percent(score.baseline)}" if score.baseline is not None else ""
         lost = (
             f", drop {format_drop(score.drop.value)} ({format_drop_interval(score.drop.interval)})"
             if score.drop
             else ""
         )
-        said.append(f"{score.name} {format_percent(score.value)} ({format_interval(score.interval)}){known}{lost}")
+        clauses.append(
+            f"{score.name} {format_percent(score.value)} ({format_interval(score.interval)}){of_baseline}{lost}"
+        )
     if sampling.is_sampled and sampling.answers == 1 and task.decision:
         needed = count_needed(task)
         words = (
             "no number of answers is sure to show" if needed is None else f"{plural(needed, 'answer')} a doc would show"
         )
-        said.append(f"the noise of sampling is in the drop; {words} an identical model within the margin")
-    return "; ".join(said)
+        clauses.append(f"the noise of sampling is in the drop; {words} an identical model within the margin")
+    return "; ".join(clauses)
 
 
 def describe_distance(score: Score) -> str | None:

@@ -52,8 +52,8 @@ def write_view(path: Path, view: View, document: Document) -> None:
     """
     content = view.render(document)
     if not isinstance(content, Iterable):
-        made = f"{type(view).__module__}.{type(view).__qualname__}"
-        raise OutputError(f"render gave {type(content).__name__} and no text", where=f"view {made}")
+        class_name = f"{type(view).__module__}.{type(view).__qualname__}"
+        raise OutputError(f"render gave {type(content).__name__} and no text", where=f"view {class_name}")
     with replace_file(path) as out:
         if isinstance(content, bytes):
             assert isinstance(out, io.TextIOWrapper)  # noqa: S101 (what `replace_file` opens)

@@ -34,27 +34,27 @@ def find_view(name: str, kind: str) -> View:
     """
     others = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if name not in _SHIPPED and name not in others:
-        known = ", ".join(sorted({*_SHIPPED, *others}))
-        raise ConfigError(f"unknown view {name}", where="--view", hint=f"Views: {known}")
+        views = ", ".join(sorted({*_SHIPPED, *others}))
+        raise ConfigError(f"unknown view {name}", where="--view", hint=f"Views: {views}")
     view: View = _SHIPPED[name]() if name in _SHIPPED else load_extension(others[name], View)
     if kind not in view.kinds:
         raise ConfigError(f"the view {name} shows only {', '.join(sorted(view.kinds))}", where="--view")
     return view
 
 
-def choose_views(kind: str, given: Iterable[str], named: Mapping[str, Path | None]) -> list[tuple[Path, View]]:
+def choose_views(kind: str, names: Iterable[str], named: Mapping[str, Path | None]) -> list[tuple[Path, View]]:
     """The files to write, each with its view.
 
     Args:
         kind: The kind of the document.
-        given: ``NAME=FILE`` of each ``--view``.
+        names: ``NAME=FILE`` of each ``--view``.
         named: The files of the views that have an option of their own.
 
     Raises:
         ConfigError: An option is not ``NAME=FILE``, or there is no such view of this kind.
     """
     chosen = [(path, find_view(name, kind)) for name, path in named.items() if path is not None]
-    for text in given:
+    for text in names:
         name, equals, file = text.partition("=")
         if not (name and equals and file):
             raise ConfigError(f"{text} is not NAME=FILE", where="--view", hint="Such as: --view markdown=report.md")

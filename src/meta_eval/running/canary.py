@@ -118,18 +118,18 @@ def check_token_counts(
             open_[ask.request.id] = ask
             yield ask
 
-    for said in client.answer(noted()):
-        ask = open_.pop(said.request.id)
-        if check and said.error is None and said.prompt_tokens is not None and ask.prompt_ids is not None:
-            more = said.prompt_tokens - len(ask.prompt_ids)
+    for response in client.answer(noted()):
+        ask = open_.pop(response.request.id)
+        if check and response.error is None and response.prompt_tokens is not None and ask.prompt_ids is not None:
+            more = response.prompt_tokens - len(ask.prompt_ids)
             if more:
                 raise CanaryError(
-                    f"the engine counts {said.prompt_tokens:,} tokens in a prompt of {len(ask.prompt_ids):,}, one BOS "
-                    f"included: "
+                    f"the engine counts {response.prompt_tokens:,} tokens in a prompt of {len(ask.prompt_ids):,}, "
+                    f"one BOS included: "
                     f"{_MORE.get(more, 'it cuts it' if more < 0 else 'it puts something around it')}",
-                    where=said.request.id, hint=_GO_ON,
+                    where=response.request.id, hint=_GO_ON,
                 )  # fmt: skip
-        yield ask, said
+        yield ask, response
 
 
 _MORE = {
@@ -138,20 +138,20 @@ _MORE = {
 }
 
 
-def compare_answer(ask: EngineRequest, said: EngineResponse, recorded: Recorded, cut: Cut) -> AnswerComparison:
+def compare_answer(ask: EngineRequest, response: EngineResponse, recorded: Recorded, cut: Cut) -> AnswerComparison:
     """Compare an answer with the recorded answer."""
     tokens = None if ask.prompt_ids is None else len(ask.prompt_ids)
-    if said.choices:
-        ours = [value for value, _ in said.choices]
-        if not all(math.isfinite(value) for value in ours):
+    if response.choices:
+        logprobs = [value for value, _ in response.choices]
+        if not all(math.isfinite(value) for value in logprobs):
             return AnswerComparison(ask.request, tokens, same=False, off=1.0, flat=True)
-        theirs = [-value for value in recorded.nlls]
-        pairs = zip(_shares(ours), _shares(theirs), strict=True)
+        recorded_logprobs = [-value for value in recorded.nlls]
+        pairs = zip(_shares(logprobs), _shares(recorded_logprobs), strict=True)
         return AnswerComparison(
-            ask.request, tokens, same=ours.index(max(ours)) == theirs.index(max(theirs)),
-            off=max(abs(own - right) for own, right in pairs), flat=max(ours) - min(ours) < ALIKE,
+            ask.request, tokens, same=logprobs.index(max(logprobs)) == recorded_logprobs.index(max(recorded_logprobs)),
+            off=max(abs(logprob - right) for logprob, right in pairs), flat=max(logprobs) - min(logprobs) < ALIKE,
         )  # fmt: skip
-    text, right = said.text or "", cut_at_stop(recorded.text or "", ask.request.stop)
+    text, right = response.text or "", cut_at_stop(recorded.text or "", ask.request.stop)
     said_tokens, right_tokens = cut(text), cut(right)
     alike = next(
         (number for number, (a, b) in enumerate(zip(said_tokens, right_tokens, strict=False)) if a != b),
@@ -293,32 +293,34 @@ class Canary:
     cut: Cut
     bos: int | None
 
-    def check(self, said: Sequence[tuple[EngineRequest, EngineResponse]]) -> Summary:
+    def check(self, responses: Sequence[tuple[EngineRequest, EngineResponse]]) -> Summary:
         """Summarise the answers.
 
         Raises:
             CanaryError: The set-up is broken.
         """
-        given = [(ask, answer) for ask, answer in said if answer.error is None]
-        if said and not given:
-            raise CanaryError(f"none of the first {len(said)} requests was answered: {said[0][1].error}", hint=_GO_ON)
-        seen = self._compared(given)
+        answered = [(ask, answer) for ask, answer in responses if answer.error is None]
+        if responses and not answered:
+            raise CanaryError(
+                f"none of the first {len(responses)} requests was answered: {responses[0][1].error}", hint=_GO_ON
+            )
+        seen = self._compared(answered)
         long_from = find_family(self.client.model.rpartition("/")[2]).rope_scaled_from
         long = [comparison for comparison in seen if (comparison.tokens or 0) > long_from]
         forced = (
-            make_forced_requests([ask for ask, _ in given], self.recorded, self.cut) if self.bos is not None else []
+            make_forced_requests([ask for ask, _ in answered], self.recorded, self.cut) if self.bos is not None else []
         )
         evidence = measure_evidence(self.client, forced)
         other = find_other_bos(self.client, forced, evidence, self.bos or 0) if evidence is not None else None
         if other is not None:
             raise CanaryError(other, where="canary", hint=_GO_ON)
-        own = evidence is not None and evidence.is_sound and _opens_alike(seen)
-        why = find_suspicion(seen, own_opening=own)
+        opens_alike = evidence is not None and evidence.is_sound and _opens_alike(seen)
+        why = find_suspicion(seen, own_opening=opens_alike)
         if why is not None:
             raise CanaryError(
-                f"{why}. {self._cause([ask for ask, _ in given], seen, evidence)}", where="canary", hint=_GO_ON
+                f"{why}. {self._cause([ask for ask, _ in answered], seen, evidence)}", where="canary", hint=_GO_ON
             )
-        why = find_suspicion(long, own_opening=own)
+        why = find_suspicion(long, own_opening=opens_alike)
         if why is not None:
             cause = (
                 "Short ones are well: the scaling of rotary embeddings (rope_scaling) is missing, or it cuts prompts"
@@ -326,8 +328,8 @@ class Canary:
             raise CanaryError(f"for prompts over {long_from:,} tokens, {why}. {cause}", where="canary", hint=_GO_ON)
         return Summary.of(seen, evidence)
 
-    def _compared(self, given: Iterable[tuple[EngineRequest, EngineResponse]]) -> list[AnswerComparison]:
-        return [compare_answer(ask, answer, self.recorded[answer.request.id], self.cut) for ask, answer in given]
+    def _compared(self, answered: Iterable[tuple[EngineRequest, EngineResponse]]) -> list[AnswerComparison]:
+        return [compare_answer(ask, answer, self.recorded[answer.request.id], self.cut) for ask, answer in answered]
 
     def _cause(
         self, asks: Sequence[EngineRequest], seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None
@@ -344,9 +346,9 @@ class Canary:
                 (False, "With two BOS it answers as recorded: something strips one"),
             ):
                 asked = [change_bos_number(ask, self.bos or 0, fewer=fewer) for ask in some]
-                given = [(ask, answer) for ask, answer in pair_responses(self.client, asked) if answer.error is None]
-                again = _agreement(self._compared(given))
-                if again >= 0.5 and again > base + 0.25:
+                answered = [(ask, answer) for ask, answer in pair_responses(self.client, asked) if answer.error is None]
+                repeated = _agreement(self._compared(answered))
+                if repeated >= 0.5 and repeated > base + 0.25:
                     return cause
         texts = [comparison for comparison in seen if comparison.same is None]
         if texts and sum(comparison.header for comparison in texts) * 2 > len(texts):
@@ -379,7 +381,7 @@ def _opens_alike(seen: Sequence[AnswerComparison]) -> bool:
 def pair_responses(client: Client, asks: Sequence[EngineRequest]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
     """Pair each answer with its request."""
     by_id = {ask.request.id: ask for ask in asks}
-    return ((by_id[said.request.id], said) for said in client.answer(asks))
+    return ((by_id[response.request.id], response) for response in client.answer(asks))
 
 
 def _agreement(seen: Sequence[AnswerComparison]) -> float:

@@ -13,19 +13,19 @@ from meta_eval.running.pending_requests import PendingRequests
 DOCS = 32
 
 
-def choose_first_requests(wanted: PendingRequests, recordings: Recordings) -> dict[str, tuple[Request, Recorded]]:
+def choose_first_requests(pending: PendingRequests, recordings: Recordings) -> dict[str, tuple[Request, Recorded]]:
     """Choose the first requests among the pending ones, by id, with their recorded answers."""
     recorded, eligible = {}, {}
-    for task, left in wanted.left.items():
+    for task, left in pending.left.items():
         if left:
             recorded[task], subtasks = recordings.read_task(task)
-            docs = wanted.docs_left(task)
+            docs = pending.docs_left(task)
             eligible[task] = [
                 (name or "") if answer is not None and doc in docs else None
                 for doc, (answer, name) in enumerate(zip(recorded[task], subtasks, strict=True))
             ]
     first = {}
-    for request in wanted.of_docs(spread_docs(eligible)):
+    for request in pending.of_docs(spread_docs(eligible)):
         answer = recorded[request.task][request.doc]
         if answer is not None and request.repeat == 0 and answer.can_answer(request):
             first[request.id] = request, answer

@@ -86,13 +86,13 @@ def measure_evidence(client: Client, asks: Sequence[EngineRequest]) -> CanaryEvi
     docs, tokens, top, total = {}, 0, 0, 0.0
     if client.backend.reloads_model or "force" not in client.backend.kinds or not asks:
         return None
-    for said in client.answer(asks):
-        forced = said.forced
-        if said.error is None and forced is not None:
-            docs[said.request.id] = math.fsum(forced.logprobs) / len(forced.logprobs)
+    for response in client.answer(asks):
+        forced = response.forced
+        if response.error is None and forced is not None:
+            docs[response.request.id] = math.fsum(forced.logprobs) / len(forced.logprobs)
             tokens += len(forced.ids)
             # Ties, which are common in bfloat16, count as likeliest.
-            top += sum(own >= best for own, best in zip(forced.logprobs, forced.top_logprobs, strict=True))
+            top += sum(logprob >= best for logprob, best in zip(forced.logprobs, forced.top_logprobs, strict=True))
             total += math.fsum(forced.logprobs)
     return CanaryEvidence(docs, tokens, top / tokens, total / tokens) if tokens else None
 

@@ -63,7 +63,7 @@ class EngineResponse:
         cached_tokens: Tokens of the prompt from the engine's prefix cache; None if unknown.
         started, ended: Seconds since 1970.
         error: Why there is no answer.
-        again: Whether a retry may help after an error.
+        retry: Whether a retry may help after an error.
     """
 
     request: Request
@@ -78,7 +78,7 @@ class EngineResponse:
     started: float | None = None
     ended: float | None = None
     error: str | None = None
-    again: bool = True
+    retry: bool = True
 
 
 class Client(ABC):

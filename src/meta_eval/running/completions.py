@@ -159,14 +159,14 @@ def _echo(choice: Json, continuation: Sequence[int]) -> list[Place]:
     are texts, which may repeat, so they are numbered down from -1, which is not a token."""
     logprobs, count = choice["logprobs"], len(continuation) + 1
     places: list[Place] = []
-    for token, own, top in zip(
+    for token, logprob, top in zip(
         continuation, logprobs["token_logprobs"][-count:-1], logprobs["top_logprobs"][-count:-1], strict=True
     ):
         others = sorted(map(_logprob, top.values()), reverse=True)
-        if others[0] <= _logprob(own):
+        if others[0] <= _logprob(logprob):
             others.remove(others[0])
-        likelier = sum(value > own for value in others)
-        place: dict[int, tuple[float, int | None]] = {token: (float(own), None if likelier else 1)}
+        likelier = sum(value > logprob for value in others)
+        place: dict[int, tuple[float, int | None]] = {token: (float(logprob), None if likelier else 1)}
         places.append(place | {-number: (value, None) for number, value in enumerate(others, 1)})
     return places
 

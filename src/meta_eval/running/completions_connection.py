@@ -117,13 +117,15 @@ class CompletionsConnection(Connection):
     def _check_length(self, card: Json) -> None:
         meta = card.get("meta")  # llama.cpp: context of a slot
         longest = card.get("max_model_len", meta.get("n_ctx") if isinstance(meta, dict) else None)
-        wanted = self._settings.max_model_len
+        max_model_len = self._settings.max_model_len
         if not isinstance(longest, int):
-            log.warning(f"{self.url} does not report its context length: max_model_len={wanted:,} is not checked")
-        elif longest < wanted:
+            log.warning(
+                f"{self.url} does not report its context length: max_model_len={max_model_len:,} is not checked"
+            )
+        elif longest < max_model_len:
             raise BackendError(
-                f"serves contexts of {longest:,} tokens, and max_model_len is {wanted:,}", where=self.url,
-                hint=f"Serve it with --max-model-len {wanted} (llama.cpp: -c, shared by its slots), or lower "
+                f"serves contexts of {longest:,} tokens, and max_model_len is {max_model_len:,}", where=self.url,
+                hint=f"Serve it with --max-model-len {max_model_len} (llama.cpp: -c, shared by its slots), or lower "
                 "max_model_len",
             )  # fmt: skip
 

@@ -138,8 +138,8 @@ class Stopping:
                 if doc in task.new:
                     continue
                 keys = [answers.key(request.id, request.sha256) for request in requests]
-                if all(key in answers.given for key in keys):
-                    fresh[doc] = [answers.given[key] for key in keys]
+                if all(key in answers.by_key for key in keys):
+                    fresh[doc] = [answers.by_key[key] for key in keys]
                 elif any(key in answers.failed for key in keys):
                     self._gate.add_doc(name, doc, _share(task, doc), 0.0)
             if fresh:

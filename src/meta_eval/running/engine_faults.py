@@ -75,12 +75,12 @@ def diagnose_engine(error: BaseException | None, log_file: Path | None, *, where
         where: The backend, for the message.
     """
     tail = _tail(log_file)
-    said = f"{type(error).__name__}: {error}" if error is not None else ""
-    for text in (said, tail):
+    message = f"{type(error).__name__}: {error}" if error is not None else ""
+    for text in (message, tail):
         for pattern, what, hint in _KNOWN:
             if re.search(pattern, text):
                 return _with_log(what, hint, tail, log_file, where)
-    last = said or next((line for line in reversed(tail.splitlines()) if line.strip()), "it ended")
+    last = message or next((line for line in reversed(tail.splitlines()) if line.strip()), "it ended")
     return _with_log(last[:500], None, tail, log_file, where)
 
 

@@ -40,7 +40,7 @@ class ToForce:
         self.seed = None if docs is None else settings.seed
         self._evaluator, self._limit, self._shard = Evaluator(pack), settings.limit, shard
         self._numbers = self._drawn(tasks, manifest, docs, settings.seed)
-        self._answered = {key for key, answer in answers.given.items() if self.is_whole(answer)}
+        self._answered = {key for key, answer in answers.by_key.items() if self.is_whole(answer)}
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.hashes: dict[str, dict[str, str]] = {name: {} for name in self._numbers}

@@ -131,35 +131,35 @@ class Journal:
         """
         self._append({"format": FORMAT, "version": VERSION, "settings_sha256": self.key, **facts})
 
-    def add(self, said: EngineResponse, *, engine: str) -> None:
+    def add(self, response: EngineResponse, *, engine: str) -> None:
         """Append an answer as a line, in a single write.
 
         Raises:
             PackError: It cannot be written.
         """
-        request = said.request
+        request = response.request
         fields: dict[str, Any] = {
             "id": request.id,
             "prompt_sha256": request.prompt_sha256,
             "request_sha256": request.sha256,
-            "text": said.text,
+            "text": response.text,
             "choices": [
                 {"logprob": logprob, **({} if greedy is None else {"is_greedy": greedy})}
-                for logprob, greedy in said.choices
+                for logprob, greedy in response.choices
             ]
             or None,
-            "tokens": None if said.forced is None else said.forced.as_json(),
-            "error": said.error,
-            "finish_reason": said.finish_reason,
-            "token_ids": None if said.token_ids is None else list(said.token_ids),
-            "prompt_tokens": said.prompt_tokens,
-            "completion_tokens": said.completion_tokens,
-            "cached_tokens": said.cached_tokens,
+            "tokens": None if response.forced is None else response.forced.as_json(),
+            "error": response.error,
+            "finish_reason": response.finish_reason,
+            "token_ids": None if response.token_ids is None else list(response.token_ids),
+            "prompt_tokens": response.prompt_tokens,
+            "completion_tokens": response.completion_tokens,
+            "cached_tokens": response.cached_tokens,
             "engine": engine,
             "model": self._model,
             "random_place": self.places.get((request.task, request.doc)),
-            "started": said.started,
-            "ended": said.ended,
+            "started": response.started,
+            "ended": response.ended,
         }
         self._append({name: value for name, value in fields.items() if value is not None})
 

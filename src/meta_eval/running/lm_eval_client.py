@@ -105,7 +105,7 @@ class LmEvalClient(Client):
             if why is None:
                 fit.append(ask)
             else:
-                yield EngineResponse(ask.request, error=why, again=False)
+                yield EngineResponse(ask.request, error=why, retry=False)
         if not fit:
             return
         self._check_bos(fit[0])
@@ -178,21 +178,21 @@ class LmEvalClient(Client):
         """Check that the model's class tokenizes a prompt as the pack does, with exactly one BOS."""
         prompt, ids = ask.request.prompt, ask.prompt_ids
         try:
-            own = self._lm.tok_encode(prompt.rstrip() if ask.request.kind == "choices" else prompt)
+            encoded = self._lm.tok_encode(prompt.rstrip() if ask.request.kind == "choices" else prompt)
         except Exception:  # (a class without a tokenizer may do anything here)
-            own = None
-        if ids is None or not isinstance(own, list) or not all(isinstance(token, int) for token in own):
+            encoded = None
+        if ids is None or not isinstance(encoded, list) or not all(isinstance(token, int) for token in encoded):
             if not self._unseen:
                 log.warning(f"{self._where}: its tokens cannot be seen, so the BOS is not checked")
             self._unseen = True
             return
-        if own == list(ids):
+        if encoded == list(ids):
             return
         bos = ids[0]
-        count = len(list(itertools.takewhile(lambda token: token == bos, own)))
+        count = len(list(itertools.takewhile(lambda token: token == bos, encoded)))
         what = f"puts {count} BOS before a prompt and not one" if count != 1 else "makes other tokens of a prompt"
         raise BackendError(
-            f"{what}: {own[:4]} and not {list(ids[:4])} ({ask.request.id})", where=self._where,
+            f"{what}: {encoded[:4]} and not {list(ids[:4])} ({ask.request.id})", where=self._where,
             hint="Check the model's tokenizer files and add_bos_token",
         )  # fmt: skip
 

@@ -52,11 +52,13 @@ def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool
     tokenizer = find_tokenizer(model)
     if tokenizer is None:
         where, what = f"the tokenizer of {model}", "there is no tokenizer.json" if fault is None else fault.what
-        own = "set tokenizer to a hub id or a folder that has it"
+        default_hint = "set tokenizer to a hub id or a folder that has it"
         if needed:
-            hint = f"{fault.hint}; or {own}" if fault and fault.hint else own.capitalize()
+            hint = f"{fault.hint}; or {default_hint}" if fault and fault.hint else default_hint.capitalize()
             raise BackendError(what, where=where, hint=hint)
-        log.warning(f"{where}: {what}; {own}. Without it, prompts are sent as text, and the server must add the BOS")
+        log.warning(
+            f"{where}: {what}; {default_hint}. Without it, prompts are sent as text, and the server must add the BOS"
+        )
         return ModelTokens(None, None)
     end = _end_token(model)
     try:

@@ -45,7 +45,7 @@ class PendingRequests:
     ) -> None:
         self._evaluator, self._tasks, self._limit, self._shard = evaluator, tuple(tasks), limit, shard
         self._lanes = max(lanes, 1)
-        self._answered = {(answer.id, answer.request_sha256) for answer in answers.given.values()}
+        self._answered = {(answer.id, answer.request_sha256) for answer in answers.by_key.values()}
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.kinds: dict[str, str] = {}
@@ -114,12 +114,12 @@ class PendingRequests:
 
 
 def leave_out_tasks(
-    wanted: PendingRequests, backend: Backend, client: Client | None = None, *, has_tokenizer: bool = True, whole: bool
+    pending: PendingRequests, backend: Backend, client: Client | None = None, *, has_tokenizer: bool = True, whole: bool
 ) -> dict[str, str]:
     """Leave out the tasks that a backend cannot answer, and warn before the first request.
 
     Args:
-        wanted: The pending requests.
+        pending: The pending requests.
         backend: The backend.
         client: The started backend; None before it is started.
         has_tokenizer: Whether requests have token ids.
@@ -130,33 +130,33 @@ def leave_out_tasks(
     Raises:
         BackendError: No task may be missing, or none is left and nothing was answered before.
     """
-    names = [name for name, left in wanted.left.items() if left]
-    kinds = find_refusals(backend, (wanted.kinds[name] for name in names), client, has_tokenizer=has_tokenizer)
-    reasons = {name: kinds[wanted.kinds[name]] for name in names if wanted.kinds[name] in kinds}
-    begun = any(wanted.left.get(name, total) < total for name, total in wanted.total.items())
+    names = [name for name, left in pending.left.items() if left]
+    kinds = find_refusals(backend, (pending.kinds[name] for name in names), client, has_tokenizer=has_tokenizer)
+    reasons = {name: kinds[pending.kinds[name]] for name in names if pending.kinds[name] in kinds}
+    begun = any(pending.left.get(name, total) < total for name, total in pending.total.items())
     for why in sorted(set(reasons.values())):
         some = ", ".join(name for name in reasons if reasons[name] == why)
         what = "multiple choice" if kinds.get("choices") == why else "it"
         if whole or (len(reasons) == len(names) and not begun):
             raise BackendError(f"cannot be scored: {why}", where=some, hint="Name other tasks with --tasks")
         log.warning(f"{some}: left out, because {what} cannot be scored: {why}")
-    wanted.leave_out(reasons)
+    pending.leave_out(reasons)
     return reasons
 
 
-def select_answers(answers: Answers, wanted: Mapping[str, str]) -> Answers:
+def select_answers(answers: Answers, hashes: Mapping[str, str]) -> Answers:
     """Select the answers to some requests. A file of a run may also have answers to other tasks and to changed prompts.
 
     Args:
         answers: All answers.
-        wanted: The hashes of requests by id.
+        hashes: The hashes of requests by id.
     """
 
     def asked(key: tuple[str, str | None]) -> bool:
-        return wanted.get(key[0]) == key[1]
+        return hashes.get(key[0]) == key[1]
 
     return Answers(
-        given={key: answer for key, answer in answers.given.items() if asked(key)},
+        by_key={key: answer for key, answer in answers.by_key.items() if asked(key)},
         failed={key: answer for key, answer in answers.failed.items() if asked(key)},
         cut_off=answers.cut_off,
     )

@@ -143,38 +143,38 @@ def run_pack(
     with Journal(output / "answers", model, identity, shard) as journal:
         report_progress("looking for what is not answered yet")
         answers = journal.read()
-        wanted = PendingRequests(
+        pending = PendingRequests(
             grading.evaluator, grading.tasks, settings.limit, shard, answers, lanes=len(settings.base_url)
         )
-        second = open_second_answers(output, model, identity, grading, manifest, wanted, _reruns(options))
+        second = open_second_answers(output, model, identity, grading, manifest, pending, _reruns(options))
         order = None
         if second.count or options.stop_when_decided or answers.orders:
             order = open_order(journal, answers.orders, options.order_seed)
         stopping = None
         if options.stop_when_decided and order:
-            stopping = _stopping(pack, manifest, grading, wanted, order.seed, settings, options.gate)
-        done = RunResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
-        done.left_out = {} if grade_only else leave_out_tasks(wanted, backend, whole=options.stop_when_decided)
+            stopping = _stopping(pack, manifest, grading, pending, order.seed, settings, options.gate)
+        done = RunResult(pack, before=sum(pending.total.values()) - sum(pending.left.values()))
+        done.left_out = {} if grade_only else leave_out_tasks(pending, backend, whole=options.stop_when_decided)
         if grade_only:
-            done.unanswered = {name: left for name, left in wanted.left.items() if left}
-        elif any(wanted.left.values()) or second.pending:
+            done.unanswered = {name: left for name, left in pending.left.items() if left}
+        elif any(pending.left.values()) or second.pending:
             report_progress(describe_start(settings, logs))
             with find_client(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
                 done.left_out |= leave_out_tasks(
-                    wanted, backend, client, has_tokenizer=tokens.encoder is not None, whole=options.stop_when_decided
+                    pending, backend, client, has_tokenizer=tokens.encoder is not None, whole=options.stop_when_decided
                 )
-                expected = {name: estimate_tokens(pack, manifest, name) for name in wanted.left}
+                expected = {name: estimate_tokens(pack, manifest, name) for name in pending.left}
                 recordings = Recordings(pack, manifest) if options.canary else None
-                asking = RequestLoop(client, journal, tokens, wanted, Pace(wanted.left, expected), recordings)
+                asking = RequestLoop(client, journal, tokens, pending, Pace(pending.left, expected), recordings)
                 for name in _ask_everything(done, asking, stopping, second, order):
-                    _tell(name, grading, journal, wanted, scored, shard)
+                    _tell(name, grading, journal, pending, scored, shard)
         done.order = order
         done.answers = journal.files()
         if shard[1] == 1:
             report_progress("grading")
             done.graded = grading.grade(
-                select_answers(journal.read(), wanted.hashes()), output=output, partial=True,
+                select_answers(journal.read(), pending.hashes()), output=output, partial=True,
                 price_per_hour=settings.price_per_hour, facts=_facts(done, stopping, second), go_on=True,
             )  # fmt: skip
             if baseline:
@@ -229,23 +229,26 @@ def _stopping(
     pack: Path,
     manifest: Manifest,
     grading: Grading,
-    wanted: PendingRequests,
+    pending: PendingRequests,
     seed: str,
     settings: RunSettings,
     gate: Path | str | None,
 ) -> Stopping:
     _make_baseline(pack, grading)
-    rules = Gate() if gate is None else read_gate(Path(gate))
-    own = {"margin": rules.margin or settings.margin, "weights": rules.weights or settings.weights}
-    cut_answers = rules.cut_answers or settings.cut_answers
+    decision_gate = Gate() if gate is None else read_gate(Path(gate))
+    decision_rules = {
+        "margin": decision_gate.margin or settings.margin,
+        "weights": decision_gate.weights or settings.weights,
+    }
+    cut_answers = decision_gate.cut_answers or settings.cut_answers
     if cut_answers != "graded":
         raise ConfigError(
             f"cut_answers is {cut_answers}, and a run that stops early takes answers as they were graded",
             where="--stop-when-decided",
             hint="Run all docs, or set cut_answers: graded",
         )
-    rules = rules.model_copy(update=own).complete(manifest, manifest.tasks, manifest.groups)
-    return Stopping(pack, manifest, grading, wanted.by_doc(), rules, seed)
+    decision_gate = decision_gate.model_copy(update=decision_rules).complete(manifest, manifest.tasks, manifest.groups)
+    return Stopping(pack, manifest, grading, pending.by_doc(), decision_gate, seed)
 
 
 def check_order_options(options: RunOptions) -> None:
@@ -293,10 +296,14 @@ def _facts(done: RunResult, stopping: Stopping | None, second: SecondAnswers) ->
 def collect_identity(settings: RunSettings) -> dict[str, Any]:
     """Collect everything except the request that an answer depends on, as plain JSON: the key of kept answers."""
     dumped = settings.model_dump(mode="json")
-    kept = {name: value for name, value in sorted(dumped.items()) if name not in _NO_MATTER | _OF_PACK}
-    own = kept.pop("tokenizer")
-    tokenizer = {"tokenizer": own, "tokenizer_files": compute_model_fingerprint(own)} if own else {}
-    return {**kept, **tokenizer, "model_files": compute_model_fingerprint(settings.model_name)}
+    identity = {name: value for name, value in sorted(dumped.items()) if name not in _NO_MATTER | _OF_PACK}
+    tokenizer_name = identity.pop("tokenizer")
+    tokenizer = (
+        {"tokenizer": tokenizer_name, "tokenizer_files": compute_model_fingerprint(tokenizer_name)}
+        if tokenizer_name
+        else {}
+    )
+    return {**identity, **tokenizer, "model_files": compute_model_fingerprint(settings.model_name)}
 
 
 def prepare_pack(config: Config, config_place: str, *, edited: bool) -> Path:
@@ -324,9 +331,9 @@ def _changed(manifest: Manifest, config: Config) -> list[str]:
         if name not in _FREE or name in ("margin", "weights")  # report uses the pack's
     }
     for name in type(asked).model_fields:
-        wanted = config.originals.by_join() if name == "originals" else getattr(config, name)
-        pairs[name] = (getattr(asked, name), wanted)
-    return [name for name, (there, wanted) in pairs.items() if there != wanted]
+        value = config.originals.by_join() if name == "originals" else getattr(config, name)
+        pairs[name] = (getattr(asked, name), value)
+    return [name for name, (old_value, value) in pairs.items() if old_value != value]
 
 
 def settings_of(manifest: Manifest, config: Config) -> RunSettings:
@@ -338,7 +345,7 @@ def _tell(
     name: str,
     grading: Grading,
     journal: Journal,
-    wanted: PendingRequests,
+    pending: PendingRequests,
     scored: Scored | None,
     shard: tuple[int, int],
 ) -> None:
@@ -349,7 +356,7 @@ def _tell(
     if scored is None or shard[1] > 1:
         return
     try:
-        scores = grading.score(name, select_answers(journal.read(), wanted.hashes(name)))
+        scores = grading.score(name, select_answers(journal.read(), pending.hashes(name)))
     except UserError as error:
         log.warning(f"{name} cannot be graded: {error}")
     else:

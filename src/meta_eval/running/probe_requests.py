@@ -46,7 +46,7 @@ class ProbeRequests:
     def is_begun(self, answers: Answers) -> bool:
         """Whether any probe was answered; True without probes."""
         keys = [_key(request, name) for request, names in self._ways for name in names]
-        return not keys or any(key in answers.given or key in answers.failed for key in keys)
+        return not keys or any(key in answers.by_key or key in answers.failed for key in keys)
 
     def build_asks(self, encoder: Encoder, answered: Container[Key] = ()) -> Iterator[EngineRequest]:
         """Build the probes without an answer.
@@ -65,14 +65,14 @@ class ProbeRequests:
     def build_table(self, answers: Answers) -> Iterator[Probed]:
         """Build the rows of the table of probes, in the order of docs."""
         for request, names in self._ways:
-            own = answers.given.get((request.id, request.sha256))
+            recorded_answer = answers.by_key.get((request.id, request.sha256))
             for name in names:
-                answer = answers.given.get(_key(request, name))
-                if own is None or answer is None or answer.tokens is None:
+                answer = answers.by_key.get(_key(request, name))
+                if recorded_answer is None or answer is None or answer.tokens is None:
                     continue
                 tokens = answer.tokens
                 yield Probed(
-                    request.task, request.doc, name, _probe(request, name).sha256, own.prompt_tokens or 0,
+                    request.task, request.doc, name, _probe(request, name).sha256, recorded_answer.prompt_tokens or 0,
                     np.asarray(tokens.ids, np.int32), np.asarray(tokens.logprobs, np.float32),
                     np.asarray(tokens.top_logprobs, np.float32),
                 )  # fmt: skip

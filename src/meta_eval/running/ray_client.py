@@ -132,7 +132,7 @@ class RayClient(VllmClient):
         for number, ask in enumerate(asks):
             why = explain_too_long(ask, self.settings.max_model_len)
             if why is not None:
-                yield EngineResponse(ask.request, error=why, again=False)
+                yield EngineResponse(ask.request, error=why, retry=False)
                 continue
             forced = self._forces(ask)
             for part, (ids, params) in enumerate(self._parts(ask)):
@@ -208,7 +208,7 @@ class RayClient(VllmClient):
         request, ended = ask.request, time.time()
         why = next((row["__inference_error__"] for row in rows if row.get("__inference_error__")), None)
         if why:
-            return EngineResponse(request, error=f"vLLM: {why}"[:500], again=not why.startswith(_REFUSED), ended=ended)
+            return EngineResponse(request, error=f"vLLM: {why}"[:500], retry=not why.startswith(_REFUSED), ended=ended)
         parts = [json.loads(row["said"]) for row in rows]
         started = ended - max(part["seconds"] or 0.0 for part in parts)
         prompt = len(ask.prompt_ids or ())
@@ -220,13 +220,15 @@ class RayClient(VllmClient):
         (part,) = parts
         times: dict[str, Any] = {"started": started, "ended": ended}
         if request.kind == "force":
-            given = list(ask.forced_ids)
+            token_ids = list(ask.forced_ids)
             places = ({t: (value, rank) for t, value, rank in place} for place in part["places"])
             try:
-                tokens = collect_tokens(given, places, ask.top_k)
+                tokens = collect_tokens(token_ids, places, ask.top_k)
             except ValueError as error:
                 return EngineResponse(request, error=f"vLLM {error}", **times)
-            return EngineResponse(request, forced=tokens, prompt_tokens=prompt, completion_tokens=len(given), **times)
+            return EngineResponse(
+                request, forced=tokens, prompt_tokens=prompt, completion_tokens=len(token_ids), **times
+            )
         ids = part["token_ids"]
         return EngineResponse(
             request, text=part["text"], token_ids=ids, prompt_tokens=prompt, completion_tokens=len(ids),

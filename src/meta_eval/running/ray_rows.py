@@ -27,7 +27,7 @@ def reduce_row(row: Mapping[str, Any]) -> dict[str, Any]:
     For ``forced`` last tokens, or requested ids, ``choices`` has log-likelihood and is-greedy; for a text it is empty.
     With ``each``, ``places`` has tokens, log-probabilities and ranks.
     """
-    said: dict[str, Any] = {"seconds": row.get("time_taken_llm"), "choices": []}
+    reduced: dict[str, Any] = {"seconds": row.get("time_taken_llm"), "choices": []}
     forced = int(row["forced"])
     asked = json.loads(row["wanted"]).get("logprob_token_ids")
     if forced:
@@ -35,19 +35,19 @@ def reduce_row(row: Mapping[str, Any]) -> dict[str, Any]:
         places = [_by_id(place) for place in row["prompt_logprobs"][-forced:]]
         entries = [place[token] for token, place in zip(ids, places, strict=True)]
         if row.get("each"):
-            said["places"] = [
+            reduced["places"] = [
                 [[token, entry["logprob"], entry["rank"]] for token, entry in place.items()] for place in places
             ]
         else:
             total = sum(float(entry["logprob"]) for entry in entries)
-            said["choices"] = [[total, all(entry["rank"] == 1 for entry in entries)]]
+            reduced["choices"] = [[total, all(entry["rank"] == 1 for entry in entries)]]
     elif asked is not None:
         place, greedy = _by_id(row["logprobs"][0]), int(row["generated_tokens"][0])
-        said["choices"] = [[float(place[token]["logprob"]), token == greedy] for token in asked]
+        reduced["choices"] = [[float(place[token]["logprob"]), token == greedy] for token in asked]
     else:
-        said["text"] = row["generated_text"]
-        said["token_ids"] = [int(token) for token in row["generated_tokens"]]
-    return {"number": row["number"], "part": row["part"], "ask": row["ask"], "said": json.dumps(said)}
+        reduced["text"] = row["generated_text"]
+        reduced["token_ids"] = [int(token) for token in row["generated_tokens"]]
+    return {"number": row["number"], "part": row["part"], "ask": row["ask"], "said": json.dumps(reduced)}
 
 
 def _by_id(place: Mapping[Any, Any]) -> dict[int, Any]:

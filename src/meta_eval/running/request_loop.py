@@ -43,13 +43,13 @@ class RequestLoop:
         client: Client,
         journal: Journal,
         tokens: ModelTokens,
-        wanted: PendingRequests,
+        pending: PendingRequests,
         pace: Pace,
         recordings: Recordings | None,
     ) -> None:
-        self._client, self._journal, self._tokens, self._wanted, self._pace = client, journal, tokens, wanted, pace
+        self._client, self._journal, self._tokens, self._wanted, self._pace = client, journal, tokens, pending, pace
         self._recordings = recordings
-        self._left = dict(wanted.left)
+        self._left = dict(pending.left)
         self.asked = self.failed = 0
         self.canary: Summary | None = None
 
@@ -81,8 +81,8 @@ class RequestLoop:
 
     def run(self, requests: Sequence[Request] | PendingRequests) -> Iterator[str]:
         """Send requests, and yield the name of each task as soon as it is done."""
-        for said in ask_in_rounds(self._ask, requests):
-            yield from self._keep(said)
+        for response in ask_in_rounds(self._ask, requests):
+            yield from self._keep(response)
 
     def first(self) -> Iterator[str]:
         """Run the canary, and yield the name of each task that is done, as `run`.
@@ -103,24 +103,24 @@ class RequestLoop:
         held = list(self._ask([request for request, _ in first.values()]))
         self.canary = canary.check(held)
         report_progress(f"canary: {self.canary}")
-        for _, said in held:
-            if said.error is None:
-                self._wanted.note(said.request)
-                yield from self._keep(said)
+        for _, response in held:
+            if response.error is None:
+                self._wanted.note(response.request)
+                yield from self._keep(response)
         self._pace.begin()
 
     def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
         asks = with_token_ids(requests, self._tokens.encoder)
         return check_token_counts(self._client, asks, check=self._recordings is not None)
 
-    def _keep(self, said: EngineResponse) -> Iterator[str]:
-        self._journal.add(said, engine=self._client.engine)
-        self._pace.add(said)
-        if said.error is not None and not self.failed:
-            log.warning(f"{said.request.id} has no answer: {said.error}")
+    def _keep(self, response: EngineResponse) -> Iterator[str]:
+        self._journal.add(response, engine=self._client.engine)
+        self._pace.add(response)
+        if response.error is not None and not self.failed:
+            log.warning(f"{response.request.id} has no answer: {response.error}")
         self.asked += 1
-        self.failed += said.error is not None
-        task = said.request.task
+        self.failed += response.error is not None
+        task = response.request.task
         self._left[task] -= 1
         if not self._left[task]:
             yield task

@@ -27,11 +27,11 @@ def ask_in_rounds(
     for number, wait in enumerate(ROUNDS):
         time.sleep(wait)
         again: list[Request] = []
-        for _, said in ask(requests):
-            if said.error is not None and said.again and number + 1 < len(ROUNDS):
-                again.append(said.request)
+        for _, response in ask(requests):
+            if response.error is not None and response.retry and number + 1 < len(ROUNDS):
+                again.append(response.request)
             else:
-                yield said
+                yield response
         if not again:
             return
         log.warning(f"{len(again):,} requests failed and are retried; the first is {again[0].id}")

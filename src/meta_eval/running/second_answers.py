@@ -41,7 +41,7 @@ class SecondAnswers:
         journal: Where they are kept; entered only while docs are asked again.
         grading: Of the pack.
         manifest: Of the pack.
-        wanted: What the run asks.
+        run_requests: What the run asks.
         count: How many docs have a second answer when it ends.
         asked: Requests that were asked again.
     """
@@ -49,7 +49,7 @@ class SecondAnswers:
     journal: Journal
     grading: Grading
     manifest: Manifest
-    wanted: PendingRequests
+    run_requests: PendingRequests
     count: int
     asked: int = 0
 
@@ -83,8 +83,8 @@ class SecondAnswers:
             return
         report_progress(f"asking {len(chosen):,} docs again")
         with self.journal as journal:
-            for said in ask_in_rounds(lambda some: self._answers(client, tokens, some), requests):
-                journal.add(said, engine=client.engine)
+            for response in ask_in_rounds(lambda some: self._answers(client, tokens, some), requests):
+                journal.add(response, engine=client.engine)
                 self.asked += 1
                 report_progress("asking again", self.asked, len(requests))
 
@@ -101,7 +101,7 @@ class SecondAnswers:
                 continue
             answers: dict[int, list[EngineAnswer]] = {}
             for request in build_requests(self.grading.evaluator, name, self.manifest.run.limit, sorted(docs)):
-                answers.setdefault(request.doc, []).append(second.given[request.id, request.sha256])
+                answers.setdefault(request.doc, []).append(second.by_key[request.id, request.sha256])
             try:
                 scored = collect_graded_docs(self.grading.evaluate(name, answers).samples)
             except UserError as error:
@@ -116,9 +116,9 @@ class SecondAnswers:
     def _docs(self, answers: Answers) -> dict[str, list[int]]:
         """By task the docs of which every request is answered."""
         docs = {}
-        for name in self.wanted.total:
-            requests = {key: int(key[0].split("/")[1]) for key in self.wanted.hashes(name).items()}
-            lacking = {doc for key, doc in requests.items() if key not in answers.given}
+        for name in self.run_requests.total:
+            requests = {key: int(key[0].split("/")[1]) for key in self.run_requests.hashes(name).items()}
+            lacking = {doc for key, doc in requests.items() if key not in answers.by_key}
             docs[name] = sorted(set(requests.values()) - lacking)
         return docs
 
@@ -142,12 +142,12 @@ class SecondAnswers:
 
 def open_second_answers(
     output: Path, model: str, identity: Mapping[str, Any], grading: Grading, manifest: Manifest,
-    wanted: PendingRequests, count: int,
+    pending: PendingRequests, count: int,
 ) -> SecondAnswers:  # fmt: skip
     """The second answers of a run, those that are there and those that are to be asked."""
     journal = Journal(output / "answers" / FOLDER, model, identity, second=True)
-    return SecondAnswers(journal, grading, manifest, wanted, count)
+    return SecondAnswers(journal, grading, manifest, pending, count)
 
 
 def _is_given(request: Request, answers: Answers) -> bool:
-    return (request.id, request.sha256) in answers.given
+    return (request.id, request.sha256) in answers.by_key

@@ -90,11 +90,11 @@ class ServerClient(ServersClient[CompletionsConnection]):
 
     def _shared(self, job: Job, answer: Json) -> dict[str, Any]:
         usage = completions.read_usage(answer)
-        known = job.ask.prompt_ids
+        prompt_ids = job.ask.prompt_ids
         return {
             "started": job.first_asked,
             "ended": time.time(),
-            "prompt_tokens": usage.get("prompt_tokens", None if known is None else len(known)),
+            "prompt_tokens": usage.get("prompt_tokens", None if prompt_ids is None else len(prompt_ids)),
             "cached_tokens": usage.get("cached_tokens"),
         }
 

@@ -157,27 +157,27 @@ class ServersClient(Client, Generic[_Server]):
         left, under_way, ended = iter(asks), 0, False
         room = self.settings.concurrency * len(self._servers) * _AHEAD
         jobs = _Jobs(self._servers)
-        said: queue.SimpleQueue[EngineResponse | BaseException] = queue.SimpleQueue()
-        workers = self._on_loop(self._start(jobs, said))
+        responses: queue.SimpleQueue[EngineResponse | BaseException] = queue.SimpleQueue()
+        workers = self._on_loop(self._start(jobs, responses))
         try:
             while True:
                 # Yield finished answers first, so that they are kept before the next requests are built.
-                while not ended and under_way < room and said.empty():
+                while not ended and under_way < room and responses.empty():
                     ask = next(left, None)
                     if ask is None:
                         ended = True
                     elif why := explain_too_long(ask, self.settings.max_model_len):
-                        yield EngineResponse(ask.request, error=why, again=False)
+                        yield EngineResponse(ask.request, error=why, retry=False)
                     else:
                         under_way += 1
                         self._loop.call_soon_threadsafe(jobs.put_nowait, Job(ask))
                 if not under_way:
                     return
-                response = said.get()
+                response = responses.get()
                 if isinstance(response, BaseException):
                     self._on_loop(_cancelled(workers))
-                    while not said.empty():  # keep what was answered meanwhile
-                        if isinstance(other := said.get(), EngineResponse):
+                    while not responses.empty():  # keep what was answered meanwhile
+                        if isinstance(other := responses.get(), EngineResponse):
                             yield other
                     raise response
                 under_way -= 1
@@ -212,23 +212,23 @@ class ServersClient(Client, Generic[_Server]):
         await _cancelled([task for task in asyncio.all_tasks() if task is not asyncio.current_task()])
 
     async def _start(
-        self, jobs: _Jobs, said: queue.SimpleQueue[EngineResponse | BaseException]
+        self, jobs: _Jobs, responses: queue.SimpleQueue[EngineResponse | BaseException]
     ) -> list[asyncio.Task[None]]:
         async def guarded(work: Coroutine[Any, Any, None]) -> None:
             try:
                 await work
             except Exception as error:
-                said.put(error)
+                responses.put(error)
 
         tasks = []
         for server in self._servers:
             tasks.append(asyncio.create_task(guarded(self._watch(server))))
             for _ in range(self.settings.concurrency):
-                tasks.append(asyncio.create_task(guarded(self._work(server, jobs, said))))
+                tasks.append(asyncio.create_task(guarded(self._work(server, jobs, responses))))
         return tasks
 
     async def _work(
-        self, server: _Server, jobs: _Jobs, said: queue.SimpleQueue[EngineResponse | BaseException]
+        self, server: _Server, jobs: _Jobs, responses: queue.SimpleQueue[EngineResponse | BaseException]
     ) -> None:
         """A worker: sends requests to a server, one after another."""
         while True:
@@ -241,7 +241,7 @@ class ServersClient(Client, Generic[_Server]):
             try:
                 done = await self.ask(server, job)
             except RefusedError as why:
-                done = self._failed(server, job, why, again=False)
+                done = self._failed(server, job, why, retry=False)
             except (CutError, GarbledError, Failed) as fault:
                 if isinstance(fault, CutError):
                     server.up.clear()
@@ -249,13 +249,13 @@ class ServersClient(Client, Generic[_Server]):
                     await asyncio.sleep(self._pause(server, job, fault))
                     jobs.put_nowait(job)
                     continue
-                done = self._failed(server, job, fault, again=True)
+                done = self._failed(server, job, fault, retry=True)
             self._count(server, done)
-            said.put(done)
+            responses.put(done)
 
-    def _failed(self, server: _Server, job: Job, why: Exception, *, again: bool) -> EngineResponse:
-        said = f"{server.url}: {why}"
-        return EngineResponse(job.ask.request, error=said, again=again, started=job.first_asked, ended=time.time())
+    def _failed(self, server: _Server, job: Job, why: Exception, *, retry: bool) -> EngineResponse:
+        message = f"{server.url}: {why}"
+        return EngineResponse(job.ask.request, error=message, retry=retry, started=job.first_asked, ended=time.time())
 
     def _may_be_asked_again(self, job: Job, fault: Exception) -> bool:
         """Whether to retry a request. A request that was turned away is retried until its time is over."""

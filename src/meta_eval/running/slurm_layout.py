@@ -76,7 +76,7 @@ class Jobs(ScoringOptions):
         return [
             *(word for override in self.overrides for word in ("--set", override)),
             *(f"--tasks={name}" for name in self.tasks),
-            *(flag for flag, given in flags.items() if given),
+            *(flag for flag, is_set in flags.items() if is_set),
         ]
 
 

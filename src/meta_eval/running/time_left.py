@@ -52,22 +52,22 @@ class Pace:
         self._answers = self._written = 0
         self._work = self._waited = 0.0
 
-    def add(self, said: EngineResponse) -> None:
+    def add(self, response: EngineResponse) -> None:
         """Count an answer."""
-        task = said.request.task
+        task = response.request.task
         self._left[task] -= 1
-        if said.error is not None:
+        if response.error is not None:
             self.failed += 1
             return
-        written = said.completion_tokens or 0
-        fresh = max(0, (said.prompt_tokens or 0) - (said.cached_tokens or 0))
+        written = response.completion_tokens or 0
+        fresh = max(0, (response.prompt_tokens or 0) - (response.cached_tokens or 0))
         for counts, tokens in ((self._tokens[task], written), (self._prompts, fresh)):
             counts[0] += 1
             counts[1] += tokens
         self._answers += 1
         self._written += written
         self._work += written + fresh * _PROMPT
-        self._waited += (said.ended or 0.0) - (said.started or said.ended or 0.0)
+        self._waited += (response.ended or 0.0) - (response.started or response.ended or 0.0)
         done = self._total - sum(self._left.values())
         report_progress(f"{task}: {self.describe()}", done, self._total)
 

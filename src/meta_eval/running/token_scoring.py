@@ -89,12 +89,12 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
     logs = output / "logs" / (f"{shard[0]}-of-{shard[1]}" if shard[1] > 1 else "")
     with Journal(output, model, collect_identity(settings), shard) as journal:
         report_progress("looking for what is not answered yet")
-        wanted = ToForce(pack, manifest, names, settings, options.docs, shard, options.top_k, journal.read())
-        done = FidelityResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
-        probing = ProbeRequests(*map(wanted.of_docs, choose_probed_docs(wanted.lengths)))
+        pending = ToForce(pack, manifest, names, settings, options.docs, shard, options.top_k, journal.read())
+        done = FidelityResult(pack, before=sum(pending.total.values()) - sum(pending.left.values()))
+        probing = ProbeRequests(*map(pending.of_docs, choose_probed_docs(pending.lengths)))
         probe = options.probe and shard[0] == 0 and "force" in backend.kinds and not backend.reloads_model
-        if options.ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
-            wanted.check_backend(backend)
+        if options.ask and (any(pending.left.values()) or (probe and not probing.is_begun(journal.read()))):
+            pending.check_backend(backend)
             report_progress(f"reading the tokenizer of {model}")
             if find_tokenizer_file(settings.tokenizer_of(model)) is None:
                 backend.check_installed(settings)
@@ -107,8 +107,8 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
             report_progress(describe_start(settings, logs))
             with find_client(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
-                wanted.check_backend(backend, client)
-                pace = Pace(wanted.left, {})
+                pending.check_backend(backend, client)
+                pace = Pace(pending.left, {})
 
                 def some(requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
                     return check_token_counts(client, with_token_ids(requests, tokens.encoder, top_k=options.top_k))
@@ -118,21 +118,21 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
                         report_progress("asking the probes")
                         done.probed = _probe(client, journal, probing, tokens)
                     pace.begin()
-                    for said in ask_in_rounds(some, wanted):
-                        journal.add(said, engine=client.engine)
-                        pace.add(said)
-                        if said.error is not None and not done.failed:
-                            log.warning(f"{said.request.id} has no answer: {said.error}")
+                    for response in ask_in_rounds(some, pending):
+                        journal.add(response, engine=client.engine)
+                        pace.add(response)
+                        if response.error is not None and not done.failed:
+                            log.warning(f"{response.request.id} has no answer: {response.error}")
                         done.asked += 1
-                        done.failed += said.error is not None
+                        done.failed += response.error is not None
                 except KeyboardInterrupt:
-                    raise Interrupted(done.before + done.asked, sum(wanted.total.values())) from None
+                    raise Interrupted(done.before + done.asked, sum(pending.total.values())) from None
         done.answers = journal.files()
         if shard[1] == 1:
             report_progress("writing the table")
             path = output / f"{journal.stem}.parquet"
             done.tables = write_tables(
-                path, wanted, journal.read(), probing, model=model, settings_sha256=journal.key,
+                path, pending, journal.read(), probing, model=model, settings_sha256=journal.key,
                 tokenizer=settings.tokenizer_of(model),
             )  # fmt: skip
     return done
@@ -141,10 +141,10 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
 def _probe(client: Client, journal: Journal, probing: ProbeRequests, tokens: ModelTokens) -> int:
     """Send the unanswered probes once, and return their number. The engine's token count is not checked, because probes
     change the BOS."""
-    asks = () if tokens.encoder is None else probing.build_asks(tokens.encoder, journal.read().given)
+    asks = () if tokens.encoder is None else probing.build_asks(tokens.encoder, journal.read().by_key)
     asked = 0
-    for _, said in check_token_counts(client, asks, check=False):
-        journal.add(said, engine=client.engine)
+    for _, response in check_token_counts(client, asks, check=False):
+        journal.add(response, engine=client.engine)
         asked += 1
     return asked
 
@@ -154,12 +154,14 @@ def _of_files(
 ) -> FidelityResult:  # fmt: skip
     """Write the tables of answers that were made elsewhere."""
     files = [Path(file) for file in options.answers]
-    given = read_answers(files)
-    wanted = ToForce(pack, manifest, names, settings, options.docs, (0, 1), options.top_k, given)
-    models = sorted({answer.model for answer in given.given.values() if answer.model}) or [settings.model_name]
-    if len(models) > 1 or given.doubled:
+    answers = read_answers(files)
+    pending = ToForce(pack, manifest, names, settings, options.docs, (0, 1), options.top_k, answers)
+    models = sorted({answer.model for answer in answers.by_key.values() if answer.model}) or [settings.model_name]
+    if len(models) > 1 or answers.doubled:
         what = (
-            f"are of {', '.join(models)}" if len(models) > 1 else f"hold two answers to {next(iter(given.doubled))[0]}"
+            f"are of {', '.join(models)}"
+            if len(models) > 1
+            else f"hold two answers to {next(iter(answers.doubled))[0]}"
         )
         raise AnswersError(
             f"{what}, and a table holds one", where="--answers", hint="Give the answers of one model, each file once"
@@ -167,6 +169,6 @@ def _of_files(
     journal = Journal(output, models[0], {"files": [hash_file(file) for file in files]})
     output.mkdir(parents=True, exist_ok=True)
     path = output / f"{journal.stem}.parquet"
-    probing = ProbeRequests(*map(wanted.of_docs, choose_probed_docs(wanted.lengths)))
-    tables = write_tables(path, wanted, given, probing, model=models[0], settings_sha256=journal.key)
+    probing = ProbeRequests(*map(pending.of_docs, choose_probed_docs(pending.lengths)))
+    tables = write_tables(path, pending, answers, probing, model=models[0], settings_sha256=journal.key)
     return FidelityResult(pack, files, tables, before=tables.answers)

@@ -49,7 +49,7 @@ class Tables:
 
 def write_tables(
     path: Path,
-    wanted: ToForce,
+    pending: ToForce,
     answers: Answers,
     probing: ProbeRequests | None = None,
     *,
@@ -61,7 +61,7 @@ def write_tables(
 
     Args:
         path: The table of texts; the others are next to it.
-        wanted: The requests.
+        pending: The requests.
         answers: The answers.
         probing: The probes; None for none.
         model: The model that was asked.
@@ -72,30 +72,32 @@ def write_tables(
         UserError: Nothing is answered.
         OutputError: They cannot be written.
     """
-    answers_by_task, left_out = _sorted(wanted, answers)
+    answers_by_task, left_out = _sorted(pending, answers)
     used = [answer for rows in answers_by_task.values() for _, answer in rows]
     if not used:
-        told = ", ".join(f"{count:,} {why}" for why, count in sum(map(Counter, left_out.values()), Counter()).items())
+        reasons = ", ".join(
+            f"{count:,} {why}" for why, count in sum(map(Counter, left_out.values()), Counter()).items()
+        )
         raise UserError(
-            f"none of these docs has an answer ({told})", where=str(path.with_suffix(".jsonl")),
+            f"none of these docs has an answer ({reasons})", where=str(path.with_suffix(".jsonl")),
             hint="Rerun without --no-ask, or see in this file what failed",
         )  # fmt: skip
     header = Header(
         model=model,
         engine=", ".join(sorted({answer.engine for answer in used if answer.engine})),
         settings_sha256=settings_sha256,
-        manifest_sha256=hash_file(wanted.pack / MANIFEST),
+        manifest_sha256=hash_file(pending.pack / MANIFEST),
         tokenizer_sha256=hash_tokenizer(tokenizer or model),
-        docs=wanted.docs, left_out=left_out, seed=wanted.seed,
+        docs=pending.docs, left_out=left_out, seed=pending.seed,
     )  # fmt: skip
     done = Tables(answers=len(used), left_out=left_out)
-    kept = [answer.tokens.top_k for answer in used if answer.tokens is not None]
-    if kept:
-        done.tokens = write_tokens(path, header, _texts(answers_by_task, wanted, min(kept))).tokens
+    top_ks = [answer.tokens.top_k for answer in used if answer.tokens is not None]
+    if top_ks:
+        done.tokens = write_tokens(path, header, _texts(answers_by_task, pending, min(top_ks))).tokens
         done.texts = path
-    if len(kept) < len(used):
+    if len(top_ks) < len(used):
         done.choices = find_choices_path(path)
-        write_choices(done.choices, header, _choices(answers_by_task, wanted))
+        write_choices(done.choices, header, _choices(answers_by_task, pending))
     probes = list(probing.build_table(answers)) if probing is not None and done.texts else []
     if probes:
         done.probes = find_probes_path(path)
@@ -111,15 +113,15 @@ def hash_tokenizer(model: str) -> str:
     return "" if file is None else hash_file(Path(file))
 
 
-def _sorted(wanted: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[str, int]]]:
+def _sorted(pending: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[str, int]]]:
     """The existing answers by task, and the number of missing answers by reason."""
     answers_by_task: dict[str, list[tuple[str, EngineAnswer]]] = {}
     left_out = {}
-    for name, hashes in wanted.hashes.items():
-        whys = Counter({"no recorded answer": wanted.docs[name] - len(hashes)})
+    for name, hashes in pending.hashes.items():
+        whys = Counter({"no recorded answer": pending.docs[name] - len(hashes)})
         for key in hashes.items():
-            answer = answers.given.get(key)
-            if answer is not None and wanted.is_whole(answer):
+            answer = answers.by_key.get(key)
+            if answer is not None and pending.is_whole(answer):
                 answers_by_task.setdefault(name, []).append((key[1], answer))
             else:
                 whys[_why(answers.failed.get(key))] += 1
@@ -134,9 +136,9 @@ def _why(failed: EngineAnswer | None) -> str:
     return "too long for max_model_len" if TOO_LONG in failed.error else "failed"
 
 
-def _texts(answers_by_task: _Found, wanted: ToForce, top_k: int) -> Iterator[Forced]:
+def _texts(answers_by_task: _Found, pending: ToForce, top_k: int) -> Iterator[Forced]:
     for name, rows in answers_by_task.items():
-        _, subtasks = wanted.recordings.read_task(name)
+        _, subtasks = pending.recordings.read_task(name)
         for sha256, answer in rows:
             tokens = answer.tokens
             if tokens is None:
@@ -158,15 +160,17 @@ def _texts(answers_by_task: _Found, wanted: ToForce, top_k: int) -> Iterator[For
             )
 
 
-def _choices(answers_by_task: _Found, wanted: ToForce) -> Iterator[Choices]:
+def _choices(answers_by_task: _Found, pending: ToForce) -> Iterator[Choices]:
     for name, rows in answers_by_task.items():
-        recorded, _ = wanted.recordings.read_task(name)
+        recorded, _ = pending.recordings.read_task(name)
         for sha256, answer in rows:
-            theirs = recorded[_doc(answer)]
-            if answer.choices and theirs is not None:
-                given = np.asarray([-nll for nll in theirs.nlls], np.float32)
-                ours = np.asarray([logprob for logprob, _ in answer.choices], np.float32)
-                yield Choices(name, _doc(answer), sha256, ours, given, int(np.argmax(given)))
+            recorded_answer = recorded[_doc(answer)]
+            if answer.choices and recorded_answer is not None:
+                recorded_logprobs = np.asarray([-nll for nll in recorded_answer.nlls], np.float32)
+                logprobs = np.asarray([logprob for logprob, _ in answer.choices], np.float32)
+                yield Choices(
+                    name, _doc(answer), sha256, logprobs, recorded_logprobs, int(np.argmax(recorded_logprobs))
+                )
 
 
 def _doc(answer: EngineAnswer) -> int:

@@ -138,14 +138,14 @@ def draw_backoff(failures: int, most: float = _MOST) -> float:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Read ``Retry-After`` in seconds, from either of its two forms."""
-    said = headers.get("Retry-After", "").strip()
-    if not said:
+    header = headers.get("Retry-After", "").strip()
+    if not header:
         return None
     try:
-        seconds = float(said)
+        seconds = float(header)
     except ValueError:
         try:
-            seconds = parsedate_to_datetime(said).timestamp() - time.time()
+            seconds = parsedate_to_datetime(header).timestamp() - time.time()
         except (ValueError, TypeError, OverflowError):
             return None
     return min(max(0.0, seconds), _MOST_ASKED_FOR) if math.isfinite(seconds) else None

@@ -77,11 +77,11 @@ class VllmClient(Client):
         except Exception as error:
             raise diagnose_engine(error, self._log, where="backend vllm") from error
         self._engine = self._llm.llm_engine
-        known = signature(self._params).parameters
-        self._can_ask_ids = "logprob_token_ids" in known
-        self._reading_cache = {"skip_reading_prefix_cache": False} if "skip_reading_prefix_cache" in known else {}
+        parameters = signature(self._params).parameters
+        self._can_ask_ids = "logprob_token_ids" in parameters
+        self._reading_cache = {"skip_reading_prefix_cache": False} if "skip_reading_prefix_cache" in parameters else {}
         # Lists of numbers instead of an object for each token of a prompt.
-        self._flat = "flat_logprobs" in known
+        self._flat = "flat_logprobs" in parameters
         return self
 
     def __exit__(
@@ -135,14 +135,14 @@ class VllmClient(Client):
         now = time.time()
         why = explain_too_long(ask, self.settings.max_model_len)
         if why is not None:
-            return EngineResponse(ask.request, error=why, again=False)
+            return EngineResponse(ask.request, error=why, retry=False)
         parts = list(self._parts(ask))
         opened = _Open(ask, len(parts), now)
         for part, (ids, params) in enumerate(parts):
             try:
                 name = self._enqueue(ids, params)
             except ValueError as error:  # vLLM's validation errors are ValueErrors
-                return EngineResponse(ask.request, error=f"vLLM refuses it: {error}"[:500], again=False)
+                return EngineResponse(ask.request, error=f"vLLM refuses it: {error}"[:500], retry=False)
             owners[name] = opened, part
         return None
 
@@ -255,7 +255,7 @@ class VllmClient(Client):
 
     def _arguments(self) -> dict[str, Any]:
         settings = self.settings
-        given = {**self._given}
+        engine_args = {**self._given}
         renamed = {"max_batch_size": "max_num_seqs"}
         arguments: dict[str, Any] = {
             "model": self.model,
@@ -266,7 +266,7 @@ class VllmClient(Client):
             "seed": settings.seed,
             **({"tokenizer": settings.tokenizer} if settings.tokenizer else {}),
         }
-        for name, value in given.items():
+        for name, value in engine_args.items():
             arguments[renamed.get(name, name)] = value
         if self._lora is not None:
             arguments["enable_lora"] = True

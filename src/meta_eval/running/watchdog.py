@@ -104,12 +104,12 @@ def _descendants() -> Iterator[int]:
         for name in (path.name for path in Path("/proc").iterdir()):
             if name.isdigit():
                 parents[int(name)] = int(_stat(int(name))[1] or 0)
-    wanted, is_growing = {os.getpid()}, True
+    family, is_growing = {os.getpid()}, True
     while is_growing:
-        more = {pid for pid, parent in parents.items() if parent in wanted} - wanted
-        wanted |= more
+        more = {pid for pid, parent in parents.items() if parent in family} - family
+        family |= more
         is_growing = bool(more)
-    yield from wanted - {os.getpid()}
+    yield from family - {os.getpid()}
 
 
 def _stat(pid: int) -> tuple[str, str]:

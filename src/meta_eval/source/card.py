@@ -104,7 +104,7 @@ def find_metrics(card: str | None, names: Iterable[str]) -> tuple[str, ...]:
     return (max(runs)[1],) if runs else ()
 
 
-def _subsets_by_name(names: Sequence[str], known: frozenset[str]) -> dict[str, Subset]:
+def _subsets_by_name(names: Sequence[str], listed: frozenset[str]) -> dict[str, Subset]:
     dated: dict[str, list[tuple[str, str, str]]] = {}
     plain: dict[str, list[str]] = {}
     for name in names:
@@ -113,7 +113,7 @@ def _subsets_by_name(names: Sequence[str], known: frozenset[str]) -> dict[str, S
         elif match := _PLAIN.fullmatch(name):
             plain.setdefault(match["subset"], []).append(name)
     table: dict[str, Subset] = {}
-    for subset in sorted({*dated, *plain} - known - {_METRICS}):
+    for subset in sorted({*dated, *plain} - listed - {_METRICS}):
         runs = dated.get(subset, [])
         # Two folders mean two models; the newer file of the wrong model would give a wrong number.
         if len({folder for _, folder, _ in runs}) + len(plain.get(subset, ())) > 1:
@@ -227,11 +227,11 @@ class _Names:
 
     names: Sequence[str]
     left: int = _MOST_MATCHES
-    known: frozenset[str] = frozenset()
+    listed: frozenset[str] = frozenset()
     parts: Sequence[Sequence[str]] = ()
 
     def __post_init__(self) -> None:
-        self.known, self.parts = frozenset(self.names), [name.split("/") for name in self.names]
+        self.listed, self.parts = frozenset(self.names), [name.split("/") for name in self.names]
 
     def expand(self, patterns: Iterable[str]) -> tuple[str, ...]:
         """Expand a card's paths to file names without duplicates. A path without a file stays, so that fetching it
@@ -243,18 +243,18 @@ class _Names:
         return tuple(dict.fromkeys(name for pattern in patterns for name in self._expand(pattern)))
 
     def _expand(self, pattern: str) -> list[str]:
-        if pattern in self.known or not re.search(r"[*?\[]", pattern):
+        if pattern in self.listed or not re.search(r"[*?\[]", pattern):
             return [pattern]
         split = pattern.split("/")
-        wanted = [part for before, part in pairwise(["", *split]) if not part == before == "**"]
-        self.left -= len(self.names) * len(wanted)
+        steps = [part for before, part in pairwise(["", *split]) if not part == before == "**"]
+        self.left -= len(self.names) * len(steps)
         if self.left < 0:
             raise SourceError(
                 f"has too many file patterns for {len(self.names):,} files",
                 where=CARD,
                 hint="List the files in its front matter, or remove the patterns to go by file names",
             )
-        matches = [name for name, parts in zip(self.names, self.parts, strict=True) if _matches(parts, wanted)]
+        matches = [name for name, parts in zip(self.names, self.parts, strict=True) if _matches(parts, steps)]
         return matches or [pattern]
 
 

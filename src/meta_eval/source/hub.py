@@ -173,8 +173,8 @@ def download_model_files(model: str, names: Sequence[str], *, client: HubClient 
     api = client.api()
     place = HubPlace(api.endpoint, model, None, kind="model")
     try:
-        there = client.ask(lambda: _model_files(client, api, place), place)
-        for name in sorted(there & {*names}):
+        files = client.ask(lambda: _model_files(client, api, place), place)
+        for name in sorted(files & {*names}):
             fetch = partial(hf_hub_download, model, name, endpoint=client.endpoint, cache_dir=client.cache_dir)
             client.ask(fetch, replace(place, file=name))
     except SourceError as error:
@@ -312,8 +312,14 @@ def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> tuple[str, 
             sibling.rfilename: _Digests(sibling.lfs.sha256 if sibling.lfs else None, sibling.blob_id)
             for sibling in info.siblings or ()
         }
-        told = [text for digest in digests.values() for text in (digest.sha256, digest.blob_id) if text is not None]
-        if not is_name(info.sha) or not all(isinstance(text, str) for text in told) or not all(map(is_inside, digests)):
+        digests_of_files = [
+            text for digest in digests.values() for text in (digest.sha256, digest.blob_id) if text is not None
+        ]
+        if (
+            not is_name(info.sha)
+            or not all(isinstance(text, str) for text in digests_of_files)
+            or not all(map(is_inside, digests))
+        ):
             raise TypeError
         return str(info.sha), digests
 

@@ -130,8 +130,8 @@ def _diagnose_answer(response: Any, place: HubPlace) -> HubFault:
         key = "401 with a token"
     what, hint = _ANSWERS[key]
     if key in ("5xx", "other"):
-        said = response.headers.get("X-Error-Message")
-        what += f" (status {status}: {said})" if said else f" (status {status})"
+        message = response.headers.get("X-Error-Message")
+        what += f" (status {status}: {message})" if message else f" (status {status})"
     error = SourceError(what, where=place.where, hint=hint.format(page=place.page))
     return HubFault(error, passes, _wanted_wait(response.headers) if passes else None)
 

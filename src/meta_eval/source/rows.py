@@ -37,8 +37,8 @@ class RowPlace:
     def row(self, number: int, row: Mapping[str, Any]) -> str:
         """``dataset, subset s, row 3 (question hash 12ab…)``; rows count from 0, as in the hub's viewer."""
         recorded = row.get("input_question_hash")
-        known = f" (question hash {recorded})" if isinstance(recorded, str) and recorded else ""
-        return f"{self}, row {number}{known}"
+        question_hash = f" (question hash {recorded})" if isinstance(recorded, str) and recorded else ""
+        return f"{self}, row {number}{question_hash}"
 
     def __str__(self) -> str:
         return f"{self.dataset_id}, subset {self.subset}"

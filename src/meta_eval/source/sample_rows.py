@@ -149,19 +149,19 @@ class _Subset:
     def _row(self, recorded: SourceRow, number: int) -> SourceRow:
         """Make a row. Values of the row and its question are used as they are; values of subset and subtask are filled
         templates."""
-        said = {**self.questions.get(recorded.get("of"), {}), **recorded}
-        subtask = said.get("subtask") or self.fill(self.settings["subtask"], said)
+        answer = {**self.questions.get(recorded.get("of"), {}), **recorded}
+        subtask = answer.get("subtask") or self.fill(self.settings["subtask"], answer)
         shared = {**self.settings, **self.settings["subtasks"].get(subtask, {})}
-        scope = _lettered({**shared, **said, "subtask": subtask, "number": number})
+        scope = _lettered({**shared, **answer, "subtask": subtask, "number": number})
 
         def value(name: str) -> Any:
-            return said[name] if name in said else self.fill(shared[name], scope)
+            return answer[name] if name in answer else self.fill(shared[name], scope)
 
         prompt = scope["final_prompt"] = _FAMILY.bos * scope["bos"] + self._prompt(shared, scope)
-        if "likelihoods" in said:
+        if "likelihoods" in answer:
             kind, ends = "Choice", scope.get("ends") or list(scope["choices"])
             prompts, completions = [f"{prompt} {end}" for end in ends], [f"Answer: {end}" for end in ends]
-            likelihoods = _normalised(said["likelihoods"], completions)
+            likelihoods = _normalised(answer["likelihoods"], completions)
             compared = likelihoods[shared["compares"]]
             output, parsed = None, completions[compared.index(min(compared))]
         else:

@@ -115,13 +115,13 @@ def _log_wealth(mixture: Sequence[Sequence[float]], drop: float) -> float:
     return top + math.log(math.fsum(math.exp(term - top) for term in terms))
 
 
-def _least(mixture: Sequence[Sequence[float]], known: float) -> float:
-    """The least drop at which the wealth has reached a side's level, or ``known`` if that is less.
+def _least(mixture: Sequence[Sequence[float]], mean_of_all: float) -> float:
+    """The least drop at which the wealth has reached a side's level, or ``mean_of_all`` if that is less.
 
     The log wealth is convex and rises with the drop, so Newton's method converges from above.
     """
     needed = math.log(2 / (1 - LEVEL))
-    at = min(known, *((needed - won) / slope if slope else math.inf for won, slope in mixture))
+    at = min(mean_of_all, *((needed - won) / slope if slope else math.inf for won, slope in mixture))
     for _ in range(50):
         if at == math.inf:
             break

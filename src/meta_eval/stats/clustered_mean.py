@@ -97,11 +97,11 @@ def number_names(names: Iterable[Hashable], n: int) -> tuple[Ints, list[Any]]:
     """
     import numpy as np
 
-    known: dict[Hashable, int] = {}
-    codes = np.array([known.setdefault(name, len(known)) for name in names], dtype=np.intp)
+    codes_by_name: dict[Hashable, int] = {}
+    codes = np.array([codes_by_name.setdefault(name, len(codes_by_name)) for name in names], dtype=np.intp)
     if len(codes) != n:
         raise ValueError(f"{len(codes)} names for {n} docs")
-    return codes, list(known)
+    return codes, list(codes_by_name)
 
 
 def _with_two_clusters(subtask: Ints, cluster: Ints, count: int) -> Ints | None:

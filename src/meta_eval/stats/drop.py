@@ -243,9 +243,13 @@ def unpaired_drop(
         raise ValueError(f"{published} is no share")
     average = average_docs(candidate, labels, clusters)
     score = min(1.0, max(0.0, average.value))
-    own, other = score * (1 - score), published * (1 - published)
+    score_variance, other = score * (1 - score), published * (1 - published)
     noise = average.variance if average.freedom else 0.0
-    both = noise * (1 + other / own) if noise > 0 and own > 0 else average.grain * (own + other)
+    both = (
+        noise * (1 + other / score_variance)
+        if noise > 0 and score_variance > 0
+        else average.grain * (score_variance + other)
+    )
     lost, won = published * (1 - score), score * (1 - published)
     return Drop(
         baseline=published,
@@ -290,9 +294,11 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
     # What clusters that several tasks share add to the sum of the variances, or take from it.
     shared = math.fsum(value * value for value in influence.values()) - squares
     total = math.fsum(terms)
-    known = all(drop.freedom for w, drop in zip(shares, drops, strict=True) if w)
+    all_have_freedom = all(drop.freedom for w, drop in zip(shares, drops, strict=True) if w)
     spread = (
-        math.fsum(term * term / drop.freedom for term, drop in zip(terms, drops, strict=True) if term) if known else 0.0
+        math.fsum(term * term / drop.freedom for term, drop in zip(terms, drops, strict=True) if term)
+        if all_have_freedom
+        else 0.0
     )
     return Drop(
         baseline=math.fsum(w * _good(drop, drop.baseline) for w, drop in zip(shares, drops, strict=True)),
@@ -300,7 +306,7 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
         lost=math.fsum(w * drop.lost for w, drop in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
         won=math.fsum(w * drop.won for w, drop in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
         variance=max(total / 2, total + shared) if flips else 0.0,
-        freedom=(total * total / spread if spread > 0 else math.inf) if known else 0.0,
+        freedom=(total * total / spread if spread > 0 else math.inf) if all_have_freedom else 0.0,
         grain=math.fsum(w * w * drop.grain for w, drop in zip(shares, drops, strict=True)),
         flipped=sum(drop.flipped for drop in drops),
         docs=sum(drop.docs for drop in drops),

@@ -97,8 +97,8 @@ def mean_of_tokens(
     import numpy as np
 
     if clusters is not None:
-        known: dict[Hashable, int] = {}
-        codes = [known.setdefault(cluster, len(known)) for cluster in clusters]
+        codes_by_cluster: dict[Hashable, int] = {}
+        codes = [codes_by_cluster.setdefault(cluster, len(codes_by_cluster)) for cluster in clusters]
         sums, tokens = np.bincount(codes, weights=sums), np.bincount(codes, weights=tokens)
     kept = tokens > 0
     s, n = np.asarray(sums, float)[kept], np.asarray(tokens, float)[kept]

@@ -107,9 +107,9 @@ def mean_spread(spreads: Sequence[RunSpread | None], weights: Sequence[float]) -
         spreads: Of each task; None for a task without repeats.
         weights: Of each task. A task of weight 0 does not count.
     """
-    known = [(spread, weight) for spread, weight in zip(spreads, weights, strict=True) if weight]
-    parts = [(spread, weight) for spread, weight in known if spread is not None]
-    if not parts or len(parts) < len(known):
+    weighted = [(spread, weight) for spread, weight in zip(spreads, weights, strict=True) if weight]
+    parts = [(spread, weight) for spread, weight in weighted if spread is not None]
+    if not parts or len(parts) < len(weighted):
         return None
     of_baseline = min(len(spread.baseline) for spread, _ in parts)
     of_candidate = min(len(spread.candidate) for spread, _ in parts)

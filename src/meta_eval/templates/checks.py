@@ -64,8 +64,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             )
     output_type = settings.get("output_type", "generate_until")
     if not isinstance(output_type, str) or output_type not in OUTPUT_TYPES:
-        known = suggest_name(str(output_type), OUTPUT_TYPES)
-        raise TemplateError(f"output_type: unknown to lm-eval: {quoted(output_type)}{known}")
+        suggestion = suggest_name(str(output_type), OUTPUT_TYPES)
+        raise TemplateError(f"output_type: unknown to lm-eval: {quoted(output_type)}{suggestion}")
     _check_generation(settings.get("generation_kwargs"))
     _check_filters(settings.get("filter_list"))
     _check_metrics(settings.get("metric_list"))
@@ -93,24 +93,24 @@ def check_functions(place: Callable[[PurePosixPath], Path], template: Template) 
                 )
 
 
-def _check_generation(given: Any) -> None:
-    if given is None:
+def _check_generation(settings: Any) -> None:
+    if settings is None:
         return
-    if not isinstance(given, dict):
+    if not isinstance(settings, dict):
         raise TemplateError("generation_kwargs: must be a mapping")
-    limit = given.get("max_gen_toks", 1)
+    limit = settings.get("max_gen_toks", 1)
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise TemplateError(
             f"generation_kwargs.max_gen_toks: {quoted(limit)} is not a number of tokens",
             hint="Set a whole number from 1",
         )
-    for name in given:
+    for name in settings:
         if name not in _GENERATION and (near := get_close_matches(name[:100], _GENERATION, n=1, cutoff=0.75)):
             raise TemplateError(f"generation_kwargs: {quoted(name)} is not known; did you mean {near[0]!r}?")
 
 
-def _check_filters(given: Any) -> None:
-    for number, entry in enumerate(_entries(given, "filter_list")):
+def _check_filters(entries: Any) -> None:
+    for number, entry in enumerate(_entries(entries, "filter_list")):
         key = f"filter_list.{number}"
         name = entry.get("name")
         if not isinstance(name, str) or not name or "," in name:
@@ -139,8 +139,8 @@ def _check_filter(part: Mapping[str, Any], key: str) -> None:
         ) from None
 
 
-def _check_metrics(given: Any) -> None:
-    for number, entry in enumerate(_entries(given, "metric_list")):
+def _check_metrics(entries: Any) -> None:
+    for number, entry in enumerate(_entries(entries, "metric_list")):
         metric = entry.get("metric")
         if isinstance(metric, FunctionRef):
             continue
@@ -153,12 +153,12 @@ def _check_metrics(given: Any) -> None:
             raise TemplateError(f"metric_list.{number}: did you mean {near!r}?")
 
 
-def _entries(given: Any, key: str) -> list[Mapping[str, Any]]:
-    if given is None:
+def _entries(listed: Any, key: str) -> list[Mapping[str, Any]]:
+    if listed is None:
         return []
-    if not isinstance(given, list) or not given or not all(isinstance(entry, dict) for entry in given):
+    if not isinstance(listed, list) or not listed or not all(isinstance(entry, dict) for entry in listed):
         raise TemplateError(f"{key}: must be a list of mappings")
-    return given
+    return listed
 
 
 def defines_function(path: Path, function: str) -> bool:

@@ -84,9 +84,9 @@ def _line(template: Template, identities: Iterable[Identity], *, every_family: b
         (identity.model, number)
         for identity in identities
         if identity.model
-        for wanted in spec.published
+        for metric in spec.published
         for number in catalog.find_published(identity.model, spec.subset)
-        if wanted.averaging in (None, number.averaging) and wanted.benchmark in (None, number.benchmark)
+        if metric.averaging in (None, number.averaging) and metric.benchmark in (None, number.benchmark)
     ]
     families = {identity.family for identity in identities}
     groups = tuple(

@@ -45,7 +45,7 @@ def write_template(name: str, options: NewTaskOptions) -> NewTask:
     if target.exists() or (local is not None and name in local.tasks):
         raise ConfigError("already exists", where=str(target), hint="Choose another name")
     source, template = _find([local, shipped] if local else [shipped], like)
-    own, shared = _parted(template)
+    own_files, shared = _parted(template)
     for file in shared:
         path = template_dir / file
         if not path.exists():
@@ -53,7 +53,7 @@ def write_template(name: str, options: NewTaskOptions) -> NewTask:
             path.write_bytes(read_regular(locate_file(source.root, file)))
     target.mkdir(parents=True)
     files = []
-    for file in own:
+    for file in own_files:
         path = target / (f"{name}.yaml" if file == template.file else file.name)
         content = read_text(locate_file(source.root, file))
         if file == template.file:
@@ -72,11 +72,11 @@ def _find(folders: Sequence[TemplateFolder], like: str) -> tuple[TemplateFolder,
         inside = [task for task in folder.tasks.values() if task.file.parent.name == like]
         if inside:
             return folder, min(inside, key=lambda task: ("instruct" not in task.spec.variants, task.name))
-    known = [
+    names = [
         word for folder in folders for task in folder.tasks.values() for word in (task.name, task.file.parent.name)
     ]
     raise TemplateError(
-        f"unknown task or folder {like!r}{suggest_name(like, known)}",
+        f"unknown task or folder {like!r}{suggest_name(like, names)}",
         where="--like",
         hint="List them with `meta-eval tasks`",
     )
@@ -87,9 +87,9 @@ def _parted(template: Template) -> tuple[list[PurePosixPath], list[PurePosixPath
     folder = template.file.parent
     beside = [file for file in template.files if file.parent == folder and file != template.file]
     named = {(template.origins[key] == folder) for key, module in template.modules if module.parent == folder}
-    own = [template.file, *(beside if True in named else [])]
+    own_files = [template.file, *(beside if True in named else [])]
     shared = [file for file in template.files if file.parent != folder]
-    return own, shared + (beside if False in named else [])
+    return own_files, shared + (beside if False in named else [])
 
 
 _WHAT = {

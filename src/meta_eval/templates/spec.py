@@ -168,8 +168,8 @@ class Template:
 
     @property
     def min_agreement(self) -> float:
-        given = self.spec.min_agreement
-        return MIN_AGREEMENT[self.spec.graded_by] if given is None else given
+        min_agreement = self.spec.min_agreement
+        return MIN_AGREEMENT[self.spec.graded_by] if min_agreement is None else min_agreement
 
     @property
     def metrics(self) -> tuple[str, ...]:

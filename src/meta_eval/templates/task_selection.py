@@ -67,11 +67,11 @@ def select_tasks(
     fitting = _fitting(folder, datasets)
     offered = {name: parts for name, parts in fitting.items() if allow_code or not folder.tasks[name].unsafe_code}
     aliases = {alias: name for name, template in folder.tasks.items() for alias in template.spec.aliases}
-    wanted, excluded = split_excluded(expand_patterns(names, offered))
+    included, excluded = split_excluded(expand_patterns(names, offered))
     without = _excluded(folder, excluded, aliases)
     chosen: dict[str, Selection] = {}
     groups: dict[str, tuple[str, ...]] = {}
-    for asked in wanted:
+    for asked in included:
         name = aliases.get(asked, asked)
         if name in folder.tasks:
             if name in fitting and name not in offered:

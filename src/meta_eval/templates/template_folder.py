@@ -152,19 +152,19 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
         for entry in named:
             _need_name(f"metadata.meta_eval.{key}", entry)
     check_settings(settings)
-    own = reading.tree(file)
-    inherited = merge_includes(reading, _include_of(reading, file, own), ())[0] if own.get("include") else {}
+    content = reading.tree(file)
+    inherited = merge_includes(reading, _include_of(reading, file, content), ())[0] if content.get("include") else {}
     needed = list_needed_files(reading, chain)
     for inside in needed:
         if not is_inside(inside.as_posix()):
             raise TemplateError("a pack cannot hold a file of this name", where=str(root / inside), hint="Rename it")
     template = Template(name, file, spec, copy.deepcopy(settings), frozenset(inherited), origins, needed)
     published = ((f"published.{number}.metric", metric.metric) for number, metric in enumerate(spec.published))
-    for key, given in (("verdict", template.verdict), ("reading", spec.reading), *published):
-        metric, _, filter_name = (given or template.verdict).partition(",")
+    for key, metric_key in (("verdict", template.verdict), ("reading", spec.reading), *published):
+        metric, _, filter_name = (metric_key or template.verdict).partition(",")
         if metric not in template.metrics or filter_name not in template.filters:
             raise TemplateError(
-                f"metadata.meta_eval.{key}: {given!r} is not a metric and filter of this task",
+                f"metadata.meta_eval.{key}: {metric_key!r} is not a metric and filter of this task",
                 hint=f"Metrics: {', '.join(template.metrics)}; filters: {', '.join(template.filters)}",
             )
     return template
@@ -315,9 +315,9 @@ def _spec_error(error: ValidationError) -> TemplateError:
     first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
     key = ".".join(["metadata", "meta_eval", *(str(part) for part in first["loc"])])
     if first["type"] == "extra_forbidden":
-        known = set(TaskSpec.model_fields) if len(first["loc"]) == 1 else set(PublishedMetric.model_fields)
-        what = f"{key}: there is no such key{suggest_name(str(first['loc'][-1]), known)}"
-        return TemplateError(what, hint=f"Known keys: {', '.join(sorted(known))}")
+        keys = set(TaskSpec.model_fields) if len(first["loc"]) == 1 else set(PublishedMetric.model_fields)
+        what = f"{key}: there is no such key{suggest_name(str(first['loc'][-1]), keys)}"
+        return TemplateError(what, hint=f"Known keys: {', '.join(sorted(keys))}")
     if first["type"] == "missing":
         return TemplateError(f"{key}: is not set")
     return TemplateError(f"{key}: {quoted(first['input'])} is not allowed: {first['msg']}")

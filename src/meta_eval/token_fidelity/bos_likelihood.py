@@ -22,18 +22,18 @@ class Gain:
         return f"on {self.better} of {self.of} docs and by {self.nats:.2f} nats a token"
 
 
-def measure_gain(before: Mapping[Any, float], after: Mapping[Any, float], top: float) -> Gain | None:
+def measure_gain(plain: Mapping[Any, float], changed: Mapping[Any, float], top: float) -> Gain | None:
     """Measure the gain; None if it is not certain.
 
     It counts only if the copy then predicts most tokens. A broken copy predicts few, and another BOS changes all its
     docs alike, right or wrong.
 
     Args:
-        before: The mean log-probability of a token by doc, nats.
-        after: The same with the other number of BOS, for some of these docs.
+        plain: The mean log-probability of a token by doc, nats.
+        changed: The same with the other number of BOS, for some of these docs.
         top: The share of tokens that are the likeliest with the other number, 0 to 1.
     """
-    gains = [value - before[doc] for doc, value in after.items() if doc in before]
+    gains = [value - plain[doc] for doc, value in changed.items() if doc in plain]
     better, mean = sum(value > 0 for value in gains), sum(gains) / max(len(gains), 1)
     if top < SOUND or mean <= BOS_NATS or _sign_test(better, len(gains)) >= BOS_CHANCE:
         return None

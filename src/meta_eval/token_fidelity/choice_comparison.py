@@ -20,22 +20,22 @@ from meta_eval.token_fidelity.token_table import Choices, Floats
 
 
 def compare_choices(
-    before: Sequence[Choices],
-    after: Sequence[Choices],
+    baseline: Sequence[Choices],
+    candidate: Sequence[Choices],
     margin: float = FIDELITY_MARGIN,
     min_docs: int = FIDELITY_MIN_DOCS,
 ) -> TableComparison:
     """Compare, and decide. ``changed`` is the share of continuations in docs with another best continuation.
 
     Args:
-        before, after: The docs of the baseline and of the copy.
+        baseline, candidate: The docs of the baseline and of the copy.
         margin: The largest allowed distance, in nats per continuation.
         min_docs: With fewer docs, overall or in a task, the outcome is undecided.
 
     Raises:
         PairingError: The docs or their requests differ.
     """
-    first, second = ({(choices.task, choices.doc): choices for choices in some} for some in (before, after))
+    first, second = ({(choices.task, choices.doc): choices for choices in some} for some in (baseline, candidate))
     keys = sorted(first.keys() & second.keys())
     if not keys:
         raise PairingError(
@@ -50,15 +50,15 @@ def compare_choices(
                 hint="Run both models with the same pack",
             )  # fmt: skip
     weights = np.concatenate([_weights(first[key].logprobs) for key in keys])
-    ours, theirs = (_columns([some[key] for key in keys], weights) for some in (first, second))
-    both = Pair(ours, theirs, None, 0.0, 0, len(first) - len(keys), len(second) - len(keys))
-    return replace(compare_tables(both, margin, None, min_docs), kinds=(), changes=())
+    baseline_columns, candidate_columns = (_columns([some[key] for key in keys], weights) for some in (first, second))
+    pair = Pair(baseline_columns, candidate_columns, None, 0.0, 0, len(first) - len(keys), len(second) - len(keys))
+    return replace(compare_tables(pair, margin, None, min_docs), kinds=(), changes=())
 
 
 def _weights(logprobs: Floats) -> Floats:
     """The weights of a doc's continuations, with mean 1."""
-    shares = np.exp(logprobs - logprobs.max())
-    weights: Floats = shares / shares.mean()
+    likelihoods = np.exp(logprobs - logprobs.max())
+    weights: Floats = likelihoods / likelihoods.mean()
     return weights
 
 

@@ -48,7 +48,7 @@ class TokenChange:
         doc: lm-eval's number of the doc.
         at: The place in the answer, from 1.
         id: The recorded token.
-        before, after: The likeliest token of the baseline and of the copy.
+        baseline_id, candidate_id: The likeliest token of the baseline and of the copy.
         difference: The difference of the recorded token's log-probability, nats; positive if less likely under the
             copy.
     """
@@ -57,8 +57,8 @@ class TokenChange:
     doc: int
     at: int
     id: int
-    before: int
-    after: int
+    baseline_id: int
+    candidate_id: int
     difference: float
 
 
@@ -104,7 +104,7 @@ class Paired:
         distance: The distance; its ``interval`` at `FIDELITY_LEVEL` decides, and is None for a single doc.
         p: One-sided p value of a distance of at most the margin; Holm-corrected for several tasks.
         shift: The shift, with ``shift_interval`` at the same level and the two-sided p value ``shift_p`` of no shift.
-        before, after: The mean log-probability under the baseline and the copy.
+        baseline_logprob, candidate_logprob: The mean log-probability under the baseline and the copy.
         changed: The share of tokens with another likeliest token, where both engines name it.
         untouched: The share of docs with every number bit-identical.
     """
@@ -118,8 +118,8 @@ class Paired:
     shift: Mean
     shift_interval: Interval | None
     shift_p: float
-    before: float
-    after: float
+    baseline_logprob: float
+    candidate_logprob: float
     changed: float | None
     untouched: float
 
@@ -167,12 +167,12 @@ class TableComparison:
 
 
 def compare_tables(
-    both: Pair, margin: float = FIDELITY_MARGIN, vocabulary: Vocabulary | None = None, min_docs: int = FIDELITY_MIN_DOCS
+    pair: Pair, margin: float = FIDELITY_MARGIN, vocabulary: Vocabulary | None = None, min_docs: int = FIDELITY_MIN_DOCS
 ) -> TableComparison:
     """Compare, and decide.
 
     Args:
-        both: From `pairing.pair`.
+        pair: From `pairing.pair`.
         margin: The largest allowed distance, in nats per token.
         vocabulary: The tokenizer's, if available.
         min_docs: With fewer docs, overall or in a task, the outcome is undecided.
@@ -182,38 +182,38 @@ def compare_tables(
     """
     if not margin > 0:
         raise ValueError("a margin is above 0")
-    everything = np.ones(len(both.before.row), bool)
-    names = both.before.tasks
-    pooled = _paired(both, None, everything, margin)
-    tasks = [_paired(both, name, both.before.of(name), margin) for name in names] if len(names) > 1 else []
+    everything = np.ones(len(pair.baseline.row), bool)
+    names = pair.baseline.tasks
+    pooled = _paired(pair, None, everything, margin)
+    tasks = [_paired(pair, name, pair.baseline.of(name), margin) for name in names] if len(names) > 1 else []
     corrected = correct_by_holm([paired.p for paired in tasks])
     decided = tuple(_decided(paired, p, min_docs) for paired, p in zip(tasks, corrected, strict=True))
     outcome, reasons = _overall(pooled := _decided(pooled, pooled.p, min_docs), decided, min_docs)
-    difference = both.difference
+    difference = pair.difference
     return TableComparison(
         outcome=outcome,
         margin=margin,
         all=pooled,
         tasks=decided,
-        divergence=_mean_divergence(both),
+        divergence=_mean_divergence(pair),
         kinds=tuple(
             KindPair(name, int(mask.sum()), float(np.abs(difference[mask]).mean()), float(difference[mask].mean()))
-            for name, mask in list_token_kinds(both.before, vocabulary)
+            for name, mask in list_token_kinds(pair.baseline, vocabulary)
         ),
-        changes=_changes(both, difference),
+        changes=_changes(pair, difference),
         reasons=reasons,
-        notes=_notes(both),
+        notes=_notes(pair),
         min_docs=min_docs,
     )
 
 
-def _paired(both: Pair, name: str | None, where: NDArray[np.bool_], margin: float) -> Paired:
-    table, difference = both.before, both.difference
+def _paired(pair: Pair, name: str | None, where: NDArray[np.bool_], margin: float) -> Paired:
+    table, difference = pair.baseline, pair.difference
     distance = table.mean(np.abs(difference), where)
     shift = table.mean(difference, where)
     sums, counts = table.sums(np.abs(difference), where)
-    known = where & (both.before.top_ids >= 0) & (both.after.top_ids >= 0)
-    moved = both.before.top_ids[known] != both.after.top_ids[known]
+    has_top_ids = where & (pair.baseline.top_ids >= 0) & (pair.candidate.top_ids >= 0)
+    moved = pair.baseline.top_ids[has_top_ids] != pair.candidate.top_ids[has_top_ids]
     return Paired(
         name=name,
         outcome="undecided",
@@ -224,8 +224,8 @@ def _paired(both: Pair, name: str | None, where: NDArray[np.bool_], margin: floa
         shift=shift,
         shift_interval=shift.interval(FIDELITY_LEVEL),
         shift_p=shift.p_value(),
-        before=float(both.before.logprobs[where].mean(dtype=float)),
-        after=float(both.after.logprobs[where].mean(dtype=float)),
+        baseline_logprob=float(pair.baseline.logprobs[where].mean(dtype=float)),
+        candidate_logprob=float(pair.candidate.logprobs[where].mean(dtype=float)),
         changed=float(moved.mean()) if len(moved) else None,
         untouched=float((sums[counts > 0] == 0).mean()),
     )
@@ -241,60 +241,60 @@ def _decided(paired: Paired, p: float, min_docs: int) -> Paired:
     return replace(paired, outcome=outcome, p=p)
 
 
-def _overall(whole: Paired, tasks: Sequence[Paired], min_docs: int) -> tuple[Outcome, tuple[str, ...]]:
-    margin = f"{whole.margin:g}"
-    apart = [paired for paired in tasks if paired.outcome == "different"]
+def _overall(pooled: Paired, tasks: Sequence[Paired], min_docs: int) -> tuple[Outcome, tuple[str, ...]]:
+    margin = f"{pooled.margin:g}"
+    different = [paired for paired in tasks if paired.outcome == "different"]
     reasons = [
         f"{paired.name}: the distance of {paired.distance.value:.3g} nats a token is shown to be larger than {margin}"
-        for paired in apart
+        for paired in different
     ]
-    if whole.outcome == "different":
+    if pooled.outcome == "different":
         reasons.insert(
-            0, f"the distance of {whole.distance.value:.3g} nats a token is shown to be larger than {margin}"
+            0, f"the distance of {pooled.distance.value:.3g} nats a token is shown to be larger than {margin}"
         )
     if reasons:
         return "different", tuple(reasons)
-    if whole.docs < min_docs:
-        return "undecided", (f"{whole.docs} docs decide nothing: at least {min_docs} are needed",)
-    if whole.outcome == "same":
+    if pooled.docs < min_docs:
+        return "undecided", (f"{pooled.docs} docs decide nothing: at least {min_docs} are needed",)
+    if pooled.outcome == "same":
         return "same", ()
-    upper = whole.interval.upper if whole.interval else float("inf")
+    upper = pooled.interval.upper if pooled.interval else float("inf")
     return "undecided", (f"the distance may be as large as {upper:.3g} nats a token, and as small as "
-                         f"{whole.interval.lower if whole.interval else 0:.3g}",)  # fmt: skip
+                         f"{pooled.interval.lower if pooled.interval else 0:.3g}",)  # fmt: skip
 
 
-def _mean_divergence(both: Pair) -> Divergence | None:
-    if both.divergences is None:
+def _mean_divergence(pair: Pair) -> Divergence | None:
+    if pair.divergences is None:
         return None
-    counts = np.array([answer.tokens for answer in both.before.answers])
-    mean = mean_of_tokens(both.divergences[:, 0], counts, find_copies(both.before.answers))
-    left_out = float(both.divergences[:, 1].sum() / counts.sum())
-    return Divergence(mean.value, mean.positive_interval(FIDELITY_LEVEL), left_out, both.most_left_out, both.k)
+    counts = np.array([answer.tokens for answer in pair.baseline.answers])
+    mean = mean_of_tokens(pair.divergences[:, 0], counts, find_copies(pair.baseline.answers))
+    left_out = float(pair.divergences[:, 1].sum() / counts.sum())
+    return Divergence(mean.value, mean.positive_interval(FIDELITY_LEVEL), left_out, pair.most_left_out, pair.k)
 
 
-def _changes(both: Pair, difference: NDArray[np.float64]) -> tuple[TokenChange, ...]:
-    before, after = both.before, both.after
-    moved = np.flatnonzero((before.top_ids >= 0) & (after.top_ids >= 0) & (before.top_ids != after.top_ids))
+def _changes(pair: Pair, difference: NDArray[np.float64]) -> tuple[TokenChange, ...]:
+    baseline, candidate = pair.baseline, pair.candidate
+    moved = np.flatnonzero((baseline.top_ids >= 0) & (candidate.top_ids >= 0) & (baseline.top_ids != candidate.top_ids))
     changes = []
     for token in moved[np.argsort(-difference[moved], kind="stable")][:CHANGES].tolist():
-        own = before.answers[int(before.row[token])]
+        answer = baseline.answers[int(baseline.row[token])]
         changes.append(
             TokenChange(
-                task=own.task,
-                doc=own.doc,
-                at=int(before.at[token]) + 1,
-                id=int(before.ids[token]),
-                before=int(before.top_ids[token]),
-                after=int(after.top_ids[token]),
+                task=answer.task,
+                doc=answer.doc,
+                at=int(baseline.at[token]) + 1,
+                id=int(baseline.ids[token]),
+                baseline_id=int(baseline.top_ids[token]),
+                candidate_id=int(candidate.top_ids[token]),
                 difference=float(difference[token]),
             )
         )
     return tuple(changes)
 
 
-def _notes(both: Pair) -> tuple[str, ...]:
+def _notes(pair: Pair) -> tuple[str, ...]:
     notes = []
-    for whose, count in (("the baseline", both.only_before), ("the copy", both.only_after)):
+    for whose, count in (("the baseline", pair.only_baseline), ("the copy", pair.only_candidate)):
         if count:
             notes.append(
                 f"{count:,} {'doc is' if count == 1 else 'docs are'} in the table of {whose} alone, and left out"

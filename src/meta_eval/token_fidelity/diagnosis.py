@@ -19,16 +19,16 @@ SIGNATURES = sorted((*PROBE_SIGNATURES, *TABLE_SIGNATURES), key=lambda signature
 
 
 def diagnose(
-    comparison: TableComparison, both: Pair, vocabulary: Vocabulary | None = None, probing: ProbePair | None = None
+    comparison: TableComparison, pair: Pair, vocabulary: Vocabulary | None = None, probing: ProbePair | None = None
 ) -> Finding | None:
     """Find why the copy differs from the baseline; None if there is no finding.
 
     Args:
         comparison: The comparison.
-        both: The tables that were compared.
+        pair: The tables that were compared.
         vocabulary: The tokenizer's. Without it, end tokens are unknown.
         probing: The probes of both; None unless both have probes, and then findings name more groups.
     """
-    case = Case(comparison, both, vocabulary, probing)
+    case = Case(comparison, pair, vocabulary, probing)
     findings = (signature.check(case) for signature in SIGNATURES if signature.is_due(case))
     return next((finding for finding in findings if finding is not None), None)

@@ -28,13 +28,13 @@ class ProbedPair:
     nats."""
 
     prompt_tokens: int
-    before: Floats
-    after: Floats
+    baseline: Floats
+    candidate: Floats
 
     @property
     def difference(self) -> Floats:
         """n."""
-        return self.before - self.after
+        return self.baseline - self.candidate
 
 
 class ProbePair:
@@ -45,24 +45,29 @@ class ProbePair:
         before, after: Their probes.
     """
 
-    def __init__(self, both: Pair, before: Probes, after: Probes) -> None:
+    def __init__(self, pair: Pair, baseline: Probes, candidate: Probes) -> None:
         self._probes = {
-            key: ProbedPair(probe.prompt_tokens, probe.logprobs.astype(float), after[key].logprobs.astype(float))
-            for key, probe in before.items()
-            if key in after and _is_same_request(probe, after[key])
+            key: ProbedPair(probe.prompt_tokens, probe.logprobs.astype(float), candidate[key].logprobs.astype(float))
+            for key, probe in baseline.items()
+            if key in candidate and _is_same_request(probe, candidate[key])
         }
-        asked = {key[:2] for key in self._probes}
-        ours, theirs = collect_logprobs(both.before, asked), collect_logprobs(both.after, asked)
-        lengths = {(answer.task, answer.doc): answer.prompt_tokens for answer in both.before.answers}
-        self._docs = {doc: ProbedPair(lengths[doc], values, theirs[doc]) for doc, values in ours.items()}
+        probed_docs = {key[:2] for key in self._probes}
+        baseline_logprobs, candidate_logprobs = (
+            collect_logprobs(pair.baseline, probed_docs),
+            collect_logprobs(pair.candidate, probed_docs),
+        )
+        lengths = {(answer.task, answer.doc): answer.prompt_tokens for answer in pair.baseline.answers}
+        self._docs = {
+            doc: ProbedPair(lengths[doc], values, candidate_logprobs[doc]) for doc, values in baseline_logprobs.items()
+        }
 
     def pairs_of(self, probe: str) -> Iterator[tuple[ProbedPair, ProbedPair]]:
         """Docs without and with a probe, with the same tokens."""
         for (task, doc, name), probed in self._probes.items():
             plain = self._docs.get((task, doc))
-            if name == probe and plain is not None and len(plain.before) >= len(probed.before):
-                size = len(probed.before)
-                yield ProbedPair(plain.prompt_tokens, plain.before[:size], plain.after[:size]), probed
+            if name == probe and plain is not None and len(plain.baseline) >= len(probed.baseline):
+                size = len(probed.baseline)
+                yield ProbedPair(plain.prompt_tokens, plain.baseline[:size], plain.candidate[:size]), probed
 
     @property
     def without_prompts(self) -> list[ProbedPair]:
@@ -110,12 +115,12 @@ class Case:
     def __init__(
         self,
         comparison: TableComparison,
-        both: Pair,
+        pair: Pair,
         vocabulary: Vocabulary | None = None,
         probing: ProbePair | None = None,
     ) -> None:
-        self.comparison, self.both, self.vocabulary, self.probing = comparison, both, vocabulary, probing
-        self.table, self.distance = both.before, np.abs(both.difference)
+        self.comparison, self.both, self.vocabulary, self.probing = comparison, pair, vocabulary, probing
+        self.table, self.distance = pair.baseline, np.abs(pair.difference)
 
     @property
     def probes(self) -> ProbePair:

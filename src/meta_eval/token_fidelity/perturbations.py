@@ -46,17 +46,17 @@ def make_perturbations(
         pieces: Tokenizes a text, with special tokens recognised.
         spelled: Tokenizes a text, with special tokens treated as plain text.
     """
-    said, whole = list(answer[:MAX_ANSWER_TOKENS]), list(ids)
-    yield NO_BOS, (change_bos(whole, bos, fewer=True), said)
-    yield SECOND_BOS, (change_bos(whole, bos, fewer=False), said)
+    answer_ids, prompt_ids = list(answer[:MAX_ANSWER_TOKENS]), list(ids)
+    yield NO_BOS, (change_bos(prompt_ids, bos, fewer=True), answer_ids)
+    yield SECOND_BOS, (change_bos(prompt_ids, bos, fewer=False), answer_ids)
     for name, text in _texts(prompt):
-        yield name, ([bos, *pieces(text)], said)
+        yield name, ([bos, *pieces(text)], answer_ids)
     if _any(token for family in list_families() for token in family.tokens).search(prompt):
-        yield SPELLED, ([bos, *spelled(prompt)], said)
-    middle = len(whole) // 2
-    yield SHIFTED, ([*whole[:middle], whole[middle], *whole[middle:]], said)
-    if len(said) > 1:
-        yield ALONE, (said[:1], said[1:])
+        yield SPELLED, ([bos, *spelled(prompt)], answer_ids)
+    middle = len(prompt_ids) // 2
+    yield SHIFTED, ([*prompt_ids[:middle], prompt_ids[middle], *prompt_ids[middle:]], answer_ids)
+    if len(answer_ids) > 1:
+        yield ALONE, (answer_ids[:1], answer_ids[1:])
 
 
 def turn_start_round(ids: Sequence[int]) -> list[int] | None:
@@ -73,8 +73,8 @@ def change_bos(ids: Sequence[int], bos: int, *, fewer: bool) -> list[int]:
 def _texts(prompt: str) -> Iterator[tuple[str, str]]:
     """Make chat prompts without headers, without special tokens, and without the outermost turn."""
     for family in list_families():
-        before, after = map(re.escape, family.header)
-        header, end = re.compile(f"{before}[^<]*{after}\n*"), _any(family.ends)
+        opening, closing = map(re.escape, family.header)
+        header, end = re.compile(f"{opening}[^<]*{closing}\n*"), _any(family.ends)
         if not (first := header.match(prompt)):
             continue
         yield NO_HEADERS, end.sub("", header.sub("", prompt))

@@ -74,23 +74,30 @@ def match_mistake(case: Case) -> Finding | None:
 
 def _measure_left(probes: ProbePair, name: str) -> float | None:
     """The distance that remains when a side has the probe, as a share of the distance without probes."""
-    left, apart = [], []
+    left, distances = [], []
     for plain, probed in probes.pairs_of(name):
-        own, other = (probed.before, plain.after) if name in _PICTURES else (probed.after, plain.before)
-        left.append(_mean_size(own - other))
-        apart.append(_mean_size(plain.difference))
-    if len(left) < MIN_PROBED_DOCS or not sum(apart):
+        probed_logprobs, plain_logprobs = (
+            (probed.baseline, plain.candidate) if name in _PICTURES else (probed.candidate, plain.baseline)
+        )
+        left.append(_mean_size(probed_logprobs - plain_logprobs))
+        distances.append(_mean_size(plain.difference))
+    if len(left) < MIN_PROBED_DOCS or not sum(distances):
         return None
-    nearer = np.mean(np.array(left) < np.array(apart))
-    return sum(left) / sum(apart) if nearer >= MIN_NEARER else None
+    nearer = np.mean(np.array(left) < np.array(distances))
+    return sum(left) / sum(distances) if nearer >= MIN_NEARER else None
 
 
 def find_unread_starts(case: Case) -> Finding | None:
     """Find prompts with a start that the baseline reads and the copy does not: all from some length on."""
     changes = []
     for plain, probed in case.probing.pairs_of(START) if case.probing else ():
-        ours, theirs = _mean_size(probed.before - plain.before), _mean_size(probed.after - plain.after)
-        changes.append((plain.prompt_tokens, ours > 0 and theirs <= MAX_UNREAD_CHANGE * ours))
+        baseline_change, candidate_change = (
+            _mean_size(probed.baseline - plain.baseline),
+            _mean_size(probed.candidate - plain.candidate),
+        )
+        changes.append(
+            (plain.prompt_tokens, baseline_change > 0 and candidate_change <= MAX_UNREAD_CHANGE * baseline_change)
+        )
     return report_unread(changes)
 
 
@@ -140,16 +147,16 @@ def locate_error(case: Case) -> Finding:
     Resampled noise below half the margin may be any engine's rounding.
     """
     part, size = measure_resampled(case.probes)
-    told = (
+    evidence = (
         f"off by {case.mean_distance:.2g} nats, also behind a single token; "
         f"one place further {100 * part:.0f} % of it is new"
     )
     if part < RESAMPLED:
-        return make_finding(f"{told}: it lies in the weights, or in what is computed with them", causes.WEIGHTS)
+        return make_finding(f"{evidence}: it lies in the weights, or in what is computed with them", causes.WEIGHTS)
     if part >= SURELY_RESAMPLED and part * size >= case.margin / 2:
-        return make_finding(f"{told}: it comes of rounding while the model computes", causes.ROUNDING)
+        return make_finding(f"{evidence}: it comes of rounding while the model computes", causes.ROUNDING)
     return make_finding(
-        f"{told}: it comes of rounding while the model computes, and some may lie in the weights",
+        f"{evidence}: it comes of rounding while the model computes, and some may lie in the weights",
         causes.ROUNDING, causes.WEIGHTS,
     )  # fmt: skip
 
@@ -163,7 +170,7 @@ def measure_resampled(probes: ProbePair) -> tuple[float, float]:
         for plain, probed in probes.pairs_of(name):
             new += float(np.abs(plain.difference - probed.difference).sum())
             size += float(np.abs(plain.difference).sum() + np.abs(probed.difference).sum()) / 2
-            tokens += len(probed.before)
+            tokens += len(probed.baseline)
     return (new / size, size / tokens) if size else (0.0, 0.0)
 
 

@@ -53,12 +53,12 @@ def _find_first_token(table: Columns, *, knows_bos: bool = False) -> Finding | N
 
 
 def _find_lost(table: Columns) -> Finding | None:
-    known = table.ranks[table.ranks > 0]
+    ranks = table.ranks[table.ranks > 0]
     mean = float(table.logprobs.mean(dtype=float)) if len(table.logprobs) else 0.0
-    rank = float(np.median(known)) if len(known) else 0.0
-    if mean > LOST_LOGPROB or (len(known) and rank < LOST_RANK):
+    rank = float(np.median(ranks)) if len(ranks) else 0.0
+    if mean > LOST_LOGPROB or (len(ranks) and rank < LOST_RANK):
         return None
-    where = f", and half of them rank below place {rank:,.0f}" if len(known) else ""
+    where = f", and half of them rank below place {rank:,.0f}" if len(ranks) else ""
     return make_finding(
         f"the recorded tokens have a mean log-probability of {mean:.1f} nats{where}: the copy could not have said them",
         causes.WORDS, causes.WEIGHTS, causes.ATTENTION,
@@ -67,31 +67,31 @@ def _find_lost(table: Columns) -> Finding | None:
 
 def _find_other_bos(table: Columns, probes: Probes) -> Finding | None:
     """Find a number of BOS with which the recorded answers are likelier: the engine lacks a BOS, or adds one."""
-    for name, group, said in ((SECOND_BOS, causes.NO_BOS, "a BOS more"), (NO_BOS, causes.MORE_BOS, "a BOS less")):
+    for name, group, change in ((SECOND_BOS, causes.NO_BOS, "a BOS more"), (NO_BOS, causes.MORE_BOS, "a BOS less")):
         some = _probes_of(probes, name)
-        before = collect_logprobs(table, some)
-        after = {doc: probe for doc, probe in some.items() if doc in before}
-        if not after:
+        plain = collect_logprobs(table, some)
+        probed = {doc: probe for doc, probe in some.items() if doc in plain}
+        if not probed:
             continue
-        means = {doc: float(before[doc][: len(probe.logprobs)].mean()) for doc, probe in after.items()}
-        top = np.concatenate([probe.logprobs >= probe.top_logprobs for probe in after.values()]).mean()
+        means = {doc: float(plain[doc][: len(probe.logprobs)].mean()) for doc, probe in probed.items()}
+        top = np.concatenate([probe.logprobs >= probe.top_logprobs for probe in probed.values()]).mean()
         gain = measure_gain(
-            means, {doc: float(probe.logprobs.mean(dtype=float)) for doc, probe in after.items()}, float(top)
+            means, {doc: float(probe.logprobs.mean(dtype=float)) for doc, probe in probed.items()}, float(top)
         )
         if gain is not None:
-            return make_finding(f"the recorded answers are likelier with {said}, {gain}", group)
+            return make_finding(f"the recorded answers are likelier with {change}, {gain}", group)
     return None
 
 
 def _find_unread(table: Columns, probes: Probes) -> Finding | None:
     """Find prompts that give bit-identical results with their start reversed."""
     some = _probes_of(probes, START)
-    before = collect_logprobs(table, some)
+    plain = collect_logprobs(table, some)
     return report_unread(
         [
-            (probe.prompt_tokens, np.array_equal(before[doc][: len(probe.logprobs)], probe.logprobs.astype(float)))
+            (probe.prompt_tokens, np.array_equal(plain[doc][: len(probe.logprobs)], probe.logprobs.astype(float)))
             for doc, probe in some.items()
-            if doc in before
+            if doc in plain
         ]
     )
 

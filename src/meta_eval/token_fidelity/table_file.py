@@ -134,11 +134,11 @@ def read_header(path: Path, schema: Schema) -> Header:
             f"is not a parquet file, or is damaged ({describe_error(error)})", where=str(path), hint=hint
         ) from None
     try:
-        given = parse_json(words or b"")
-        version = given["schema_version"]
+        values = parse_json(words or b"")
+        version = values["schema_version"]
         if version == SCHEMA_VERSION:
-            known = {own.name for own in fields(Header)}
-            header = Header(**{name: value for name, value in given.items() if name in known})
+            names = {attribute.name for attribute in fields(Header)}
+            header = Header(**{name: value for name, value in values.items() if name in names})
     except (ValueError, TypeError, KeyError):
         raise TokensError("is not a table of `meta-eval fidelity`", where=str(path), hint=hint) from None
     if version != SCHEMA_VERSION:

@@ -48,8 +48,10 @@ def find_touched_tasks(case: Case) -> Finding | None:
     same: list[str] = []
     hit: list[str] = []
     for task in case.table.tasks:
-        own = [answer.task == task and bool(count) for answer, count in zip(case.table.answers, counts, strict=True)]
-        touched = sums[own] > 0
+        in_task = [
+            answer.task == task and bool(count) for answer, count in zip(case.table.answers, counts, strict=True)
+        ]
+        touched = sums[in_task] > 0
         if touched.all() and len(touched) >= MIN_EXACT_DOCS:
             hit.append(task)
         elif not touched.any() and len(touched) >= MIN_EXACT_DOCS:
@@ -76,11 +78,11 @@ def describe_opening(case: Case) -> str | None:
     hit: list[str] = []
     spared: list[str] = []
     for task in case.table.tasks:
-        own = case.mean(is_opening & case.table.of(task))
-        interval = own.positive_interval(FIDELITY_LEVEL) if own else None
+        task_mean = case.mean(is_opening & case.table.of(task))
+        interval = task_mean.positive_interval(FIDELITY_LEVEL) if task_mean else None
         if interval is not None and interval.upper < first.value / 2:
             spared.append(task)
-        elif own is not None and case.exceeds_margin(own):
+        elif task_mean is not None and case.exceeds_margin(task_mean):
             hit.append(task)
     where = f"; so in {', '.join(hit)}, and hardly in {', '.join(spared)}" if hit and spared else ""
     return (
@@ -137,19 +139,21 @@ def find_gross_error(case: Case) -> Finding | None:
 
 def find_scaled_logits(case: Case) -> Finding | None:
     """With the same likeliest token, all other tokens are lower by a constant factor, and little else differs."""
-    before, after = case.both.before, case.both.after
-    below = ~before.first & (before.top_ids == after.top_ids) & (before.top_ids >= 0)
+    baseline, candidate = case.both.baseline, case.both.candidate
+    below = ~baseline.first & (baseline.top_ids == candidate.top_ids) & (baseline.top_ids >= 0)
     if not below.any():
         return None
-    ours, theirs = before.margins.astype(float), after.margins.astype(float)
-    factor = float((ours * theirs)[below].sum() / (ours**2)[below].sum())
-    apart, left = (before.mean(np.abs(theirs - of_ours * ours), below) for of_ours in (1.0, factor))
-    interval = left.positive_interval(FIDELITY_LEVEL)
-    is_exact = left.docs >= MIN_EXACT_DOCS and interval is not None and interval.upper < case.margin
-    if not is_exact or not case.exceeds_margin(apart) or left.value > MAX_LEFT_BEHIND_MISTAKE * apart.value:
+    baseline_margins, candidate_margins = baseline.margins.astype(float), candidate.margins.astype(float)
+    factor = float((baseline_margins * candidate_margins)[below].sum() / (baseline_margins**2)[below].sum())
+    unscaled, scaled = (
+        baseline.mean(np.abs(candidate_margins - scale * baseline_margins), below) for scale in (1.0, factor)
+    )
+    interval = scaled.positive_interval(FIDELITY_LEVEL)
+    is_exact = scaled.docs >= MIN_EXACT_DOCS and interval is not None and interval.upper < case.margin
+    if not is_exact or not case.exceeds_margin(unscaled) or scaled.value > MAX_LEFT_BEHIND_MISTAKE * unscaled.value:
         return None
     return make_finding(
-        f"tokens are {factor:.3g} times as far below the likeliest as for the baseline, to {left.value:.2g} nats",
+        f"tokens are {factor:.3g} times as far below the likeliest as for the baseline, to {scaled.value:.2g} nats",
         causes.SCALED,
     )
 
@@ -159,7 +163,7 @@ def find_other_model(case: Case) -> Finding | None:
     ends = measure_sooner_ends(case)
     if ends is None or ends < ENDS_SOONER or measure_resampled(case.probes)[0] >= RESAMPLED:
         return None
-    sound = case.both.after.first[~np.isin(case.both.after.top_ids, _special_ids(case))]
+    sound = case.both.candidate.first[~np.isin(case.both.candidate.top_ids, _special_ids(case))]
     if not len(sound) or sound.mean() < SOUND_OTHER_MODEL:
         return None
     return make_finding(
@@ -174,7 +178,7 @@ def measure_sooner_ends(case: Case) -> float | None:
     special = _special_ids(case)
     if not len(special):
         return None
-    sooner = np.isin(case.both.after.top_ids, special) & ~np.isin(case.both.before.top_ids, special)
+    sooner = np.isin(case.both.candidate.top_ids, special) & ~np.isin(case.both.baseline.top_ids, special)
     hits, counts = case.table.sums(sooner)
     return float((hits[counts > 0] > 0).mean())
 

@@ -68,8 +68,8 @@ class Columns:
 
     def of(self, task: str) -> NDArray[np.bool_]:
         """N: whether a token belongs to the task."""
-        own = np.array([answer.task == task for answer in self.answers], bool)
-        return own[self.row] if len(self.row) else np.zeros(0, bool)
+        in_task = np.array([answer.task == task for answer in self.answers], bool)
+        return in_task[self.row] if len(self.row) else np.zeros(0, bool)
 
     def sums(self, values: NDArray[Any], where: NDArray[np.bool_] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
         """n and n: for each answer, the sum of a value over its (selected) tokens, and their number."""

@@ -129,14 +129,14 @@ def measure_figures(table: Columns, vocabulary: Vocabulary | None = None) -> lis
 def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArray[np.bool_]]]) -> Figures:
     where = np.ones(len(table.row), bool) if task is None else table.of(task)
     first = table.first
-    own = np.flatnonzero([task in (None, answer.task) and answer.tokens > 0 for answer in table.answers])
-    if not len(own):
+    answer_rows = np.flatnonzero([task in (None, answer.task) and answer.tokens > 0 for answer in table.answers])
+    if not len(answer_rows):
         raise ValueError("there is no token")
     misses, _ = table.sums(~first, where)
     margins = table.margins[where]
     return Figures(
         name=task,
-        docs=len(own),
+        docs=len(answer_rows),
         tokens=int(where.sum()),
         top1=_figure(table, first, where),
         logprob=_figure(table, table.logprobs, where),
@@ -145,8 +145,8 @@ def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArra
             {share: float(np.quantile(margins, share)) for share in QUANTILES},
             {limit: float((margins > limit).mean()) for limit in THRESHOLDS},
         ),
-        greedy=_share([float(misses[at] == 0) for at in own], [table.answers[at] for at in own]),
-        divergence=measure_divergence(*_first_misses(table, where, own)),
+        greedy=_share([float(misses[at] == 0) for at in answer_rows], [table.answers[at] for at in answer_rows]),
+        divergence=measure_divergence(*_first_misses(table, where, answer_rows)),
         kinds=tuple(
             TokenKindFigures(
                 name, int(both.sum()), float(first[both].mean()), float(table.logprobs[both].mean(dtype=float))
@@ -168,7 +168,7 @@ def _share(values: Sequence[float], answers: Sequence[AnswerRows | Choices]) -> 
 
 
 def _first_misses(
-    table: Columns, where: NDArray[np.bool_], own: NDArray[np.intp]
+    table: Columns, where: NDArray[np.bool_], answer_rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """For each answer, the place (from 1) of its first token that is not the likeliest, or its length; and whether it
     has such a token."""
@@ -179,7 +179,7 @@ def _first_misses(
     np.minimum.at(places, rows, table.at[missed] + 1)
     event = np.zeros(len(lengths), bool)
     event[rows] = True
-    return places[own], event[own]
+    return places[answer_rows], event[answer_rows]
 
 
 def measure_divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> FirstDivergence:
@@ -248,11 +248,11 @@ def measure_choice_figures(choices: Iterable[Choices]) -> list[ChoiceFigures]:
 
 
 def _choice_figures(name: str | None, docs: Sequence[Choices]) -> ChoiceFigures:
-    ours = np.concatenate([doc.logprobs for doc in docs]).astype(float)
+    logprobs = np.concatenate([doc.logprobs for doc in docs]).astype(float)
     recorded = np.concatenate([doc.recorded for doc in docs]).astype(float)
     counts = np.array([len(doc.logprobs) for doc in docs])
     starts = np.cumsum(counts) - counts
-    difference = ours - recorded
+    difference = logprobs - recorded
 
     def figure(values: NDArray[np.float64]) -> Estimate:
         average = mean_of_tokens(np.add.reduceat(values, starts), counts, find_copies(docs))
@@ -260,15 +260,15 @@ def _choice_figures(name: str | None, docs: Sequence[Choices]) -> ChoiceFigures:
 
     same = [float(int(np.argmax(doc.logprobs)) == doc.best) for doc in docs]
     largest = np.maximum.reduceat(np.abs(difference), starts)
-    varied = len(ours) > 1 and ours.std() > 0 and recorded.std() > 0
+    varied = len(logprobs) > 1 and logprobs.std() > 0 and recorded.std() > 0
     return ChoiceFigures(
         name=name,
         docs=len(docs),
-        numbers=len(ours),
+        numbers=len(logprobs),
         mean_difference=figure(np.abs(difference)),
         median_difference=float(np.median(np.abs(difference))),
         shift=figure(difference),
-        correlation=float(np.corrcoef(ours, recorded)[0, 1]) if varied else None,
+        correlation=float(np.corrcoef(logprobs, recorded)[0, 1]) if varied else None,
         same_best=_share(same, docs),
         worst=tuple(
             WorstDoc(doc.task, doc.doc, float(largest[at]), tuple(doc.logprobs.tolist()), tuple(doc.recorded.tolist()))

@@ -178,11 +178,11 @@ def read_choices(path: Path) -> tuple[Header, list[Choices]]:
     header = read_header(path, _CHOICES)
     docs = []
     for row in chain.from_iterable(read_batches(path, _CHOICES, BATCH)):
-        ours, theirs = np.asarray(row["logprobs"], np.float32), np.asarray(row["recorded"], np.float32)
-        if not len(ours) == len(theirs) > row["best"] >= 0 or not np.isfinite([*ours, *theirs]).all():
+        logprobs, recorded = np.asarray(row["logprobs"], np.float32), np.asarray(row["recorded"], np.float32)
+        if not len(logprobs) == len(recorded) > row["best"] >= 0 or not np.isfinite([*logprobs, *recorded]).all():
             with locating(f"{path}, {row['task']}/{row['doc']}"):
                 raise make_damage_error("its choices do not fit each other, or are no numbers")
-        docs.append(Choices(row["task"], row["doc"], row["request_sha256"], ours, theirs, row["best"]))
+        docs.append(Choices(row["task"], row["doc"], row["request_sha256"], logprobs, recorded, row["best"]))
     return header, docs
 
 
@@ -198,7 +198,7 @@ _CHOICES: Schema = {
 
 
 def _plain(record: Any) -> dict[str, Any]:
-    return {own.name: getattr(record, own.name) for own in fields(record)}
+    return {column.name: getattr(record, column.name) for column in fields(record)}
 
 
 def _row(answer: Forced) -> dict[str, Any]:
@@ -241,12 +241,14 @@ def _check_columns(answer: Forced) -> None:
         raise make_damage_error("its columns have not one entry a token")
     if not len(answer.token_ids):
         raise make_damage_error("it holds no token")
-    some, theirs = answer.top_k_ids, answer.top_k_logprobs
-    if (some is None) != (theirs is None) or (
-        some is not None and theirs is not None and not len(answer.token_ids) == len(some) == len(theirs)
+    top_ids, top_logprobs = answer.top_k_ids, answer.top_k_logprobs
+    if (top_ids is None) != (top_logprobs is None) or (
+        top_ids is not None
+        and top_logprobs is not None
+        and not len(answer.token_ids) == len(top_ids) == len(top_logprobs)
     ):
         raise make_damage_error("its likeliest tokens do not fit its tokens")
-    if some is not None and theirs is not None and (some.ndim != 2 or some.shape != theirs.shape):
+    if top_ids is not None and top_logprobs is not None and (top_ids.ndim != 2 or top_ids.shape != top_logprobs.shape):
         raise make_damage_error("its likeliest tokens are not as many for each token")
     if not (np.isfinite(answer.logprobs).all() and np.isfinite(answer.top_logprobs).all()):
         raise make_damage_error("a log-probability is no number")

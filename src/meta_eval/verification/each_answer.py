@@ -49,7 +49,7 @@ def add_each_answer(
         PackError: lm-eval cannot evaluate them.
         TemplateError: The scorer raises.
     """
-    counts = [len(of_doc.get(0, ())) for of_doc in answers]
+    counts = [len(doc_answers.get(0, ())) for doc_answers in answers]
     texts = all(isinstance(answer, str) for of_doc in answers for answer in of_doc.get(0, ()))
     if max(counts, default=0) < 2 or not texts:
         return
@@ -64,17 +64,17 @@ def add_each_answer(
         graded = evaluator.evaluate(
             name, task=task, answers=single, indices=indices, allow_code=allow_code, hashed=False
         )  # fmt: skip
-        for known, extracted, sample in zip(verdicts, extractions, graded.samples, strict=True):
+        for doc_verdicts, extracted, sample in zip(verdicts, extractions, graded.samples, strict=True):
             extracted.append(json.dumps(sample["filtered_resps"], default=str))
             extracting |= {sample["filter"]} if read_extraction(sample) is not None else set()
             for metric, share in _shares(sample).items():
-                known.setdefault(metric, []).append(share)
+                doc_verdicts.setdefault(metric, []).append(share)
     by_doc = dict(zip(indices if indices is not None else range(len(counts)), counts, strict=True))
     for filter_name, metric in _of_first_answers(evaluated, verdicts, _filters_with(evaluator.load(name), _OF_ALL)):
-        for known, extracted, sample in zip(verdicts, extractions, evaluated.samples, strict=True):
+        for doc_verdicts, extracted, sample in zip(verdicts, extractions, evaluated.samples, strict=True):
             if sample["filter"] == filter_name:
                 count = by_doc[sample["doc_id"]]
-                sample.setdefault("each_answer", {})[metric] = known[metric][:count]
+                sample.setdefault("each_answer", {})[metric] = doc_verdicts[metric][:count]
                 if filter_name in extracting:
                     sample["majority_answer"] = _find_majority(extracted[:count])
 
@@ -89,10 +89,10 @@ def _of_first_answers(
 ) -> list[tuple[str, str]]:
     """The filters and metrics that gave every doc the verdict on its first answer."""
     agree: dict[tuple[str, str], bool] = {}
-    for known, sample in zip(verdicts, evaluated.samples, strict=True):
+    for doc_verdicts, sample in zip(verdicts, evaluated.samples, strict=True):
         for metric, share in _shares(sample).items():
             key = sample["filter"], metric
-            same = metric in known and abs(known[metric][0] - share) <= SAME_VALUE
+            same = metric in doc_verdicts and abs(doc_verdicts[metric][0] - share) <= SAME_VALUE
             agree[key] = agree.get(key, sample["filter"] not in voting) and same
     return [key for key, same in agree.items() if same]
 

@@ -84,8 +84,8 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
     folder = find_verify_folder(pack, regraded=regrade is not None)
     for name in chosen:
         entry = manifest.tasks[name]
-        wanted = entry.min_agreement if min_agreement is None else min_agreement
-        result = TaskProof(entry, "failed", None, wanted)
+        required = entry.min_agreement if min_agreement is None else min_agreement
+        result = TaskProof(entry, "failed", None, required)
         proof.tasks[name] = result
         report_progress(name, 0, 0)
         if entry.unsafe_code and not options.allow_code:
@@ -109,16 +109,16 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
                 )
             continue
         result.scores = result.scores if result.of_baseline else evaluated.scores
-        result.status, result.reason = _judge(result.tallies, entry, wanted, of_baseline=result.of_baseline)
+        result.status, result.reason = _judge(result.tallies, entry, required, of_baseline=result.of_baseline)
         result.file = folder / f"{name}.jsonl"
         _write(result.file, "".join(map(_line, result.tallies.disagreements)), folder)
         if regrade is None:
-            kept = (
+            content = (
                 format_missing(keys[name], f"verify did not check all docs: {result.reason}", changed)
                 if result.status == "unfinished"
                 else format_baseline(keys[name], evaluated.samples, has_recorded_answer, changed)
             )
-            _write(find_baseline_file(pack, name), kept, folder)
+            _write(find_baseline_file(pack, name), content, folder)
     return proof
 
 
@@ -192,18 +192,19 @@ def _check_baseline(
     _write(path, text, find_verify_folder(evaluator.pack))
 
 
-def _judge(tallies: Tallies, entry: TaskEntry, wanted: float, *, of_baseline: bool) -> tuple[Status, str | None]:
+def _judge(tallies: Tallies, entry: TaskEntry, required: float, *, of_baseline: bool) -> tuple[Status, str | None]:
     total = tallies.total
     if total.docs != (entry.baseline.docs if of_baseline and entry.baseline else entry.docs):
         return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
     if total.agreement is None and entry.record is not None and entry.record.model is None:
         return "not checked", "nobody's answers are recorded: it is a task of lm-eval as it is"
     if total.agreement is None:
-        return "not checked", f"nothing to compare our verdicts with: {tallies.against} is not there for any doc"
-    if total.agreement < wanted:
-        judge = "; Meta's verdicts are partly a judge model's" if entry.graded_by == "judge" else ""
+        return "not checked", f"nothing to compare our verdicts with: {tallies.compared_with} is not there for any doc"
+    if total.agreement < required:
+        judge_note = "; Meta's verdicts are partly a judge model's" if entry.graded_by == "judge" else ""
         return "below", (
-            f"agreement {total.agreement:.4f} ({total.agreed:,} of {total.compared:,} docs) is below {wanted:g}{judge}"
+            f"agreement {total.agreement:.4f} ({total.agreed:,} of {total.compared:,} docs) is below "
+            f"{required:g}{judge_note}"
         )
     return "passed", None
 

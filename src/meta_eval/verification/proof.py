@@ -43,9 +43,9 @@ class TaskProof:
     @property
     def published(self) -> PublishedEntry | None:
         """The published score to compare with: that of the verdict, of its macro average, or else the first."""
-        for wanted in (self.entry.verdict, self._macro):
+        for metric in (self.entry.verdict, self._macro):
             for number in self.entry.published:
-                if number.our_metric == wanted:
+                if number.our_metric == metric:
                     return number
         return next(iter(self.entry.published), None)
 
@@ -62,7 +62,7 @@ class TaskProof:
         return (self.published.averaging if self.published else None) or "micro"
 
     @property
-    def our_score(self) -> float | None:
+    def graded_score(self) -> float | None:
         """Our score of the task by its own aggregation, 0 to 1; None if it is not a share."""
         score = None if self.metric.partition(",")[0] in UNBOUNDED_METRICS else self.scores.get(self.metric)
         return score if score is not None and 0 <= score <= 1 else None

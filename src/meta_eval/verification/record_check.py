@@ -24,7 +24,7 @@ def tally_record(
     entry: TaskEntry,
     samples: Sequence[Mapping[str, Any]],
     context: Explanations,
-    given: Mapping[int, Mapping[str, Any]] | None = None,
+    recorded_by_doc: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> Tallies:
     """Compare today's metrics of each recorded answer with the recorded metrics.
 
@@ -32,7 +32,7 @@ def tally_record(
         entry: The task.
         samples: The samples of the replay, for each doc and filter.
         context: Why graders failed, by doc.
-        given: The recorded metrics by doc; None if the docs hold them.
+        recorded_by_doc: The recorded metrics by doc; None if the docs hold them.
     """
     rows: dict[int, dict[str, Mapping[str, Any]]] = {}
     for sample in samples:
@@ -41,14 +41,16 @@ def tally_record(
     for number in sorted(rows):
         doc = next(iter(rows[number].values()))["doc"]
         today = {f"{metric},{name}": row[metric] for name, row in rows[number].items() for metric in list_metrics(row)}
-        recorded = given[number] if given is not None else _recorded(doc["recorded_metrics"], number)
+        recorded = (
+            recorded_by_doc[number] if recorded_by_doc is not None else _recorded(doc["recorded_metrics"], number)
+        )
         tallies = [result.total]
         if isinstance(doc.get("subtask_name"), str):
             tallies.append(result.subtasks.setdefault(doc["subtask_name"], Tally()))
-        ours, theirs = _number(today.get(entry.verdict)), _number(recorded.get(entry.verdict))
+        graded, reference = _number(today.get(entry.verdict)), _number(recorded.get(entry.verdict))
         differing = [name for name in recorded if not _same(today.get(name), recorded[name])]
         for tally in tallies:
-            _add(tally, ours, theirs, compared=bool(recorded), agrees=not differing)
+            _add(tally, graded, reference, compared=bool(recorded), agrees=not differing)
         if differing:
             line = _line(number, rows[number], entry, differing, today, recorded, context)
             result.disagreements.append(line)
@@ -73,13 +75,13 @@ def _recorded(text: object, number: int) -> Mapping[str, Any]:
     return metrics
 
 
-def _add(tally: Tally, ours: float | None, theirs: float | None, *, compared: bool, agrees: bool) -> None:
+def _add(tally: Tally, graded: float | None, reference: float | None, *, compared: bool, agrees: bool) -> None:
     tally.docs += 1
-    tally.ours += ours or 0.0
-    if theirs is not None:
-        tally.theirs += theirs
-        tally.meta += theirs
-        tally.with_theirs += 1
+    tally.graded += graded or 0.0
+    if reference is not None:
+        tally.reference += reference
+        tally.meta += reference
+        tally.with_reference += 1
         tally.with_meta += 1
     if not compared:
         tally.not_recorded += 1
@@ -87,9 +89,9 @@ def _add(tally: Tally, ours: float | None, theirs: float | None, *, compared: bo
     tally.compared += 1
     tally.like_meta += agrees
     tally.agreed += agrees
-    if not agrees and ours is not None and theirs is not None:
-        tally.ours_only += ours > theirs
-        tally.theirs_only += ours < theirs
+    if not agrees and graded is not None and reference is not None:
+        tally.graded_only += graded > reference
+        tally.reference_only += graded < reference
 
 
 def _line(
@@ -104,7 +106,7 @@ def _line(
     """One line of ``<task>.jsonl``."""
     row = by_filter.get(entry.verdict.partition(",")[2]) or next(iter(by_filter.values()))
     answer = read_output(row)
-    told = [f"{name} is {_in_file(today.get(name))} here and was {recorded[name]}" for name in differing]
+    differences = [f"{name} is {_in_file(today.get(name))} here and was {recorded[name]}" for name in differing]
     lost = [name for name in differing if name not in today]
     return {
         "doc": number,
@@ -116,7 +118,7 @@ def _line(
         "ours": _number(today.get(entry.verdict)),
         "recorded": _number(recorded.get(entry.verdict)),
         "why": "no such metric today" if lost else "graded otherwise",
-        "detail": context.failures.get(number) or "; ".join(told),
+        "detail": context.failures.get(number) or "; ".join(differences),
         "metrics": {name: _in_file(value) for name, value in today.items()},
     }
 

@@ -63,8 +63,8 @@ class ReplayLM(LM):  # type: ignore[misc]
         answers = []
         for request in requests:
             recorded = request.doc.get("recorded_negative_log_likelihoods")
-            known = recorded is not None and request.idx < len(recorded) and recorded[request.idx] is not None
-            answers.append((-recorded[request.idx] if known else float("nan"), False))
+            is_recorded = recorded is not None and request.idx < len(recorded) and recorded[request.idx] is not None
+            answers.append((-recorded[request.idx] if is_recorded else float("nan"), False))
         return answers
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:  # noqa: ARG002

@@ -23,26 +23,26 @@ class _OtherError(TypeError):
 
 
 @contextlib.contextmanager
-def replace_hashing(wanted: bool) -> Iterator[None]:
+def replace_hashing(is_needed: bool) -> Iterator[None]:
     """Replace lm-eval's hashing within the block, inside `take_turn`. Other threads keep the original.
 
     Args:
-        wanted: Whether ``doc_hash``, ``prompt_hash`` and ``target_hash`` of samples are needed. They then equal
+        is_needed: Whether ``doc_hash``, ``prompt_hash`` and ``target_hash`` of samples are needed. They then equal
             lm-eval's own, otherwise they are empty. An lm-eval with another way of hashing is left unchanged.
     """
     from lm_eval import evaluator
 
-    written = divide_by_thread(dump_json if wanted else _nothing, json.dumps)
-    instead: dict[str, Any] = {"json": SimpleNamespace(**{**vars(json), "dumps": written})}
-    if not wanted and "hash_string" in vars(evaluator):
-        instead["hash_string"] = divide_by_thread(_nothing, evaluator.hash_string)
-    before = {name: vars(evaluator)[name] for name in instead if name in vars(evaluator)}
+    written = divide_by_thread(dump_json if is_needed else _nothing, json.dumps)
+    replacements: dict[str, Any] = {"json": SimpleNamespace(**{**vars(json), "dumps": written})}
+    if not is_needed and "hash_string" in vars(evaluator):
+        replacements["hash_string"] = divide_by_thread(_nothing, evaluator.hash_string)
+    originals = {name: vars(evaluator)[name] for name in replacements if name in vars(evaluator)}
     try:
-        for name in before:
-            setattr(evaluator, name, instead[name])
+        for name in originals:
+            setattr(evaluator, name, replacements[name])
         yield
     finally:
-        for name, function in before.items():
+        for name, function in originals.items():
             setattr(evaluator, name, function)
 
 

@@ -30,13 +30,14 @@ class Tally:
     Attributes:
         docs: All docs.
         compared: Docs with both verdicts, ours and theirs.
-        ours: Sum of our verdicts (readings) over all docs.
-        theirs: Sum of their verdicts over the ``with_theirs`` docs that have a verdict.
+        graded: Sum of our verdicts (readings) over all docs.
+        reference: Sum of their verdicts over the ``with_reference`` docs that have a verdict.
         meta: Sum of Meta's recorded verdicts; ``like_meta`` counts the docs with the same verdict as ours. If a
-            finished run is graded again, these differ from ``theirs``, because they belong to another model's answers.
+            finished run is graded again, these differ from ``reference``, because they belong to another model's
+            answers.
         agreed: Docs on which both verdicts agree.
-        ours_only: Docs with our verdict higher; for yes or no, docs that only we call right.
-        theirs_only: Docs with their verdict higher.
+        graded_only: Docs with our verdict higher; for yes or no, docs that only we call right.
+        reference_only: Docs with their verdict higher.
         unextracted: Docs without an extracted answer; None if the task does not report it.
         ungraded: Docs on which a grader failed.
         not_recorded: Docs without a recorded answer or without a verdict to compare with.
@@ -44,15 +45,15 @@ class Tally:
 
     docs: int = 0
     compared: int = 0
-    ours: float = 0.0
-    theirs: float = 0.0
-    with_theirs: int = 0
+    graded: float = 0.0
+    reference: float = 0.0
+    with_reference: int = 0
     meta: float = 0.0
     with_meta: int = 0
     like_meta: int = 0
     agreed: int = 0
-    ours_only: int = 0
-    theirs_only: int = 0
+    graded_only: int = 0
+    reference_only: int = 0
     unextracted: int | None = None
     ungraded: int = 0
     not_recorded: int = 0
@@ -63,12 +64,12 @@ class Tally:
         return self.agreed / self.compared if self.compared else None
 
     @property
-    def our_score(self) -> float | None:
-        return self.ours / self.docs if self.docs else None
+    def graded_score(self) -> float | None:
+        return self.graded / self.docs if self.docs else None
 
     @property
-    def their_score(self) -> float | None:
-        return self.theirs / self.with_theirs if self.with_theirs else None
+    def reference_score(self) -> float | None:
+        return self.reference / self.with_reference if self.with_reference else None
 
     @property
     def meta_score(self) -> float | None:
@@ -76,10 +77,10 @@ class Tally:
 
     def add(self, judged: Judged) -> None:
         self.docs += 1
-        self.ours += judged.ours
-        if judged.theirs is not None:
-            self.theirs += judged.theirs
-            self.with_theirs += 1
+        self.graded += judged.graded
+        if judged.reference is not None:
+            self.reference += judged.reference
+            self.with_reference += 1
         if judged.meta is not None:
             self.meta += judged.meta
             self.with_meta += 1
@@ -87,16 +88,16 @@ class Tally:
         if judged.unextracted is not None:
             self.unextracted = (self.unextracted or 0) + judged.unextracted
         self.ungraded += judged.ungraded
-        if not judged.comparable or judged.theirs is None:
+        if not judged.comparable or judged.reference is None:
             self.not_recorded += 1
             return
         self.compared += 1
         if judged.agrees:
             self.agreed += 1
-        elif judged.ours > judged.theirs:
-            self.ours_only += 1
+        elif judged.graded > judged.reference:
+            self.graded_only += 1
         else:
-            self.theirs_only += 1
+            self.reference_only += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +107,9 @@ class Judged:
     ``read`` is compared with Meta's verdict: our verdict, or the template's ``reading`` of the answer.
     """
 
-    ours: float
+    graded: float
     read: float
-    theirs: float | None
+    reference: float | None
     meta: float | None
     comparable: bool
     unextracted: bool | None
@@ -116,7 +117,7 @@ class Judged:
 
     @property
     def agrees(self) -> bool:
-        return self.theirs is not None and abs(self.ours - self.theirs) <= SAME_VERDICT
+        return self.reference is not None and abs(self.graded - self.reference) <= SAME_VERDICT
 
 
 @dataclass(slots=True)
@@ -127,7 +128,7 @@ class Tallies:
     total: Tally
     subtasks: dict[str, Tally]
     disagreements: list[dict[str, Any]]
-    against: str
+    compared_with: str
 
 
 @dataclass(slots=True)
@@ -165,15 +166,15 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
         rows.setdefault(sample["doc_id"], {})[sample["filter"]] = sample
     numbers = sorted(rows)
     docs = [_Recorded.of(next(iter(rows[number].values()))["doc"]) for number in numbers]
-    recorded, against = read_recorded_verdicts(docs, entry.recorded_metric or reading.partition(",")[0])
-    result = Tallies(compared, Tally(), {}, [], against if context.saved is None else "saved verdicts")
+    recorded, compared_with = read_recorded_verdicts(docs, entry.recorded_metric or reading.partition(",")[0])
+    result = Tallies(compared, Tally(), {}, [], compared_with if context.saved is None else "saved verdicts")
     for number, meta in zip(numbers, recorded, strict=True):
-        row, ours = _scored(rows[number], compared, name)
+        row, graded = _scored(rows[number], compared, name)
         doc = row["doc"]
         judged = Judged(
-            ours=ours,
+            graded=graded,
             read=_scored(rows[number], reading, name)[1],
-            theirs=context.saved.get(number) if context.saved is not None else meta,
+            reference=context.saved.get(number) if context.saved is not None else meta,
             meta=meta,
             comparable=context.saved is not None or has_recorded_answer(doc),
             unextracted=bool(row["unextracted"]) if "unextracted" in row else None,
@@ -183,7 +184,7 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
         subtask = doc.get("subtask_name")
         if subtask is not None:
             result.subtasks.setdefault(subtask, Tally()).add(judged)
-        if judged.comparable and judged.theirs is not None and not judged.agrees:
+        if judged.comparable and judged.reference is not None and not judged.agrees:
             reads = compared != entry.verdict
             line = _disagreement(number, judged, rows[number], filter_name, metric, context, reads)
             result.disagreements.append(line)
@@ -251,8 +252,8 @@ def _disagreement(
         name
         for name, other in by_filter.items()
         if name != chosen
-        and judged.theirs is not None
-        and abs(read_number(other[metric], f"{metric},{name}") - judged.theirs) <= SAME_VERDICT
+        and judged.reference is not None
+        and abs(read_number(other[metric], f"{metric},{name}") - judged.reference) <= SAME_VERDICT
     ]
     why, detail = _why(
         judged, extracted_answer, doc["gold"], others, context.failures.get(number), metric if reads else None
@@ -264,9 +265,9 @@ def _disagreement(
         "output_tail": None if answer is None else answer[-MAX_TAIL_CHARS:],
         "extracted": extracted_answer,
         "gold": doc["gold"],
-        "ours": judged.ours,
+        "ours": judged.graded,
         "meta": judged.meta,
-        **({"saved": judged.theirs} if context.saved is not None else {}),
+        **({"saved": judged.reference} if context.saved is not None else {}),
         "why": why,
         "detail": detail,
         "metrics": {name: row[name] for name in list_metrics(row)},
@@ -287,15 +288,15 @@ def _why(
     reading: str | None,
 ) -> tuple[str, str]:
     """A short name for the kind of disagreement, and a sentence; the first that applies."""
-    right = judged.theirs is not None and judged.ours > judged.theirs
+    right = judged.reference is not None and judged.graded > judged.reference
     also = f"; filter {', '.join(others)} finds one that gives the other verdict" if others else ""
     reasons = (
         (judged.ungraded, "ungraded", failure or "a grader failed, so that the answer counts as wrong"),
         (judged.unextracted and not right, "no match", f"no answer was found in the output{also}"),
         (
-            not {judged.ours, judged.theirs} <= {0.0, 1.0},
+            not {judged.graded, judged.reference} <= {0.0, 1.0},
             "other score",
-            f"{judged.ours:.4f} here, {judged.theirs:.4f} there",
+            f"{judged.graded:.4f} here, {judged.reference:.4f} there",
         ),
         (reading is not None, "reads otherwise", f"is_correct is not what {reading} makes of our verdicts"),
         (answer is None, "graded otherwise", "the whole output is graded, and the graders differ"),

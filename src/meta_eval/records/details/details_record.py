@@ -41,8 +41,8 @@ class DetailsFormat(RecordFormat):
     def detect(self, place: Place) -> bool:
         return any(_FILE.fullmatch(PurePosixPath(name).name) for name in place.files)
 
-    def open_run(self, place: Place, run: str | None, wanted: Sequence[str]) -> Record:
-        return DetailsRecord(place, run, wanted)
+    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
+        return DetailsRecord(place, run, names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Details:
 class DetailsRecord(Record):
     """A recorded run in the format "details", with the selected file of each task."""
 
-    def __init__(self, place: Place, run: str | None, wanted: Sequence[str]) -> None:
+    def __init__(self, place: Place, run: str | None, task_names: Sequence[str]) -> None:
         by_name_and_time = {(details.name, details.time): details for details in _list_details(place.files)}
         runs: dict[str, list[TaskOutput]] = {}
         for details in sorted(
@@ -75,7 +75,7 @@ class DetailsRecord(Record):
         ):
             runs.setdefault(details.name, []).append(TaskOutput(details.name, details.time, samples=Path(details.file)))
         groups = _groups(by_name_and_time.values())
-        names = [task for name in wanted for task in groups.get(name, (name,))]
+        names = [task for name in task_names for task in groups.get(name, (name,))]
         chosen = choose_runs(dict(sorted(runs.items())), run, names, place.name)
         self._place = place
         self._details = {task: by_name_and_time[task, run.time] for task, run in chosen.items()}

@@ -98,14 +98,14 @@ def _is_pointer(run: TaskOutput) -> bool:
         return False
 
 
-def find_local_run(name: str, path: Path, run: str | None, wanted: Sequence[str]) -> RecordFiles:
+def find_local_run(name: str, path: Path, run: str | None, task_names: Sequence[str]) -> RecordFiles:
     """The files of a recorded run on this machine.
 
     Args:
         name: The folder or file, as the user wrote it.
         path: Where it is.
         run: The time of the selected run, as in the names of its files; None if there is only one run.
-        wanted: The requested tasks. If empty, or if a name is not a task, all tasks are read.
+        task_names: The requested tasks. If empty, or if a name is not a task, all tasks are read.
 
     Raises:
         ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
@@ -125,17 +125,17 @@ def find_local_run(name: str, path: Path, run: str | None, wanted: Sequence[str]
             where=name,
             hint="Run lm_eval with --log_samples",
         )
-    chosen = choose_runs({task: runs for task, runs in with_samples.items() if runs}, run, wanted, name)
+    chosen = choose_runs({task: runs for task, runs in with_samples.items() if runs}, run, task_names, name)
     return _checked(name, {task: [run] for task, run in chosen.items()}, files.results, path)
 
 
-def find_hub_run(repository: Repository, run: str | None, wanted: Sequence[str]) -> RecordFiles:
+def find_hub_run(repository: Repository, run: str | None, task_names: Sequence[str]) -> RecordFiles:
     """Find a recorded run on the hub, and fetch the files that are needed.
 
     Args:
         repository: The dataset.
         run: The time of the selected run; None if there is only one run.
-        wanted: The requested tasks and groups.
+        task_names: The requested tasks and groups.
 
     Raises:
         ConfigError: There is no such task or group, a task has several runs and ``run`` names none of them, or no run
@@ -143,10 +143,10 @@ def find_hub_run(repository: Repository, run: str | None, wanted: Sequence[str])
         SourceError: A file is missing, gated, cut off or corrupt.
         ResultsError: A results file is damaged, or the runs are of several models.
     """
-    chosen = choose_runs(_runs(repository), run, wanted, repository.dataset_id)
-    known = OutputIndex({task: [run] for task, run in chosen.items()}, _results(repository, chosen))
-    listed = RecordFiles(repository.dataset_id, repository.revision, known, _groups_of(known))
-    names, _ = select_tasks(listed, wanted)
+    chosen = choose_runs(_runs(repository), run, task_names, repository.dataset_id)
+    outputs = OutputIndex({task: [run] for task, run in chosen.items()}, _results(repository, chosen))
+    listed = RecordFiles(repository.dataset_id, repository.revision, outputs, _groups_of(outputs))
+    names, _ = select_tasks(listed, task_names)
     samples = {task: _fetched(repository, chosen[task].samples) for task in names}
     fetched_files = index_outputs(list(samples.values()))
     of_task = {

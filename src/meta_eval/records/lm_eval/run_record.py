@@ -34,11 +34,11 @@ class LmEvalFormat(RecordFormat):
             return holds_samples(place.repository)
         return place.path is not None and holds_record(place.path)
 
-    def open_run(self, place: Place, run: str | None, wanted: Sequence[str]) -> Record:
+    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
         if place.repository is not None:
-            return LmEvalRecord(find_hub_run(place.repository, run, wanted))
+            return LmEvalRecord(find_hub_run(place.repository, run, names))
         assert place.path is not None  # noqa: S101 (a place is here or on the hub)
-        return LmEvalRecord(find_local_run(place.name, place.path, run, wanted))
+        return LmEvalRecord(find_local_run(place.name, place.path, run, names))
 
 
 class LmEvalRecord(Record):
