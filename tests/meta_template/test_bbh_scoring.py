@@ -94,7 +94,7 @@ def extracting() -> dict[str, Template]:
 def test_an_answer_in_which_nothing_was_found_is_wrong_even_where_the_gold_reads_like_it(name: str) -> None:
     task = extracting()[name]
     reference = task.settings["process_results"]
-    module = template_module(f"{task.origins['process_results']}/{reference.module_file}")
+    module = template_module(f"{task.folder_of_key['process_results']}/{reference.module_file}")
     for gold in ("invalid", "[invalid]"):
         doc = {"gold": gold, "answers": [gold], "subtask_name": "x", "choices": None}
         result = getattr(module, reference.function)(doc, ["[invalid]"])

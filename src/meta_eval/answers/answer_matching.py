@@ -84,11 +84,11 @@ def match_answers(requests: Iterable[Request], answers: Answers, problems: Probl
         problems: Collects the problems.
     """
     matched = Matched()
-    whole: dict[int, bool] = {}
+    has_all_answers: dict[int, bool] = {}
     for request in requests:
         problems.requests += 1
         answer = _answer(request, answers, problems)
-        whole[request.doc] = whole.get(request.doc, True) and answer is not None
+        has_all_answers[request.doc] = has_all_answers.get(request.doc, True) and answer is not None
         if answer is not None:
             matched.docs.setdefault(request.doc, []).append(answer)
             if answer.text is not None:
@@ -97,7 +97,7 @@ def match_answers(requests: Iterable[Request], answers: Answers, problems: Probl
                 matched.cut_early += (
                     answer.finish_reason == "length" and tokens is not None and tokens < request.max_tokens
                 )
-    matched.docs = {doc: doc_answers for doc, doc_answers in matched.docs.items() if whole[doc]}
+    matched.docs = {doc: doc_answers for doc, doc_answers in matched.docs.items() if has_all_answers[doc]}
     return matched
 
 

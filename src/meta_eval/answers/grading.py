@@ -152,7 +152,10 @@ class Grading:
         if not chosen:
             raise AnswersError("hold no gradable answer", where="the answers")
         used = [
-            answer for task_answers in matched.values() for of_doc in task_answers.docs.values() for answer in of_doc
+            answer
+            for task_answers in matched.values()
+            for doc_answers in task_answers.docs.values()
+            for answer in doc_answers
         ]
         model = _one_model(used, manifest)
         _log_problems(matched, problems, engine_answers)

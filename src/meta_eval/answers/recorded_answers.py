@@ -51,12 +51,12 @@ class Recordings:
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
         nothing = [None] * table.num_rows
         texts, nlls, subtasks = (columns.get(name, nothing) for name in names)
-        return [_recorded(text, of_doc) for text, of_doc in zip(texts, nlls, strict=True)], subtasks
+        return [_recorded(text, doc_nlls) for text, doc_nlls in zip(texts, nlls, strict=True)], subtasks
 
 
 def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None:
-    whole = nlls and all(value is not None and math.isfinite(value) for value in nlls)
-    recorded = Recorded(text if text and text.strip() else None, tuple(nlls) if nlls and whole else ())
+    is_complete = nlls and all(value is not None and math.isfinite(value) for value in nlls)
+    recorded = Recorded(text if text and text.strip() else None, tuple(nlls) if nlls and is_complete else ())
     return recorded if recorded.text or recorded.nlls else None
 
 

@@ -122,7 +122,7 @@ def _lines(requests: Iterator[Request], encoder: Encoder | None) -> Iterator[str
 
 
 def _fields(request: Request) -> dict[str, Any]:
-    asked: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": request.id,
         "task": request.task,
         "doc": request.doc,
@@ -132,8 +132,8 @@ def _fields(request: Request) -> dict[str, Any]:
         "request_sha256": request.sha256,
     }
     if request.kind != "generate":
-        return {**asked, "continuations": request.continuations}
-    return {**asked, "stop": request.stop, "max_tokens": request.max_tokens, "settings": request.settings}
+        return {**fields, "continuations": request.continuations}
+    return {**fields, "stop": request.stop, "max_tokens": request.max_tokens, "settings": request.settings}
 
 
 def _line(content: dict[str, Any]) -> str:

@@ -66,10 +66,10 @@ class Request:
         """SHA-256 of the whole request (prompt, kind, stop, max_tokens, settings, continuations), hex. An answer that
         repeats it cannot be used for a request with other settings.
         """
-        asked = [
+        content = [
             self.prompt_sha256, self.kind, self.stop, self.max_tokens, dict(self.settings or {}), self.continuations
         ]  # fmt: skip
-        return hash_json(asked)
+        return hash_json(content)
 
 
 def choose_docs(docs: int, limit: float | None) -> range:

@@ -56,14 +56,14 @@ class Speed:
     def of(cls, answers: Sequence[EngineAnswer], price_per_hour: float | None = None) -> Speed:
         texts = [answer for answer in answers if answer.text is not None]
         tokens, seconds = [answer.completion_tokens for answer in texts], _seconds(texts)
-        all_counted, whole = bool(texts) and None not in tokens, _seconds(answers)
+        all_counted, wall_seconds = bool(texts) and None not in tokens, _seconds(answers)
         return cls(
             answers=len(answers),
             prompt_tokens=_sum(answer.prompt_tokens for answer in answers),
             completion_tokens=_sum(tokens),
-            seconds=whole,
+            seconds=wall_seconds,
             tokens_per_second=(_sum(tokens) or 0) / seconds if all_counted and seconds else None,
-            cost=None if whole is None or price_per_hour is None else whole / 3600 * price_per_hour,
+            cost=None if wall_seconds is None or price_per_hour is None else wall_seconds / 3600 * price_per_hour,
         )
 
 

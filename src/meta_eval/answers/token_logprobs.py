@@ -73,11 +73,11 @@ def collect_tokens(ids: Sequence[int], places: Iterable[Place], top_k: int = 0) 
     """
     rows = [_row(token, place, top_k) for token, place in zip(ids, places, strict=True)]
     logprobs, ranks, tops, top_logprobs, lists = zip(*rows, strict=True) if rows else ((),) * 5
-    kept = top_k > 0
+    keeps_top = top_k > 0
     return TokenLogprobs(
         tuple(ids), logprobs, ranks, tops, top_logprobs,
-        tuple(tuple(token for token, _ in some) for some in lists) if kept else None,
-        tuple(tuple(value for _, value in some) for some in lists) if kept else None,
+        tuple(tuple(token for token, _ in some) for some in lists) if keeps_top else None,
+        tuple(tuple(value for _, value in some) for some in lists) if keeps_top else None,
     )  # fmt: skip
 
 

@@ -64,14 +64,14 @@ def prepare(
     """
     from meta_eval.config import open_config
 
-    asked = (options or PrepareOptions()).updated(**keywords)
+    chosen = (options or PrepareOptions()).updated(**keywords)
     with display_logs(progress):
-        if asked.publication is not None:
+        if chosen.publication is not None:
             from meta_eval.pack.pack_rebuild import rebuild_pack
 
-            return rebuild_pack(config, asked.publication, asked)
-        templates = () if asked.template_dir is None else (f"template_dir={json.dumps(str(asked.template_dir))}",)
-        settings, place = open_config(config or DEFAULT_CONFIG, [*asked.overrides, *templates])
+            return rebuild_pack(config, chosen.publication, chosen)
+        templates = () if chosen.template_dir is None else (f"template_dir={json.dumps(str(chosen.template_dir))}",)
+        settings, place = open_config(config or DEFAULT_CONFIG, [*chosen.overrides, *templates])
         from meta_eval.records.preparation import (
             prepare_config,
         )  # a slow import, not needed to report errors in the file
@@ -150,15 +150,15 @@ def fidelity(
 
     from meta_eval.running.token_scoring import score_recorded_answers
 
-    asked = (options or FidelityOptions()).updated(**keywords)
+    chosen = (options or FidelityOptions()).updated(**keywords)
     with display_logs(progress):
-        folder, settings = _asked_of(config, asked)
-        if asked.output is not None:
-            settings = settings.model_copy(update={"output_path": str(asked.output)})
-        return score_recorded_answers(folder, settings, asked)
+        folder, settings = _describe_config(config, chosen)
+        if chosen.output is not None:
+            settings = settings.model_copy(update={"output_path": str(chosen.output)})
+        return score_recorded_answers(folder, settings, chosen)
 
 
-def _asked_of(config: Config | Path | str | None, options: FidelityOptions) -> tuple[Path, RunSettings]:
+def _describe_config(config: Config | Path | str | None, options: FidelityOptions) -> tuple[Path, RunSettings]:
     """The pack (prepared if none is named) and its settings."""
     from meta_eval.config import open_config, override_settings
     from meta_eval.pack.manifest import read_manifest
@@ -241,6 +241,6 @@ def grade(
     from meta_eval.answers.grading import grade_answers as run
 
     files = [Path(answer) for answer in ([answers] if isinstance(answers, Path | str) else answers)]
-    asked = (options or GradingOptions()).updated(**keywords)
+    chosen = (options or GradingOptions()).updated(**keywords)
     with display_logs(progress):
-        return run(files, Path(pack), asked)
+        return run(files, Path(pack), chosen)

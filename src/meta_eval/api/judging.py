@@ -49,15 +49,15 @@ def report(
     from meta_eval.judging.judge import judge_run
     from meta_eval.reports.build import build_report
 
-    asked = _options(options, keywords)
+    chosen = _options(options, keywords)
     paths = [results] if isinstance(results, Path | str) else results
-    reading = _Reading(asked)
+    reading = _Reading(chosen)
     with display_logs(progress):
         (run,) = reading.read(paths)
         report_progress("judging")
         judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
     places = [Path(place) for place in paths]
-    return build_report(run, judged, pack=asked.folder, manifest=reading.manifest, gated=asked.gated, places=places)
+    return build_report(run, judged, pack=chosen.folder, manifest=reading.manifest, gated=chosen.gated, places=places)
 
 
 @documented
@@ -91,16 +91,16 @@ def compare(
     from meta_eval.judging.compare import compare_runs as run_compare
     from meta_eval.reports.build import build_report_of_two
 
-    asked = _options(options, keywords)
+    chosen = _options(options, keywords)
     sides = [[side] if isinstance(side, Path | str) else list(side) for side in (a, b)]
     if any(len(side) > 1 for side in sides):
-        asked = asked.updated(repeats=True)
-    reading = _Reading(asked)
+        chosen = chosen.updated(repeats=True)
+    reading = _Reading(chosen)
     with display_logs(progress):
         baseline, candidate = reading.read(*sides)
         report_progress("comparing")
         judged = run_compare(baseline, candidate, reading.manifest, reading.baseline(), reading.rules, reading.choice)
-    return build_report_of_two(judged, baseline, candidate, gated=asked.gated)
+    return build_report_of_two(judged, baseline, candidate, gated=chosen.gated)
 
 
 @documented
@@ -146,8 +146,10 @@ def fidelity_report(
     tokenizer_file = find_tokenizer(str(tokenizer or header.model))
     if tokenizer_file is None and tokenizer is not None:
         raise ConfigError("no tokenizer.json of this model is on this machine", where=f"tokenizer {tokenizer}")
-    beside = None if against is None else find_table(Path(against))
-    return build_fidelity_report(path, against=beside, rule=rules, tokenizer=tokenizer_file, gated=gate is not None)
+    baseline_table = None if against is None else find_table(Path(against))
+    return build_fidelity_report(
+        path, against=baseline_table, rule=rules, tokenizer=tokenizer_file, gated=gate is not None
+    )
 
 
 def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> JudgingOptions:
@@ -167,9 +169,9 @@ class _Reading:
         """Read a run from each list of places, and check it against the pack and the task names."""
         runs = [self._read(run_places) for run_places in places]
         groups = {name: tasks for run in runs for name, tasks in run.known_groups.items()}
-        named = groups.keys() & {*self.choice.tasks, *self.choice.excluded}
+        chosen_groups = groups.keys() & {*self.choice.tasks, *self.choice.excluded}
         runs = [  # a group in another run names tasks of this run
-            run if named <= run.known_groups.keys() else self._read(run_places, groups)
+            run if chosen_groups <= run.known_groups.keys() else self._read(run_places, groups)
             for run_places, run in zip(places, runs, strict=True)
         ]
         self._check_choice(runs)

@@ -111,8 +111,8 @@ class Server(LmEvalBackend):
         client_args = {name: value for name, value in run.model_args.items() if name in _OF_CLIENT | _OF_BOTH}
         size = run.batch_size if isinstance(run.batch_size, int) else 1
         argv = super().command(run.model_copy(update={"model_args": client_args, "batch_size": size}))
-        kept = "skip_special_tokens=False,spaces_between_special_tokens=False"
-        return (argv[0], "--model", "local-completions", *argv[3:], "--gen_kwargs", kept)
+        kept_settings = "skip_special_tokens=False,spaces_between_special_tokens=False"
+        return (argv[0], "--model", "local-completions", *argv[3:], "--gen_kwargs", kept_settings)
 
     def serve_command(self, settings: Settings) -> tuple[str, ...]:
         url = urlsplit((*settings.base_url, _DEFAULT)[0])

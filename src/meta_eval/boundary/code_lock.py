@@ -56,8 +56,8 @@ def call_outside(call: Callable[..., Any], *arguments: Any) -> Any:
 def divide_by_thread(inside: Callable[..., Any], others: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls ``inside`` in the thread that holds the lock, and ``others`` elsewhere."""
 
-    def call(*arguments: Any, **named: Any) -> Any:
-        return (inside if _inside.get() else others)(*arguments, **named)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        return (inside if _inside.get() else others)(*arguments, **keywords)
 
     return call
 
@@ -104,9 +104,9 @@ class _Divided:
 
     @contextmanager
     def giving(self, stream: Any) -> Iterator[None]:
-        before = getattr(sys, self._name)
-        if before is not self and self._given.get() is None:
-            self._others = before
+        original = getattr(sys, self._name)
+        if original is not self and self._given.get() is None:
+            self._others = original
         token = self._given.set(_NOWHERE if stream is None else stream)
         setattr(sys, self._name, self)
         try:
@@ -114,7 +114,7 @@ class _Divided:
         finally:
             self._given.reset(token)
             if getattr(sys, self._name) is self:  # unless another thread redirected it meanwhile
-                setattr(sys, self._name, before)
+                setattr(sys, self._name, original)
 
 
 _DIVIDED = {name: _Divided(name) for name in ("stdout", "stderr")}

@@ -120,34 +120,34 @@ def _ended(error: BaseException, folder: Path) -> TemplateError:
 def _interrupts() -> Iterator[Callable[[], bool]]:
     """Yield a function that tells whether Ctrl-C or SIGTERM interrupted the block. Works only in the main thread."""
     pressed, ending_before = threading.Event(), is_interrupted()
-    before: Any = None
+    original: Any = None
     if threading.current_thread() is threading.main_thread():
-        before = signal.getsignal(signal.SIGINT)
+        original = signal.getsignal(signal.SIGINT)
 
     def press(number: int, frame: FrameType | None) -> None:
         pressed.set()
-        before(number, frame)
+        original(number, frame)
 
-    if callable(before):
+    if callable(original):
         signal.signal(signal.SIGINT, press)
     try:
         yield lambda: pressed.is_set() or (is_interrupted() and not ending_before)
     finally:
-        if callable(before):
-            signal.signal(signal.SIGINT, before)
+        if callable(original):
+            signal.signal(signal.SIGINT, original)
 
 
 @contextmanager
 def _no_exit() -> Iterator[None]:
     """Turn ``os._exit`` into SystemExit, except in a child that the code forked."""
     global _process
-    _process, before = os.getpid(), os._exit
+    _process, original = os.getpid(), os._exit
     os._exit = _refuse_exit
     try:
         yield
     finally:
         if _kept is None and os._exit is _refuse_exit:
-            os._exit = before
+            os._exit = original
 
 
 def _refuse_exit(status: int) -> NoReturn:
@@ -179,11 +179,11 @@ def _give_up_stdout() -> None:
 @contextmanager
 def _no_bytecode() -> Iterator[None]:
     """Write no bytecode into the user's folder."""
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    original, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
     finally:
-        sys.dont_write_bytecode = before
+        sys.dont_write_bytecode = original
 
 
 def _flush() -> None:

@@ -65,10 +65,10 @@ def check_folder(
             where=where,
             hint="Name another folder, or empty this one",
         )
-    ours = _read_list(folder / list_name(kind))
+    written_files = _read_list(folder / list_name(kind))
     target = Path(os.path.realpath(folder))
     with locating(where):
-        _refuse([name for name in names if not _is_free(target, name, ours.get(name, ""))])
+        _refuse([name for name in names if not _is_free(target, name, written_files.get(name, ""))])
 
 
 @contextmanager
@@ -100,12 +100,12 @@ def replace_folder(
             check_folder(target, kind, where=where, shared=shared)
             new = NewFiles(place)
             yield new
-            ours = _read_list(target / list_name(kind))
-            _give_way(new, target, ours)
+            written_files = _read_list(target / list_name(kind))
+            _give_way(new, target, written_files)
             sums = new.sums()
             with locating(where):
                 _refuse_clash(sums)
-                _refuse([name for name in sums if not _is_free(target, name, ours.get(name, ""), sums[name])])
+                _refuse([name for name in sums if not _is_free(target, name, written_files.get(name, ""), sums[name])])
             _write_list(place, kind, sums)
             _finish(target, place)
     except OSError as error:
@@ -142,9 +142,9 @@ def _finish(target: Path, place: Path) -> None:
     new = _parsed(text, ready)
     if not _KIND.fullmatch(kind):
         raise OutputError("was not written by meta-eval", where=str(ready), hint=f"Delete {place}")
-    ours = _read_list(target / list_name(kind))
-    edited = _remove_old(target, ours, new) + _put_new(target, place, new)
-    _remove_empty({target / name for name in ours}, target)
+    written_files = _read_list(target / list_name(kind))
+    edited = _remove_old(target, written_files, new) + _put_new(target, place, new)
+    _remove_empty({target / name for name in written_files}, target)
     for parent in {(target / name).parent for name in new}:
         sync_to_disk(parent)
     (place / LIST).write_text(text, encoding="utf-8")
@@ -156,18 +156,18 @@ def _finish(target: Path, place: Path) -> None:
         )
 
 
-def _give_way(new: NewFiles, target: Path, ours: Mapping[str, str]) -> None:
+def _give_way(new: NewFiles, target: Path, written_files: Mapping[str, str]) -> None:
     sums = new.sums() if new.optional else {}
     for name in sorted(new.optional):
-        if not _is_free(target, name, ours.get(name, ""), sums[name]):
+        if not _is_free(target, name, written_files.get(name, ""), sums[name]):
             new.drop(name)
             log.warning(f"{target / name} was edited or added by hand, and is kept")
 
 
-def _remove_old(target: Path, ours: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+def _remove_old(target: Path, written_files: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """Remove old files, except files that a user changed."""
     edited = []
-    for name, sha256 in ours.items():
+    for name, sha256 in written_files.items():
         if new.get(name) == sha256:
             continue
         if _has(target / name, sha256):

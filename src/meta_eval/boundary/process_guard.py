@@ -41,14 +41,14 @@ def register_last_exit() -> None:
 @contextmanager
 def track_threads(folder: Path) -> Iterator[None]:
     """Remember the folder of threads that start in this block. Processes that are forked in it end here."""
-    process, before = os.getpid(), set(threading.enumerate())
+    process, old_threads = os.getpid(), set(threading.enumerate())
     _folders.add(str(folder.resolve()))
     try:
         yield
     finally:
         if os.getpid() != process:
             _leave(0)
-        _threads.update(thread for thread in threading.enumerate() if thread not in before and not thread.daemon)
+        _threads.update(thread for thread in threading.enumerate() if thread not in old_threads and not thread.daemon)
 
 
 def begin_exit(code: object) -> None:

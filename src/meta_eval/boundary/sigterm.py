@@ -22,11 +22,11 @@ def interrupt_on_sigterm() -> Iterator[None]:
         yield
         return
     _reset_in_children()
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    original = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, original)
 
 
 def is_interrupted() -> bool:

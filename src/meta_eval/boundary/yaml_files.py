@@ -129,7 +129,7 @@ class _OpenNode:
     value: Any
     path: _Place
     anchor: str | None
-    before: int  # number of nodes at its start
+    first_node: int  # number of nodes at its start
     key: Any = None
     has_key: bool = False
 
@@ -176,14 +176,14 @@ class _Builder:
         elif isinstance(event, yaml.CollectionEndEvent):
             done = self.stack.pop()
             if done.anchor:
-                self.anchors[done.anchor] = (done.value, self.nodes - done.before)
+                self.anchors[done.anchor] = (done.value, self.nodes - done.first_node)
 
     def _begin(self, event: Any, line: int) -> None:
         if event.tag is not None and not self.as_text:
             self.refuse(f"{quoted(event.tag)} is an unsupported YAML tag", line, "Write the value without it")
         if len(self.stack) >= MAX_DEPTH:
             self.refuse(f"is nested more than {MAX_DEPTH} deep", line)
-        before = self.nodes
+        first_node = self.nodes
         self._count(line)
         value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
         if event.anchor:
@@ -193,7 +193,7 @@ class _Builder:
         path: _Place = (
             () if top is None else (*top.path, top.key if isinstance(top.value, dict) else len(top.value) - 1)
         )
-        self.stack.append(_OpenNode(value, path, event.anchor, before))
+        self.stack.append(_OpenNode(value, path, event.anchor, first_node))
 
     def _alias(self, anchor: Any, line: int) -> None:
         self.aliases += 1

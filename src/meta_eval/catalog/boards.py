@@ -101,7 +101,7 @@ def compute_part(
         return None
     means = []
     for metric in part.metrics:
-        values = {task: of_task[metric] for task, of_task in scores.items() if metric in of_task}
+        values = {task: task_scores[metric] for task, task_scores in scores.items() if metric in task_scores}
         if len(values) < len(scores):
             return None
         if part.averaging == "docs":

@@ -72,19 +72,23 @@ def doctor(
         return
     if not engine and not any(astuple(chosen)):
         print_checks(diagnose_pack(options.pack_folder(pack, config)), as_json, failed=2)
-    of_pack: dict[str, Any] = {}
+    pack_checks: dict[str, Any] = {}
     if pack is not None:
         from meta_eval.pack.manifest import read_manifest
 
-        of_pack = diagnose_pack(pack)
-        if not of_pack["passed"]:
+        pack_checks = diagnose_pack(pack)
+        if not pack_checks["passed"]:
             err.print("the engine was not checked: fix the failed checks first")
-            print_checks(of_pack, as_json, failed=2)
+            print_checks(pack_checks, as_json, failed=2)
         if not chosen.backend and not chosen.base_url:
             chosen = chosen.updated(backend=read_manifest(pack).run.backend)
-    of_engine = diagnose_engine(chosen)
-    whole = {**of_pack, "passed": of_engine["passed"], "installation": of_engine} if of_pack else of_engine
-    print_checks(whole, as_json, failed=1)
+    engine_checks = diagnose_engine(chosen)
+    all_checks = (
+        {**pack_checks, "passed": engine_checks["passed"], "installation": engine_checks}
+        if pack_checks
+        else engine_checks
+    )
+    print_checks(all_checks, as_json, failed=1)
 
 
 def print_checks(diagnosis: dict[str, Any], as_json: bool, *, failed: int) -> NoReturn:
@@ -131,17 +135,22 @@ def diagnose_engine(chosen: EngineOptions) -> dict[str, Any]:
     Raises:
         ConfigError: The backend is unknown, or does not accept a setting.
     """
-    asked = _ask_engine(chosen)
-    passed = sum(check.status == "passed" for check in _show_checks(asked.checks))
+    result = _ask_engine(chosen)
+    passed = sum(check.status == "passed" for check in _show_checks(result.checks))
     err.print(
-        f"{passed} of {len(asked.checks)} checks passed; {asked.engine}, {asked.seconds:.0f} s after its start",
+        f"{passed} of {len(result.checks)} checks passed; {result.engine}, {result.seconds:.0f} s after its start",
         style="bold", soft_wrap=True,
     )  # fmt: skip
     checks = [
         {"name": check.name, "passed": _PASSED[check.status], "found": check.what, "hint": check.hint or ""}
-        for check in asked.checks
+        for check in result.checks
     ]
-    return {"engine": asked.engine, "seconds": asked.seconds, "passed": asked.passed, "checks": checks}
+    return {
+        "engine": result.engine,
+        "seconds": result.seconds,
+        "passed": result.passed,
+        "checks": checks,
+    }
 
 
 def _ask_engine(chosen: EngineOptions) -> EngineChecks:
@@ -165,9 +174,9 @@ def _ask_engine(chosen: EngineOptions) -> EngineChecks:
         find_client(settings)(settings, model=chosen.model or settings.model_name, logs=logs, end=(END,)) as client,
     ):
         report_progress(f"asking {client.engine}")
-        asked = check_engine(client)
-    if asked.passed:
+        result = check_engine(client)
+    if result.passed:
         shutil.rmtree(logs, ignore_errors=True)
     else:
         err.print(f"log: {logs}", soft_wrap=True)
-    return asked
+    return result

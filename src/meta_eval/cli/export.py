@@ -70,8 +70,8 @@ def export(
     Example: meta-eval export work_dir -o requests.jsonl
     """
     folder = options.pack_folder(pack, config)
-    asked = {"--tasks": chosen.tasks, "--force": chosen.force, "--edited": chosen.edited}
-    _refuse(to, {**asked, "--dry-run": dry_run})
+    pack_options = {"--tasks": chosen.tasks, "--force": chosen.force, "--edited": chosen.edited}
+    _refuse(to, {**pack_options, "--dry-run": dry_run})
     output = output or Path(_OUTPUTS[to])
     if to is Form.recipe:
         export_recipe(folder, output, dry_run=dry_run, as_json=as_json)
@@ -115,8 +115,8 @@ def export_recipe(pack: Path, output: Path, *, dry_run: bool, as_json: bool) -> 
         err.print(f"  {name}", soft_wrap=True, highlight=False, markup=False)
     for key, value in publication.items():
         err.print(f"  {key}: {json.dumps(value)}", soft_wrap=True, highlight=False, markup=False)
-    if done.kept:
-        err.print(f"kept unchanged: {', '.join(done.kept)}", soft_wrap=True, highlight=False, markup=False)
+    if done.user_files:
+        err.print(f"kept unchanged: {', '.join(done.user_files)}", soft_wrap=True, highlight=False, markup=False)
     err.print(f"not published: {len(done.withheld)} files of the pack, the model, its engine, addresses, folders")
     if as_json:
         files = {"folder": str(output), "files": list(done.files), "withheld": list(done.withheld)}

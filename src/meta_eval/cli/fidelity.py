@@ -88,10 +88,12 @@ def fidelity(
         raise ConfigError("writes one table for all shards", where="--no-ask", hint="Leave --shard out")
     shows: dict[str, object] = {"--against": against, "--html": html, "--markdown": markdown, "--view": view or None}
     shows |= {"--margin": margin, "--gate": gate}
-    named = next((name for name, value in shows.items() if value is not None), None)
-    if named and part[1] > 1:
+    output_option = next((name for name, value in shows.items() if value is not None), None)
+    if output_option and part[1] > 1:
         raise ConfigError(
-            "needs the answers of all shards", where=named, hint="Run all shards, then this command without --shard"
+            "needs the answers of all shards",
+            where=output_option,
+            hint="Run all shards, then this command without --shard",
         )
     rules = _rules(margin, gate, against)
     views = choose_views("fidelity", view, {"html": html, "markdown": markdown})

@@ -92,8 +92,8 @@ def prepare(
     print_left_out(manifest)
     planned = None
     if plan or as_json or not _is_sample(manifest):
-        planned = _plan(Path(prepared.work_dir), rules, share, sampled, whole=plan)
-        _print_plan(planned, manifest, whole=plan)
+        planned = _plan(Path(prepared.work_dir), rules, share, sampled, decision=plan)
+        _print_plan(planned, manifest, decision=plan)
     serve = manifest.backend.serve_command(manifest.run)
     if as_json:
         from meta_eval.reports.plan_table import plan_json
@@ -153,11 +153,11 @@ def _read_flips(text: str | None, option: str) -> Flips | None:
     return percentage / 100
 
 
-def _plan(pack: Path, rules: Gate | None, flips: Flips | None, sampled: Flips | None, *, whole: bool) -> PackPlan:
+def _plan(pack: Path, rules: Gate | None, flips: Flips | None, sampled: Flips | None, *, decision: bool) -> PackPlan:
     from meta_eval.judging.pack_plan import plan_pack
 
     with show_progress("planning"):
-        return plan_pack(pack, rules, flips, sampled_flips=sampled, whole=whole)
+        return plan_pack(pack, rules, flips, sampled_flips=sampled, whole=decision)
 
 
 def _is_sample(manifest: Manifest) -> bool:
@@ -167,11 +167,11 @@ def _is_sample(manifest: Manifest) -> bool:
     return manifest.prepared_from.evals_dataset == SAMPLE
 
 
-def _print_plan(plan: PackPlan, manifest: Manifest, *, whole: bool) -> None:
+def _print_plan(plan: PackPlan, manifest: Manifest, *, decision: bool) -> None:
     """The table of a plan; without it a note for each weak point. The sample has none: it is no benchmark."""
     from meta_eval.reports.plan_table import describe_weak_points, plan_table, sampled_table
 
-    if whole:
+    if decision:
         from meta_eval.reports.terminal import print_table
 
         for table in (plan_table(plan), sampled_table(plan)):

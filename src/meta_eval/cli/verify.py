@@ -119,8 +119,8 @@ def _show(proof: Proof) -> None:
     differing = sum(len(result.tallies.disagreements) for result in checked.values() if result.tallies)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
-        kept = "" if proof.regraded else f"; the baseline of later reports is in {folder / 'baseline'}"
-        err.print(f"{differing} disagreements are in {folder}{kept}", soft_wrap=True)
+        baseline_note = "" if proof.regraded else f"; the baseline of later reports is in {folder / 'baseline'}"
+        err.print(f"{differing} disagreements are in {folder}{baseline_note}", soft_wrap=True)
     word = "passed" if proof.passed else "not passed"
     if proof.edited:
         err.print(f"edited after prepare: {join_names(proof.edited)}", style="bold red", soft_wrap=True)

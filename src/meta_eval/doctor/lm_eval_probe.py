@@ -47,7 +47,7 @@ class Probe:
     def ask(self, pack: Path, manifest: Manifest) -> None:
         """Ask it to load the pack. `check_environment` waits for the answer."""
         modules = _find_imports(pack, manifest)
-        asked = {
+        question = {
             "pack": str(pack.resolve()),
             "functions": _find_functions(pack, manifest),
             "tasks": _find_bundled_tasks(manifest),
@@ -57,7 +57,7 @@ class Probe:
         }
         if isinstance(self._process, subprocess.Popen):
             executor = ThreadPoolExecutor(1)
-            text = json.dumps(asked).encode()
+            text = json.dumps(question).encode()
             self._ended = executor.submit(self._process.communicate, text, timeout=_PROBE_SECONDS)
             executor.shutdown(wait=False)
 

@@ -94,22 +94,22 @@ def _punkt(pack: Path) -> None:
     nltk.data.find("tokenizers/punkt_tab/english/")
 
 
-def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
+def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     from lm_eval.tasks import TaskManager
 
-    pack = Path(asked["pack"])
+    pack = Path(question["pack"])
     manager = TaskManager(include_path=str(pack), include_defaults=False)
     payload: dict[str, Any] = {
         "functions": {
             f"{file}: {name}": _error_of(partial(_function, pack, module, name))
-            for file, module, name in asked["functions"]
+            for file, module, name in question["functions"]
         },
-        "tasks": {name: _error_of(partial(_first_doc, manager, name)) for name in asked["tasks"]},
-        "modules": {name: _error_of(partial(importlib.import_module, name)) for name in asked["modules"]},
+        "tasks": {name: _error_of(partial(_first_doc, manager, name)) for name in question["tasks"]},
+        "modules": {name: _error_of(partial(importlib.import_module, name)) for name in question["modules"]},
     }
-    if asked["latex"]:
+    if question["latex"]:
         payload["latex"] = _error_of(_latex)
-    if asked["punkt"]:
+    if question["punkt"]:
         payload["punkt"] = _error_of(partial(_punkt, pack))
     return payload
 
@@ -122,9 +122,9 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # output of libraries must not mix with the answer
     gc.disable()  # the process lives only for seconds
     importlib.import_module("lm_eval.tasks")
-    process, asked = os.getpid(), sys.stdin.read()
-    answered = answer(json.loads(asked)) if asked else None
-    if asked and os.getpid() == process:  # not a process that the pack's code forked
+    process, question = os.getpid(), sys.stdin.read()
+    answered = answer(json.loads(question)) if question else None
+    if question and os.getpid() == process:  # not a process that the pack's code forked
         json.dump(answered, out)
         out.close()
     os._exit(0)  # end leftover threads too

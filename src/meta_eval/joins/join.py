@@ -243,8 +243,8 @@ class TableJoin(Join):
         for number, original in enumerate(originals.rows):
             with locating(f"{originals.dataset_id}, file {self.split}, row {number}"):
                 need_texts(original, self.columns)
-        kept = ({column: original[column] for column in self.columns} for original in originals.rows)
-        content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept).encode()
+        columns = ({column: original[column] for column in self.columns} for original in originals.rows)
+        content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in columns).encode()
         file = f"{self.name}.jsonl"
         return Joined([{**row, self.brings: file} for row in rows], files={file: content})
 

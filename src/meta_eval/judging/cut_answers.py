@@ -77,8 +77,8 @@ def describe_cut(
     if scores is None or as_wrong is None or not docs + baseline_docs:
         return None
     uncut = leave_out_cut(pair) if pair else None
-    alone = uncut.candidate if uncut else leave_out_cut(RunPair(candidate, candidate)).candidate
-    without = alone.scores(metric_key) if alone.docs else None
+    uncut_candidate = uncut.candidate if uncut else leave_out_cut(RunPair(candidate, candidate)).candidate
+    without = uncut_candidate.scores(metric_key) if uncut_candidate.docs else None
     baseline = uncut.baseline.scores(metric_key) if uncut and uncut.docs else None
     return Cut(
         metric=metric_key, docs=docs, of=len(scores.contributions), score=scores.value,
@@ -88,7 +88,7 @@ def describe_cut(
         drop=_estimate(measure_drop(pair, metric_key, clusters) if pair else None),
         drop_as_wrong=_estimate(measure_drop(treat_cut_answers(pair, "wrong"), metric_key, clusters) if pair else None),
         drop_without=_estimate(measure_drop(uncut, metric_key, clusters) if uncut and uncut.docs else None),
-        docs_without=len(alone.docs),
+        docs_without=len(uncut_candidate.docs),
     )  # fmt: skip
 
 
@@ -172,18 +172,22 @@ def _rewrite(scored: ScoredRun, change: Callable[[DocResult, FilterResult], Filt
 def _as_wrong(doc: DocResult, result: FilterResult, lower: frozenset[str]) -> FilterResult:
     metrics, graded = dict(result.metrics), dict(result.verdict_of_each)
     for metric, value in metrics.items():
-        worst, each = float(metric in lower), result.verdict_of_each.get(metric, ())
-        if metric in COUNTED or (len(doc.cuts) > 1 and len(each) != len(doc.cuts)):
+        worst, answer_verdicts = float(metric in lower), result.verdict_of_each.get(metric, ())
+        if metric in COUNTED or (len(doc.cuts) > 1 and len(answer_verdicts) != len(doc.cuts)):
             continue  # no score, or one of all answers together
-        verdicts = [worst if cut else verdict for cut, verdict in zip(doc.cuts, each or (worst,), strict=True)]
+        verdicts = [
+            worst if cut else verdict for cut, verdict in zip(doc.cuts, answer_verdicts or (worst,), strict=True)
+        ]
         metrics[metric] = replace_verdict(value, math.fsum(verdicts) / len(verdicts))
-        graded |= {metric: tuple(verdicts)} if each else {}
+        graded |= {metric: tuple(verdicts)} if answer_verdicts else {}
     return replace(result, metrics=metrics, verdict_of_each=graded)
 
 
 def _without_cut(doc: DocResult, result: FilterResult) -> FilterResult:
     metrics, graded = dict(result.metrics), {}
-    for metric, each in result.verdict_of_each.items():
-        graded[metric] = left = tuple(verdict for cut, verdict in zip(doc.cuts, each, strict=True) if not cut)
+    for metric, answer_verdicts in result.verdict_of_each.items():
+        graded[metric] = left = tuple(
+            verdict for cut, verdict in zip(doc.cuts, answer_verdicts, strict=True) if not cut
+        )
         metrics[metric] = replace_verdict(metrics[metric], math.fsum(left) / len(left))
     return replace(result, metrics=metrics, verdict_of_each=graded, majority=None)

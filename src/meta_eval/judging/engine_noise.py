@@ -97,14 +97,14 @@ def list_placed_losses(pair: RunPair, metric_key: str, clusters: Clusters) -> li
 def find_drift(losses: Iterable[TimedLosses]) -> list[RaisedAlarm]:
     """Raise an alarm if late answers of a run differ from early answers beyond chance; see `stats.drift`."""
     everything = list(losses)
-    again = [loss for task in everything for loss in task.second]
+    second = [loss for task in everything for loss in task.second]
     placed = [loss for _, loss in sorted(pair for task in everything for pair in task.by_place)]
-    p_again, p_order = stats.repeat_p_value(again), stats.order_p_value(placed)
+    p_again, p_order = stats.repeat_p_value(second), stats.order_p_value(placed)
     if not stats.is_drift([p_again, p_order]):
         return []
     notes = []
     if stats.is_drift([p_again, 1.0]):
-        lost, won = sum(loss > 0 for loss in again), sum(loss < 0 for loss in again)
+        lost, won = sum(loss > 0 for loss in second), sum(loss < 0 for loss in second)
         notes.append(f"asked again, {lost:,} docs were lost and {won:,} won (p = {p_again:.1g})")
     if stats.is_drift([p_order, 1.0]):
         half = len(placed) // 2

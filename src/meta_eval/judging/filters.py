@@ -35,8 +35,8 @@ class FilterDrop:
 
     def disagrees(self, margin: float) -> bool:
         """Whether the two differ beyond chance, and either in sign or by more than the margin."""
-        apart = abs(self.value - self.verdict_value) > margin or self.value * self.verdict_value < 0
-        return apart and self.p < ALPHA
+        is_far = abs(self.value - self.verdict_value) > margin or self.value * self.verdict_value < 0
+        return is_far and self.p < ALPHA
 
 
 def compute_filter_drops(

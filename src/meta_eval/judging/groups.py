@@ -101,8 +101,8 @@ def choose_tasks(
     names = choice.of(manifest.tasks, packed) if manifest else []
     entries = {name: manifest.tasks[name] for name in names} if manifest else {}
     left_out = {name for run in runs for name in run.left_out} | ({*manifest.tasks} - {*entries} if manifest else set())
-    kept = {name: tuple(task for task in tasks if task not in left_out) for name, tasks in groups.items()}
-    return entries, {name: tasks for name, tasks in kept.items() if tasks}, frozenset(left_out)
+    chosen_groups = {name: tuple(task for task in tasks if task not in left_out) for name, tasks in groups.items()}
+    return entries, {name: tasks for name, tasks in chosen_groups.items() if tasks}, frozenset(left_out)
 
 
 def list_decided_names(

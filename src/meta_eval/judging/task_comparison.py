@@ -348,12 +348,12 @@ def _find_samples(compared: TaskComparison, metric_key: str) -> SampleSource:
     own_docs = compared.candidate.docs
     recorded_verdicts = tuple(map(verdicts.get, map(make_number_key, own_docs)))
     others = frozenset(doc.doc_id for doc in (recorded.docs if recorded else ()) if doc.prompt_unchanged is False)
-    named = compared.entry is not None and compared.entry.baseline is not None
+    has_baseline_run = compared.entry is not None and compared.entry.baseline is not None
     return SampleSource(
         metric_key,
         compared.candidate_runs[:1],
         tuple((doc,) for doc in own_docs),
         recorded_verdicts,
-        not named,
-        others if named else frozenset(),
+        not has_baseline_run,
+        others if has_baseline_run else frozenset(),
     )

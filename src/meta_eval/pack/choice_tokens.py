@@ -63,9 +63,9 @@ def _counts(docs: pa.Table, tokenizer: Tokenizer) -> list[list[int]]:
     for batch in docs.select(["prompt", "continuations"]).to_batches(_BATCH):
         for prompt, ends in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             texts = [prompt.rstrip(), *(prompt + end for end in ends)]
-            context, *whole = (
+            context, *choice_counts = (
                 len(encoding.ids) for encoding in tokenizer.encode_batch_fast(texts, add_special_tokens=False)
             )
             # A choice that is merged into the context's last token still counts as one token.
-            lengths.append([max(length - context, 1) for length in whole])
+            lengths.append([max(length - context, 1) for length in choice_counts])
     return lengths

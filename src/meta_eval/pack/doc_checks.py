@@ -141,8 +141,8 @@ def _gold_is_a_choice(doc: Doc) -> bool:
     choices = doc["choices"]
     if not choices:
         return True
-    named: Sequence[Any] = [value for choice in choices if isinstance(choice, dict) for value in choice.values()]
-    allowed_texts = {_plain(value) for value in [*named, *(doc.get("continuations") or ())] if isinstance(value, str)}
+    values: Sequence[Any] = [value for choice in choices if isinstance(choice, dict) for value in choice.values()]
+    allowed_texts = {_plain(value) for value in [*values, *(doc.get("continuations") or ())] if isinstance(value, str)}
     return _plain(doc["gold"]) in allowed_texts
 
 

@@ -55,16 +55,16 @@ class LeftOut:
         self.check(results)
         return results
 
-    def check(self, kept: Sized) -> None:
+    def check(self, prepared: Sized) -> None:
         """Raises:
         UserError: No task is left: the error of the first that was left out.
         """
-        if not kept and self.errors:
+        if not prepared and self.errors:
             raise next(iter(self.errors.values()))
 
     def without(self, groups: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """The groups without the tasks that are left out. Empty groups are dropped."""
-        kept = {
+        remaining = {
             name: tuple(member for member in members if member not in self.errors) for name, members in groups.items()
         }
-        return {name: members for name, members in kept.items() if members}
+        return {name: members for name, members in remaining.items() if members}

@@ -130,7 +130,7 @@ def _check_scorer(template: Template, place: Callable[[PurePosixPath], Path]) ->
     if isinstance(scorer, FunctionRef):
         problem = f"{scorer.function} has no twin {SUFFIX}"
         if defines_function(
-            place(template.origins["process_results"] / scorer.module_file), f"{scorer.function}{SUFFIX}"
+            place(template.folder_of_key["process_results"] / scorer.module_file), f"{scorer.function}{SUFFIX}"
         ):
             return
     raise NotOneTokenError(f"its metrics are computed from likelihoods ({problem})")
@@ -161,29 +161,29 @@ def find_choice_ids(docs: Iterator[tuple[str, Sequence[str]]], tokenizer: Tokeni
         texts = [text for context, ends in some for text in (context, *(context + end for end in ends))]
         encoded = iter(tokenizer.encode_batch_fast(texts, add_special_tokens=False))
         for context, ends in some:
-            before = next(encoded).ids
-            yield _of_doc(number, context, ends, before, [next(encoded).ids for _ in ends], tokenizer)
+            prompt_ids = next(encoded).ids
+            yield _check_doc(number, context, ends, prompt_ids, [next(encoded).ids for _ in ends], tokenizer)
             number += 1
 
 
-def _of_doc(
+def _check_doc(
     number: int,
     context: str,
     ends: Sequence[str],
-    before: Sequence[int],
-    wholes: Sequence[Sequence[int]],
+    prompt_ids: Sequence[int],
+    all_choice_ids: Sequence[Sequence[int]],
     tokenizer: Tokenizer,
 ) -> list[int]:
     # lm-eval moves white space from a context's end to the continuations. A shared prompt cannot do that.
     if context != context.rstrip():
         raise NotOneTokenError(f"the context of doc {number} ends in white space")
     ids = []
-    for end, whole in zip(ends, wholes, strict=True):
-        if whole[: len(before)] != before:
+    for end, choice_ids in zip(ends, all_choice_ids, strict=True):
+        if choice_ids[: len(prompt_ids)] != prompt_ids:
             raise NotOneTokenError(f"doc {number}: {end[:40]!r} changes the tokens before it")
-        if len(whole) != len(before) + 1:
-            raise NotOneTokenError(f"doc {number}: {end[:40]!r} is {len(whole) - len(before)} tokens")
-        ids.append(whole[-1])
+        if len(choice_ids) != len(prompt_ids) + 1:
+            raise NotOneTokenError(f"doc {number}: {end[:40]!r} is {len(choice_ids) - len(prompt_ids)} tokens")
+        ids.append(choice_ids[-1])
         if tokenizer.decode([ids[-1]], skip_special_tokens=False).strip() != end.strip() or not end.strip():
             raise NotOneTokenError(f"doc {number}: {end[:40]!r} is not the text of its token")
     if len({end.strip() for end in ends}) < len(ends):

@@ -52,7 +52,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     config, templates = context.config, context.templates
     tasks, add_bos = _check_same_bos(tasks, context.left_out)
     groups = context.left_out.without(groups)
-    kept = {task.name for task in tasks} | groups.keys()
+    kept_names = {task.name for task in tasks} | groups.keys()
     # Another task may include a template's YAML. Files made for a task replace copied ones.
     files = {name: content for task in tasks for name, content in task.template_files.items()}
     pack_files: dict[str, bytes] = {}
@@ -68,15 +68,15 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     files |= punkt
 
     included, _ = split_excluded(expand_patterns(config.tasks, [task.name for task in tasks]))
-    names = [name for name in dict.fromkeys(_canonical(templates, name) for name in included) if name in kept]
+    names = [name for name in dict.fromkeys(_canonical(templates, name) for name in included) if name in kept_names]
     run = config.run_settings(names, runs_code=any(task.entry.unsafe_code for task in tasks))
     run = run.model_copy(update={"add_bos_token": add_bos})
-    asked = {name: getattr(config, name) for name in PreparedFrom.model_fields if name != "originals"}
+    config_values = {name: getattr(config, name) for name in PreparedFrom.model_fields if name != "originals"}
     manifest = Manifest(
         schema_version=SCHEMA_VERSION,
         meta_eval=__version__,
         lm_eval=Range(minimum=LM_EVAL_MINIMUM, below=LM_EVAL_BELOW),
-        prepared_from=PreparedFrom(**asked, originals=config.originals.by_join()),
+        prepared_from=PreparedFrom(**config_values, originals=config.originals.by_join()),
         run=run,
         originals={
             name: OriginalEntry(id=rows.dataset_id, revision=rows.revision, fallback=rows.fallback)
@@ -101,7 +101,7 @@ def _check_same_bos(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[l
     """
     bos_by_task = {task.name: task.entry.record.asked_with_bos if task.entry.record else True for task in tasks}
     without = [name for name, with_bos in bos_by_task.items() if with_bos is False]
-    with_bos = [name for name, asked in bos_by_task.items() if asked]
+    with_bos = [name for name, has_bos in bos_by_task.items() if has_bos]
     add_bos = len(with_bos) >= len(without) if with_bos else not without
     others = {False: with_bos, True: without}[add_bos]
     words = {True: "without", False: "with"}
@@ -113,7 +113,7 @@ def _check_same_bos(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[l
             hint="Prepare this task as a separate pack",
         )
     if not add_bos:
-        if unknown := [name for name, asked in bos_by_task.items() if asked is None]:
+        if unknown := [name for name, has_bos in bos_by_task.items() if has_bos is None]:
             log.warning(
                 f"unknown whether {', '.join(unknown)} was run with a BOS; none is added, as for the other tasks"
             )

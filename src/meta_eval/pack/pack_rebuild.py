@@ -69,11 +69,11 @@ def _paths(config: Config) -> Iterator[tuple[str, str]]:
         yield from ((name, text) for text in values if isinstance(text, str))
 
 
-def _refuse_inside(folder: Path, named: Mapping[str, Path | None]) -> None:
+def _refuse_inside(folder: Path, folders: Mapping[str, Path | None]) -> None:
     """Raises:
     ConfigError: The reader would take settings, code or a model from the publication, or write into it.
     """
-    for what, path in named.items():
+    for what, path in folders.items():
         if path is not None and is_in(path, folder):
             raise ConfigError(
                 f"is inside the publication {folder}, where only {PUBLICATION} is used",

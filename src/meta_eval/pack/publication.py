@@ -97,8 +97,8 @@ def describe_pack(pack: Path, manifest: Manifest) -> Publication:
         PackError: Its rows are not on the hub, so others cannot fetch them.
     """
     _refuse_rows_of_a_run(pack, manifest)
-    asked, first = manifest.prepared_from, next(iter(manifest.tasks.values()))
-    of_sample = asked.evals_dataset == SAMPLE
+    prepared_from, first = manifest.prepared_from, next(iter(manifest.tasks.values()))
+    of_sample = prepared_from.evals_dataset == SAMPLE
     if not of_sample:
         _need_hub(pack, "its rows come from", first.dataset_id, first.dataset_revision, "the evals dataset's id")
     originals = {}
@@ -113,9 +113,9 @@ def describe_pack(pack: Path, manifest: Manifest) -> Publication:
         evals_revision=None if of_sample else first.dataset_revision,
         originals=originals,
         tasks=manifest.run.tasks,
-        bundle=asked.bundle,
-        choice_scoring=asked.choice_scoring,
-        allow_unmatched=asked.allow_unmatched,
+        bundle=prepared_from.bundle,
+        choice_scoring=prepared_from.choice_scoring,
+        allow_unmatched=prepared_from.allow_unmatched,
         allow_code=any(entry.unsafe_code for entry in manifest.tasks.values()),
         contents={
             name: entry.model_dump(mode="json", exclude=_OF_THE_MODEL | _OF_A_RUN)

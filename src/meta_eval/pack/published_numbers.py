@@ -70,19 +70,19 @@ def find_published_numbers(
         metrics: The rows of the metrics subset.
     """
     model = dataset.identity.model
-    known = catalog.find_published(model, template.spec.subset) if model else ()
+    catalog_numbers = catalog.find_published(model, template.spec.subset) if model else ()
     wanted_labels = set(labels)
     entries = []
-    for wanted in template.spec.published:
-        reported = _reported(wanted, [row for row in metrics if row["benchmark_label"] in wanted_labels])
+    for metric in template.spec.published:
+        reported = _reported(metric, [row for row in metrics if row["benchmark_label"] in wanted_labels])
         numbers = [
             number
-            for number in known
-            if wanted.averaging in (None, number.averaging) and wanted.benchmark in (None, number.benchmark)
+            for number in catalog_numbers
+            if metric.averaging in (None, number.averaging) and metric.benchmark in (None, number.benchmark)
         ]
         for number in numbers if reported is None else []:
             fields = number.model_dump(exclude={"model", "subset", "commit"})
-            entries.append(PublishedEntry.model_validate({"our_metric": wanted.metric, **fields}))
+            entries.append(PublishedEntry.model_validate({"our_metric": metric.metric, **fields}))
         if reported is not None:
             value = round(float(reported["metric_value_computed"]), 2)
             card = next((number for number in numbers if number.same_settings), None)
@@ -93,11 +93,11 @@ def find_published_numbers(
                 )
             entries.append(
                 PublishedEntry(
-                    our_metric=wanted.metric,
+                    our_metric=metric.metric,
                     benchmark=str(reported["benchmark_label"]),
                     value=value,
                     metric=str(reported["metric_tag"]).rpartition("/")[2],
-                    averaging=wanted.averaging,
+                    averaging=metric.averaging,
                     shots=card.shots if card else None,
                     cot=card.cot if card else None,
                     same_settings=True,
@@ -134,16 +134,16 @@ def make_recorded_number(
     )
 
 
-def _reported(wanted: PublishedMetric, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _reported(metric: PublishedMetric, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The row of the metrics subset with the wanted score; None unless there is exactly one.
 
     No evals dataset has the mean of IFEval's four accuracies; their metrics have prompt accuracies only.
     """
-    if wanted.averaging == "mean of four":
+    if metric.averaging == "mean of four":
         return None
     fitting = [
         row
         for row in rows
-        if wanted.averaging is None or _AVERAGING.get(str(row["metric_tag"]).partition("/")[0]) == wanted.averaging
+        if metric.averaging is None or _AVERAGING.get(str(row["metric_tag"]).partition("/")[0]) == metric.averaging
     ]
     return fitting[0] if len(fitting) == 1 else None

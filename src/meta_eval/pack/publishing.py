@@ -35,14 +35,14 @@ class RecipeExport:
         publication: The description of the pack.
         files: Its files, by path.
         withheld: Files of the pack that are not published.
-        kept: Other files in the folder, left unchanged.
+        user_files: Other files in the folder, left unchanged.
     """
 
     folder: Path
     publication: Publication
     files: tuple[str, ...]
     withheld: tuple[str, ...]
-    kept: tuple[str, ...]
+    user_files: tuple[str, ...]
 
 
 def publish_pack(pack: Path, folder: Path) -> RecipeExport:
@@ -71,22 +71,22 @@ def publish_pack(pack: Path, folder: Path) -> RecipeExport:
         new.write(README, _card(publication).encode(), optional=True)
     withheld = tuple(name for name in manifest.files if name not in templates)
     written = sorted([*files, README, list_name(_KIND)])
-    return RecipeExport(folder, publication, tuple(written), withheld, tuple(_kept(folder, set(written))))
+    return RecipeExport(folder, publication, tuple(written), withheld, tuple(_list_user_files(folder, set(written))))
 
 
-def _kept(folder: Path, ours: set[str]) -> Iterator[str]:
+def _list_user_files(folder: Path, recipe_files: set[str]) -> Iterator[str]:
     """Other files in the folder, beside ours and in our subfolders."""
-    tops = {name.partition("/")[0] for name in ours}
+    tops = {name.partition("/")[0] for name in recipe_files}
     for path in sorted(folder.iterdir()):
         if path.name not in tops:
             yield path.name
         elif path.is_dir():
             inside = (file.relative_to(folder).as_posix() for file in path.rglob("*") if not file.is_dir())
-            yield from sorted(name for name in inside if name not in ours)
+            yield from sorted(name for name in inside if name not in recipe_files)
 
 
-def _templates(asked: PreparedFrom) -> Path:
-    path = Path(asked.template_dir)
+def _templates(prepared_from: PreparedFrom) -> Path:
+    path = Path(prepared_from.template_dir)
     return path if path.is_dir() else assets.asset_path("meta_template")
 
 
@@ -109,8 +109,8 @@ def _template(root: Path, name: str, path: Path, manifest: Manifest) -> bytes:
     """Raises:
     TemplateError: It is not the file that made the pack, or holds a credential.
     """
-    of_pack = manifest.files.get(name)
-    if of_pack is not None and not name.endswith(".yaml") and hash_file(path) != of_pack.sha256:
+    pack_file = manifest.files.get(name)
+    if pack_file is not None and not name.endswith(".yaml") and hash_file(path) != pack_file.sha256:
         raise TemplateError(
             f"{name} differs from the template that made the pack",
             where=str(root),

@@ -99,7 +99,7 @@ def read_docs(
     place = RowPlace(dataset.dataset_id, template.spec.subset)
     task_rows = read()
     matched = len(task_rows.rows)
-    table = make_docs(root, template, task_rows.rows, place, again=lambda: read().rows)
+    table = make_docs(root, template, task_rows.rows, place, read_again=lambda: read().rows)
     # Writing takes as long as checking. If no column depends on the checks, start writing first.
     early = template.spec.cluster is None and "cluster" not in table.column_names
     table, unclustered = add_clusters(table, template) if early else (table, None)
@@ -143,7 +143,7 @@ def make_docs(
     rows: Sequence[SourceRow],
     place: RowPlace,
     *,
-    again: Callable[[], Sequence[SourceRow]],
+    read_again: Callable[[], Sequence[SourceRow]],
 ) -> pa.Table:
     """Make docs with the template's ``process_docs``, and check that they have the columns of a doc.
 
@@ -152,7 +152,7 @@ def make_docs(
         template: The task.
         rows: Emptied as docs are made of them.
         place: Which rows they are, for messages.
-        again: Reads the rows again, for the rare case that they are needed twice.
+        read_again: Reads the rows again, for the rare case that they are needed twice.
 
     Raises:
         TemplateError: The function fails, or its docs lack a column.
@@ -166,9 +166,9 @@ def make_docs(
             make_doc = getattr(process_docs, "make_doc", None)
             table = _in_batches(make_doc, rows) if make_doc else None
             if table is None:
-                whole = rows if all(rows) else again()
+                complete = rows if all(rows) else read_again()
                 with locating(where):
-                    table = _at_once(process_docs, whole, place)
+                    table = _at_once(process_docs, complete, place)
     except UserError:
         raise
     except ValueError as error:

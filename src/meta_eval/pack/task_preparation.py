@@ -231,7 +231,7 @@ def _files(
 ) -> dict[str, bytes]:
     """The task's YAML, which reads docs in the pack or rows on the hub."""
     folder, text = template.file.parent, read_text(templates.root / template.file)
-    beside = docs.joined.files if docs.joined else {}
+    joined_files = docs.joined.files if docs.joined else {}
     with locating(templates.root / template.file):
         if docs_file is None:
             config_name = dataset.config_name(template.spec.subset)
@@ -244,12 +244,12 @@ def _files(
             inherited=template.inherited,
             docs_file="../" * len(folder.parts) + docs_file,
             sha256=hash_bytes(content),
-            beside={name: hash_bytes(brought) for name, brought in beside.items()},
+            beside={name: hash_bytes(brought) for name, brought in joined_files.items()},
         )
     loader = (folder / f"{task_yaml.LOADER_MODULE}.py").as_posix()
     return {
         docs_file: content,
-        **{(folder / name).as_posix(): brought for name, brought in beside.items()},
+        **{(folder / name).as_posix(): brought for name, brought in joined_files.items()},
         loader: assets.read_asset("pack_docs.py"),
         template.file.as_posix(): text.encode(),
     }

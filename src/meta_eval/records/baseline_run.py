@@ -172,12 +172,12 @@ def _pairs(docs: Sequence[_PackDoc], rows: RecordedDocs) -> dict[int, RecordedDo
     ]
     pairs: dict[int, RecordedDoc] = {}
     left = list(rows.rows)
-    for of_doc, of_row in keys:
+    for doc_key, row_key in keys:
         waiting: dict[Hashable, list[RecordedDoc]] = {}
         for row in reversed(left):
-            waiting.setdefault(of_row(row), []).append(row)
+            waiting.setdefault(row_key(row), []).append(row)
         for number, doc in enumerate(docs):
-            if number not in pairs and (same := waiting.get(of_doc(doc))):
+            if number not in pairs and (same := waiting.get(doc_key(doc))):
                 pairs[number] = same.pop()
         left = [row for same in waiting.values() for row in reversed(same)]
     return pairs

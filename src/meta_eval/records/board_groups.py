@@ -23,7 +23,7 @@ def find_board_groups(
     """
     groups: dict[str, tuple[str, ...]] = {}
     for board in boards.list_boards().values():
-        whole: dict[str, None] = {}
+        group_tasks: dict[str, None] = {}
         for part in board.parts:
             comparable = {name for name, shots in tasks.items() if board.recorded or shots == str(part.shots)}
             # Tasks of a leaderboard's own records are named individually; lm-eval does not know them.
@@ -33,10 +33,10 @@ def find_board_groups(
             }
             needed = [task for of_name in members.values() for task in of_name]
             if needed and comparable.issuperset(needed):
-                whole.update(dict.fromkeys(needed))
+                group_tasks.update(dict.fromkeys(needed))
                 groups.update({name: of_name for name, of_name in members.items() if of_name != (name,)})
-        if whole:
-            groups[board.name] = tuple(whole)
+        if group_tasks:
+            groups[board.name] = tuple(group_tasks)
     return groups
 
 

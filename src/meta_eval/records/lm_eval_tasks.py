@@ -41,18 +41,18 @@ def find_lm_eval_tasks(
         ConfigError: There is no such task or group, or a task is named with two different numbers of shots.
     """
     wanted_names, excluded = split_excluded(expand_patterns(names, list_task_names(template_dir)))
-    shots, groups = _named(wanted_names, template_dir)
-    kept, groups = leave_tasks_out(shots, groups, _named(excluded, template_dir)[0])
-    return {name: shots[name] for name in kept}, groups
+    shots, groups = _select_named(wanted_names, template_dir)
+    included, groups = leave_tasks_out(shots, groups, _select_named(excluded, template_dir)[0])
+    return {name: shots[name] for name in included}, groups
 
 
-def _named(names: Sequence[str], template_dir: Path) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
+def _select_named(names: Sequence[str], template_dir: Path) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
     tasks: dict[str, int | None] = {}
     groups: dict[str, tuple[str, ...]] = {}
-    for asked in names:
-        name, at, number = asked.partition("@")
+    for written_name in names:
+        name, at, number = written_name.partition("@")
         if (at and not number.isdecimal()) or not is_name(name):
-            raise ConfigError(f"{asked!r} is not a task name", hint="Write arc_challenge, or arc_challenge@25")
+            raise ConfigError(f"{written_name!r} is not a task name", hint="Write arc_challenge, or arc_challenge@25")
         board = boards.find_board(name)
         if board and not board.recorded:
             if at:
@@ -149,9 +149,9 @@ def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = Non
         targets = [task.doc_to_target(doc) for doc in docs]
         rights = [_right(task, doc, target) for doc, target in zip(docs, targets, strict=True)]
     for number, doc in enumerate(docs):
-        of_doc = sorted(instances[number], key=lambda instance: instance.idx)
+        doc_instances = sorted(instances[number], key=lambda instance: instance.idx)
         with locating(f"{where}, doc {number}"):
-            rows.rows.append(_row(doc, of_doc, targets[number], rights[number], rows, chat))
+            rows.rows.append(_row(doc, doc_instances, targets[number], rights[number], rows, chat))
     return rows, int(task.get_config("num_fewshot") or 0)
 
 

@@ -66,8 +66,8 @@ def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCod
         entry.template: yaml.encode(),
         module: assets.read_asset("next_token.py"),
     }
-    kept = {"choice_scoring": "next_token", "kept_likelihood": None, "columns": tuple(table.column_names)}
-    return replace(task, entry=entry.model_copy(update=kept), files={**task.files, **files})
+    changes = {"choice_scoring": "next_token", "kept_likelihood": None, "columns": tuple(table.column_names)}
+    return replace(task, entry=entry.model_copy(update=changes), files={**task.files, **files})
 
 
 def _check(code: TaskCode, rows: RecordedDocs) -> None:

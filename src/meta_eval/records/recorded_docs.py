@@ -125,9 +125,9 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
     bos = find_bos(results)
     reading = _SampleReading(output_type, bos)
     assert run.samples_file is not None  # noqa: S101 (a record has samples)
-    with open_samples(run.samples_file) as whole:
+    with open_samples(run.samples_file) as read_whole:
         for doc in run.docs:
-            samples = {name: whole(answer) for name, answer in doc.filter_results.items()}
+            samples = {name: read_whole(answer) for name, answer in doc.filter_results.items()}
             with locating(f"doc {doc.doc_id}", behind=", "):
                 reading.add(doc, samples)
     warnings = reading.warnings
@@ -151,8 +151,8 @@ def split_unconditional(requests: Sequence[Sequence[Any]]) -> tuple[Sequence[Seq
     lm-eval builds these for ``acc_mutual_info``: first every choice after the prompt, then every choice alone.
     """
     half, odd = divmod(len(requests), 2)
-    conditional, alone = requests[:half], requests[half:]
-    pairs = zip(conditional, alone, strict=False)
+    conditional, unconditional = requests[:half], requests[half:]
+    pairs = zip(conditional, unconditional, strict=False)
     if not half or odd or not all(request[0] and not other[0] and request[1:] == other[1:] for request, other in pairs):
         return requests, False
     return conditional, True

@@ -34,7 +34,7 @@ def select_tasks(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], di
         ConfigError: The record has no such task or group.
     """
     included, excluded = split_excluded(expand_patterns(names, record.tasks))
-    (chosen, groups), (without, _) = _named(record, included), _named(record, excluded)
+    (chosen, groups), (without, _) = _select_named(record, included), _select_named(record, excluded)
     return leave_tasks_out(chosen, groups, without)
 
 
@@ -49,11 +49,13 @@ def leave_tasks_out(
     left = [name for name in names if name not in excluded]
     if not left:
         raise ConfigError("leaves out every task it names")
-    kept = {name: tuple(member for member in members if member not in excluded) for name, members in groups.items()}
-    return left, {name: members for name, members in kept.items() if members}
+    remaining = {
+        name: tuple(member for member in members if member not in excluded) for name, members in groups.items()
+    }
+    return left, {name: members for name, members in remaining.items() if members}
 
 
-def _named(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+def _select_named(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     chosen: dict[str, None] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for name in names:
@@ -104,12 +106,12 @@ def choose_runs(
     Raises:
         ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
     """
-    asked = {task: runs[task] for task in names} if names and set(names) <= set(runs) else runs
-    chosen = {task: _chosen(task, those, run, name) for task, those in asked.items()}
+    chosen_runs = {task: runs[task] for task in names} if names and set(names) <= set(runs) else runs
+    chosen = {task: _chosen(task, those, run, name) for task, those in chosen_runs.items()}
     if run is not None:
         chosen = {task: task_files for task, task_files in chosen.items() if _is_of(task_files, run)}
     if run is not None and not chosen:
-        times = sorted({task_files.time for those in asked.values() for task_files in those})
+        times = sorted({task_files.time for those in chosen_runs.values() for task_files in those})
         raise ConfigError(
             f"{name} holds no run of {quoted(run)}", where="evals_run", hint=f"It holds runs of {join_names(times, 6)}"
         )

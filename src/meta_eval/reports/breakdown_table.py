@@ -54,7 +54,7 @@ def _part(key: str, part: Callable[[DropBreakdown], Drop | DropPart | None]) -> 
 
 def make_json(parts: DropBreakdown) -> dict[str, Any]:
     """As plain JSON data, from -1 to 1; a part that nothing tells is null, ``rest`` is model and prompts together."""
-    named = {
+    parts_by_name = {
         "total": parts.total,
         "grader": parts.grader,
         "model": parts.model,
@@ -62,7 +62,7 @@ def make_json(parts: DropBreakdown) -> dict[str, Any]:
         "rest": parts.rest,
     }
     counts = {name: getattr(parts, name) for name in ("docs", "regraded", "changed", "other_prompts")}
-    return {**{name: None if part is None else _plain(part) for name, part in named.items()}, **counts}
+    return {**{name: None if part is None else _plain(part) for name, part in parts_by_name.items()}, **counts}
 
 
 def _plain(part: Drop | DropPart) -> dict[str, Any]:

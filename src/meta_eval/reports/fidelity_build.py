@@ -63,8 +63,8 @@ def build_fidelity_report(
     first = tokens.header if tokens else header
     assert first is not None  # noqa: S101 (one of both was read)
     words = _Words(tokenizer)
-    whole = make_columns(tokens) if tokens else None
-    some = tuple(measure_figures(whole, words.vocabulary)) if whole is not None and len(whole.row) else ()
+    columns = make_columns(tokens) if tokens else None
+    some = tuple(measure_figures(columns, words.vocabulary)) if columns is not None and len(columns.row) else ()
     comparison, pair, other = None, None, None
     margin = (rule.margin if rule else None) or FIDELITY_MARGIN
     least = (rule.min_docs if rule else None) or FIDELITY_MIN_DOCS
@@ -90,13 +90,13 @@ def build_fidelity_report(
             words.vocabulary,
             ProbePair(pair, baseline_probes, probes) if baseline_probes and probes else None,
         )
-    elif whole is not None and some:
-        finding = diagnose_unpaired(whole, probes)
+    elif columns is not None and some:
+        finding = diagnose_unpaired(columns, probes)
     notes = [
         *(note for compared in (comparison, of_choices) if compared for note in compared.notes),
         *write.describe_left_out(first.left_out),
     ]
-    if whole is not None and any(answer.truncated for answer in whole.answers):
+    if columns is not None and any(answer.truncated for answer in columns.answers):
         notes.append("some prompts were cut to fit, and their answers say little")
     return FidelityReport(
         model=first.model,
@@ -109,7 +109,7 @@ def build_fidelity_report(
         against=comparison,
         choices_against=of_choices,
         finding=finding,
-        answers=tuple(_answers(whole, pair, words)) if whole is not None else (),
+        answers=tuple(_answers(columns, pair, words)) if columns is not None else (),
         changes=tuple(_changes(pair, comparison, words)) if pair and comparison else (),
         notes=tuple(notes),
         tokenizer=tokenizer is not None,
@@ -229,8 +229,8 @@ def read_fidelity_reports(
         if manifest_sha256 is not None and header.manifest_sha256 != manifest_sha256:
             notes.append(f"{table} is a table of another pack, and left out")
             continue
-        whole = make_columns(tokens or ())
-        of_texts = tuple(measure_figures(whole)) if len(whole.row) else ()
+        columns = make_columns(tokens or ())
+        of_texts = tuple(measure_figures(columns)) if len(columns.row) else ()
         if of_texts or choices:
             facts.append(
                 FidelityReport(

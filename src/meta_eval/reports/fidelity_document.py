@@ -55,12 +55,12 @@ def _verdict(report: FidelityReport) -> Verdict:
 
 
 def _facts(texts: TableComparison) -> Iterator[Fact]:
-    whole = texts.all
-    yield Fact("distance", write.format_nats(whole.distance.value), "nats a token")
-    yield Fact(f"{FIDELITY_LEVEL_TEXT} interval", write.format_nats_interval(whole.interval))
+    pooled = texts.all
+    yield Fact("distance", write.format_nats(pooled.distance.value), "nats a token")
+    yield Fact(f"{FIDELITY_LEVEL_TEXT} interval", write.format_nats_interval(pooled.interval))
     yield Fact("margin", f"{texts.margin:g}")
-    yield Fact("shift", write.format_nats(whole.shift.value), detail=write.format_nats_interval(whole.shift_interval))
-    yield Fact("tokens, docs", f"{format_count(whole.tokens)}, {format_count(whole.docs)}")
+    yield Fact("shift", write.format_nats(pooled.shift.value), detail=write.format_nats_interval(pooled.shift_interval))
+    yield Fact("tokens, docs", f"{format_count(pooled.tokens)}, {format_count(pooled.docs)}")
 
 
 def _sections(report: FidelityReport) -> Iterator[Section]:

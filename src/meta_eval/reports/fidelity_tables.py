@@ -78,7 +78,7 @@ class _KindRow:
     """A kind of token: its own figures, and those beside the baseline."""
 
     figures: Any
-    beside: Any
+    compared: Any
 
 
 def make_kind_table(report: FidelityReport) -> Table[_KindRow]:
@@ -92,12 +92,12 @@ def make_kind_table(report: FidelityReport) -> Table[_KindRow]:
     ]  # fmt: skip
     if report.against is not None:
         columns += [
-            Column("distance", "distance", lambda kind: kind.beside and kind.beside.distance, write.format_nats),
-            Column("shift", "shift", lambda kind: kind.beside and kind.beside.shift, write.format_nats),
+            Column("distance", "distance", lambda kind: kind.compared and kind.compared.distance, write.format_nats),
+            Column("shift", "shift", lambda kind: kind.compared and kind.compared.shift, write.format_nats),
         ]
-    beside = {kind.name: kind for kind in report.against.kinds} if report.against else {}
+    compared_kinds = {kind.name: kind for kind in report.against.kinds} if report.against else {}
     kinds = report.figures[0].kinds if report.figures else ()
-    rows = tuple(Row(kind.name, _KindRow(kind, beside.get(kind.name))) for kind in kinds)
+    rows = tuple(Row(kind.name, _KindRow(kind, compared_kinds.get(kind.name))) for kind in kinds)
     return Table("kinds", "By kind of token", tuple(columns), rows, first="tokens")
 
 
@@ -137,8 +137,8 @@ def _against_legend(comparison: TableComparison | None, unit: str) -> str:
 def _paired(comparison: TableComparison | None) -> tuple[Row[Paired], ...]:
     if comparison is None:
         return ()
-    whole = Row(write.name_task(None), comparison.all, comparison.outcome, whole=True)
-    return (whole, *(Row(write.name_task(task.name), task, task.outcome) for task in comparison.tasks))
+    first_row = Row(write.name_task(None), comparison.all, comparison.outcome, whole=True)
+    return (first_row, *(Row(write.name_task(task.name), task, task.outcome) for task in comparison.tasks))
 
 
 def make_choice_table(choices: Iterable[ChoiceFigures]) -> Table[ChoiceFigures]:

@@ -82,19 +82,19 @@ def write_headline(
         )
     parts = []
     if figures:
-        whole = figures[0]
+        pooled = figures[0]
         parts.append(
-            f"{format_share(whole.top1.value)} % of {plural(whole.tokens, 'token')} are the likeliest, "
-            f"mean log-probability {format_nats(whole.logprob.value)}, "
-            f"{format_share(whole.greedy.value)} % of {plural(whole.docs, 'answer')} greedy throughout"
+            f"{format_share(pooled.top1.value)} % of {plural(pooled.tokens, 'token')} are the likeliest, "
+            f"mean log-probability {format_nats(pooled.logprob.value)}, "
+            f"{format_share(pooled.greedy.value)} % of {plural(pooled.docs, 'answer')} greedy throughout"
         )
     if choices:
-        pooled = choices[0]
-        docs = plural(pooled.docs, "doc")
+        overall = choices[0]
+        docs = plural(overall.docs, "doc")
         parts.append(
             f"log-likelihoods of the choices of {docs} differ from the recorded by "
-            f"{format_nats(pooled.mean_difference.value)} nats in the mean, the best choice is the same in "
-            f"{format_share(pooled.same_best.value)} %"
+            f"{format_nats(overall.mean_difference.value)} nats in the mean, the best choice is the same in "
+            f"{format_share(overall.same_best.value)} %"
         )
     return "; ".join(parts or ["nothing was answered"]) + "."
 
@@ -111,11 +111,11 @@ def describe_divergence(kl: Divergence) -> str:
 
 def describe_margins(margins: Margins) -> str:
     """How far tokens lie below the likeliest, in a sentence."""
-    shares = ", ".join(
+    quantiles = ", ".join(
         f"{100 * part:g} % are at most {format_nats(value)}" for part, value in margins.quantiles.items()
     )
     above = ", ".join(f"{format_share(part)} % above {limit:g}" for limit, part in margins.above.items())
-    return f"Margins of all tokens: {shares}; {above}."
+    return f"Margins of all tokens: {quantiles}; {above}."
 
 
 def describe_choice_difference(choice: WorstDoc) -> str:

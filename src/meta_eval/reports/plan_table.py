@@ -53,8 +53,8 @@ def _docs(each: TaskPlan) -> str:
 
 
 def _runs(chances: Chances) -> str:
-    alone, both = ("-" if runs is None else str(runs) for runs in (chances.runs, chances.runs_of_both))
-    return alone if alone == both else f"{alone}/{both}"
+    candidate_only, both_sides = ("-" if runs is None else str(runs) for runs in (chances.runs, chances.runs_of_both))
+    return candidate_only if candidate_only == both_sides else f"{candidate_only}/{both_sides}"
 
 
 def _legend(plan: PackPlan) -> str:

@@ -126,14 +126,14 @@ def _about_scores(report: Report) -> Iterator[Listing]:
     """lm-eval's own averages, and what the published numbers are."""
     averages = text.describe_averages(report.tasks, report.totals)
     yield Listing(tuple(Item((name,), numbers) for name, numbers in averages), "lm-eval's own averages")
-    both = [(task, score) for task in report.tasks for score in task.scores]
+    scores = [(task, score) for task in report.tasks for score in task.scores]
     distances = [
         Item((_name(task, score),), f"the baseline scores {words}")
-        for task, score in both
+        for task, score in scores
         if not (score.distance and score.distance.within_rounding) and (words := text.describe_distance(score))
     ]
     yield Listing(tuple(distances), views=("terminal",))
-    sources = [Item((task.name,), text.describe_published(score)) for task, score in both if score.published]
+    sources = [Item((task.name,), text.describe_published(score)) for task, score in scores if score.published]
     title = f"What the {report.published_label} are, and what the baseline scores"
     yield Listing(tuple(sources), title, ("html", "markdown"), ("html",))
 

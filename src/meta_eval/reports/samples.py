@@ -47,9 +47,14 @@ def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) 
                 wholes = [sample(doc.filter_results[name]) for sample, doc in zip(read, docs, strict=True)]
                 answers = tuple(
                     _answer(
-                        doc, doc.filter_results[name], score.verdicts[number], whole, count_tokens, source.other_prompts
+                        doc,
+                        doc.filter_results[name],
+                        score.verdicts[number],
+                        raw_sample,
+                        count_tokens,
+                        source.other_prompts,
                     )
-                    for doc, score, whole in zip(docs, known_scores, wholes, strict=True)
+                    for doc, score, raw_sample in zip(docs, known_scores, wholes, strict=True)
                 )
                 yield _sample(
                     task.name,

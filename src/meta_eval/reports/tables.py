@@ -13,7 +13,7 @@ from meta_eval.stats import Interval
 S = TypeVar("S")
 
 # A figure as data: shares and drops from -1 to 1, nats, counts, words; None where there is none.
-Value = float | int | str | Interval | None
+CellValue = float | int | str | Interval | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Column(Generic[S]):
 
     key: str
     heading: str
-    value: Callable[[S], Value]
+    value: Callable[[S], CellValue]
     write: Callable[[Any], str]
     legend: str = ""
     detail: Callable[[S], str | None] | None = None
@@ -152,5 +152,5 @@ class Table(Generic[S]):
         return {"name": row.name, "part": row.part, "outcome": row.outcome, "whole": row.whole, "cells": cells}
 
 
-def _plain(value: Value) -> Any:
+def _plain(value: CellValue) -> Any:
     return dataclasses.asdict(value) if isinstance(value, Interval) else value

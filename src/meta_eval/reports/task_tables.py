@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from meta_eval.reports import text
-from meta_eval.reports.tables import Column, Row, Table, Value
+from meta_eval.reports.tables import CellValue, Column, Row, Table
 from meta_eval.results.doc_figures import FIGURES
 from meta_eval.thresholds import LEVEL_TEXT
 
@@ -97,7 +97,7 @@ def _detectable_drop() -> Column[DropRow]:
     )  # fmt: skip
 
 
-def _of_task(figure: Callable[[TaskDecision], Value]) -> Callable[[DropRow], Value]:
+def _of_task(figure: Callable[[TaskDecision], CellValue]) -> Callable[[DropRow], CellValue]:
     """A figure that a mean does not have."""
     return lambda row: figure(row.decision) if row.decision else None
 
@@ -169,7 +169,7 @@ def _remarks(task: Task) -> tuple[str, ...]:
 
 def make_score_table(report: Report) -> Table[Score]:
     """Each score with the published number that it answers, and what the baseline is from that."""
-    beside = report.published_label.split(" ")[0] or "published"
+    published_word = report.published_label.split(" ")[0] or "published"
     columns: tuple[Column[Score], ...] = (
         Column("docs", "docs", lambda score: score.docs, text.format_count),
         Column(
@@ -181,8 +181,8 @@ def make_score_table(report: Report) -> Table[Score]:
             headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
         ),
         Column(
-            "published", beside, _published, text.format_percent,
-            headings={"terminal": "rec." if beside.startswith("rec") else "publ."},
+            "published", published_word, _published, text.format_percent,
+            headings={"terminal": "rec." if published_word.startswith("rec") else "publ."},
         ),
         Column(
             "difference", "difference", lambda score: score.difference, text.format_points,
@@ -197,8 +197,8 @@ def make_score_table(report: Report) -> Table[Score]:
         ),
     )  # fmt: skip
     rows = tuple(row for task in report.tasks for row in _score_rows(task))
-    named = report.published_label.removesuffix("s")
-    legend = f"; differences of the run and of the baseline from the {named}" if named else ""
+    published_label = report.published_label.removesuffix("s")
+    legend = f"; differences of the run and of the baseline from the {published_label}" if published_label else ""
     title = f"Beside the {report.published_label}" if report.published_label else "Scores"
     return Table("scores", title, columns, rows, f"Percent{legend}.")
 
@@ -233,7 +233,7 @@ def figure_mean_table(report: Report) -> Table[Task]:
     return Table("answers", "What answers are like", columns, rows, f"{legend[:1].upper()}{legend[1:]}.")
 
 
-def _mean(side: str, key: str) -> Callable[[Task], Value]:
+def _mean(side: str, key: str) -> Callable[[Task], CellValue]:
     return lambda task: getattr(task, f"{side}_figures").get(key)
 
 

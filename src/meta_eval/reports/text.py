@@ -168,10 +168,10 @@ def describe_alarm_tasks(alarm: Alarm, most: int | None = None) -> str:
 
 def describe_noise(noise: EngineNoise) -> str:
     """Flips between two answers of one run, and what share of the flips on the baseline they explain."""
-    shares = (100 * noise.interval.lower, 100 * noise.interval.upper)
+    bounds = (100 * noise.interval.lower, 100 * noise.interval.upper)
     words = (
         f"asked again, {noise.lost + noise.won:,} of {noise.docs:,} docs flipped, {100 * noise.flipped:.1f} % "
-        f"({shares[0]:.1f} to {shares[1]:.1f})"
+        f"({bounds[0]:.1f} to {bounds[1]:.1f})"
     )
     if noise.explained is None or noise.explained_interval is None:
         return words
@@ -191,10 +191,10 @@ def describe_cut_answers(task: Task) -> str | None:
     wrong = ""
     if cuts.as_wrong is not None and format_percent(cuts.as_wrong) != format_percent(cuts.score):
         wrong = f" ({format_percent(cuts.as_wrong)} with them as wrong)"
-    beside = f", where the baseline has {format_percent(cuts.baseline)}" if cuts.baseline is not None else ""
+    baseline = f", where the baseline has {format_percent(cuts.baseline)}" if cuts.baseline is not None else ""
     return (
         f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut{of_baseline}: score {format_percent(cuts.score)} with "
-        f"them{wrong}, {format_percent(cuts.without)} without{beside}{_cut_drops(cuts)}{_COUNTED[cuts.counted]}"
+        f"them{wrong}, {format_percent(cuts.without)} without{baseline}{_cut_drops(cuts)}{_COUNTED[cuts.counted]}"
     )
 
 
@@ -264,5 +264,5 @@ def describe_published(score: Score) -> str:
         f" Beside it stands {score.metric}." if score.difference is not None else f" Not comparable: {score.reason}."
     )
     baseline = describe_distance(score)
-    beside = f" The baseline scores {baseline}." if baseline else ""
-    return f"{format_percent(published.value)}: {what}; {published.source}.{note}{compared}{beside}"
+    baseline_sentence = f" The baseline scores {baseline}." if baseline else ""
+    return f"{format_percent(published.value)}: {what}; {published.source}.{note}{compared}{baseline_sentence}"

@@ -42,18 +42,18 @@ def find_view(name: str, kind: str) -> View:
     return view
 
 
-def choose_views(kind: str, names: Iterable[str], named: Mapping[str, Path | None]) -> list[tuple[Path, View]]:
+def choose_views(kind: str, names: Iterable[str], outputs: Mapping[str, Path | None]) -> list[tuple[Path, View]]:
     """The files to write, each with its view.
 
     Args:
         kind: The kind of the document.
         names: ``NAME=FILE`` of each ``--view``.
-        named: The files of the views that have an option of their own.
+        outputs: The files of the views that have an option of their own.
 
     Raises:
         ConfigError: An option is not ``NAME=FILE``, or there is no such view of this kind.
     """
-    chosen = [(path, find_view(name, kind)) for name, path in named.items() if path is not None]
+    chosen = [(path, find_view(name, kind)) for name, path in outputs.items() if path is not None]
     for text in names:
         name, equals, file = text.partition("=")
         if not (name and equals and file):

@@ -53,10 +53,10 @@ def name_clusters(keys: Sequence[Sequence[str]]) -> list[str | None]:
     The relation is transitive: docs that share keys with the same third doc are in the same cluster.
     """
     parents: dict[str, str] = {}
-    for each in keys:
-        roots = sorted({_root(parents, key) for key in each})
+    for doc_keys in keys:
+        roots = sorted({_root(parents, key) for key in doc_keys})
         parents.update((root, roots[0]) for root in roots)
-    clusters = [_root(parents, each[0]) if each else None for each in keys]
+    clusters = [_root(parents, doc_keys[0]) if doc_keys else None for doc_keys in keys]
     counts = Counter(clusters)
     return [None if root is None or counts[root] < 2 else root.removeprefix(_GIVEN) for root in clusters]
 

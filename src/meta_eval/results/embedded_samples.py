@@ -76,8 +76,8 @@ def _skip(text: str, at: int) -> int:
 def _in_bytes(text: str, places: dict[str, int]) -> dict[str, int]:
     """Convert positions in a text to positions in its UTF-8."""
     offsets: dict[str, int] = {}
-    before = size = 0
+    characters = size = 0
     for task, at in sorted(places.items(), key=lambda place: place[1]):
-        size += len(text[before:at].encode("utf-8", "surrogatepass"))
-        before, offsets[task] = at, size
+        size += len(text[characters:at].encode("utf-8", "surrogatepass"))
+        characters, offsets[task] = at, size
     return offsets

@@ -348,8 +348,8 @@ def _read(
                 results,
                 skip_damaged,
                 on_notice,
-                of_pack=bool(block),
-                of_record=bool(block.get("record")),
+                is_pack_task=bool(block),
+                is_recorded_task=bool(block.get("record")),
             )
     average_answers(samples.docs)
     published, verdict, reading = block.get("published"), block.get("verdict"), block.get("reading")

@@ -143,12 +143,12 @@ def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
     is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
     idle = ("seed", *(_OF_SAMPLING if is_greedy else ()))
     defaults = {"max_gen_toks": MAX_GEN_TOKS}.items()  # the default, so it changes nothing
-    kept = {
+    effective = {
         name: value for name, value in _changed(settings).items() if name not in idle and (name, value) not in defaults
     }
     return {
         name: value if isinstance(value, bool) or read_finite_number(value) is None else read_finite_number(value)
-        for name, value in kept.items()
+        for name, value in effective.items()
     }
 
 

@@ -40,8 +40,8 @@ def read_rerun(config: Mapping[str, Any], task: str) -> RerunValues | None:
     metric, docs, values = (content.get(name) for name in ("metric", "docs", "values"))
     docs, values = (part if isinstance(part, list) else [None] for part in (docs, values))
     shares = [read_finite_number(value) for value in values]
-    whole = isinstance(metric, str) and all(type(doc) is int for doc in docs)
-    if not whole or len(shares) != len(docs) or any(share is None or not 0 <= share <= 1 for share in shares):
+    is_valid = isinstance(metric, str) and all(type(doc) is int for doc in docs)
+    if not is_valid or len(shares) != len(docs) or any(share is None or not 0 <= share <= 1 for share in shares):
         raise ResultsError(f"{task}: its second answers are damaged", hint="Grade the run again with --grade-only")
     return RerunValues(str(metric), {doc: share for doc, share in zip(docs, shares, strict=True) if share is not None})
 

@@ -126,8 +126,8 @@ def check_averages(
     skip_damaged: bool,
     on_notice: Callable[[str], None],
     *,
-    of_pack: bool,
-    of_record: bool = False,
+    is_pack_task: bool,
+    is_recorded_task: bool = False,
 ) -> tuple[str, ...]:
     """Check that samples and results of an invocation agree on docs, filters and averages.
 
@@ -158,8 +158,8 @@ def check_averages(
         on_notice(f"{task}: not checked against lm-eval's averages, because docs or filters are missing")
         return ()
     logged, plain = set(list_metric_keys(samples.docs)), results.aggregations(task)
-    of_pack = of_pack or any(doc.prompt_unchanged is not None for doc in samples.docs)
-    of_pack = of_pack and not of_record  # the aggregation of a record's tasks is unknown
+    is_pack_task = is_pack_task or any(doc.prompt_unchanged is not None for doc in samples.docs)
+    is_pack_task = is_pack_task and not is_recorded_task  # the aggregation of a record's tasks is unknown
     custom_aggregation = []
     for metric_key, aggregate in aggregates.items():
         scores = compute_scores(samples.docs, metric_key) if metric_key in logged else None
@@ -168,7 +168,7 @@ def check_averages(
         disagreement = (
             f"{metric_key} is {scores.value:.6f} over these samples, and {aggregate.value:.6f} in {results.path}"
         )
-        if of_pack or plain.get(metric_key.partition(",")[0]) == "mean":
+        if is_pack_task or plain.get(metric_key.partition(",")[0]) == "mean":
             raise ResultsError(disagreement, where=where, hint=hint)
         on_notice(f"{task}: {disagreement}: the task has its own aggregation, so lm-eval's average is used")
         custom_aggregation.append(metric_key)

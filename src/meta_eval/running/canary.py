@@ -345,8 +345,10 @@ class Canary:
                 (True, "With no BOS it answers as recorded: something adds a BOS to the one that is sent"),
                 (False, "With two BOS it answers as recorded: something strips one"),
             ):
-                asked = [change_bos_number(ask, self.bos or 0, fewer=fewer) for ask in some]
-                answered = [(ask, answer) for ask, answer in pair_responses(self.client, asked) if answer.error is None]
+                changed_asks = [change_bos_number(ask, self.bos or 0, fewer=fewer) for ask in some]
+                answered = [
+                    (ask, answer) for ask, answer in pair_responses(self.client, changed_asks) if answer.error is None
+                ]
                 repeated = _agreement(self._compared(answered))
                 if repeated >= 0.5 and repeated > base + 0.25:
                     return cause

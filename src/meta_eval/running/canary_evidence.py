@@ -109,8 +109,12 @@ def find_other_bos(client: Client, asks: Sequence[EngineRequest], evidence: Cana
         (True, "no BOS", "something adds a BOS to the one that is sent"),
         (False, "two BOS", "something strips one"),
     ):
-        again = measure_evidence(client, [change_bos_number(ask, bos, fewer=fewer) for ask in some])
-        gained = measure_gain(evidence.docs, again.docs, again.top) if again is not None and again.is_sound else None
+        changed_evidence = measure_evidence(client, [change_bos_number(ask, bos, fewer=fewer) for ask in some])
+        gained = (
+            measure_gain(evidence.docs, changed_evidence.docs, changed_evidence.top)
+            if changed_evidence is not None and changed_evidence.is_sound
+            else None
+        )
         if gained is not None:
             words = f"the recorded answers are likelier with {name}, {gained}. With {name} it answers as recorded"
             likelier.append((gained.nats, f"{words}: {cause}"))

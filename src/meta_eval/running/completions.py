@@ -80,8 +80,8 @@ def build_forced_request(
 ) -> dict[str, Any]:
     """Build a request for the log-probabilities of a prompt's last tokens, and of the likeliest tokens at their
     places."""
-    asked = {"prompt_logprobs": top_k} if how == "prompt_logprobs" else {"echo": True, "logprobs": top_k}
-    return {"prompt": [*prompt, *continuation], "max_tokens": 1, "temperature": 0.0, **asked}
+    logprob_settings = {"prompt_logprobs": top_k} if how == "prompt_logprobs" else {"echo": True, "logprobs": top_k}
+    return {"prompt": [*prompt, *continuation], "max_tokens": 1, "temperature": 0.0, **logprob_settings}
 
 
 def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared: Any) -> EngineResponse:

@@ -198,8 +198,8 @@ class CompletionsConnection(Connection):
                 return answer
             if not self.can.extras:
                 raise _RefusedError(answer)
-            named = [name for name in self.can.extras if re.search(rf"\b{name}\b", answer)]
-            for name in named or tuple(self.can.extras):
+            rejected = [name for name in self.can.extras if re.search(rf"\b{name}\b", answer)]
+            for name in rejected or tuple(self.can.extras):
                 del self.can.extras[name]
 
     async def _refuse_chat(self) -> None:

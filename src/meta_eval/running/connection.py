@@ -108,8 +108,8 @@ class Connection(ABC):
 
     def _refuse_for_now(self, status: int, headers: Mapping[str, str], words: str) -> None:
         if status in _NOT_NOW:
-            after = retry_after(headers)
-            raise Failed(f"{status}: {words}", turned_away=status == 429 or after is not None, retry_after=after)
+            wait_s = retry_after(headers)
+            raise Failed(f"{status}: {words}", turned_away=status == 429 or wait_s is not None, retry_after=wait_s)
         if status >= 500:
             raise Failed(f"{status}: {words}")
 

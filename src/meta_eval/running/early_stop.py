@@ -108,12 +108,12 @@ class Stopping:
         A SHIP does not end a run that drifts: what is asked later may be another model's.
         """
         left = iter(self._plan.order)
-        asked = 0
+        docs_asked = 0
         while self._goes_on():
-            docs = list(itertools.islice(left, max(_FIRST, int(asked * _GROWTH))))
+            docs = list(itertools.islice(left, max(_FIRST, int(docs_asked * _GROWTH))))
             if not docs:
                 return
-            asked += len(docs)
+            docs_asked += len(docs)
             yield [request for task, doc in docs for request in self._requests[task][int(doc)]]
 
     def _goes_on(self) -> bool:
@@ -156,11 +156,11 @@ class Stopping:
         mixed = [task.new.get(doc.doc_id, doc) for doc in task.docs]
         scores = ScoredRun([mixed]).scores(task.metric_key)
         scores = replace(scores, lower_is_better=task.recorded.lower_is_better) if scores else None
-        shares = dict(zip(scores.doc_indices, scores.comparable_contributions, strict=True)) if scores else {}
+        contributions = dict(zip(scores.doc_indices, scores.comparable_contributions, strict=True)) if scores else {}
         for position, recorded in zip(task.recorded.doc_indices, task.recorded.comparable_contributions, strict=True):
             doc = task.docs[position].doc_id
             if doc in fresh:
-                self._gate.add_doc(name, doc, recorded, shares.get(position, 0.0))
+                self._gate.add_doc(name, doc, recorded, contributions.get(position, 0.0))
 
     @property
     def docs(self) -> int:

@@ -192,8 +192,8 @@ def check_shard(shard: object) -> None:
         ConfigError: It is not ``(I, N)`` with I from 0 to N - 1.
     """
     numbers = shard if isinstance(shard, (tuple, list)) else ()
-    whole = len(numbers) == 2 and all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
-    if not whole or not 0 <= numbers[0] < numbers[1] <= _MOST_SHARDS:
+    is_valid = len(numbers) == 2 and all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
+    if not is_valid or not 0 <= numbers[0] < numbers[1] <= _MOST_SHARDS:
         raise ConfigError(
             f"{quoted(shard)} is not a shard", where="shard", hint="Use (0, 8) to (7, 8) for eight shards"
         )

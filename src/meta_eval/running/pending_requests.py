@@ -114,7 +114,12 @@ class PendingRequests:
 
 
 def leave_out_tasks(
-    pending: PendingRequests, backend: Backend, client: Client | None = None, *, has_tokenizer: bool = True, whole: bool
+    pending: PendingRequests,
+    backend: Backend,
+    client: Client | None = None,
+    *,
+    has_tokenizer: bool = True,
+    needs_all: bool,
 ) -> dict[str, str]:
     """Leave out the tasks that a backend cannot answer, and warn before the first request.
 
@@ -123,7 +128,7 @@ def leave_out_tasks(
         backend: The backend.
         client: The started backend; None before it is started.
         has_tokenizer: Whether requests have token ids.
-        whole: Whether no task may be missing.
+        needs_all: Whether no task may be missing.
 
     Returns: The reason for each left-out task.
 
@@ -137,7 +142,7 @@ def leave_out_tasks(
     for why in sorted(set(reasons.values())):
         some = ", ".join(name for name in reasons if reasons[name] == why)
         what = "multiple choice" if kinds.get("choices") == why else "it"
-        if whole or (len(reasons) == len(names) and not begun):
+        if needs_all or (len(reasons) == len(names) and not begun):
             raise BackendError(f"cannot be scored: {why}", where=some, hint="Name other tasks with --tasks")
         log.warning(f"{some}: left out, because {what} cannot be scored: {why}")
     pending.leave_out(reasons)
@@ -152,11 +157,11 @@ def select_answers(answers: Answers, hashes: Mapping[str, str]) -> Answers:
         hashes: The hashes of requests by id.
     """
 
-    def asked(key: tuple[str, str | None]) -> bool:
+    def is_current(key: tuple[str, str | None]) -> bool:
         return hashes.get(key[0]) == key[1]
 
     return Answers(
-        by_key={key: answer for key, answer in answers.by_key.items() if asked(key)},
-        failed={key: answer for key, answer in answers.failed.items() if asked(key)},
+        by_key={key: answer for key, answer in answers.by_key.items() if is_current(key)},
+        failed={key: answer for key, answer in answers.failed.items() if is_current(key)},
         cut_off=answers.cut_off,
     )

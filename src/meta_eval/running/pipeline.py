@@ -59,9 +59,9 @@ Scored = Callable[[str, dict[str, float]], None]
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during requests; ``kept`` answers of ``total`` are on disk."""
 
-    def __init__(self, kept: int, total: int) -> None:
+    def __init__(self, answered: int, total: int) -> None:
         super().__init__()
-        self.kept, self.total = kept, total
+        self.kept, self.total = answered, total
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ def run_pack(
         if options.stop_when_decided and order:
             stopping = _stopping(pack, manifest, grading, pending, order.seed, settings, options.gate)
         done = RunResult(pack, before=sum(pending.total.values()) - sum(pending.left.values()))
-        done.left_out = {} if grade_only else leave_out_tasks(pending, backend, whole=options.stop_when_decided)
+        done.left_out = {} if grade_only else leave_out_tasks(pending, backend, needs_all=options.stop_when_decided)
         if grade_only:
             done.unanswered = {name: left for name, left in pending.left.items() if left}
         elif any(pending.left.values()) or second.pending:
@@ -162,7 +162,11 @@ def run_pack(
             with find_client(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
                 done.left_out |= leave_out_tasks(
-                    pending, backend, client, has_tokenizer=tokens.encoder is not None, whole=options.stop_when_decided
+                    pending,
+                    backend,
+                    client,
+                    has_tokenizer=tokens.encoder is not None,
+                    needs_all=options.stop_when_decided,
                 )
                 expected = {name: estimate_tokens(pack, manifest, name) for name in pending.left}
                 recordings = Recordings(pack, manifest) if options.canary else None
@@ -288,8 +292,8 @@ def _facts(done: RunResult, stopping: Stopping | None, second: SecondAnswers) ->
         }  # fmt: skip
     if done.order is not None:
         facts["order"] = done.order.to_json()
-    if again := second.grade():
-        facts["rerun"] = again
+    if rerun := second.grade():
+        facts["rerun"] = rerun
     return facts
 
 
@@ -324,15 +328,15 @@ def prepare_pack(config: Config, config_place: str, *, edited: bool) -> Path:
 
 def _changed(manifest: Manifest, config: Config) -> list[str]:
     """The keys that differ between a configuration and a pack, except those that do not affect answers."""
-    asked = manifest.prepared_from
+    prepared_from = manifest.prepared_from
     pairs = {
         name: (getattr(manifest.run, name), getattr(config, name))
         for name in Settings.model_fields
         if name not in _FREE or name in ("margin", "weights")  # report uses the pack's
     }
-    for name in type(asked).model_fields:
+    for name in type(prepared_from).model_fields:
         value = config.originals.by_join() if name == "originals" else getattr(config, name)
-        pairs[name] = (getattr(asked, name), value)
+        pairs[name] = (getattr(prepared_from, name), value)
     return [name for name, (old_value, value) in pairs.items() if old_value != value]
 
 

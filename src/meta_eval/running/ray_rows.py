@@ -29,7 +29,7 @@ def reduce_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     reduced: dict[str, Any] = {"seconds": row.get("time_taken_llm"), "choices": []}
     forced = int(row["forced"])
-    asked = json.loads(row["wanted"]).get("logprob_token_ids")
+    token_ids = json.loads(row["wanted"]).get("logprob_token_ids")
     if forced:
         ids = [int(token) for token in row["prompt_token_ids"][-forced:]]
         places = [_by_id(place) for place in row["prompt_logprobs"][-forced:]]
@@ -41,9 +41,9 @@ def reduce_row(row: Mapping[str, Any]) -> dict[str, Any]:
         else:
             total = sum(float(entry["logprob"]) for entry in entries)
             reduced["choices"] = [[total, all(entry["rank"] == 1 for entry in entries)]]
-    elif asked is not None:
+    elif token_ids is not None:
         place, greedy = _by_id(row["logprobs"][0]), int(row["generated_tokens"][0])
-        reduced["choices"] = [[float(place[token]["logprob"]), token == greedy] for token in asked]
+        reduced["choices"] = [[float(place[token]["logprob"]), token == greedy] for token in token_ids]
     else:
         reduced["text"] = row["generated_text"]
         reduced["token_ids"] = [int(token) for token in row["generated_tokens"]]

@@ -26,13 +26,13 @@ def ask_in_rounds(
     """
     for number, wait in enumerate(ROUNDS):
         time.sleep(wait)
-        again: list[Request] = []
+        retries: list[Request] = []
         for _, response in ask(requests):
             if response.error is not None and response.retry and number + 1 < len(ROUNDS):
-                again.append(response.request)
+                retries.append(response.request)
             else:
                 yield response
-        if not again:
+        if not retries:
             return
-        log.warning(f"{len(again):,} requests failed and are retried; the first is {again[0].id}")
-        requests = again
+        log.warning(f"{len(retries):,} requests failed and are retried; the first is {retries[0].id}")
+        requests = retries

@@ -50,13 +50,13 @@ class RunOrder:
         return asdict(self)
 
 
-def open_order(journal: Journal, recorded: Mapping[str, str], named: str | None) -> RunOrder:
+def open_order(journal: Journal, recorded: Mapping[str, str], given_seed: str | None) -> RunOrder:
     """The order of a run: the one that it began with, else a new one, recorded before anything is asked.
 
     Args:
         journal: Of the run, open.
         recorded: By the hash of a seed the file of answers that records it.
-        named: A seed that the user names; None to draw one.
+        given_seed: A seed that the user names; None to draw one.
 
     Raises:
         ConfigError: The run began with another seed.
@@ -64,18 +64,18 @@ def open_order(journal: Journal, recorded: Mapping[str, str], named: str | None)
         OutputError: It cannot be kept.
     """
     path = journal.path.parent / f"{journal.stem}.order.json"
-    kept = _read(path)
-    if kept is None and recorded:
+    stored = _read(path)
+    if stored is None and recorded:
         raise PackError("the seed of this run's order is not there any more", where=str(path), hint=_HINT)
-    if kept is not None and named not in (None, kept.seed):
+    if stored is not None and given_seed not in (None, stored.seed):
         raise ConfigError(
             "this run began in the order of another seed", where="--order-seed", hint="Leave it out to go on"
         )
-    order = kept or _make(named)
+    order = stored or _make(given_seed)
     if set(recorded) - {order.seed_sha256}:
         where = next(file for sha256, file in recorded.items() if sha256 != order.seed_sha256)
         raise PackError(f"records the hash of another seed than {path} holds", where=where, hint=_HINT)
-    if kept is None:
+    if stored is None:
         _keep(path, order)
     if not recorded:
         journal.note(seed_sha256=order.seed_sha256)
@@ -84,9 +84,9 @@ def open_order(journal: Journal, recorded: Mapping[str, str], named: str | None)
     return order
 
 
-def _make(named: str | None) -> RunOrder:
-    seed = secrets.token_hex(_BYTES) if named is None else named
-    return RunOrder(seed, hash_text(seed), secret=named is None)
+def _make(given_seed: str | None) -> RunOrder:
+    seed = secrets.token_hex(_BYTES) if given_seed is None else given_seed
+    return RunOrder(seed, hash_text(seed), secret=given_seed is None)
 
 
 def _read(path: Path) -> RunOrder | None:

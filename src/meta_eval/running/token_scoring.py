@@ -142,11 +142,11 @@ def _probe(client: Client, journal: Journal, probing: ProbeRequests, tokens: Mod
     """Send the unanswered probes once, and return their number. The engine's token count is not checked, because probes
     change the BOS."""
     asks = () if tokens.encoder is None else probing.build_asks(tokens.encoder, journal.read().by_key)
-    asked = 0
+    answered = 0
     for _, response in check_token_counts(client, asks, check=False):
         journal.add(response, engine=client.engine)
-        asked += 1
-    return asked
+        answered += 1
+    return answered
 
 
 def _of_files(

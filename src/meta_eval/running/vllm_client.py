@@ -323,7 +323,7 @@ def _into(file: Path) -> Iterator[None]:
     with _turns:
         sys.stdout.flush()
         sys.stderr.flush()
-        kept = [os.dup(1), os.dup(2)]
+        saved = [os.dup(1), os.dup(2)]
         out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         try:
             os.dup2(out, 1)
@@ -332,7 +332,7 @@ def _into(file: Path) -> Iterator[None]:
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            for number, copy in enumerate(kept, 1):
+            for number, copy in enumerate(saved, 1):
                 os.dup2(copy, number)
                 os.close(copy)
             os.close(out)

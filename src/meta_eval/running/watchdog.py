@@ -46,11 +46,11 @@ def main(command: list[str]) -> int:
     for number, seconds in _STEPS:
         if not _signalled(child, number):
             break
-        began, alone = time.monotonic(), None if child.returncode is None else time.monotonic()
+        began, ended_at = time.monotonic(), None if child.returncode is None else time.monotonic()
         while _alive(child):
             now = time.monotonic()
-            alone = now if alone is None and child.returncode is not None else alone
-            if now - began > seconds or (alone is not None and now - alone > _REST):
+            ended_at = now if ended_at is None and child.returncode is not None else ended_at
+            if now - began > seconds or (ended_at is not None and now - ended_at > _REST):
                 break
             time.sleep(_TICK)
     status = child.poll() if status is None else status

@@ -246,7 +246,7 @@ class _Names:
         if pattern in self.listed or not re.search(r"[*?\[]", pattern):
             return [pattern]
         split = pattern.split("/")
-        steps = [part for before, part in pairwise(["", *split]) if not part == before == "**"]
+        steps = [part for previous, part in pairwise(["", *split]) if not part == previous == "**"]
         self.left -= len(self.names) * len(steps)
         if self.left < 0:
             raise SourceError(

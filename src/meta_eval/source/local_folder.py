@@ -40,8 +40,8 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
         table, notices = cards.find_subsets(card, names)
     present = set(names)
     metrics = tuple(name for name in cards.find_metrics(card, names) if name in present)
-    whole = tuple(sorted(subset for subset, entry in table.items() if present.issuperset(entry.files)))
-    if not whole:
+    complete = tuple(sorted(subset for subset, entry in table.items() if present.issuperset(entry.files)))
+    if not complete:
         raise SourceError(
             "holds no evals dataset subset",
             where=folder,
@@ -52,9 +52,9 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
         if identity.model is None:
             identity = merge_identities([root.resolve().name])
     with locating(folder):
-        by_name = _hash(root, sorted({*metrics, *(name for subset in whole for name in table[subset].files)}))
+        by_name = _hash(root, sorted({*metrics, *(name for subset in complete for name in table[subset].files)}))
     files = _Files(by_name, folder)
-    return EvalsDataset("folder", folder, _revision(files), identity, whole, table, files.get, notices, metrics)
+    return EvalsDataset("folder", folder, _revision(files), identity, complete, table, files.get, notices, metrics)
 
 
 def open_original(folder_or_file: str) -> OriginalDataset:

@@ -113,10 +113,10 @@ class _Templates:
         if name.isidentifier() and template == f"{{{{ {name} }}}}":  # the most common case, faster without Jinja
             return scope[name]
         if template not in self.compiled:
-            alone = re.fullmatch(r"\{\{((?:(?!\{\{|\}\}).)*)\}\}", template, re.DOTALL)
+            match = re.fullmatch(r"\{\{((?:(?!\{\{|\}\}).)*)\}\}", template, re.DOTALL)
             self.compiled[template] = (
-                self.environment.compile_expression(alone[1], undefined_to_none=False)
-                if alone
+                self.environment.compile_expression(match[1], undefined_to_none=False)
+                if match
                 else self.environment.from_string(template).render
             )
         return self.compiled[template](scope)
@@ -197,13 +197,13 @@ class _Subset:
         form, shots = shared["prompt"], shared["few_shot"]
         if isinstance(shots, int):
             shots = self._others(scope["of"], shots)
-        before, prefix = self.fill(form.get("before", ""), scope), self.fill(form.get("prefix", ""), scope)
+        preamble, prefix = self.fill(form.get("before", ""), scope), self.fill(form.get("prefix", ""), scope)
         if "system" in form:
-            before += _turn("system", self.fill(form["system"], scope))
+            preamble += _turn("system", self.fill(form["system"], scope))
         shown = "".join(self._shot(shared, scope["subtask"], shot) for shot in shots)
         if "text" in form:
-            return f"{before}{shown}{self.fill(form['text'], scope)}"
-        return f"{before}{shown}{_turn('user', self.fill(form['user'], scope))}{_FAMILY.head('assistant')}{prefix}"
+            return f"{preamble}{shown}{self.fill(form['text'], scope)}"
+        return f"{preamble}{shown}{_turn('user', self.fill(form['user'], scope))}{_FAMILY.head('assistant')}{prefix}"
 
     def _shot(self, shared: SourceRow, subtask: str | None, shot: SourceRow) -> str:
         """Render a question with its answer for use as a shot; cached for all rows of a subtask."""
@@ -212,8 +212,8 @@ class _Subset:
             if "text" in form:
                 shown = self.fill(form["text"], scope) + self.fill(form["answer"], scope)
             else:
-                asked, answered = self.fill(form["user"], scope), self.fill(form["assistant"], scope)
-                shown = _turn("user", asked) + _turn("assistant", answered)
+                user_text, assistant_text = self.fill(form["user"], scope), self.fill(form["assistant"], scope)
+                shown = _turn("user", user_text) + _turn("assistant", assistant_text)
             self.shots[subtask, id(shot)] = shown
         return self.shots[subtask, id(shot)]
 

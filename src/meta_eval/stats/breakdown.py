@@ -99,12 +99,12 @@ def break_down_drop(
     rest = paired_drop(regraded, new, labels, clusters)
 
     def of(those: bool) -> Drop:
-        kept = [place for place, is_same in enumerate(same) if is_same is those]
+        places = [place for place, is_same in enumerate(same) if is_same is those]
         return paired_drop(
-            _at(regraded, kept),
-            _at(new, kept),
-            None if labels is None else _at(labels, kept),
-            None if clusters is None else _at(clusters, kept),
+            _at(regraded, places),
+            _at(new, places),
+            None if labels is None else _at(labels, places),
+            None if clusters is None else _at(clusters, places),
         )
 
     model, prompts = None, None
@@ -140,13 +140,13 @@ def average_breakdowns(parts: Sequence[DropBreakdown], weights: Sequence[float])
     """
     models = [part.model for part in parts if part.model is not None]
     prompts = [part.prompts for part in parts if part.prompts is not None]
-    whole = len(models) == len(parts)
+    is_complete = len(models) == len(parts)
     return DropBreakdown(
         total=mean_drop([part.total for part in parts], weights),
         grader=mean_drop([part.grader for part in parts], weights),
         rest=mean_drop([part.rest for part in parts], weights),
-        model=mean_drop(models, weights) if whole else None,
-        prompts=_sum(prompts, weights) if whole else None,
+        model=mean_drop(models, weights) if is_complete else None,
+        prompts=_sum(prompts, weights) if is_complete else None,
         docs=sum(part.docs for part in parts),
         regraded=sum(part.regraded for part in parts),
         changed=sum(part.changed for part in parts),
@@ -164,7 +164,9 @@ def _sum(parts: Sequence[DropPart], weights: Sequence[float]) -> DropPart:
     """Add independent parts, with the MOVER."""
     value = math.fsum(w * part.value for w, part in zip(weights, parts, strict=True))
     ends = [_reach(part, part.interval) for part in parts]
-    below, above = (math.hypot(*(w * each[side] for w, each in zip(weights, ends, strict=True))) for side in (0, 1))
+    below, above = (
+        math.hypot(*(w * interval_end[side] for w, interval_end in zip(weights, ends, strict=True))) for side in (0, 1)
+    )
     return DropPart(value, _around(value, below, above))
 
 

@@ -80,13 +80,13 @@ def average_docs(
     weights = (1 / (len(subtasks) * np.bincount(subtask)))[subtask]
     value = math.fsum(weights * x)
     grain = float(np.sum(np.bincount(cluster, weights=weights) ** 2))
-    named = None if keys is None else tuple(keys)
+    names = None if keys is None else tuple(keys)
     stratum = _with_two_clusters(subtask, cluster, count)
     if stratum is None:
-        return Average(value, math.nan, 0.0, grain, count, np.zeros(count), named, weights)
+        return Average(value, math.nan, 0.0, grain, count, np.zeros(count), names, weights)
     spread = _simple if keys is None else _cr2
     influence, freedom = spread(x, weights, stratum, cluster, count)
-    return Average(value, float(influence @ influence), freedom, grain, count, influence, named, weights)
+    return Average(value, float(influence @ influence), freedom, grain, count, influence, names, weights)
 
 
 def number_names(names: Iterable[Hashable], n: int) -> tuple[Ints, list[Any]]:
@@ -115,10 +115,10 @@ def _with_two_clusters(subtask: Ints, cluster: Ints, count: int) -> Ints | None:
     if count < 2:
         return None
     pairs = subtask * count + cluster
-    alone = np.bincount((pairs if count == len(pairs) else np.unique(pairs)) // count) == 1
-    if not alone.any():
+    is_single = np.bincount((pairs if count == len(pairs) else np.unique(pairs)) // count) == 1
+    if not is_single.any():
         return subtask
-    joined = np.where(alone, 0, 1 + np.cumsum(~alone))[subtask]
+    joined = np.where(is_single, 0, 1 + np.cumsum(~is_single))[subtask]
     if len(np.unique(cluster[joined == 0])) < 2:
         return np.zeros_like(subtask)
     return np.unique(joined, return_inverse=True)[1].reshape(-1)

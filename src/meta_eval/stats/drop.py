@@ -245,7 +245,7 @@ def unpaired_drop(
     score = min(1.0, max(0.0, average.value))
     score_variance, other = score * (1 - score), published * (1 - published)
     noise = average.variance if average.freedom else 0.0
-    both = (
+    variance_of_both = (
         noise * (1 + other / score_variance)
         if noise > 0 and score_variance > 0
         else average.grain * (score_variance + other)
@@ -256,7 +256,7 @@ def unpaired_drop(
         candidate=average.value,
         lost=lost,
         won=won,
-        variance=both,
+        variance=variance_of_both,
         freedom=average.freedom,
         grain=average.grain,
         flipped=average.clusters if lost + won > 0 else 0,
@@ -279,41 +279,41 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
     """
     if not drops:
         raise ValueError("there is no drop")
-    shares = [1 / len(drops)] * len(drops) if weights is None else list(weights)
-    if len(shares) != len(drops):
-        raise ValueError(f"{len(shares)} weights for {len(drops)} drops")
+    task_weights = [1 / len(drops)] * len(drops) if weights is None else list(weights)
+    if len(task_weights) != len(drops):
+        raise ValueError(f"{len(task_weights)} weights for {len(drops)} drops")
     flips = any(drop.flipped for drop in drops)
-    still = [w * drop.grain for w, drop in zip(shares, drops, strict=True) if flips and not drop.flipped]
-    terms = [w * w * drop.seen_variance for w, drop in zip(shares, drops, strict=True)]
+    still = [w * drop.grain for w, drop in zip(task_weights, drops, strict=True) if flips and not drop.flipped]
+    terms = [w * w * drop.seen_variance for w, drop in zip(task_weights, drops, strict=True)]
     influence: dict[Hashable, float] = {}
     squares = 0.0
-    for w, drop in zip(shares, drops, strict=True):
+    for w, drop in zip(task_weights, drops, strict=True):
         for key, value in drop.influence.items():
             influence[key] = influence.get(key, 0.0) + w * value
             squares += (w * value) ** 2
     # What clusters that several tasks share add to the sum of the variances, or take from it.
     shared = math.fsum(value * value for value in influence.values()) - squares
     total = math.fsum(terms)
-    all_have_freedom = all(drop.freedom for w, drop in zip(shares, drops, strict=True) if w)
+    all_have_freedom = all(drop.freedom for w, drop in zip(task_weights, drops, strict=True) if w)
     spread = (
         math.fsum(term * term / drop.freedom for term, drop in zip(terms, drops, strict=True) if term)
         if all_have_freedom
         else 0.0
     )
     return Drop(
-        baseline=math.fsum(w * _good(drop, drop.baseline) for w, drop in zip(shares, drops, strict=True)),
-        candidate=math.fsum(w * _good(drop, drop.candidate) for w, drop in zip(shares, drops, strict=True)),
-        lost=math.fsum(w * drop.lost for w, drop in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
-        won=math.fsum(w * drop.won for w, drop in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
+        baseline=math.fsum(w * _good(drop, drop.baseline) for w, drop in zip(task_weights, drops, strict=True)),
+        candidate=math.fsum(w * _good(drop, drop.candidate) for w, drop in zip(task_weights, drops, strict=True)),
+        lost=math.fsum(w * drop.lost for w, drop in zip(task_weights, drops, strict=True)) + math.fsum(still) / 2,
+        won=math.fsum(w * drop.won for w, drop in zip(task_weights, drops, strict=True)) + math.fsum(still) / 2,
         variance=max(total / 2, total + shared) if flips else 0.0,
         freedom=(total * total / spread if spread > 0 else math.inf) if all_have_freedom else 0.0,
-        grain=math.fsum(w * w * drop.grain for w, drop in zip(shares, drops, strict=True)),
+        grain=math.fsum(w * w * drop.grain for w, drop in zip(task_weights, drops, strict=True)),
         flipped=sum(drop.flipped for drop in drops),
         docs=sum(drop.docs for drop in drops),
         clusters=sum(drop.clusters for drop in drops),
         paired=all(drop.paired for drop in drops),
         influence=influence,
-        runs=mean_spread([drop.runs for drop in drops], shares),
+        runs=mean_spread([drop.runs for drop in drops], task_weights),
     )
 
 

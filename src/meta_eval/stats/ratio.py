@@ -100,8 +100,8 @@ def mean_of_tokens(
         codes_by_cluster: dict[Hashable, int] = {}
         codes = [codes_by_cluster.setdefault(cluster, len(codes_by_cluster)) for cluster in clusters]
         sums, tokens = np.bincount(codes, weights=sums), np.bincount(codes, weights=tokens)
-    kept = tokens > 0
-    s, n = np.asarray(sums, float)[kept], np.asarray(tokens, float)[kept]
+    has_tokens = tokens > 0
+    s, n = np.asarray(sums, float)[has_tokens], np.asarray(tokens, float)[has_tokens]
     docs, total = len(n), float(n.sum())
     if not docs:
         raise ValueError("there is no token")

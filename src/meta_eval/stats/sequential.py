@@ -168,10 +168,10 @@ def plan_rounds(
     by_round = tuple(tuple(docs for _, _, docs in sorted(part)) for part in cut)
     order = tuple(doc for part in by_round for docs in part for doc in docs)
     ends = tuple(accumulate(sum(map(len, part)) for part in by_round))
-    shares = [*([float(task is other) for other in tasks] for task in tasks), shown, [1 / len(tasks)] * len(tasks)]
+    weightings = [*([float(task is other) for other in tasks] for task in tasks), shown, [1 / len(tasks)] * len(tasks)]
     targets = tuple(
         _target(counted, weights, dict(zip((task_docs.task for task_docs in tasks), share, strict=True)), reach, rounds)
-        for share in shares
+        for share in weightings
     )
     return Plan(tuple(tasks), order, ends, by_round, targets, reach)
 
@@ -197,10 +197,10 @@ def _doc_weights(
     weights = {doc: 1 / (subtasks[doc[0]] * size[name]) for doc, name in subtask.items()}
     grain = dict.fromkeys(subtasks, 0.0)
     for members in units.values():
-        of_task: dict[str, float] = defaultdict(float)
+        task_totals: dict[str, float] = defaultdict(float)
         for doc in members:
-            of_task[doc[0]] += weights[doc]
-        for task, weight in of_task.items():
+            task_totals[doc[0]] += weights[doc]
+        for task, weight in task_totals.items():
             grain[task] += weight**2
     return weights, [1 / grain[task_docs.task] for task_docs in tasks]
 

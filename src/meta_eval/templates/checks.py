@@ -83,7 +83,7 @@ def check_functions(place: Callable[[PurePosixPath], Path], template: Template) 
     """
     for key, value in template.settings.items():
         for reference in find_functions(value):
-            path = place(template.origins[key] / reference.module_file)
+            path = place(template.folder_of_key[key] / reference.module_file)
             names = _defined(path)
             if names is not None and reference.function not in names:
                 raise TemplateError(

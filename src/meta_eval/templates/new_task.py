@@ -85,11 +85,11 @@ def _find(folders: Sequence[TemplateFolder], like: str) -> tuple[TemplateFolder,
 def _parted(template: Template) -> tuple[list[PurePosixPath], list[PurePosixPath]]:
     """The files for the new folder, and the files that includes refer to, which keep their place."""
     folder = template.file.parent
-    beside = [file for file in template.files if file.parent == folder and file != template.file]
-    named = {(template.origins[key] == folder) for key, module in template.modules if module.parent == folder}
-    own_files = [template.file, *(beside if True in named else [])]
+    neighbours = [file for file in template.files if file.parent == folder and file != template.file]
+    in_folder = {(template.folder_of_key[key] == folder) for key, module in template.modules if module.parent == folder}
+    own_files = [template.file, *(neighbours if True in in_folder else [])]
     shared = [file for file in template.files if file.parent != folder]
-    return own_files, shared + (beside if False in named else [])
+    return own_files, shared + (neighbours if False in in_folder else [])
 
 
 _WHAT = {

@@ -116,7 +116,7 @@ class Template:
         spec: Its ``metadata.meta_eval`` block.
         settings: The whole task configuration with includes merged, ``!function`` as `FunctionRef`.
         inherited: The keys that its includes set.
-        origins: For each ``!function`` key in ``settings``, the folder that it is relative to.
+        folder_of_key: For each ``!function`` key in ``settings``, the folder that it is relative to.
         files: All files of the template folder that it needs: itself and its includes first, then sorted.
     """
 
@@ -125,7 +125,7 @@ class Template:
     spec: TaskSpec
     settings: Mapping[str, Any]
     inherited: frozenset[str]
-    origins: Mapping[str, PurePosixPath]
+    folder_of_key: Mapping[str, PurePosixPath]
     files: tuple[PurePosixPath, ...]
 
     @property
@@ -134,13 +134,13 @@ class Template:
         reference = self.settings.get("process_docs")
         if not isinstance(reference, FunctionRef):
             return None
-        return self.origins["process_docs"] / reference.module_file, reference.function
+        return self.folder_of_key["process_docs"] / reference.module_file, reference.function
 
     @property
     def modules(self) -> tuple[tuple[str, PurePosixPath], ...]:
         """Each key with functions, and the module (relative) of each function."""
         return tuple(
-            (key, self.origins[key] / reference.module_file)
+            (key, self.folder_of_key[key] / reference.module_file)
             for key, value in self.settings.items()
             for reference in find_functions(value)
         )

@@ -71,14 +71,14 @@ def select_tasks(
     without = _excluded(folder, excluded, aliases)
     chosen: dict[str, Selection] = {}
     groups: dict[str, tuple[str, ...]] = {}
-    for asked in included:
-        name = aliases.get(asked, asked)
+    for written_name in included:
+        name = aliases.get(written_name, written_name)
         if name in folder.tasks:
             if name in fitting and name not in offered:
-                raise ConfigError(f"{asked!r} runs model-written code", hint=_ALLOW_CODE)
+                raise ConfigError(f"{written_name!r} runs model-written code", hint=_ALLOW_CODE)
             if name not in offered:
                 reasons = "; ".join(filter(None, (explain_refusal(folder.tasks[name], part) for part in datasets)))
-                raise ConfigError(f"{asked!r} cannot be prepared: {reasons}", hint=_offers(folder, offered))
+                raise ConfigError(f"{written_name!r} cannot be prepared: {reasons}", hint=_offers(folder, offered))
             chosen.setdefault(name, Selection(folder.tasks[name], offered[name][0]))
         elif name in folder.groups:
             members = _members(folder, name, offered)
@@ -96,17 +96,17 @@ def select_tasks(
         else:
             near = suggest_name(name, [*folder.tasks, *folder.groups, *aliases])
             raise ConfigError(f"unknown task or group {name!r}{near}", hint=_offers(folder, offered))
-    kept = {name: tuple(member for member in members if member not in without) for name, members in groups.items()}
+    remaining = {name: tuple(member for member in members if member not in without) for name, members in groups.items()}
     left = tuple(selection for name, selection in chosen.items() if name not in without)
     if not left:
         raise ConfigError("leaves out every task", hint=_offers(folder, offered))
-    return left, {name: members for name, members in kept.items() if members}
+    return left, {name: members for name, members in remaining.items() if members}
 
 
 def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str, str]) -> set[str]:
     """The tasks that names with a minus leave out."""
     excluded: set[str] = set()
-    for name in (aliases.get(asked, asked) for asked in names):
+    for name in (aliases.get(written_name, written_name) for written_name in names):
         if name not in folder.tasks and name not in folder.groups:
             near = suggest_name(name, [*folder.tasks, *folder.groups, *aliases])
             raise ConfigError(f"unknown task or group to leave out: {name!r}{near}")

@@ -38,8 +38,8 @@ class TemplateFolder:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        named = {group for task in self.tasks.values() for group in task.spec.groups}
-        return tuple(sorted(named | set(self.group_files)))
+        group_names = {group for task in self.tasks.values() for group in task.spec.groups}
+        return tuple(sorted(group_names | set(self.group_files)))
 
 
 _MOST_INCLUDES = 32
@@ -132,7 +132,7 @@ class FolderReader:
 
 def _template(reading: FolderReader, file: PurePosixPath) -> Template:
     root = reading.root
-    settings, origins, chain = merge_includes(reading, file, ())
+    settings, folder_of_key, yaml_chain = merge_includes(reading, file, ())
     name = settings.get("task")
     if not isinstance(name, str) or not name:
         raise TemplateError("is neither a task (`task: name`) nor a group (`group: name`)")
@@ -148,17 +148,17 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
         spec = TaskSpec.model_validate(block)
     except ValidationError as error:
         raise _spec_error(error) from None
-    for key, named in (("groups", spec.groups), ("aliases", spec.aliases)):
-        for entry in named:
+    for key, families in (("groups", spec.groups), ("aliases", spec.aliases)):
+        for entry in families:
             _need_name(f"metadata.meta_eval.{key}", entry)
     check_settings(settings)
     content = reading.tree(file)
     inherited = merge_includes(reading, _include_of(reading, file, content), ())[0] if content.get("include") else {}
-    needed = list_needed_files(reading, chain)
-    for inside in needed:
+    all_files = list_needed_files(reading, yaml_chain)
+    for inside in all_files:
         if not is_inside(inside.as_posix()):
             raise TemplateError("a pack cannot hold a file of this name", where=str(root / inside), hint="Rename it")
-    template = Template(name, file, spec, copy.deepcopy(settings), frozenset(inherited), origins, needed)
+    template = Template(name, file, spec, copy.deepcopy(settings), frozenset(inherited), folder_of_key, all_files)
     published = ((f"published.{number}.metric", metric.metric) for number, metric in enumerate(spec.published))
     for key, metric_key in (("verdict", template.verdict), ("reading", spec.reading), *published):
         metric, _, filter_name = (metric_key or template.verdict).partition(",")
@@ -200,31 +200,31 @@ def merge_includes(reading: FolderReader, file: PurePosixPath, above: tuple[Pure
         raise TemplateError("includes itself", where=str(reading.root / file))
     if file not in reading.merged and len(above) <= _MOST_INCLUDES:
         reading.merged[file] = _merged(reading, file, above)
-    settings, origins, chain = reading.merged.get(file, ({}, {}, (file,)))
-    whole = (*above, *chain)
-    if len(whole) > _MOST_INCLUDES + 1:
+    settings, folder_of_key, chain = reading.merged.get(file, ({}, {}, (file,)))
+    full_chain = (*above, *chain)
+    if len(full_chain) > _MOST_INCLUDES + 1:
         raise TemplateError(
             f"ends a chain of more than {_MOST_INCLUDES} includes",
-            where=str(reading.root / whole[_MOST_INCLUDES + 1]),
+            where=str(reading.root / full_chain[_MOST_INCLUDES + 1]),
         )
-    return dict(settings), dict(origins), chain
+    return dict(settings), dict(folder_of_key), chain
 
 
 def _merged(reading: FolderReader, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
     local = dict(reading.tree(file))
     include = local.pop("include", None)
     settings: dict[str, Any] = {}
-    origins: dict[str, PurePosixPath] = {}
+    folder_of_key: dict[str, PurePosixPath] = {}
     chain: tuple[PurePosixPath, ...] = (file,)
     if include:
         with locating(reading.root / file):
             target = _include_of(reading, file, {"include": include})
-        settings, origins, inner_chain = merge_includes(reading, target, (*above, file))
+        settings, folder_of_key, inner_chain = merge_includes(reading, target, (*above, file))
         chain += inner_chain
     settings.update(local)
-    origins = {key: at for key, at in origins.items() if key not in local}
-    origins |= dict.fromkeys(local, file.parent)
-    return settings, origins, chain
+    folder_of_key = {key: at for key, at in folder_of_key.items() if key not in local}
+    folder_of_key |= dict.fromkeys(local, file.parent)
+    return settings, folder_of_key, chain
 
 
 def _include_of(reading: FolderReader, file: PurePosixPath, tree: Mapping[str, Any]) -> PurePosixPath:
@@ -253,7 +253,7 @@ def _below(reading: FolderReader, folder: PurePosixPath, relative: str) -> PureP
         ) from None
 
 
-def list_needed_files(reading: FolderReader, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
+def list_needed_files(reading: FolderReader, yaml_chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
     """List the files that a task needs: its YAML and includes, and all other files in the folders of their functions
     except YAML.
 
@@ -263,11 +263,11 @@ def list_needed_files(reading: FolderReader, chain: Sequence[PurePosixPath]) -> 
 
     Args:
         reading: The reader of the template folder.
-        chain: The task's YAML and its includes.
+        yaml_chain: The task's YAML and its includes.
     """
-    needed = set(chain)
+    all_files = set(yaml_chain)
     folders: set[PurePosixPath] = set()
-    for file in chain:
+    for file in yaml_chain:
         of_module: dict[str, tuple[str, FunctionRef]] = {}
         for key, value in reading.tree(file).items():
             for reference in find_functions(value):
@@ -277,12 +277,12 @@ def list_needed_files(reading: FolderReader, chain: Sequence[PurePosixPath]) -> 
                 module = _below(reading, file.parent, name)
                 if not reading.place(module).is_file():
                     raise TemplateError(f"!function {reference}: there is no file {module}")
-            needed.add(module)
+            all_files.add(module)
             if module.parent != PurePosixPath("."):
                 folders |= {module.parent, module.parent.parent / "_common"}
     for folder in folders:
-        needed.update(reading.companions(folder))
-    return tuple(sorted(needed))
+        all_files.update(reading.companions(folder))
+    return tuple(sorted(all_files))
 
 
 def _companions(root: Path, folder: PurePosixPath) -> Iterable[PurePosixPath]:

@@ -191,12 +191,12 @@ class Finding:
     @property
     def headline(self) -> str:
         """The groups with their causes: ``attention weighs other tokens (another RoPE base, …)``."""
-        named = []
+        groups = []
         for group in GROUPS:
             if group.name in self.groups:
                 listed = "; ".join(group.causes)
-                named.append(group.name if group.causes == (group.name,) else f"{group.name} ({listed})")
-        return " or: ".join(named)
+                groups.append(group.name if group.causes == (group.name,) else f"{group.name} ({listed})")
+        return " or: ".join(groups)
 
 
 def make_finding(evidence: str, *groups: Group, todo: str | None = None) -> Finding:

@@ -122,8 +122,8 @@ def measure_figures(table: Columns, vocabulary: Vocabulary | None = None) -> lis
     """
     kinds = list_token_kinds(table, vocabulary)
     tasks = table.tasks
-    named: list[str | None] = [None, *(tasks if len(tasks) > 1 else [])]
-    return [_figures(table, name, kinds) for name in named]
+    task_names: list[str | None] = [None, *(tasks if len(tasks) > 1 else [])]
+    return [_figures(table, name, kinds) for name in task_names]
 
 
 def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArray[np.bool_]]]) -> Figures:
@@ -149,10 +149,13 @@ def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArra
         divergence=measure_divergence(*_first_misses(table, where, answer_rows)),
         kinds=tuple(
             TokenKindFigures(
-                name, int(both.sum()), float(first[both].mean()), float(table.logprobs[both].mean(dtype=float))
+                name,
+                int(selected.sum()),
+                float(first[selected].mean()),
+                float(table.logprobs[selected].mean(dtype=float)),
             )
             for name, mask in kinds
-            if (both := mask & where).any()
+            if (selected := mask & where).any()
         ),
     )
 
@@ -243,8 +246,8 @@ def measure_choice_figures(choices: Iterable[Choices]) -> list[ChoiceFigures]:
     """The figures of all docs, and of each task by name if there are several; empty without docs."""
     docs = sorted(choices, key=lambda doc: (doc.task, doc.doc))
     tasks = sorted({doc.task for doc in docs})
-    named: list[str | None] = [None, *(tasks if len(tasks) > 1 else [])] if docs else []
-    return [_choice_figures(name, [doc for doc in docs if name in (None, doc.task)]) for name in named]
+    task_names: list[str | None] = [None, *(tasks if len(tasks) > 1 else [])] if docs else []
+    return [_choice_figures(name, [doc for doc in docs if name in (None, doc.task)]) for name in task_names]
 
 
 def _choice_figures(name: str | None, docs: Sequence[Choices]) -> ChoiceFigures:

@@ -29,17 +29,17 @@ def replace_bootstrap(name: str) -> Iterator[None]:
 
     def estimate(metric: Callable[[Sequence[Any]], float], values: Sequence[Any], iters: int) -> float:
         drawn: list[float] = []
-        for again in draw_resamples(values, iters):
+        for resamples in draw_resamples(values, iters):
             call_outside(report_progress, f"{name}: standard error of {metric.__name__}", len(drawn), iters)
-            drawn.append(metric(again))
+            drawn.append(metric(resamples))
         return float(metrics.sample_stddev(drawn))
 
-    before = metrics.bootstrap_stderr
-    metrics.bootstrap_stderr = divide_by_thread(estimate, before)
+    original = metrics.bootstrap_stderr
+    metrics.bootstrap_stderr = divide_by_thread(estimate, original)
     try:
         yield
     finally:
-        metrics.bootstrap_stderr = before
+        metrics.bootstrap_stderr = original
 
 
 def draw_resamples(values: Sequence[Any], iters: int) -> Iterator[list[Any]]:

@@ -50,7 +50,7 @@ def add_each_answer(
         TemplateError: The scorer raises.
     """
     counts = [len(doc_answers.get(0, ())) for doc_answers in answers]
-    texts = all(isinstance(answer, str) for of_doc in answers for answer in of_doc.get(0, ()))
+    texts = all(isinstance(answer, str) for doc_answers in answers for answer in doc_answers.get(0, ()))
     if max(counts, default=0) < 2 or not texts:
         return
     verdicts: list[dict[str, list[float]]] = [{} for _ in evaluated.samples]
@@ -60,7 +60,7 @@ def add_each_answer(
         task = evaluator.load(name)
         if not _filters_with(task, _OF_SEVERAL):
             task.config.repeats = 1
-        single = [{0: [of_doc[0][number % count]]} for of_doc, count in zip(answers, counts, strict=True)]
+        single = [{0: [doc_answers[0][number % count]]} for doc_answers, count in zip(answers, counts, strict=True)]
         graded = evaluator.evaluate(
             name, task=task, answers=single, indices=indices, allow_code=allow_code, hashed=False
         )  # fmt: skip

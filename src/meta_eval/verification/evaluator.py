@@ -376,11 +376,11 @@ def restore_random_state() -> Iterator[None]:
     With other threads, which may draw too, the state is left as it is.
     """
     numpy = sys.modules.get("numpy.random")
-    before, of_numpy = random.getstate(), numpy.get_state() if numpy else None
+    python_state, numpy_state = random.getstate(), numpy.get_state() if numpy else None
     try:
         yield
     finally:
         if all(thread is threading.main_thread() or thread.name == _MONITOR for thread in threading.enumerate()):
-            random.setstate(before)
+            random.setstate(python_state)
             if numpy:
-                numpy.set_state(of_numpy)
+                numpy.set_state(numpy_state)

@@ -96,7 +96,7 @@ def _saved(answers: Sequence[Answers] | None, requests: Sequence[Instance], noth
         requests: The requests.
         nothing: The answer for a doc without answers.
     """
-    asked: Counter[tuple[int, int]] = Counter()
+    request_counts: Counter[tuple[int, int]] = Counter()
     responses_given = []
     for request in requests:
         if answers is not None:
@@ -104,8 +104,8 @@ def _saved(answers: Sequence[Answers] | None, requests: Sequence[Instance], noth
         else:
             recorded = json.loads(request.doc["recorded_responses"] or "null")
             responses = [nothing] if recorded is None else recorded[request.idx]
-        responses_given.append(responses[asked[request.doc_id, request.idx] % len(responses)])
-        asked[request.doc_id, request.idx] += 1
+        responses_given.append(responses[request_counts[request.doc_id, request.idx] % len(responses)])
+        request_counts[request.doc_id, request.idx] += 1
     return responses_given
 
 

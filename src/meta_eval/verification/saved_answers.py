@@ -78,7 +78,7 @@ def read_saved(
         raise ResultsError("holds no sample", where=task, hint="Use the file of a finished run")
     metric, _, filter_name = verdict.partition(",")
     saved = Saved([], [], {})
-    with open_samples(newest.samples_file) as whole:
+    with open_samples(newest.samples_file) as read_whole:
         for doc in newest.docs:
             answer = next(iter(doc.filter_results.values()))
             where = f"{newest.samples_file}, byte {answer.offset}"
@@ -90,7 +90,7 @@ def read_saved(
                 )
             saved.indices.append(doc.doc_id)
             with locating(where):
-                saved.answers.append(_responses(whole(answer)["resps"]))
+                saved.answers.append(_responses(read_whole(answer)["resps"]))
             judged = doc.filter_results.get(filter_name)
             saved.verdicts[doc.doc_id] = _number(judged.metrics.get(metric)) if judged else None
     return saved

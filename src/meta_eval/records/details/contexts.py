@@ -53,12 +53,12 @@ def recover_contexts(
 
 
 def _split(ids: list[int], ending: list[int], left_out: int, tokenizer: Tokenizer) -> tuple[str, str] | None:
-    whole = strip_bos(ids, tokenizer) + ending[len(ending) - left_out :]
-    if not ending or len(whole) <= len(ending) or whole[-len(ending) :] != ending:
+    all_ids = strip_bos(ids, tokenizer) + ending[len(ending) - left_out :]
+    if not ending or len(all_ids) <= len(ending) or all_ids[-len(ending) :] != ending:
         return None
-    context = tokenizer.decode(whole[: -len(ending)], skip_special_tokens=False)
-    text = tokenizer.decode(whole, skip_special_tokens=False)
-    if not text.startswith(context) or tokenizer.encode(text, add_special_tokens=False).ids != whole:
+    context = tokenizer.decode(all_ids[: -len(ending)], skip_special_tokens=False)
+    text = tokenizer.decode(all_ids, skip_special_tokens=False)
+    if not text.startswith(context) or tokenizer.encode(text, add_special_tokens=False).ids != all_ids:
         return None
     # The harness, like lm-eval today, moves trailing white space of a prompt to the continuation.
     bare = context.rstrip()

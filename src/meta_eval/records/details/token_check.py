@@ -43,8 +43,10 @@ class TokenCheck:
     def __post_init__(self) -> None:
         if self.tokenizer is not None:
             plain = self.tokenizer.encode("a", add_special_tokens=False).ids
-            whole = self.tokenizer.encode("a").ids
-            self._added = whole[: max(0, len(whole) - len(plain))] if whole[-len(plain) :] == plain else []
+            with_special = self.tokenizer.encode("a").ids
+            self._added = (
+                with_special[: max(0, len(with_special) - len(plain))] if with_special[-len(plain) :] == plain else []
+            )
 
     def compare(self, number: int, sample: DetailsRow) -> None:
         """Compare the ids of a doc. A doc without ids, or with a truncated prompt, is skipped."""

@@ -149,12 +149,12 @@ def find_hub_run(repository: Repository, run: str | None, task_names: Sequence[s
     names, _ = select_tasks(listed, task_names)
     samples = {task: _fetched(repository, chosen[task].samples) for task in names}
     fetched_files = index_outputs(list(samples.values()))
-    of_task = {
+    runs_by_task = {
         task: [run for run in fetched_files.tasks[task] if run.samples is not None and run.samples.name == path.name]
         for task, path in samples.items()
     }
     folder = next(iter(samples.values())).parent
-    return _checked(repository.dataset_id, of_task, fetched_files.results, folder, repository.revision)
+    return _checked(repository.dataset_id, runs_by_task, fetched_files.results, folder, repository.revision)
 
 
 def _checked(
@@ -223,9 +223,9 @@ def _runs(repository: Repository) -> dict[str, list[TaskOutput]]:
     """The runs of each task, by file names. Paths are those inside the dataset."""
     runs: dict[str, list[TaskOutput]] = {}
     results = {
-        (PurePosixPath(name).parent, named[1]): Path(name)
+        (PurePosixPath(name).parent, parsed[1]): Path(name)
         for name in repository.names
-        if (named := parse_file_name(PurePosixPath(name).name)) and named[0] is None
+        if (parsed := parse_file_name(PurePosixPath(name).name)) and parsed[0] is None
     }
     for name in sorted(repository.names):
         path = PurePosixPath(name)
@@ -236,8 +236,8 @@ def _runs(repository: Repository) -> dict[str, list[TaskOutput]]:
 
 
 def _task(name: str) -> str | None:
-    named = parse_file_name(PurePosixPath(name).name)
-    return named[0] if named else None
+    parsed = parse_file_name(PurePosixPath(name).name)
+    return parsed[0] if parsed else None
 
 
 def _results(repository: Repository, chosen: Mapping[str, TaskOutput]) -> dict[Path, ResultsFile]:
