@@ -18,7 +18,7 @@ from meta_eval import stats
 from meta_eval.backends.settings import RunSettings
 from meta_eval.judging.decide import Decision, TaskDrop, decide_outcome
 from meta_eval.judging.judge import find_cluster_names, judge_run
-from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
+from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.lm_eval_run import Run, TaskRun
@@ -263,16 +263,16 @@ def _task_run(task: Task, docs: tuple[DocResult, ...]) -> TaskRun:
 
 
 def _entry(task: Task, metric: str) -> TaskEntry:
-    number = PublishedEntry.model_construct(
-        our_metric=metric, value=100 * task.accuracy, same_settings=True, note=None,
-        benchmark=task.name, metric=None, averaging=None, shots=None, source="", cot=None,
+    number = ReferenceScoreEntry.model_construct(
+        metric=metric, value=100 * task.accuracy, same_settings=True, note=None,
+        benchmark=task.name, source_metric=None, origin="published", averaging=None, shots=None, source="", cot=None,
     )  # fmt: skip
     return TaskEntry.model_construct(
-        docs=task.docs, verdict="em,f", published=(number,), dataset_id="", subset=task.name, model=None, family=None,
-        graded_by="program", format="verified", reading=None, recorded_metric=None,
+        docs=task.docs, primary_metric="em,f", reference_scores=(number,), dataset_id="", subset=task.name, model=None,
+        family=None, graded_by="program", row_format="verified", is_correct_metric=None, recorded_metric=None,
     )  # fmt: skip
 
 
 def _manifest(entries: dict[str, TaskEntry]) -> Manifest:
     run = RunSettings(model_name="m", tasks=tuple(entries), include_path="p")
-    return Manifest.model_construct(tasks=entries, run=run, groups={})
+    return Manifest.model_construct(tasks=entries, run_settings=run, groups={})

@@ -110,11 +110,11 @@ def test_only_the_verdict_on_real_answers_under_an_official_scorer_proves_a_grad
 def test_the_list_of_tasks_says_what_the_verdict_of_each_was_compared_with() -> None:
     lines = {line.task: line for line in list_tasks(shipped(), None)}
     for name, line in lines.items():
-        assert line.grading == grader_validation.describe_grading(name, TASKS[name].verdict)
-        check = grader_validation.find_grading(name, TASKS[name].verdict)
+        assert line.grading == grader_validation.describe_grading(name, TASKS[name].primary_metric)
+        check = grader_validation.find_grading(name, TASKS[name].primary_metric)
         assert (check is None) == (line.grading == "-")
         if check is not None and check.metric is not None:
-            assert check.metric.replace("_macro,", ",") == TASKS[name].verdict
+            assert check.metric.replace("_macro,", ",") == TASKS[name].primary_metric
     assert grader_validation.describe_grading("my_own_task", "exact_match,none") == "-"
 
 
@@ -126,7 +126,7 @@ def test_what_was_compared_by_another_metric_earns_nothing() -> None:
     }
     assert by_filter == {"exact_match,flexible-extract"}
     assert grader_validation.describe_grading("meta_gsm8k", "exact_match,flexible-extract").startswith("verified")
-    assert grader_validation.describe_grading("meta_gsm8k", TASKS["meta_gsm8k"].verdict).startswith("compared")
+    assert grader_validation.describe_grading("meta_gsm8k", TASKS["meta_gsm8k"].primary_metric).startswith("compared")
 
 
 def test_the_pages_are_what_checks_templates_and_configuration_say() -> None:

@@ -104,7 +104,7 @@ def test_every_key_of_the_configuration_reaches_the_command() -> None:
 def test_margins_and_weights_are_recorded_and_a_wrong_name_stops() -> None:
     margin, tasks = {"mean": 2, "meta_gpqa*": 4, "meta_ifeval": 3}, "meta_gpqa,meta_ifeval"
     manifest, _ = make(margin=margin, weights="equal", tasks=tasks)
-    assert (manifest.run.margin, manifest.run.weights) == (margin, "equal")
+    assert (manifest.run_settings.margin, manifest.run_settings.weights) == (margin, "equal")
     assert read_manifest(Path("work_dir")) == manifest
     before = tree(Path("work_dir"))
     with pytest.raises(UserError, match="eval_config.yaml: margin: meta_gpqq: there is no such task") as caught:
@@ -202,9 +202,9 @@ def test_a_task_that_is_no_longer_chosen_leaves_the_pack() -> None:
 
 def test_the_published_numbers_stand_in_the_manifest_and_foreign_settings_are_marked() -> None:
     manifest, _ = make(tasks="meta_mmlu_pro_instruct,meta_math")
-    numbers = {(n.our_metric, n.value) for n in manifest.tasks["meta_mmlu_pro_instruct"].published}
+    numbers = {(n.metric, n.value) for n in manifest.tasks["meta_mmlu_pro_instruct"].reference_scores}
     assert numbers == {("exact_match_macro,strict-match", 48.3), ("exact_match,strict-match", 47.0)}
-    assert [n.same_settings for n in manifest.tasks["meta_math"].published] == [False]
+    assert [n.same_settings for n in manifest.tasks["meta_math"].reference_scores] == [False]
 
 
 def test_warnings_are_logged_and_recorded() -> None:
@@ -326,7 +326,7 @@ def test_the_tokenizer_of_a_local_model_counts_exactly(evals_folder: Path) -> No
     keys = {"tasks": "meta_gpqa_cot", "evals_dataset": str(evals_folder), "model_name": "./model"}
     manifest, _ = make(**keys, max_model_len=2048 + 41)
     length = manifest.tasks["meta_gpqa_cot"].longest_prompt
-    assert (length.tokens, length.how) == (41, "counted")
+    assert (length.tokens, length.method) == (41, "counted")
     done = cli("prepare", "-c", str(configure(**keys, max_model_len=2048 + 40)))
     assert done.returncode == 2
     assert (
@@ -357,7 +357,7 @@ def test_an_unmatched_row_stops_or_is_left_out_and_listed() -> None:
     manifest, said = make(**keys, allow_unmatched=True)
     join = manifest.tasks["meta_math_hard"].join
     assert join is not None
-    assert (join.matched, join.left_out) == (1, ((lost, "unmatched"),))
+    assert (join.matched, join.unmatched) == (1, ((lost, "unmatched"),))
     assert any(lost in sentence for sentence in said)
 
 
@@ -433,7 +433,7 @@ def test_two_prepares_at_once_do_not_corrupt_each_other() -> None:
         running.append(child)
     assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in running] == [0, 0]
     manifest = read_manifest(Path("work_dir"))
-    assert manifest.run.seed in configs
+    assert manifest.run_settings.seed in configs
     paths = listed(Path("work_dir"))
     assert paths == {name: entry.sha256 for name, entry in manifest.files.items()}
 

@@ -76,7 +76,12 @@ def test_a_new_task_is_a_template_at_once(like: str, source: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "meta_template/mine/mine.yaml:" in done.stderr
     task = read_templates(Path("meta_template")).tasks["mine"]
-    assert (task.spec.subset, task.spec.format, task.spec.published, task.spec.groups) == ("riddles", "assumed", (), {})
+    assert (task.spec.subset, task.spec.row_format, task.spec.published, task.spec.groups) == (
+        "riddles",
+        "assumed",
+        (),
+        {},
+    )
     original = read_templates(TEMPLATES).tasks[source].settings
     changed = ("task", "tag", "dataset_name", "metadata")
     assert {k: v for k, v in task.settings.items() if k not in changed} == {

@@ -244,7 +244,7 @@ def traced(pack: Path, folder: Path, patch: pytest.MonkeyPatch) -> tuple[list[Ch
 
 def test_punkt_is_asked_for_when_an_instruction_needs_it(without_punkt: tuple[Path, list[Check], str]) -> None:
     pack, result, _ = without_punkt
-    assert read_manifest(pack).punkt_tab is False
+    assert read_manifest(pack).includes_punkt is False
     check = only([check for check in result if check.name == "scoring: punkt_tab"])
     assert check.status == "failed"
     assert "-m nltk.downloader punkt_tab" in str(check.hint)
@@ -272,7 +272,7 @@ def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(
             patch.setenv("NLTK_DATA", str(data))
             packs.append(ifeval_pack(tmp_path / folder, "length_constraints:number_sentences"))
     tree = json.loads((packs[0] / "manifest.json").read_text())
-    assert tree["punkt_tab"] is True
+    assert tree["includes_punkt"] is True
     assert "nltk_data/NOTICE" in tree["files"]
     assert "licence" in (packs[0] / "nltk_data" / "NOTICE").read_text()
     moved = packs[0].rename(tmp_path / "elsewhere")
@@ -292,12 +292,12 @@ def test_a_user_without_a_home_has_no_data_there(tmp_path: Path, monkeypatch: py
 
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("pwd.getpwuid", nobody)
-    assert read_manifest(ifeval_pack(tmp_path, "punctuation:no_comma")).punkt_tab is False
+    assert read_manifest(ifeval_pack(tmp_path, "punctuation:no_comma")).includes_punkt is False
 
 
 def test_a_pack_without_ifeval_says_nothing_of_punkt(pack: Path, tmp_path: Path) -> None:
     other = prepare(tmp_path / "work_dir", "meta_gpqa")
-    assert json.loads((other / "manifest.json").read_text())["punkt_tab"] is None
+    assert json.loads((other / "manifest.json").read_text())["includes_punkt"] is None
     assert not (other / "nltk_data").exists()
 
 
@@ -356,7 +356,7 @@ def model(pack: Path, *, bos: int = 1, special: Sequence[str] = SPECIAL, letters
     folder = pack.parent / "model"
     folder.mkdir()
     tokenizer.save(str(folder / "tokenizer.json"))
-    set_manifest(pack, "run", "model_name", value=str(folder))
+    set_manifest(pack, "run_settings", "model_name", value=str(folder))
 
 
 def test_with_a_good_tokenizer_everything_is_checked(pack: Path) -> None:
@@ -413,7 +413,7 @@ def test_a_length_that_was_estimated_is_counted_once_there_is_a_tokenizer(tmp_pa
 
 def test_an_output_path_that_is_a_file_is_caught(pack: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    set_manifest(pack, "run", "output_path", value=str(tmp_path / "taken" / "here"))
+    set_manifest(pack, "run_settings", "output_path", value=str(tmp_path / "taken" / "here"))
     assert only(checks(pack, "output")).status == "failed"
 
 
@@ -423,5 +423,5 @@ def test_too_little_disk_is_caught(pack: Path, monkeypatch: pytest.MonkeyPatch) 
     check = only(checks(pack, "disk"))
     assert check.status == "failed"
     assert "output_path" in str(check.hint)
-    set_manifest(pack, "run", "log_samples", value=False)
+    set_manifest(pack, "run_settings", "log_samples", value=False)
     assert only(checks(pack, "disk")).status == "not checked"

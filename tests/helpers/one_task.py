@@ -48,7 +48,7 @@ TEMPLATE = {
     "process_results": "@utils.process_results", "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
     "metadata": {"version": 1.0, "meta_eval": {
         "subset": "gpqa", "variants": ["instruct"], "families": ["3.1"], "groups": ["my_group"], "aliases": ["other"],
-        "published": [{"metric": "exact_match,strict"}], "format": "assumed", "verdict": "exact_match,strict", "min_agreement": 0.9,
+        "published": [{"metric": "exact_match,strict"}], "row_format": "assumed", "primary_metric": "exact_match,strict", "min_agreement": 0.9,
     }},
 }  # fmt: skip
 

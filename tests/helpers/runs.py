@@ -16,9 +16,9 @@ from meta_eval.pack.manifest import (
     LengthEntry,
     Manifest,
     PreparedFrom,
-    PublishedEntry,
-    Range,
+    ReferenceScoreEntry,
     TaskEntry,
+    VersionRange,
 )
 
 TIME = "2026-01-02T03-04-05.000006"
@@ -178,23 +178,23 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def published(value: float, **other: Any) -> PublishedEntry:
+def published(value: float, **other: Any) -> ReferenceScoreEntry:
     fields = {
-        "our_metric": "exact_match,strict-match", "benchmark": "Some", "value": value, "metric": "em",
+        "metric": "exact_match,strict-match", "benchmark": "Some", "value": value, "source_metric": "em",
         "averaging": None, "shots": "0", "cot": False, "same_settings": True, "source": "a card", "note": None,
     }  # fmt: skip
-    return PublishedEntry(**{**fields, **other})
+    return ReferenceScoreEntry(**{**fields, **other})
 
 
-def entry(docs: int, *numbers: PublishedEntry, **other: Any) -> TaskEntry:
+def entry(docs: int, *numbers: ReferenceScoreEntry, **other: Any) -> TaskEntry:
     """Make the manifest's entry of a task with ``docs`` docs."""
     fields = {
         "template": "some/some.yaml", "model": "Some-Model", "family": "3.1", "variant": "instruct",
         "dataset_id": "org/Some-Model-evals", "dataset_revision": "0" * 40, "dataset_config": "Some__some__details",
         "subset": "some", "output_type": "generate_until", "rows": docs, "docs": docs, "docs_file": "meta_some.parquet",
         "columns": (), "join": None, "warnings": {}, "recorded_settings": {},
-        "longest_prompt": LengthEntry(tokens=9, how="counted", max_gen_toks=1024, max_model_len=8192),
-        "published": numbers, "format": "verified", "filters": ("strict-match",), "verdict": "exact_match,strict-match",
+        "longest_prompt": LengthEntry(tokens=9, method="counted", max_gen_toks=1024, max_model_len=8192),
+        "reference_scores": numbers, "row_format": "verified", "filters": ("strict-match",), "primary_metric": "exact_match,strict-match",
         "recorded_metric": None, "graded_by": "program", "min_agreement": 0.99, "unsafe_code": False,
     }  # fmt: skip
     return TaskEntry(**{name: value for name, value in {**fields, **other}.items() if name in TaskEntry.model_fields})
@@ -206,8 +206,8 @@ def manifest(**tasks: TaskEntry) -> Manifest:
         task.baseline.file for task in tasks.values() if task.baseline
     }
     return Manifest(
-        schema_version=SCHEMA_VERSION, meta_eval="0", lm_eval=Range(minimum="0.4.11", below="0.5"), prepared_from=ASKED,
-        run=RUN, originals={}, tasks=tasks, groups={}, command=(),
+        schema_version=SCHEMA_VERSION, meta_eval="0", lm_eval=VersionRange(minimum="0.4.11", below="0.5"), prepared_from=ASKED,
+        run_settings=RUN, originals={}, tasks=tasks, groups={}, command=(),
         files={name: {"sha256": DOCS_SHA256, "bytes": 1} for name in sorted(filter(None, files))},
     )  # fmt: skip
 

@@ -29,7 +29,7 @@ def run_of(name: str, docs: int) -> TaskRun:
     result = [object()] * docs
     return TaskRun(
         task=name, time="", docs=tuple(result), filters=(), aggregates={spec: Aggregate(value, None, True)},  # type: ignore[arg-type]
-        custom_aggregation=(), samples_file=Path(name), skipped=0, published_metrics=(), verdict=None, reading=None,
+        custom_aggregation=(), samples_file=Path(name), skipped=0, published_metrics=(), primary_metric=None, is_correct_metric=None,
         provenance=Provenance.__new__(Provenance),
     )  # fmt: skip
 

@@ -158,7 +158,7 @@ def test_the_recorded_answers_are_counted_too(tmp_path: Path) -> None:
 def test_the_pack_says_it_before_the_run_the_gate_of_all_or_of_a_task(tmp_path: Path) -> None:
     a, b = lost(tmp_path, 60)
     pack = manifest(meta_some=entry(1000))
-    pack = pack.model_copy(update={"run": pack.run.model_copy(update={"cut_answers": "unscored"})})
+    pack = pack.model_copy(update={"run_settings": pack.run_settings.model_copy(update={"cut_answers": "unscored"})})
     runs: list[tuple[Any, Gate, float]] = [
         (pack, Gate(), 0.0),
         (pack, Gate(cut_answers="wrong"), 0.06),

@@ -73,7 +73,7 @@ def test_a_drop_from_what_was_recorded(tmp_path: Path) -> None:
 
 
 def test_what_is_no_verdict_is_nothing_to_decide_on(tmp_path: Path) -> None:
-    task = entry(N, reading="other,strict-match")
+    task = entry(N, is_correct_metric="other,strict-match")
     judgement = at_the_gate(tmp_path, Gate(margin=2.5, against="recorded"), right(650), task, recorded=[True] * N)
     assert (judgement.decision.outcome, judgement.decision.tasks) == ("UNDECIDED", ())
 
@@ -147,7 +147,7 @@ def pack_of_three(**keys: Any) -> Manifest:
     tasks = {name: entry(N if name != "meta_some" else 500, published(65.0)) for name in ("meta_some", "meta_other")}
     pack = manifest(**tasks, third=entry(N, published(65.0)))
     groups = {"both": ("meta_some", "third")}
-    return pack.model_copy(update={"run": pack.run.model_copy(update=keys), "groups": groups})
+    return pack.model_copy(update={"run_settings": pack.run_settings.model_copy(update=keys), "groups": groups})
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_a_judge_models_verdicts_are_no_baseline(tmp_path: Path) -> None:
 
 def test_a_yes_or_no_that_is_no_verdict_is_compared_with_nothing(tmp_path: Path) -> None:
     verdicts, recorded = right(60, 100), [True] * 67 + [False] * 33
-    task = entry(100, published(67.0), reading="other,strict-match")
+    task = entry(100, published(67.0), is_correct_metric="other,strict-match")
     result = judged(tmp_path / "a", verdicts, recorded=recorded, subtasks=["s", "t"] * 50, task=task)
     assert (result.flips, result.baseline_label, result.subtasks[0].baseline) == (None, NUMBER, None)
     parts = ["s"] * 67 + ["t"] * 33
@@ -146,7 +146,7 @@ def test_verdicts_that_differ_only_by_rounding_drop_nothing(tmp_path: Path) -> N
     """Recorded scores have few decimals: no flip, so no p value from them."""
     verdicts = [1 / 3, 2 / 3, 0.0, 1.0] * 100
     metrics = [json.dumps({"f1": round(verdict, 3)}) for verdict in verdicts]
-    task = entry(400, published(50.0, our_metric="f1,strict-match"), verdict="f1,strict-match")
+    task = entry(400, published(50.0, metric="f1,strict-match"), primary_metric="f1,strict-match")
     run = read_run([write_run(tmp_path, verdicts, metric="f1", doc={"recorded_metrics": "{}"})])
     docs = tuple(
         replace(doc, recorded_metrics=metric) for doc, metric in zip(run.tasks["meta_some"].docs, metrics, strict=True)
@@ -164,14 +164,14 @@ def test_verdicts_that_differ_only_by_rounding_drop_nothing(tmp_path: Path) -> N
 def test_recorded_verdicts_in_another_metric_are_those_of_its_name(tmp_path: Path) -> None:
     metrics = {"recorded_metrics": json.dumps({"em": 0.0, "f1": 0.5})}
     verdicts = [0.5, 0.5, 1.0, 0.0]
-    task = judged(tmp_path / "a", verdicts, metric="f1", doc=metrics, task=entry(4, verdict="f1,strict-match"))
+    task = judged(tmp_path / "a", verdicts, metric="f1", doc=metrics, task=entry(4, primary_metric="f1,strict-match"))
     assert (drop_of(task).baseline, task.flips and task.flips.candidate_only) == (0.5, 1)
-    named = entry(4, verdict="f1,strict-match", recorded_metric="em")
+    named = entry(4, primary_metric="f1,strict-match", recorded_metric="em")
     assert drop_of(judged(tmp_path / "b", verdicts, metric="f1", doc=metrics, task=named)).baseline == 0.0
 
 
 def test_the_drop_is_in_the_published_metric_also_where_its_number_is_of_other_settings(tmp_path: Path) -> None:
-    other = published(55.0, our_metric="exact_match_macro,strict-match", same_settings=False)
+    other = published(55.0, metric="exact_match_macro,strict-match", same_settings=False)
     subtasks = ["large"] * 100 + ["small"] * 10
     before, after = right(90, 100) + right(5, 10), right(90, 100) + right(2, 10)
     task = judged(tmp_path, after, subtasks=subtasks, before=before, task=entry(110, other))
@@ -222,7 +222,7 @@ def test_docs_without_a_recorded_answer_are_left_out_of_the_drop(tmp_path: Path)
     [
         (entry(1000, published(65.0, same_settings=False, note="0-shot.")), {}, "measured in another way: 0-shot"),
         (entry(1000), {}, "no number was published"),
-        (entry(1000, published(65.0, our_metric="f1,none")), {}, "no score in f1,none"),
+        (entry(1000, published(65.0, metric="f1,none")), {}, "no score in f1,none"),
         (entry(2000, published(65.0)), {"config": {"limit": 1000.0}}, r"1000 of 2000 docs were run \(--limit 1000\)"),
         (entry(1001, published(65.0)), {}, "1000 of 1001 docs were run"),
         (entry(1000, published(65.0)), {"samples": False}, "no samples"),
@@ -282,7 +282,7 @@ def test_a_score_with_its_interval_and_difference(tmp_path: Path) -> None:
 def test_macro_and_micro_stand_side_by_side(tmp_path: Path) -> None:
     verdicts = right(90, 100) + right(2, 10)
     subtasks = ["large"] * 100 + ["small"] * 10
-    both = published(55.0, our_metric="exact_match_macro,strict-match"), published(83.6)
+    both = published(55.0, metric="exact_match_macro,strict-match"), published(83.6)
     macro, micro = judged(tmp_path, verdicts, subtasks=subtasks, task=entry(110, *both)).scores
     assert macro.value == pytest.approx(0.55)
     assert macro.interval == stats.stratified_wilson([(90, 100), (2, 10)])
@@ -305,7 +305,7 @@ def test_what_the_baseline_is_off_the_published_number_is_none_of_the_drop(tmp_p
 
 def test_what_is_published_of_f1_has_an_interval_by_t(tmp_path: Path) -> None:
     verdicts = [0.0, 0.25, 0.5, 0.75, 1.0] * 100
-    task = entry(500, published(50.0, our_metric="f1,strict-match"), verdict="f1,strict-match")
+    task = entry(500, published(50.0, metric="f1,strict-match"), primary_metric="f1,strict-match")
     assert judged(tmp_path, verdicts, metric="f1", task=task).scores[0].interval == stats.score_interval(verdicts)
 
 
@@ -332,7 +332,7 @@ def test_more_lost_than_won_is_never_above_and_never_ships(tmp_path: Path) -> No
     subtasks = [f"s{number}" for number, size in enumerate(MMLU_PRO) for _ in range(size)]
     before = [float(chance.random() < 0.5) for _ in range(n)]
     run = read_run([write_run(tmp_path, before, subtasks=subtasks)])
-    numbers = published(50.0, our_metric="exact_match_macro,strict-match"), published(50.0)
+    numbers = published(50.0, metric="exact_match_macro,strict-match"), published(50.0)
     known = answered(run, before)
     for metrics in (numbers, numbers[1:]):
         for _ in range(2 if THOROUGH else 1):
@@ -391,7 +391,7 @@ def test_an_identical_model_at_the_size_of_meta_instruct_ships(tmp_path: Path) -
 def test_the_packs_margin_counts_where_no_other_is_given(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(630, 1000))])
     pack = manifest(meta_some=entry(1000))
-    wide = pack.model_copy(update={"run": pack.run.model_copy(update={"margin": 5.0})})
+    wide = pack.model_copy(update={"run_settings": pack.run_settings.model_copy(update={"margin": 5.0})})
     baseline = answered(run, right(640, 1000))
     assert [judge_run(run, prepared, baseline).decision.outcome for prepared in (pack, wide)] == ["UNDECIDED", "SHIP"]
     assert judge_run(run, wide, baseline, Gate(margin=1.0)).decision.margin == 0.01
@@ -443,7 +443,7 @@ def test_docs_that_share_a_question_widen_the_interval(tmp_path: Path) -> None:
     languages = [f"mgsm.{number}" for number in range(7) for _ in range(100)]
     before = right(700, 700)
     after = [0.0 if index % 100 < 5 else 1.0 for index in range(700)]
-    task = entry(700, published(100.0, our_metric="exact_match_macro,strict-match"))
+    task = entry(700, published(100.0, metric="exact_match_macro,strict-match"))
     run = read_run([write_run(tmp_path, after, subtasks=languages)])
     clustered = tuple(replace(doc, cluster=f"q{doc.doc_id % 100}") for doc in run.tasks["meta_some"].docs)
     known = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=clustered)})
@@ -587,7 +587,7 @@ def test_the_score_without_the_answers_that_were_cut_stands_beside_the_baselines
 def test_a_macro_average_without_the_cut_answers_is_over_the_subtasks_that_are_left(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [1, 1, 0, 0, 0, 0], subtasks=["a", "a", "a", "b", "b", "b"])
     cut_off(folder, {2, 3, 4, 5})
-    task = entry(6, published(50.0, our_metric="exact_match_macro,strict-match"))
+    task = entry(6, published(50.0, metric="exact_match_macro,strict-match"))
     (result,) = judge_run(read_run([folder]), manifest(meta_some=task)).tasks
     assert result.cut is not None
     assert (result.cut.score, result.cut.without, result.cut.baseline) == (pytest.approx(1 / 3), 1.0, None)
@@ -624,7 +624,7 @@ def test_alarms_of_one_kind_are_one_and_their_veto_names_a_few(tmp_path: Path) -
         (entry(2), "vllm", ["batches requests"]),
         (entry(2, subset="math", family="3.2", graded_by="judge"), "hf", ["asked sympy", "with no shots"]),
         (entry(2, subset="gpqa", family="3.1"), "hf", ["several published numbers"]),
-        (entry(2, subset="gpqa", family="3.2", format="assumed"), "hf", ["letter at once", "Nobody has compared"]),
+        (entry(2, subset="gpqa", family="3.2", row_format="assumed"), "hf", ["letter at once", "Nobody has compared"]),
         (entry(2), "hf", []),
     ],
 )
@@ -699,7 +699,7 @@ def test_subtasks_are_compared_and_corrected_among_themselves(tmp_path: Path) ->
 
 
 def test_the_published_metric_of_the_pack_is_compared(tmp_path: Path) -> None:
-    task = entry(40, published(50.0, our_metric="exact_match_macro,strict-match"))
+    task = entry(40, published(50.0, metric="exact_match_macro,strict-match"))
     subtasks = ["a"] * 30 + ["b"] * 10
     judgement = compared(tmp_path, right(30, 40), right(20, 40), manifest(meta_some=task), subtasks=subtasks)
     assert drop_of(judgement) == stats.paired_drop(right(30, 40), right(20, 40), subtasks)
@@ -821,7 +821,7 @@ def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_pa
     run = read_run([write_run(tmp_path, right(300, 1000))])
     named = BaselineEntry(
         name="./bf16", revision="0" * 64, model="org/A", lm_eval=None, time=None, file="baseline/a", docs=1000,
-        other_prompts=1,
+        docs_with_other_prompt=1,
     )  # fmt: skip
     docs = answered(run, right(800, 1000)).regraded["meta_some"]
     other = (replace(docs[0], prompt_unchanged=False), *docs[1:])
@@ -896,7 +896,7 @@ def fewer(tmp_path: Path, before: list[float], after: list[float], **options: An
         read_run([write_run(tmp_path / name, verdicts, metric="pct", extra=FEWER, **options)])
         for name, verdicts in (("a", before), ("b", after))
     ]
-    return compare_runs(*runs, manifest(meta_some=entry(len(before), verdict="pct,strict-match")))
+    return compare_runs(*runs, manifest(meta_some=entry(len(before), primary_metric="pct,strict-match")))
 
 
 def test_less_of_what_should_be_less_is_a_gain(tmp_path: Path) -> None:
@@ -945,7 +945,7 @@ def test_a_low_score_is_no_alarm_where_less_is_better(tmp_path: Path) -> None:
 
 def test_the_gate_and_a_report_know_which_way_is_worse(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(900, 1000), metric="pct", extra=FEWER)])
-    pack = manifest(meta_some=entry(1000, verdict="pct,strict-match"))
+    pack = manifest(meta_some=entry(1000, primary_metric="pct,strict-match"))
     outcomes = [
         judge_run(run, pack, answered(run, right(count, 1000), metric="pct"), Gate(margin=2.0)).decision.outcome
         for count in (800, 900, 990)
@@ -976,7 +976,7 @@ def test_a_metric_that_is_no_share_is_shown_in_its_own_unit_and_not_averaged(tmp
     (average,) = tasks["meta_text"].averages
     assert (average.metric, average.value, average.baseline) == (f"{metric},strict-match", 0.25, 0.27)
     assert tasks["meta_text"].reason == "none of its metrics is a share"
-    pack = manifest(meta_some=entry(1000), meta_text=entry(4, verdict=f"{metric},strict-match"))
+    pack = manifest(meta_some=entry(1000), meta_text=entry(4, primary_metric=f"{metric},strict-match"))
     for beside_pack in (compare_runs(*runs, pack), judge_run(runs[1], pack)):
         assert [veto for veto in beside_pack.decision.vetoes if "meta_text" in veto.reason] == []
     ((_, words),) = averages_in_words(tasks.values(), ())

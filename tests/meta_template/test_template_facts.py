@@ -69,4 +69,4 @@ def test_a_published_number_belongs_to_a_metric_and_a_filter_of_the_task(task: T
 
 @each_task
 def test_the_format_that_a_template_claims_is_what_its_rows_were_compared_with(task: Template) -> None:
-    assert task.spec.format == grader_validation.find_format_status(task.name)
+    assert task.spec.row_format == grader_validation.find_format_status(task.name)

@@ -47,7 +47,7 @@ def test_our_verdicts_differ_from_the_recorded_ones_exactly_where_the_sample_say
     for task, entry in manifest["tasks"].items():
         expected[task] = set(embedded.read_tables()[f"{entry['model']}-evals", entry["subset"]].disagreements)
         found[task] = set()
-        metric, _, filter_name = (entry["reading"] or entry["verdict"]).partition(",")
+        metric, _, filter_name = (entry["is_correct_metric"] or entry["primary_metric"]).partition(",")
         for sample in replayed["samples"][task]:
             recorded = sample["doc"]["recorded_is_correct"]
             if sample["filter"] == filter_name and recorded is not None and bool(sample[metric]) != recorded:

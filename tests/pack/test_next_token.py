@@ -42,9 +42,9 @@ def kept(folder: Path, tasks: str = TASK, **settings: Any) -> str | None:
     """Why a task is scored by likelihood all the same."""
     found = prepare(folder / "work_dir", tasks, choice_scoring="next_token", **settings)
     entry = read_manifest(found).tasks[tasks]
-    assert (entry.choice_scoring == "likelihood") == (entry.kept_likelihood is not None)
+    assert (entry.choice_scoring == "likelihood") == (entry.likelihood_reason is not None)
     assert (entry.output_type == "multiple_choice") == (entry.choice_scoring == "likelihood")
-    return entry.kept_likelihood
+    return entry.likelihood_reason
 
 
 def test_a_doc_is_asked_once_for_one_of_its_choices(pack: Path, model: Path) -> None:

@@ -77,10 +77,18 @@ def test_model_engine_and_folders_are_the_readers(home: Path, tmp_path: Path) ->
     done = cli("prepare", "--from", home / "published", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     theirs, ours = read_manifest(home / "work_dir"), read_manifest(tmp_path / "mine")
-    assert (ours.files, ours.groups, ours.run.tasks) == (theirs.files, theirs.groups, theirs.run.tasks)
-    assert (ours.run.model_name, ours.run.backend, ours.run.include_path) == ("tiny", "hf", "mine")
-    assert {key: entry.published for key, entry in ours.tasks.items()} == {
-        key: entry.published for key, entry in theirs.tasks.items()
+    assert (ours.files, ours.groups, ours.run_settings.tasks) == (
+        theirs.files,
+        theirs.groups,
+        theirs.run_settings.tasks,
+    )
+    assert (ours.run_settings.model_name, ours.run_settings.backend, ours.run_settings.include_path) == (
+        "tiny",
+        "hf",
+        "mine",
+    )
+    assert {key: entry.reference_scores for key, entry in ours.tasks.items()} == {
+        key: entry.reference_scores for key, entry in theirs.tasks.items()
     }
 
 
@@ -172,7 +180,7 @@ def strange(home: Path, tmp_path: Path) -> Path:
     shutil.copytree(folder / "templates", folder / "meta_template")
     theirs = {"model_name": "evil", "model_args": {"trust_remote_code": True}, "template_dir": "templates"}
     (folder / "eval_config.yaml").write_text(json.dumps({**theirs, "evals_dataset": "sample", "tasks": TASKS}))
-    (folder / "manifest.json").write_text(json.dumps({"prepared_from": theirs, "run": theirs}))
+    (folder / "manifest.json").write_text(json.dumps({"prepared_from": theirs, "run_settings": theirs}))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "link").symlink_to("../strange")
     some_templates(tmp_path / "mine", "ifeval")
@@ -225,7 +233,7 @@ def test_a_publication_is_made_anew_by_the_readers_own_templates(strange: Path, 
     """The stranger's modules, settings and manifest lie beside what is read, and none of them is."""
     make_pack(publication=strange, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
     manifest = read_manifest(tmp_path / "pack")
-    assert manifest.run.model_args == {}
+    assert manifest.run_settings.model_args == {}
     assert "trust_remote_code" not in " ".join(manifest.command)
     assert not (tmp_path / "trace").exists()
 
@@ -255,12 +263,12 @@ def test_a_task_that_the_reader_does_not_have_is_named(home: Path, tmp_path: Pat
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
-    "contents.meta_ifeval.published.0.value": lambda tree: tree["contents"]["meta_ifeval"]["published"][0].update(value=99.0),
+    "contents.meta_ifeval.reference_scores.0.value": lambda tree: tree["contents"]["meta_ifeval"]["reference_scores"][0].update(value=99.0),
     "contents.meta_ifeval.min_agreement": lambda tree: tree["contents"]["meta_ifeval"].update(min_agreement=0.0),
     "contents.meta_ifeval.docs": lambda tree: tree["contents"]["meta_ifeval"].update(docs=1),
     "contents.meta_ifeval.unsafe_code": lambda tree: tree["contents"]["meta_ifeval"].update(unsafe_code=True),
     "contents.meta_ifeval.more": lambda tree: tree["contents"]["meta_ifeval"].update(more=1),
-    "contents.meta_ifeval.verdict": lambda tree: tree["contents"]["meta_ifeval"].pop("verdict"),
+    "contents.meta_ifeval.primary_metric": lambda tree: tree["contents"]["meta_ifeval"].pop("primary_metric"),
     "files.joined_ifeval.parquet.sha256": lambda tree: tree["files"]["joined_ifeval.parquet"].update(sha256="0" * 64),
     "files.sitecustomize.py": lambda tree: tree["files"].update({"sitecustomize.py": {"sha256": "0" * 64, "bytes": 1}}),
     "groups.meta_ifeval": lambda tree: tree["groups"].update(meta_ifeval=["meta_ifeval"]),

@@ -29,7 +29,7 @@ def entries(
 ) -> tuple[list[Any], list[str]]:
     with noted() as said:
         found = find_published_numbers(TASKS[task], dataset, [label], rows)
-    return [(entry.our_metric, entry.value, entry.averaging) for entry in found], said
+    return [(entry.metric, entry.value, entry.averaging) for entry in found], said
 
 
 def test_without_metrics_the_card_speaks() -> None:

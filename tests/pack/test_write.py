@@ -24,7 +24,7 @@ from meta_eval.boundary.ownership import list_name
 from meta_eval.boundary.staging import STAGING
 from meta_eval.messages.errors import PackError, UserError
 from meta_eval.pack.integrity import find_changes
-from meta_eval.pack.manifest import MANIFEST, SCHEMA_VERSION, FileEntry, Manifest, Range, read_manifest
+from meta_eval.pack.manifest import MANIFEST, SCHEMA_VERSION, FileEntry, Manifest, VersionRange, read_manifest
 from meta_eval.pack.pack_writer import check_target, write_pack
 
 LIST = list_name("pack")
@@ -33,7 +33,7 @@ LIST = list_name("pack")
 def manifest_of(files: dict[str, bytes]) -> Manifest:
     entries = {n: FileEntry(sha256=hashlib.sha256(c).hexdigest(), bytes=len(c)) for n, c in files.items()}
     return Manifest(
-        schema_version=SCHEMA_VERSION, meta_eval="0", lm_eval=Range(minimum="0", below="1"), prepared_from=ASKED, run=RUN,
+        schema_version=SCHEMA_VERSION, meta_eval="0", lm_eval=VersionRange(minimum="0", below="1"), prepared_from=ASKED, run_settings=RUN,
         originals={}, tasks={"meta_some": entry(1, docs_file=None)}, groups={}, command=(), files=entries,
     )  # fmt: skip
 
@@ -234,8 +234,8 @@ def test_the_working_directory_may_lie_in_it(tmp_path: Path, monkeypatch: pytest
         (None, "is not a pack"),
         ("{", "is not JSON"),
         ('{"schema_version": 9}', "version 9"),
-        ('{"schema_version": 1}', "version 1, and this meta-eval reads 3"),
-        ('{"schema_version": 3}', "Field required"),
+        ('{"schema_version": 1}', "version 1, and this meta-eval reads 4"),
+        ('{"schema_version": 4}', "Field required"),
     ],
 )
 def test_what_is_no_manifest_says_so(tmp_path: Path, text: str | None, words: str) -> None:

@@ -117,7 +117,12 @@ def test_the_manifest_keeps_which_record_and_the_pack_which_prompts_differ(run: 
     assert any(f"used a different prompt for {len(OTHERS)} of 40 docs" in line for line in said)
     kept = read_manifest(pack).tasks["gsm8k"].baseline
     assert kept is not None
-    assert (kept.name, kept.model, kept.docs, kept.other_prompts) == (str(run), "org/Model-one", 40, len(OTHERS))
+    assert (kept.name, kept.model, kept.docs, kept.docs_with_other_prompt) == (
+        str(run),
+        "org/Model-one",
+        40,
+        len(OTHERS),
+    )
     assert kept.revision.startswith("sha256:")
     lines = pq.read_table(pack / kept.file).to_pylist()
     assert [line["doc"] for line in lines if not line["same_prompt"]] == OTHERS

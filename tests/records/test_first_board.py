@@ -47,7 +47,7 @@ def test_every_benchmark_is_graded_again_as_it_was(board: Path) -> None:
         "harness_gsm8k_5": ("passed", 6),
     }  # fmt: skip
     manifest = read_manifest(board / "pack")
-    verdicts = {name: entry.verdict for name, entry in manifest.tasks.items()}
+    verdicts = {name: entry.primary_metric for name, entry in manifest.tasks.items()}
     assert (verdicts[ARC], verdicts["harness_hendrycksTest_anatomy_5"]) == ("acc_norm,none", "acc,none")
     assert verdicts["harness_truthfulqa_mc_0"] == "mc2,none"
     assert {entry.model for entry in manifest.tasks.values()} == {"org/Model-one"}
@@ -104,7 +104,7 @@ def test_details_of_another_run_are_a_baseline(board: Path, tmp_path: Path) -> N
     pack = prepare(tmp_path / "pack", f"{ARC},harness_gsm8k_5", evals_dataset=source, baseline=str(other))
     kept = read_manifest(pack).tasks[ARC].baseline
     assert kept is not None
-    assert (kept.model, kept.docs, kept.other_prompts) == ("org/Model-one", 9, 1)
+    assert (kept.model, kept.docs, kept.docs_with_other_prompt) == ("org/Model-one", 9, 1)
     assert verify(pack).passed
     record(pack, tmp_path / "run", [ARC])
     (found,) = report([tmp_path / "run"], pack=pack).tasks
@@ -163,7 +163,7 @@ def test_recorded_ids_say_which_tokenizer_and_which_bos(front: list[int], said: 
     manifest = read_manifest(pack)
     entry, warnings = manifest.tasks[ARC].record, manifest.tasks[ARC].warnings
     assert entry is not None
-    assert entry.asked_with_bos is manifest.run.add_bos_token is bool(front)
+    assert entry.bos_in_prompts is manifest.run_settings.add_bos_token is bool(front)
     assert f"add_bos_token={bool(front)}" in ",".join(manifest.command)
     looked = {check.name: check for check in check_prompts(pack, manifest)}
     assert front or (looked["BOS"].status, looked["BOS"].what.partition(" ")[0]) == ("passed", "none")
@@ -182,7 +182,7 @@ def test_tasks_asked_without_a_bos_are_left_out_where_most_were_asked_with_it(tm
     folder = write(tmp_path / "details_org__Model-one", files)
     manifest = read_manifest(prepare(tmp_path / "pack", "recorded", evals_dataset=str(folder), model_name=str(model)))
     assert list(manifest.tasks) == ["harness_hellaswag_10"]
-    assert manifest.run.add_bos_token
+    assert manifest.run_settings.add_bos_token
     assert "was run without a BOS" in manifest.left_out[ARC]
 
 

@@ -59,7 +59,7 @@ def test_a_format_of_another_package_is_an_evals_dataset(tmp_path: Path) -> None
     assert proof.passed
     tallies = proof.tasks["sums"].tallies
     assert tallies is not None and (tallies.total.agreed, tallies.total.compared) == (3, 3)
-    (number,) = read_manifest(pack).tasks["sums"].published
+    (number,) = read_manifest(pack).tasks["sums"].reference_scores
     assert number.value == pytest.approx(66.667, abs=0.001)
     assert [doc["prompt"] for doc in read_docs(pack, "sums")] == [prompt for prompt, *_ in SUMS]
     assert export(pack, tmp_path / "requests.jsonl").tasks == {"sums": 3}
@@ -85,7 +85,7 @@ def test_a_format_of_another_package_is_a_baseline(tmp_path: Path) -> None:
     pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(run), baseline=str(worse))
     baseline = read_manifest(pack).tasks["sums"].baseline
     assert baseline is not None
-    assert (baseline.name, baseline.docs, baseline.other_prompts) == (str(worse), 3, 0)
+    assert (baseline.name, baseline.docs, baseline.docs_with_other_prompt) == (str(worse), 3, 0)
 
 
 @pytest.mark.usefixtures("installed")

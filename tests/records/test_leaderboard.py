@@ -82,7 +82,7 @@ def test_details_on_the_hub_are_a_baseline(hub: FakeHub, board: Path, tmp_path: 
     pack = prepare(tmp_path / "pack", "leaderboard_ifeval", evals_dataset=str(board / "details"), baseline=DETAILS)
     kept = read_manifest(pack).tasks["leaderboard_ifeval"].baseline
     assert kept is not None
-    found = kept.name, kept.revision, kept.docs, kept.other_prompts
+    found = kept.name, kept.revision, kept.docs, kept.docs_with_other_prompt
     assert found == (DETAILS, hub.heads[DETAILS], len(TASKS["leaderboard_ifeval"][0]), 0)
 
 

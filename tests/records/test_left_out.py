@@ -63,7 +63,7 @@ def test_a_task_that_cannot_be_prepared_is_left_out_and_the_others_are_proven(ta
 def test_a_task_asked_for_by_name_is_not_in_the_command_when_it_is_left_out(run: Path) -> None:
     damage(run, "tiny_free")
     manifest = packed(run, "tiny_free,tiny_choices")
-    assert manifest.run.tasks == ("tiny_choices",)
+    assert manifest.run_settings.tasks == ("tiny_choices",)
     assert manifest.groups == {"tiny_choices": ("tiny_sums", "tiny_colours")}
 
 
@@ -111,7 +111,7 @@ def test_a_minus_leaves_out_a_task_or_a_group(run: Path) -> None:
 @pytest.mark.parametrize("names", ["tiny_c*,tiny_sums,-tiny_choices,tiny_f*", "tiny_*,-tiny_[cst]*"])
 def test_a_pattern_means_tasks_of_a_record_and_of_a_pack(run: Path, names: str) -> None:
     manifest = packed(run, names)
-    assert (set(manifest.tasks), manifest.run.tasks) == ({"tiny_free"}, ("tiny_free",))
+    assert (set(manifest.tasks), manifest.run_settings.tasks) == ({"tiny_free"}, ("tiny_free",))
     assert list(verify(run.parent / "pack", tasks=["tiny_*"]).tasks) == ["tiny_free"]
 
 

@@ -45,8 +45,8 @@ def test_recorded_metrics_are_given_again(pack: Path) -> None:
     found = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
     assert found == {name: ("passed", docs) for name, docs in TASKS.items()}
     entries = read_manifest(pack).tasks
-    assert {number.our_metric for number in entries["colours_2"].published} == {"acc,none", "acc_norm,none"}
-    assert [number.value for number in entries["letters_0"].published] == [25.0]  # as lighteval averages it
+    assert {number.metric for number in entries["colours_2"].reference_scores} == {"acc,none", "acc_norm,none"}
+    assert [number.value for number in entries["letters_0"].reference_scores] == [25.0]  # as lighteval averages it
     assert {entry.model for entry in entries.values()} == {"org__Tiny-Llama"}
 
 
@@ -55,7 +55,7 @@ def test_its_details_are_a_baseline(tmp_path: Path) -> None:
         tmp_path / "pack", "colours_2,words_1", evals_dataset=str(OUTPUT), model_name=MODEL, baseline=str(OUTPUT)
     )
     kept = {name: entry.baseline for name, entry in read_manifest(pack).tasks.items()}
-    found = {name: one and (one.docs, one.other_prompts) for name, one in kept.items()}
+    found = {name: one and (one.docs, one.docs_with_other_prompt) for name, one in kept.items()}
     assert found == {"colours_2": (9, 0), "words_1": (6, 0)}
     assert verify(pack).passed
 

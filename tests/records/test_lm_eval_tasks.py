@@ -43,7 +43,7 @@ def test_a_frozen_task_asks_and_grades_as_lm_eval_does_with_the_shots_that_were_
     assert manifest.command[manifest.command.index("--tasks") + 1] == "gsm8k"
     record_of = manifest.tasks["gsm8k"].record
     assert record_of is not None
-    assert (record_of.model, record_of.shots, record_of.code_version) == (None, "3", "3.0")
+    assert (record_of.model, record_of.shots, record_of.grader_version) == (None, "3", "3.0")
 
 
 def test_a_run_of_a_frozen_task_is_a_record(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_the_verdict_is_a_mean_over_docs_where_there_is_one(tmp_path: Path) -> N
         encoding="utf-8",
     )
     pack = prepare(tmp_path / "pack", "own", evals_dataset="lm-eval", template_dir=str(tmp_path))
-    assert read_manifest(pack).tasks["own"].verdict == "acc,none"
+    assert read_manifest(pack).tasks["own"].primary_metric == "acc,none"
 
 
 def test_groups_are_those_of_lm_eval() -> None:
@@ -140,7 +140,7 @@ def test_a_chat_template_is_rendered_as_lm_eval_renders_it(
     manifest = read_manifest(pack)
     (entry,) = manifest.tasks.values()
     assert entry.record is not None
-    assert (entry.record.bos, entry.record.chat_template, entry.warnings["prompt_with_bos"]) == ("<s>", True, 8)
+    assert (entry.record.bos_text, entry.record.chat_template, entry.warnings["prompt_with_bos"]) == ("<s>", True, 8)
     assert manifest.needs_bos
 
 
@@ -174,7 +174,7 @@ def test_letters_are_told_apart_by_the_next_token_and_texts_by_likelihood(tmp_pa
     pack = prepare(tmp_path / "pack", "mmlu_abstract_algebra,arc_challenge", model_name=model, **keys)
     entries = read_manifest(pack).tasks
     assert entries["mmlu_abstract_algebra"].choice_scoring == "next_token"
-    assert "divides by the length of a choice" in (entries["arc_challenge"].kept_likelihood or "")
+    assert "divides by the length of a choice" in (entries["arc_challenge"].likelihood_reason or "")
     record(templates, tmp_path / "plain", ["mmlu_abstract_algebra"])
     record(pack, tmp_path / "token", ["mmlu_abstract_algebra"])
     verdicts = right(tmp_path / "token", "mmlu_abstract_algebra")

@@ -202,11 +202,11 @@ def test_the_code_of_a_task_is_lm_evals_and_comes_along(shapes: Path) -> None:
 def test_lm_evals_own_ifeval_brings_punkt_and_finds_it_where_the_machine_has_none(
     shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert read_manifest(shapes / "pack").punkt_tab is False  # this machine has none, and prepare said so
+    assert read_manifest(shapes / "pack").includes_punkt is False  # this machine has none, and prepare said so
     with monkeypatch.context() as patch:
         patch.setenv("NLTK_DATA", str(punkt_data(tmp_path / "data")))
         pack = prepare(tmp_path / "pack", "ifeval,gsm8k", evals_dataset=str(shapes / "run"))
-    assert read_manifest(pack).punkt_tab is True
+    assert read_manifest(pack).includes_punkt is True
     moved = pack.rename(tmp_path / "elsewhere")
     assert not list(moved.rglob("multilingual"))  # tasks of their own, whose packages doctor would ask for
     monkeypatch.setattr(nltk.data, "path", [])
@@ -416,7 +416,7 @@ def test_a_run_of_our_own_tasks_is_a_record_too(tmp_path: Path) -> None:
     proof = verify(again)
     assert {name: task.status for name, task in proof.tasks.items()} == {"meta_gpqa": "passed"}
     entry = read_manifest(again).tasks["meta_gpqa"]
-    assert entry.verdict == read_manifest(pack).tasks["meta_gpqa"].verdict
+    assert entry.primary_metric == read_manifest(pack).tasks["meta_gpqa"].primary_metric
     assert entry.model == "org/Model-one"
 
 

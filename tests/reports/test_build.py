@@ -113,7 +113,7 @@ def test_a_sample_holds_the_texts_of_its_line(tmp_path: Path) -> None:
 def test_samples_show_no_verdict_of_metas_where_there_is_none(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [1.0, 0.0], recorded=[True, True])
     run = read_run([folder])
-    pack = manifest(meta_some=entry(2, reading="other,strict-match"))
+    pack = manifest(meta_some=entry(2, is_correct_metric="other,strict-match"))
     assert [one.recorded_verdict for one in read_samples(judge_run(run, pack).tasks)] == [None, None]
     assert [one.recorded_verdict for one in read_samples(compare_runs(run, run, pack).tasks)] == [None, None]
     assert [one.recorded_verdict for one in read_samples(compare_runs(run, run).tasks)] == [1.0, 1.0]

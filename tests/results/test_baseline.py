@@ -75,7 +75,7 @@ def scores_what_verify_scored(task: str, pack: Path, proof: Proof, found: Baseli
         for number, doc in enumerate(read_docs(pack, task))
         if has_recorded_answer(doc)
     ]
-    specs = {report.entry.verdict, *(number.our_metric for number in report.entry.published)}
+    specs = {report.entry.primary_metric, *(number.metric for number in report.entry.reference_scores)}
     for spec in specs if len(docs) == report.entry.docs else ():
         ours = compute_scores(docs, spec)
         assert ours is not None, spec

@@ -120,7 +120,7 @@ def test_the_header_says_what_it_is_of(pack: Path) -> None:
     assert done.tables is not None and done.tables.texts is not None
     header = read_tokens(done.tables.texts).header
     assert (header.model, header.engine, header.answers) == ("m", "fake 1.0", "recorded")
-    assert header.seed == read_manifest(pack).run.seed
+    assert header.seed == read_manifest(pack).run_settings.seed
     assert len(header.manifest_sha256) == len(header.tokenizer_sha256) == len(header.settings_sha256) == 64
     assert sum(header.docs.values()) == 9
     assert done.tables.texts.name == f"m.{header.settings_sha256[:12]}.parquet"

@@ -346,7 +346,7 @@ def test_another_margin_is_said_and_is_the_packs(place: Path, client: type[FakeC
         run(config(margin=15))
     assert any("was prepared with different settings (margin)" in line for line in said)
     assert any("the margin of work_dir changes from 1 to 15 points" in line for line in said)
-    assert read_manifest(place / "work_dir").run.margin == 15
+    assert read_manifest(place / "work_dir").run_settings.margin == 15
     with noted() as said:
         assert run(config(margin=15)).asked == 0
     assert not said
@@ -476,7 +476,7 @@ def test_several_models_share_a_pack_and_stand_side_by_side(
     assert result["m"]["tasks"] == result["n"]["tasks"]
     assert len({result[name]["results"].split("/")[-2] for name in result}) == 2
     assert len(client.asked) == 2 * DOCS
-    assert json.loads((place / "work_dir" / "manifest.json").read_text())["run"]["model_name"] == "m"
+    assert json.loads((place / "work_dir" / "manifest.json").read_text())["run_settings"]["model_name"] == "m"
     (head,) = [line for line in done.stderr.splitlines() if line.split()[:2] == ["task", "baseline"]]
     assert head.split() == ["task", "baseline", "m", "n"]
     last = next(line for line in reversed(done.stderr.splitlines()) if line.startswith("decision"))

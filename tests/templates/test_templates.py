@@ -130,10 +130,13 @@ def test_each_task_reads_the_first_part_that_offers_it() -> None:
     assert groups["meta_pretrain"] == ("meta_bbh", "meta_mmlu_pretrain", "meta_mmlu_pro_pretrain")
 
 
-def test_a_reading_is_a_metric_of_the_task(folder: Path) -> None:
-    assert shipped().tasks["meta_ifeval"].spec.reading == "one_or_all_strict,none"
-    edit(yaml_of(folder), ("    format: verified", "    reading: one_or_none,none\n    format: verified"))
-    with pytest.raises(TemplateError, match=r"meta_eval\.reading: 'one_or_none,none' is not a metric"):
+def test_the_metric_of_is_correct_is_a_metric_of_the_task(folder: Path) -> None:
+    assert shipped().tasks["meta_ifeval"].spec.is_correct_metric == "one_or_all_strict,none"
+    edit(
+        yaml_of(folder),
+        ("    row_format: verified", "    is_correct_metric: one_or_none,none\n    row_format: verified"),
+    )
+    with pytest.raises(TemplateError, match=r"meta_eval\.is_correct_metric: 'one_or_none,none' is not a metric"):
         read_templates(folder)
 
 
@@ -208,3 +211,24 @@ def test_no_folder_and_no_task(tmp_path: Path) -> None:
         read_templates(tmp_path / "nothing")
     with pytest.raises(TemplateError, match="no task template"):
         read_templates(tmp_path)
+
+
+def test_former_names_of_keys_work_and_one_note_says_the_new_ones(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    edit(
+        yaml_of(folder),
+        ("    row_format: verified", "    row_format: verified\n    primary_metric: exact_match,strict-match"),
+    )
+    today = read_templates(folder).tasks["meta_mmlu_pro_instruct"].spec
+    for path in folder.rglob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        for new, old in (("row_format", "format"), ("primary_metric", "verdict")):
+            text = text.replace(f"    {new}: ", f"    {old}: ")
+        path.write_text(text, encoding="utf-8")
+    assert read_templates(folder).tasks["meta_mmlu_pro_instruct"].spec == today
+    names = "format is now row_format, verdict is now primary_metric"
+    assert [record.getMessage() for record in caplog.records] == [f"{folder}: {names}"]
+    edit(yaml_of(folder), ("    format: verified", "    format: verified\n    row_format: verified"))
+    with pytest.raises(ConfigError, match="format is the former name of row_format; leave format out"):
+        read_templates(folder)

@@ -125,19 +125,19 @@ def test_the_demo_passes_with_an_agreement_for_a_dozen_docs(few: Path, tmp_path:
 
 def test_each_task_says_what_it_asks_for(sample: Path) -> None:
     tasks = read_manifest(sample).tasks
-    assert (tasks["meta_math_hard"].verdict, tasks["meta_math_hard"].min_agreement) == ("final_em,none", 0.992)
+    assert (tasks["meta_math_hard"].primary_metric, tasks["meta_math_hard"].min_agreement) == ("final_em,none", 0.992)
     assert (tasks[LETTERS].graded_by, tasks[LETTERS].min_agreement) == ("program", 0.99)
-    assert tasks["meta_ifeval"].verdict == "prompt_level_strict_acc,none"
-    assert tasks["meta_ifeval"].reading == "one_or_all_strict,none"
-    assert tasks[LETTERS].reading is None
-    assert tasks[LETTERS].verdict == "exact_match,strict-match"
-    assert tasks[CHOICE].verdict == "acc,none"
+    assert tasks["meta_ifeval"].primary_metric == "prompt_level_strict_acc,none"
+    assert tasks["meta_ifeval"].is_correct_metric == "one_or_all_strict,none"
+    assert tasks[LETTERS].is_correct_metric is None
+    assert tasks[LETTERS].primary_metric == "exact_match,strict-match"
+    assert tasks[CHOICE].primary_metric == "acc,none"
 
 
 def test_what_is_no_verdict_is_compared_with_its_reading_and_shown_as_no_score(verified: Any) -> None:
     done, proof, _ = verified
     task = proof["tasks"]["meta_ifeval"]
-    assert (task["verdict"], task["compared"]) == ("prompt_level_strict_acc,none", "one_or_all_strict,none")
+    assert (task["primary_metric"], task["compared"]) == ("prompt_level_strict_acc,none", "one_or_all_strict,none")
     assert (task["total"]["agreement"], task["total"]["our_score"]) == (pytest.approx(16 / 18), None)
     assert task["their_score"] is None
     result = [json.loads(line) for line in Path(task["file"]).read_text(encoding="utf-8").splitlines()]
@@ -422,9 +422,9 @@ def test_code_is_run_only_when_it_is_allowed(tmp_path: Path) -> None:
 
 def test_a_verdict_that_no_metric_gives_is_refused_with_the_template(tmp_path: Path) -> None:
     with pytest.raises(
-        TemplateError, match="verdict: 'rouge,none' is not a metric and filter.*Metrics: f1; filters: none"
+        TemplateError, match="primary_metric: 'rouge,none' is not a metric and filter.*Metrics: f1; filters: none"
     ):
-        own_pack(tmp_path, [own_row("1", f1=1.0)], spec=", verdict: 'rouge,none'")
+        own_pack(tmp_path, [own_row("1", f1=1.0)], spec=", primary_metric: 'rouge,none'")
 
 
 # For any recorded answers, verify is the graders by hand
@@ -665,6 +665,6 @@ def test_the_plug_in_of_lm_eval_is_the_replay_model() -> None:
 
 def test_every_template_names_a_verdict_that_it_scores() -> None:
     for name, template in shipped().tasks.items():
-        metric, _, under = template.verdict.partition(",")
+        metric, _, under = template.primary_metric.partition(",")
         assert metric in template.metrics, name
         assert under in template.filters, name

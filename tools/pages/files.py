@@ -21,7 +21,7 @@ def values() -> dict[str, Any]:
         manifest.TaskEntry,
         manifest.RecordEntry,
         manifest.BaselineEntry,
-        manifest.PublishedEntry,
+        manifest.ReferenceScoreEntry,
     ]
     return {
         "schema_version": manifest.SCHEMA_VERSION,

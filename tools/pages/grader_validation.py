@@ -41,7 +41,7 @@ def rows(variant: str) -> list[dict[str, Any]]:
             "tasks": tasks,
             "format": " / ".join(sorted(set(map(grader_validation.find_format_status, tasks)))),
             "formats": [check for check in checks if check.aspect == "format"],
-            "grading": " / ".join(sorted({words(task.name, task.verdict) for task in here})),
+            "grading": " / ".join(sorted({words(task.name, task.primary_metric) for task in here})),
             "gradings": [check for check in checks if check.aspect == "grading"],
         })  # fmt: skip
     return result

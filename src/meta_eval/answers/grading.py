@@ -114,7 +114,7 @@ class Grading:
             PackError: lm-eval cannot score it.
         """
         matched = match_answers(
-            build_requests(self.evaluator, name, self._manifest.run.limit), engine_answers, Problems()
+            build_requests(self.evaluator, name, self._manifest.run_settings.limit), engine_answers, Problems()
         )
         if not matched.docs:
             raise AnswersError("holds no gradable answer", where=name)
@@ -159,8 +159,8 @@ class Grading:
         ]
         model = _one_model(used, manifest)
         _log_problems(matched, problems, engine_answers)
-        writer = Writer(output or expand_home(manifest.run.output_path, where=str(self._pack)), model)
-        price = manifest.run.price_per_hour if price_per_hour is None else price_per_hour
+        writer = Writer(output or expand_home(manifest.run_settings.output_path, where=str(self._pack)), model)
+        price = manifest.run_settings.price_per_hour if price_per_hour is None else price_per_hour
         done = Graded(Path(), model, Speed.of(used, price), {}, len(problems.missing), len(problems.failed))
         with writer:
             for name in chosen:
@@ -177,7 +177,7 @@ class Grading:
             engines = sorted({answer.engine for answer in used if answer.engine})
             done.results = writer.finish(
                 engine=", ".join(engines) or "unknown engine",
-                limit=manifest.run.limit,
+                limit=manifest.run_settings.limit,
                 started=min((answer.span[0] for answer in used if answer.span), default=self._started),
                 identity={
                     **asdict(done.speed),
@@ -229,7 +229,7 @@ def _match_all(
     for name in chosen:
 
         def noted(name: str = name) -> Iterable[Any]:
-            for request in build_requests(evaluator, name, manifest.run.limit):
+            for request in build_requests(evaluator, name, manifest.run_settings.limit):
                 unchosen.add(request.id)
                 yield request
 
@@ -262,7 +262,7 @@ def _one_model(used: Sequence[EngineAnswer], manifest: Manifest) -> str:
     if len(models) > 1:
         listed = ", ".join(f"{name} ({where})" for name, where in sorted(models.items()))
         raise AnswersError(f"these answers come from {len(models)} models: {listed}", hint="Grade one model at a time")
-    return next(iter(models), manifest.run.model_name)
+    return next(iter(models), manifest.run_settings.model_name)
 
 
 def _log_problems(matched: dict[str, Matched], problems: Problems, engine_answers: Answers) -> None:

@@ -70,7 +70,7 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
         for name in chosen:
             report_progress(name, 0, manifest.tasks[name].docs)
             done.tasks[name] = 0
-            limit = manifest.run.limit
+            limit = manifest.run_settings.limit
             requests = (
                 build_scoring_requests(evaluator, name, limit, recordings.read_task(name)[0])
                 if options.force
@@ -84,18 +84,18 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
 
 
 def _encoder(manifest: Manifest) -> Encoder | None:
-    model = manifest.run.tokenizer_of()
+    model = manifest.run_settings.tokenizer_of()
     tokenizer = find_tokenizer(model)
     if tokenizer is None:
         bos = "one BOS" if manifest.needs_bos else "its BOS, where it has one,"
-        bos = bos if manifest.run.add_bos_token else "no BOS"
+        bos = bos if manifest.run_settings.add_bos_token else "no BOS"
         log.warning(
             f"the tokenizer of {model} is not on this machine: the requests hold only text. "
             f"Put {bos} before each prompt yourself"
         )
         return None
     try:
-        return Encoder(tokenizer, needs_bos=manifest.needs_bos, add_bos=manifest.run.add_bos_token)
+        return Encoder(tokenizer, needs_bos=manifest.needs_bos, add_bos=manifest.run_settings.add_bos_token)
     except ValueError as error:
         log.warning(f"the tokenizer of {model} {error}: the requests hold text alone")
         return None
@@ -106,8 +106,8 @@ def _header(pack: Path, manifest: Manifest, tasks: Sequence[str], encoder: Encod
     return {
         "format": FORMAT,
         "version": VERSION,
-        "model": manifest.run.model_name,
-        "seed": manifest.run.seed,
+        "model": manifest.run_settings.model_name,
+        "seed": manifest.run_settings.seed,
         "manifest_sha256": hash_file(pack / MANIFEST),
         "tasks": {name: keys[name] for name in tasks},
         "bos_token_id": encoder.bos if encoder else None,

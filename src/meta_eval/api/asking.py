@@ -166,7 +166,7 @@ def _describe_config(config: Config | Path | str | None, options: FidelityOption
 
     if options.pack is not None:
         pack = Path(options.pack)
-        return pack, override_settings(read_manifest(pack).run, options.overrides)
+        return pack, override_settings(read_manifest(pack).run_settings, options.overrides)
     config_of_pack, place = open_config(config or DEFAULT_CONFIG, options.overrides)
     if config_of_pack.other_models:
         raise ConfigError(

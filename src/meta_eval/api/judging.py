@@ -193,7 +193,7 @@ class _Reading:
             [Path(place) for place in places],
             skip_damaged=options.skip_damaged,
             repeats=options.repeats,
-            count_tokens=make_token_counter(manifest.run.tokenizer_of()) if manifest else None,
+            count_tokens=make_token_counter(manifest.run_settings.tokenizer_of()) if manifest else None,
             clusters={**self.rules.cluster, **(options.cluster or {})},
             choice=self.choice,
             groups={**(groups or {}), **(manifest.groups if manifest else {})},

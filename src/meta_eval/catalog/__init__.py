@@ -90,7 +90,7 @@ class Gap(CatalogFact):
     families: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
     graded_by: str | None = None
-    format: str | None = None
+    row_format: str | None = None
     recorded: bool = False
 
 

@@ -81,7 +81,7 @@ def doctor(
             err.print("the engine was not checked: fix the failed checks first")
             print_checks(pack_checks, as_json, failed=2)
         if not chosen.backend and not chosen.base_url:
-            chosen = chosen.updated(backend=read_manifest(pack).run.backend)
+            chosen = chosen.updated(backend=read_manifest(pack).run_settings.backend)
     engine_checks = diagnose_engine(chosen)
     all_checks = (
         {**pack_checks, "passed": engine_checks["passed"], "installation": engine_checks}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
     from meta_eval.judging.pack_plan import Flips
     from meta_eval.judging.planning import PackPlan
-    from meta_eval.pack.manifest import Manifest, PublishedEntry
+    from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry
 
 
 @options.spread_options(
@@ -94,7 +94,7 @@ def prepare(
     if plan or as_json or not _is_sample(manifest):
         planned = _plan(Path(prepared.work_dir), rules, share, sampled, decision=plan)
         _print_plan(planned, manifest, decision=plan)
-    serve = manifest.backend.serve_command(manifest.run)
+    serve = manifest.backend.serve_command(manifest.run_settings)
     if as_json:
         from meta_eval.reports.plan_table import plan_json
 
@@ -120,7 +120,7 @@ def prepare(
             err.print(f"wrote {prepared.work_dir}; paste this to run it:")
             print_result(shlex.join(manifest.command))
         else:
-            why = f"lm_eval cannot ask backend {manifest.run.backend}: {manifest.backend.no_command}"
+            why = f"lm_eval cannot ask backend {manifest.run_settings.backend}: {manifest.backend.no_command}"
             err.print(f"wrote {prepared.work_dir}; {why}. next: meta-eval run", soft_wrap=True, markup=False)
 
 
@@ -207,18 +207,18 @@ def _table(manifest: Manifest) -> Table:
     table.add_column("published")
     for name, entry in manifest.tasks.items():
         length = entry.longest_prompt
-        sign = {"counted": "", "bound": "<", "estimated": "~"}[length.how]
+        sign = {"counted": "", "bound": "<", "estimated": "~"}[length.method]
         table.add_row(
             name,
             f"{entry.docs:,}",
             f"{sign}{length.tokens:,}",
             f"{length.max_gen_toks:,}" if length.max_gen_toks else "-",
-            ", ".join(map(_number, entry.published)) or "-",
+            ", ".join(map(_number, entry.reference_scores)) or "-",
         )
     return table
 
 
-def _number(number: PublishedEntry) -> str:
+def _number(number: ReferenceScoreEntry) -> str:
     """Format a published score, such as ``48.3 macro``. Scores from other settings are marked as not comparable."""
     words = [f"{number.value:g}", number.averaging or "", "" if number.same_settings else f"({number.shots}-shot)"]
     return " ".join(filter(None, words))

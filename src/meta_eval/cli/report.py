@@ -210,7 +210,7 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
         from meta_eval.pack.manifest import read_manifest
         from meta_eval.pack.prompt_lengths import make_token_counter
 
-        count_tokens = make_token_counter(read_manifest(pack).run.tokenizer_of()) if pack is not None else None
+        count_tokens = make_token_counter(read_manifest(pack).run_settings.tokenizer_of()) if pack is not None else None
         return read_samples(judged.tasks, count_tokens=count_tokens)
 
     document = find_document(judged, samples)

@@ -197,10 +197,10 @@ def _score(pack: Path, task: str, scores: dict[str, float]) -> str:
     entry = read_manifest(pack).tasks[task]
     whose = "Meta published" if entry.record is None else "recorded"
     shown = [
-        f"{scores[number.our_metric] * 100:.1f} ({number.our_metric}; {whose} {number.value:g}"
+        f"{scores[number.metric] * 100:.1f} ({number.metric}; {whose} {number.value:g}"
         f"{'' if number.same_settings else ', with other settings'})"
-        for number in entry.published
-        if number.our_metric in scores
+        for number in entry.reference_scores
+        if number.metric in scores
     ]
     others = [f"{value * 100:.1f} ({name})" for name, value in scores.items() if not name.startswith("un")]
     return f"{task}: {', '.join(shown or others[:2])}"

@@ -159,7 +159,7 @@ def _table(lines: Sequence[TaskLine], *, with_numbers: bool, wide: bool) -> Tabl
         "join": lambda line: line.join or "-",
         "metric": lambda line: line.metric,
         "groups": lambda line: " ".join(line.groups),
-        "format": lambda line: line.format,
+        "format": lambda line: line.row_format,
         "grading": lambda line: line.grading,
         "published": _numbers,
     }

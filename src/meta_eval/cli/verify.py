@@ -219,8 +219,8 @@ def _legend(proof: Proof) -> list[str]:
         lines.append("(4) mean of four accuracies, as the published number is")
     if any(result.published and not result.published.same_settings for result in results):
         lines.append("* measured with other settings than these rows: not comparable")
-    for reading in dict.fromkeys(r.entry.reading for r in results if r.tallies and not r.compares_verdicts):
-        names = ", ".join(r.entry.subset for r in results if r.entry.reading == reading)
+    for reading in dict.fromkeys(r.entry.is_correct_metric for r in results if r.tallies and not r.compares_verdicts):
+        names = ", ".join(r.entry.subset for r in results if r.entry.is_correct_metric == reading)
         lines.append(f"{names}: is_correct is not a verdict there; it is compared with {reading}")
     judged = [name for name, result in proof.tasks.items() if result.tallies and result.entry.graded_by == "judge"]
     if judged:
@@ -234,6 +234,7 @@ def _object(proof: Proof) -> dict[str, Any]:
     from meta_eval.thresholds import SAME_VERDICT
 
     return {
+        "schema_version": 2,
         "pack": str(proof.pack),
         "regraded": None if proof.regraded is None else str(proof.regraded),
         "passed": proof.passed,
@@ -249,17 +250,17 @@ def _task_object(result: TaskProof) -> dict[str, Any]:
         "status": result.status,
         "reason": result.reason,
         "subset": entry.subset,
-        "verdict": entry.verdict,
-        "reading": entry.reading,
+        "primary_metric": entry.primary_metric,
+        "is_correct_metric": entry.is_correct_metric,
         "graded_by": entry.graded_by,
         "min_agreement": result.min_agreement,
         "prepared_docs": entry.docs,
-        "published": [number.model_dump(mode="json") for number in entry.published],
+        "reference_scores": [number.model_dump(mode="json") for number in entry.reference_scores],
     }
     if result.tallies is not None:
         tallies = result.tallies
         payload |= {
-            "against": tallies.compared_with,
+            "compared_with": tallies.compared_with,
             "compared": tallies.metric,
             "metric": result.metric,
             "averaging": result.averaging,

@@ -123,7 +123,7 @@ def check_engine_install(manifest: Manifest) -> Iterator[Check]:
         else:
             pip = f"{shlex.quote(lm_eval.python)} -m pip install {engine.install}"
             yield not_checked("engine", f"no {engine.imports} on this machine; where the command runs: {pip}")
-    needed = engine.gpus(manifest.run)
+    needed = engine.gpus(manifest.run_settings)
     gpus = sum(line.startswith("GPU ") for line in _read_output(["nvidia-smi", "-L"]).splitlines())
     if gpus >= needed:
         yield passed("GPUs", f"{gpus} here, {needed} asked for")

@@ -42,7 +42,7 @@ def check_files(pack: Path, manifest: Manifest, *, hash_up_to: int | None) -> It
 
 def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
     """Check that results can be written and the samples files will fit."""
-    output = Path(manifest.run.output_path)
+    output = Path(manifest.run_settings.output_path)
     folder = output.parent if output.suffix == ".json" else output
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
@@ -60,7 +60,7 @@ def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
         return
     yield passed("output", f"{folder} can be written")
     free = shutil.disk_usage(existing).free
-    if not manifest.run.log_samples:
+    if not manifest.run_settings.log_samples:
         yield not_checked("disk", "log_samples is false, so almost nothing is written")
         return
     needed = sum(_samples_bytes(pack, entry) for entry in manifest.tasks.values())

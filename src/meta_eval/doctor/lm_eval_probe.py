@@ -167,7 +167,7 @@ def _name_libraries(modules: Iterable[str]) -> set[str]:
 
 
 def _needs_punkt(pack: Path, manifest: Manifest) -> bool:
-    if manifest.punkt_tab is None:
+    if manifest.includes_punkt is None:
         return False
     for entry in manifest.tasks.values():
         column = next((name for name in (INSTRUCTIONS, RECORDED_DOC) if name in entry.columns), None)

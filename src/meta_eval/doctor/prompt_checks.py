@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
     """Check prompts with the model's tokenizer, if it is on this machine. Other checks need no tokenizer."""
-    model = manifest.run.tokenizer_of()
+    model = manifest.run_settings.tokenizer_of()
     try:
         tokenizer = find_tokenizer(model)
     except Exception as error:  # tokenizers raises bare Exceptions
@@ -33,7 +33,7 @@ def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
     lengths = [_check_length(name, entry, prompts[name], tokenizer, manifest) for name, entry in manifest.tasks.items()]
     yield from (check for check in lengths if check.status != "passed")
     if fitting := [check for check in lengths if check.status == "passed"]:
-        limit = manifest.run.max_model_len
+        limit = manifest.run_settings.max_model_len
         yield passed("length", f"{len(fitting)} tasks fit max_model_len {limit:,} with their longest prompt and answer")
 
 
@@ -55,7 +55,9 @@ def _special_of(manifest: Manifest) -> tuple[str, ...]:
     """Special tokens that prompts may contain, BOS first. For a record, only its tokenizer's BOS, if any."""
     if any(entry.record is None for entry in manifest.tasks.values()):
         return find_family(next(iter(manifest.tasks.values())).model).special
-    recorded = (entry.record.bos for entry in manifest.tasks.values() if entry.record is not None and entry.record.bos)
+    recorded = (
+        entry.record.bos_text for entry in manifest.tasks.values() if entry.record is not None and entry.record.bos_text
+    )
     return tuple(dict.fromkeys(recorded))[:1]
 
 
@@ -93,7 +95,7 @@ def _check_bos(
     this way shows what the engine will see.
     """
     name = "BOS"
-    backend = manifest.run.backend
+    backend = manifest.run_settings.backend
     for task, texts in prompts.items():
         number = next((index for index, text in enumerate(texts) if bos and text.startswith(bos)), None)
         if number is not None:
@@ -103,7 +105,7 @@ def _check_bos(
                 "Take it off in the template's process_docs, and run `meta-eval prepare` again",
             )
             return
-    added = manifest.run.add_bos_token
+    added = manifest.run_settings.add_bos_token
     if not manifest.backend.says_bos(manifest.command, added=added):
         yield failed(
             name,
@@ -143,8 +145,8 @@ def _check_length(
     name: str, entry: TaskEntry, prompts: Prompts, tokenizer: Tokenizer | None, manifest: Manifest
 ) -> Check:
     """Check that the longest prompt and the longest answer fit the context. lm-eval would silently cut the prompt."""
-    length, limit = entry.longest_prompt, manifest.run.max_model_len
-    tokens, how = length.tokens, length.how
+    length, limit = entry.longest_prompt, manifest.run_settings.max_model_len
+    tokens, how = length.tokens, length.method
     if how == "estimated" and tokenizer is not None and next(iter(prompts), None) is not None:
         counted = measure_longest_prompt(prompts, limit - length.max_gen_toks, lambda: tokenizer)
         tokens, how = counted.tokens, counted.how

@@ -37,7 +37,7 @@ def compute_board_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tup
         if name in docs and len(run.docs) == docs[name]
     }
     recorded = {
-        name: {number.our_metric: number.value / 100 for number in entry.published}
+        name: {number.metric: number.value / 100 for number in entry.reference_scores}
         for name, entry in manifest.tasks.items()
         if entry.record is not None and entry.record.model is not None
     }

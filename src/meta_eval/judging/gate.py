@@ -181,7 +181,7 @@ class Gate(_GateLimits):
         Raises:
             ConfigError: A margin is for a task that is not there.
         """
-        run = manifest.run if manifest else None
+        run = manifest.run_settings if manifest else None
         margin = self.margin or (run.margin if run else 100 * MARGIN)
         if isinstance(margin, dict):
             with locating("margin"):

@@ -147,7 +147,7 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
         chosen = replace(chosen, baseline=pair.baseline, candidate=pair.candidate) if pair.docs else None
         reason = reason if chosen else "every doc has an answer that was cut, and these are unscored"
     task_drop = _measure_task_drop(compared, chosen, rule, shared) if chosen else None
-    owner = "" if baseline_runs else entry.whose if entry else META
+    owner = "" if baseline_runs else entry.baseline_owner if entry else META
     drop_spec = chosen.metric_key if chosen else metric_key
     baseline_answers = compared.baseline if baseline_runs else compared.regraded_answers
     task = Task(
@@ -282,16 +282,16 @@ def _choose_baseline(compared: TaskComparison, rule: GateTask) -> _ChosenBaselin
         for label, baseline in ((ANSWERS, compared.regraded_answers), (VERDICTS, verdicts)):
             if baseline is not None:
                 pair = pair_docs(baseline, candidate, make_number_key)
-                chosen = _choose_metric(pair, metrics, label.replace(f"{META} recorded", entry.whose_recorded))
+                chosen = _choose_metric(pair, metrics, label.replace(f"{META} recorded", entry.baseline_owner_recorded))
                 if not isinstance(chosen, str) and len(pair.baseline.docs) >= MIN_RECORDED * len(candidate.docs):
                     return chosen
         if rule.against == "recorded":
             return "there are no recorded answers or verdicts to compare it with"
     reasons = ["no number was published for this subset" if entry.record is None else "no score of it is a share"]
-    for number in entry.published:
+    for number in entry.reference_scores:
         reason = explain_incomparable(result, candidate, entry, number)
         if reason is None:
-            return _ChosenBaseline(NUMBER, number.our_metric, candidate, published=number.value / 100)
+            return _ChosenBaseline(NUMBER, number.metric, candidate, published=number.value / 100)
         reasons.append(reason)
     return reasons[-1]
 
@@ -305,8 +305,8 @@ def _choose_metric(pair: RunPair, metrics: Sequence[str], label: str) -> _Chosen
 
 def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
     """Possible metrics for the drop, in order of preference: metrics with a published score first."""
-    numbers = sorted(entry.published, key=lambda number: not number.same_settings) if entry else ()
-    published = [number.our_metric for number in numbers] if entry else list(result.published_metrics)
+    numbers = sorted(entry.reference_scores, key=lambda number: not number.same_settings) if entry else ()
+    published = [number.metric for number in numbers] if entry else list(result.published_metrics)
     verdict = find_verdict_metric(result, entry)
     return [*published, *([verdict] if verdict else ())]
 

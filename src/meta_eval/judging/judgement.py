@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
@@ -18,13 +19,10 @@ from meta_eval.stats import DropBreakdown, Interval
 # Whose recorded answers and verdicts a run is compared with, where its pack says nothing else.
 META = "Meta's"
 
-# How the source of a number begins that is the score of a recorded run.
-RECORDED_PREFIX = "recorded: "
-
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A published number and what it measures."""
+    """A number that a score is compared with, and what it measures: a published score, or that of a recorded run."""
 
     value: float
     benchmark: str
@@ -33,11 +31,7 @@ class Published:
     shots: str | None
     source: str
     note: str | None
-
-    @property
-    def recorded(self) -> bool:
-        """Whether it is the score of a recorded run, which was never published."""
-        return self.source.startswith(RECORDED_PREFIX)
+    origin: Literal["published", "recorded"] = "published"
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ def _planned(
 
 def _averages_subtasks(entry: TaskEntry) -> bool:
     """Whether the metric of the drop weighs subtasks alike: the first that is published for such docs."""
-    published = sorted(entry.published, key=lambda number: not number.same_settings)
+    published = sorted(entry.reference_scores, key=lambda number: not number.same_settings)
     return bool(published) and published[0].averaging == "macro"
 
 

@@ -10,7 +10,7 @@ from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.alarms import explain_unfinished, find_other_settings
 from meta_eval.judging.judgement import BaselineDistance, LmEvalAverage, Published, Score
 from meta_eval.judging.task_comparison import ScoredRun, find_verdict_metric, list_fraction_metrics
-from meta_eval.pack.manifest import PublishedEntry, TaskEntry
+from meta_eval.pack.manifest import ReferenceScoreEntry, TaskEntry
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.results.results_file import Aggregate
@@ -31,10 +31,10 @@ def list_scores(
         baseline: The recorded answers; None where there are none.
         metric_key: The ``metric,filter`` of the drop; None where there is none.
     """
-    published = [number for number in entry.published if is_fraction(number)] if entry else []
+    published = [number for number in entry.reference_scores if is_fraction(number)] if entry else []
     if published:
         published_scores = tuple(
-            _score(name, result, candidate, entry, number, number.our_metric, baseline) for number in published
+            _score(name, result, candidate, entry, number, number.metric, baseline) for number in published
         )
         # A record has a score in each of its metrics, of which several are averaged alike.
         return (
@@ -55,7 +55,7 @@ def _score(
     result: TaskRun,
     candidate: ScoredRun,
     entry: TaskEntry | None,
-    number: PublishedEntry | None,
+    number: ReferenceScoreEntry | None,
     metric_key: str,
     baseline: ScoredRun | None,
 ) -> Score:
@@ -70,8 +70,8 @@ def _score(
         if result.docs:
             reason = "this is lm-eval's own average, which the docs' scores do not give"
     published = None if number is None else Published(
-        round(number.value / 100, 8), number.benchmark, number.metric, number.averaging, number.shots, number.source,
-        number.note,
+        round(number.value / 100, 8), number.benchmark, number.source_metric, number.averaging, number.shots,
+        number.source, number.note, number.origin,
     )  # fmt: skip
     comparable = published is not None and reason is None and value is not None
     macro = metric_key.partition(",")[0].endswith("_macro")
@@ -88,15 +88,15 @@ def _score(
     )
 
 
-def _distance(name: str, entry: TaskEntry, number: PublishedEntry, baseline: ScoredRun) -> BaselineDistance | None:
-    scores = baseline.scores(number.our_metric)
+def _distance(name: str, entry: TaskEntry, number: ReferenceScoreEntry, baseline: ScoredRun) -> BaselineDistance | None:
+    scores = baseline.scores(number.metric)
     if entry.dataset_id == SAMPLE or scores is None or len(baseline.docs) < MIN_BASELINE_DOCS * entry.docs:
         return None
     reason = next((gap.text.rstrip(".") for gap in _known_gaps(entry, None) if gap.recorded), None)
     if not number.same_settings:
         reason = f"the published number was measured in another way{_note(number)}"
     decimals = len(repr(number.value).partition(".")[2])
-    return measure_baseline_distance(name, number.our_metric, scores.value, number.value / 100, reason, decimals)
+    return measure_baseline_distance(name, number.metric, scores.value, number.value / 100, reason, decimals)
 
 
 def measure_baseline_distance(
@@ -118,7 +118,7 @@ def measure_baseline_distance(
 
 
 def explain_incomparable(
-    result: TaskRun, candidate: ScoredRun, entry: TaskEntry | None, number: PublishedEntry | None
+    result: TaskRun, candidate: ScoredRun, entry: TaskEntry | None, number: ReferenceScoreEntry | None
 ) -> str | None:
     """The first reason why a score cannot be compared with a published number; None when it can."""
     if not result.docs:
@@ -128,14 +128,14 @@ def explain_incomparable(
     reason = None
     if not number.same_settings:
         reason = f"the published number was measured in another way{_note(number)}"
-    elif candidate.scores(number.our_metric) is None:
-        reason = f"the run has no score in {number.our_metric}"
+    elif candidate.scores(number.metric) is None:
+        reason = f"the run has no score in {number.metric}"
     elif entry.dataset_id == SAMPLE:
         reason = "these are the rows of the embedded sample, not of the benchmark"
     return reason or explain_unfinished(result, entry) or find_other_settings(result)
 
 
-def _note(number: PublishedEntry) -> str:
+def _note(number: ReferenceScoreEntry) -> str:
     return f": {number.note.rstrip('.')}" if number.note else ""
 
 
@@ -159,7 +159,7 @@ def list_other_averages(
     else:
         owner = "recorded"
         baseline_values = (
-            {number.our_metric: number.value / 100 for number in entry.published} if entry and entry.record else {}
+            {number.metric: number.value / 100 for number in entry.reference_scores} if entry and entry.record else {}
         )
     averages = []
     for metric_key, aggregate in result.aggregates.items():
@@ -175,14 +175,14 @@ def list_other_averages(
     return tuple(averages)
 
 
-def is_fraction(number: PublishedEntry) -> bool:
+def is_fraction(number: ReferenceScoreEntry) -> bool:
     """Whether a published number is a share; a record has its perplexities and BLEU among them."""
-    return number.our_metric.partition(",")[0] not in UNBOUNDED_METRICS and 0 <= number.value <= 100
+    return number.metric.partition(",")[0] not in UNBOUNDED_METRICS and 0 <= number.value <= 100
 
 
 def _is_plain(result: TaskRun) -> bool:
     """Whether a task comes from a plain lm-eval run, where nothing tells which metric matters."""
-    return result.verdict is None and all(doc.prompt_unchanged is None for doc in result.docs)
+    return result.primary_metric is None and all(doc.prompt_unchanged is None for doc in result.docs)
 
 
 def list_known_gaps(entry: TaskEntry | None, result: TaskRun) -> tuple[str, ...]:
@@ -205,5 +205,5 @@ def _known_gaps(entry: TaskEntry, backend: str | None) -> list[catalog.Gap]:
         and (not gap.families or entry.family in gap.families)
         and (not gap.backends or backend in gap.backends)
         and gap.graded_by in (None, entry.graded_by)
-        and gap.format in (None, entry.format)
+        and gap.row_format in (None, entry.row_format)
     ]

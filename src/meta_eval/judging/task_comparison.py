@@ -309,15 +309,15 @@ def find_verdict_metric(result: TaskRun | None, entry: TaskEntry | None) -> str 
     None where there is none, as of a task of perplexities alone.
     """
     if entry is not None:
-        return entry.verdict
+        return entry.primary_metric
     if result is None or not result.docs:
         return None
-    return result.verdict or next(iter(list_fraction_metrics(result)), None)
+    return result.primary_metric or next(iter(list_fraction_metrics(result)), None)
 
 
 def find_reading(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
     """The ``metric,filter`` that Meta's ``is_correct`` is the like of where it is no verdict; None where it is one."""
-    return entry.reading if entry is not None else result.reading if result is not None else None
+    return entry.is_correct_metric if entry is not None else result.is_correct_metric if result is not None else None
 
 
 def list_fraction_metrics(result: TaskRun) -> list[str]:

@@ -71,7 +71,7 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
     if not table.num_rows:
         raise DataError("the template's process_docs returns no docs", where=f"{place}, {template.name}")
     columns = [name for name in (*_DOC, *_ADDED, "gold_index") if name in table.column_names]
-    metric = template.spec.recorded_metric or template.verdict.partition(",")[0]
+    metric = template.spec.recorded_metric or template.primary_metric.partition(",")[0]
     strange = with_choices = 0
     first: tuple[Doc, int] | None = None
     # In batches: all docs as Python objects would double the memory.

@@ -23,8 +23,8 @@ from meta_eval.messages.escaping import quoted
 MANIFEST = "manifest.json"
 _MAX_BYTES = 64 * 2**20
 
-# 2: ``run`` and ``prepared_from``, typed, replace ``config``. 3: ``backend`` and its keys.
-SCHEMA_VERSION = 3
+# 2: ``run`` and ``prepared_from``, typed, replace ``config``. 3: ``backend`` and its keys. 4: new names of keys.
+SCHEMA_VERSION = 4
 
 # The lm-eval versions that run a pack: functions as custom filters run from 0.4.11 on.
 LM_EVAL_MINIMUM = "0.4.11"
@@ -48,7 +48,7 @@ class OriginalEntry(_Entry):
     fallback: bool
 
 
-class KnownDifferenceEntry(_Entry):
+class TextDifferenceEntry(_Entry):
     """A row with a text that is known to differ from its original. Texts are SHA-256 of their UTF-8."""
 
     name: str
@@ -58,30 +58,40 @@ class KnownDifferenceEntry(_Entry):
 
 
 class JoinEntry(_Entry):
-    """How the rows of a task matched their originals; rows are named by question hash."""
+    """How the rows of a task matched their originals; rows are named by question hash.
+
+    ``matched_normalised`` holds rows that matched after Unicode and white space were normalised, ``unmatched`` rows
+    that are left out because they have no original, each with the reason.
+    """
 
     original: str
     matched: int
-    normalised: tuple[str, ...]
-    left_out: tuple[tuple[str, str], ...]
-    known_differences: tuple[KnownDifferenceEntry, ...] = ()
+    matched_normalised: tuple[str, ...]
+    unmatched: tuple[tuple[str, str], ...]
+    known_text_differences: tuple[TextDifferenceEntry, ...] = ()
 
 
-class PublishedEntry(_Entry):
-    """A published score (percent) and the metric of this task that it is compared with.
+class ReferenceScoreEntry(_Entry):
+    """A score (percent) that this task is compared with: a published score, or the score of a recorded run.
 
-    ``same_settings`` is False if the score was measured under other settings, such as other shots. Such a score is
-    shown, but no decision uses it.
+    Attributes:
+        metric: The ``metric,filter`` of this task.
+        source_metric: The metric as the source writes it.
+        same_settings: False if the score was measured under other settings, such as other shots. Such a score is shown,
+            but no decision uses it.
+        origin: ``published``, or ``recorded`` for the score of a recorded run.
+        source: Where it was read: the model and results file of a recorded run.
     """
 
-    our_metric: str
+    metric: str
     benchmark: str
     value: float = Field(ge=0, le=100, allow_inf_nan=False)
-    metric: str | None
+    source_metric: str | None
     averaging: str | None
     shots: str | None
     cot: bool | None
     same_settings: bool
+    origin: Literal["published", "recorded"] = "published"
     source: str
     note: str | None
 
@@ -90,7 +100,7 @@ class LengthEntry(_Entry):
     """Tokens of the longest prompt with BOS, how they were determined, and the limit for prompt and answer."""
 
     tokens: int = Field(ge=0)
-    how: Literal["counted", "bound", "estimated"]
+    method: Literal["counted", "bound", "estimated"]
     max_gen_toks: int = Field(ge=0)
     max_model_len: int = Field(ge=1)
 
@@ -104,13 +114,13 @@ class RecordEntry(_Entry):
         results_file: The name of its results file.
         lm_eval: The version that ran it.
         backend: lm-eval's name of its engine.
-        bos: The BOS of its tokenizer, as text; None if unknown.
+        bos_text: The BOS of its tokenizer, as text; None if unknown.
         chat_template: Whether the prompts were rendered with one.
         shots: Number of examples before each question, as lm-eval wrote it.
         task_version: The task's version then.
-        code: What the pack grades with: ``lm-eval 0.4.13``, or ``template_dir``.
-        code_version: The task's version there.
-        asked_with_bos: Whether a BOS preceded its prompts; None if unknown, or if docs differ.
+        grader_source: What the pack grades with: ``lm-eval 0.4.13``, or ``template_dir``.
+        grader_version: The task's version there.
+        bos_in_prompts: Whether a BOS preceded its prompts; None if unknown, or if docs differ.
     """
 
     model: str | None
@@ -118,13 +128,13 @@ class RecordEntry(_Entry):
     results_file: str | None
     lm_eval: str | None
     backend: str | None
-    bos: str | None
+    bos_text: str | None
     chat_template: bool
     shots: str | None
     task_version: str | None
-    code: str = ""
-    code_version: str | None = None
-    asked_with_bos: bool | None = None
+    grader_source: str = ""
+    grader_version: str | None = None
+    bos_in_prompts: bool | None = None
 
 
 class BaselineEntry(_Entry):
@@ -138,7 +148,7 @@ class BaselineEntry(_Entry):
         time: When it was run, as its files are named.
         file: Where the answers are.
         docs: Number of docs with an answer.
-        other_prompts: Number of these that had another prompt than the pack's.
+        docs_with_other_prompt: Number of these that had another prompt than the pack's.
     """
 
     name: str
@@ -148,14 +158,15 @@ class BaselineEntry(_Entry):
     time: str | None
     file: PackPath
     docs: int = Field(ge=1)
-    other_prompts: int = Field(ge=0)
+    docs_with_other_prompt: int = Field(ge=0)
 
 
 class TaskEntry(_Entry):
     """One prepared task; ``docs_file`` is None when its rows stay on the hub (``bundle: false``).
 
-    ``choice_scoring`` is how a choice task is scored, else None. ``kept_likelihood`` says why requested next-token
-    scoring was not possible. ``filters`` to ``unsafe_code`` are for verify: see `meta_eval.templates.TaskSpec`.
+    ``choice_scoring`` is how a choice task is scored, else None. ``likelihood_reason`` says why requested next-token
+    scoring was not possible. ``dataset_config`` is the configuration of the dataset on the hub, ``subset`` Meta's
+    name of the benchmark in it. ``filters`` to ``unsafe_code`` are for verify: see `meta_eval.templates.TaskSpec`.
     ``record`` is None for Meta's evals datasets.
     """
 
@@ -169,7 +180,7 @@ class TaskEntry(_Entry):
     subset: str
     output_type: str
     choice_scoring: Literal["likelihood", "next_token"] | None = None
-    kept_likelihood: str | None = None
+    likelihood_reason: str | None = None
     rows: int = Field(ge=0)
     docs: int = Field(ge=0)
     docs_file: PackPath | None
@@ -178,12 +189,12 @@ class TaskEntry(_Entry):
     warnings: dict[str, int]
     recorded_settings: dict[str, tuple[str, ...]]
     longest_prompt: LengthEntry
-    published: tuple[PublishedEntry, ...]
-    format: str
+    reference_scores: tuple[ReferenceScoreEntry, ...]
+    row_format: str
     filters: tuple[str, ...]
-    verdict: str = Field(pattern=r"^[^,]+,[^,]+$")
+    primary_metric: str = Field(pattern=r"^[^,]+,[^,]+$")
     recorded_metric: str | None
-    reading: str | None = None
+    is_correct_metric: str | None = None
     graded_by: Literal["program", "judge"]
     min_agreement: float = Field(ge=0, le=1, allow_inf_nan=False)
     unsafe_code: bool
@@ -191,22 +202,22 @@ class TaskEntry(_Entry):
     baseline: BaselineEntry | None = None
 
     @property
-    def whose(self) -> str:
+    def baseline_owner(self) -> str:
         """The owner of the recorded answers of the baseline: ``Meta's``, ``the record's``, ``the baseline's``."""
         if self.baseline is not None:
             return "the baseline's"
         return "Meta's" if self.record is None else "the record's"
 
     @property
-    def whose_recorded(self) -> str:
+    def baseline_owner_recorded(self) -> str:
         """The owner as it reads before *answers* or *verdicts*: ``Meta's recorded`` or ``the record's``."""
-        return "Meta's recorded" if self.whose == "Meta's" else self.whose
+        return "Meta's recorded" if self.baseline_owner == "Meta's" else self.baseline_owner
 
 
 _Version = Annotated[str, Field(pattern=r"^\d+(\.\d+)*((a|b|rc)\d+)?$", max_length=40)]
 
 
-class Range(_Entry):
+class VersionRange(_Entry):
     minimum: _Version
     below: _Version
 
@@ -233,22 +244,22 @@ class PreparedFrom(_Entry):
 class Manifest(_Entry, Public):
     """Describes the whole pack. It has no time and no host, so the same input gives the same bytes.
 
-    ``run`` holds the settings of the run, ``command`` the same as a command that works without meta-eval. ``left_out``
-    holds requested tasks that could not be prepared, each with its reason. ``punkt_tab`` says whether it brings nltk's
-    Punkt model; None where no task needs it.
+    ``run_settings`` holds the settings of the run, ``command`` the same as a command that works without meta-eval.
+    ``left_out`` holds requested tasks that could not be prepared, each with its reason. ``includes_punkt`` says whether
+    it brings nltk's Punkt model; None where no task needs it.
     """
 
     schema_version: int
     meta_eval: str
-    lm_eval: Range
+    lm_eval: VersionRange
     prepared_from: PreparedFrom
-    run: RunSettings
+    run_settings: RunSettings
     originals: dict[str, OriginalEntry]
     tasks: dict[TaskName, TaskEntry] = Field(min_length=1)
     groups: dict[TaskName, tuple[TaskName, ...]]
     left_out: dict[TaskName, str] = {}
     command: tuple[str, ...]
-    punkt_tab: bool | None = None
+    includes_punkt: bool | None = None
     files: dict[PackPath, FileEntry]
 
     @model_validator(mode="after")
@@ -277,13 +288,13 @@ class Manifest(_Entry, Public):
 
     @property
     def backend(self) -> Backend:
-        """The backend that ``run`` names.
+        """The backend that ``run_settings`` names.
 
         Raises:
             PackError: This version of meta-eval does not know it.
         """
         try:
-            return find_backend(self.run.backend)
+            return find_backend(self.run_settings.backend)
         except UnknownBackendError as error:
             raise PackError(f"the pack needs a backend that is not available: {error}") from None
 

@@ -22,7 +22,7 @@ from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.pack_builder import Pack, build_pack
 from meta_eval.pack.task_docs import read_docs
-from meta_eval.pack.task_preparation import Context, prepare_task
+from meta_eval.pack.task_preparation import PrepareContext, prepare_task
 from meta_eval.source.lookup import open_evals_dataset
 from meta_eval.templates.task_selection import Selection, find_withheld_tasks, select_tasks
 from meta_eval.templates.template_folder import TemplateFolder, read_templates
@@ -52,12 +52,12 @@ def assemble_pack(config: Config, config_place: str) -> Pack:
         _check_on_hub(selections)
 
     originals = Originals(config.originals.by_join(), of_sample=config.evals_dataset == SAMPLE)
-    context = Context(config, templates, originals)
+    context = PrepareContext(config, templates, originals)
     chosen = {selection.template.name: selection for selection in selections}
     tasks = context.left_out.make_each(
         chosen, lambda name: prepare_task(chosen[name].template, chosen[name].dataset, context)
     ).values()
-    assumed = [task.name for task in tasks if task.entry.format == "assumed"]
+    assumed = [task.name for task in tasks if task.entry.row_format == "assumed"]
     if assumed:
         log.warning(
             "the formats of these templates are assumptions, never compared with real rows. Check them with `meta-eval "

@@ -21,10 +21,10 @@ from meta_eval.pack.manifest import (
     Manifest,
     OriginalEntry,
     PreparedFrom,
-    Range,
+    VersionRange,
 )
 from meta_eval.pack.punkt import read_punkt
-from meta_eval.pack.task_preparation import Context, PreparedTask
+from meta_eval.pack.task_preparation import PrepareContext, PreparedTask
 from meta_eval.templates import task_yaml
 from meta_eval.templates.template_folder import TemplateFolder
 from meta_eval.version import __version__
@@ -38,7 +38,7 @@ class Pack:
     manifest: Manifest
 
 
-def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ...]], context: Context) -> Pack:
+def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ...]], context: PrepareContext) -> Pack:
     """Put prepared tasks together.
 
     Args:
@@ -75,9 +75,9 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     manifest = Manifest(
         schema_version=SCHEMA_VERSION,
         meta_eval=__version__,
-        lm_eval=Range(minimum=LM_EVAL_MINIMUM, below=LM_EVAL_BELOW),
+        lm_eval=VersionRange(minimum=LM_EVAL_MINIMUM, below=LM_EVAL_BELOW),
         prepared_from=PreparedFrom(**config_values, originals=config.originals.by_join()),
-        run=run,
+        run_settings=run,
         originals={
             name: OriginalEntry(id=rows.dataset_id, revision=rows.revision, fallback=rows.fallback)
             for name, rows in context.originals.read.items()
@@ -86,7 +86,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         groups=dict(groups),
         left_out=context.left_out.reasons,
         command=find_backend(run.backend).command(run),
-        punkt_tab=bool(punkt) if scores_ifeval else None,
+        includes_punkt=bool(punkt) if scores_ifeval else None,
         files={
             name: FileEntry(sha256=hash_bytes(content), bytes=len(content)) for name, content in sorted(files.items())
         },
@@ -99,7 +99,7 @@ def _check_same_bos(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[l
 
     If some records had a BOS and some had none, the minority is left out.
     """
-    bos_by_task = {task.name: task.entry.record.asked_with_bos if task.entry.record else True for task in tasks}
+    bos_by_task = {task.name: task.entry.record.bos_in_prompts if task.entry.record else True for task in tasks}
     without = [name for name, with_bos in bos_by_task.items() if with_bos is False]
     with_bos = [name for name, has_bos in bos_by_task.items() if has_bos]
     add_bos = len(with_bos) >= len(without) if with_bos else not without

@@ -25,7 +25,7 @@ from meta_eval.pack.manifest import FileEntry, Manifest
 PUBLICATION = "publication.json"
 
 # Fields of a task that depend on the model and machine it was prepared for.
-_OF_THE_MODEL = {"longest_prompt", "kept_likelihood"}
+_OF_THE_MODEL = {"longest_prompt", "likelihood_reason"}
 # Fields from a user's own run; such packs are not published.
 _OF_A_RUN = {"record", "baseline"}
 
@@ -68,7 +68,7 @@ class Publication(_PublicationEntry):
         files: Every file of the pack but its manifest.
     """
 
-    format: Literal["meta-eval publication 1"] = "meta-eval publication 1"
+    format: Literal["meta-eval publication 2"] = "meta-eval publication 2"
     meta_eval: str = Field(pattern=r"^[0-9A-Za-z.+-]{1,40}$")
     evals_dataset: HubId | Literal["sample"]
     evals_revision: Commit | None
@@ -112,7 +112,7 @@ def describe_pack(pack: Path, manifest: Manifest) -> Publication:
         evals_dataset=SAMPLE if of_sample else first.dataset_id,
         evals_revision=None if of_sample else first.dataset_revision,
         originals=originals,
-        tasks=manifest.run.tasks,
+        tasks=manifest.run_settings.tasks,
         bundle=prepared_from.bundle,
         choice_scoring=prepared_from.choice_scoring,
         allow_unmatched=prepared_from.allow_unmatched,

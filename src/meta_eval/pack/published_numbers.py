@@ -12,7 +12,7 @@ from meta_eval import catalog
 from meta_eval.messages.errors import DataError, SourceError
 from meta_eval.messages.escaping import quoted
 from meta_eval.messages.logs import log
-from meta_eval.pack.manifest import PublishedEntry, RecordEntry
+from meta_eval.pack.manifest import RecordEntry, ReferenceScoreEntry
 from meta_eval.source.dataset import EvalsDataset
 from meta_eval.source.rows import SourceRow, read_rows
 from meta_eval.templates.spec import PublishedMetric, Template
@@ -60,7 +60,7 @@ def find_published_numbers(
     dataset: EvalsDataset,
     labels: Iterable[str],
     metrics: Sequence[Mapping[str, Any]],
-) -> tuple[PublishedEntry, ...]:
+) -> tuple[ReferenceScoreEntry, ...]:
     """Find the published scores that the metrics of a task are compared with.
 
     Args:
@@ -81,8 +81,10 @@ def find_published_numbers(
             if metric.averaging in (None, number.averaging) and metric.benchmark in (None, number.benchmark)
         ]
         for number in numbers if reported is None else []:
-            fields = number.model_dump(exclude={"model", "subset", "commit"})
-            entries.append(PublishedEntry.model_validate({"our_metric": metric.metric, **fields}))
+            fields = number.model_dump(exclude={"model", "subset", "commit", "metric"})
+            entries.append(
+                ReferenceScoreEntry.model_validate({"metric": metric.metric, "source_metric": number.metric, **fields})
+            )
         if reported is not None:
             value = round(float(reported["metric_value_computed"]), 2)
             card = next((number for number in numbers if number.same_settings), None)
@@ -92,11 +94,11 @@ def find_published_numbers(
                     f"{reported['metric_tag']}), and {card.source} says {card.value:g}; using the first"
                 )
             entries.append(
-                PublishedEntry(
-                    our_metric=metric.metric,
+                ReferenceScoreEntry(
+                    metric=metric.metric,
                     benchmark=str(reported["benchmark_label"]),
                     value=value,
-                    metric=str(reported["metric_tag"]).rpartition("/")[2],
+                    source_metric=str(reported["metric_tag"]).rpartition("/")[2],
                     averaging=metric.averaging,
                     shots=card.shots if card else None,
                     cot=card.cot if card else None,
@@ -110,7 +112,7 @@ def find_published_numbers(
 
 def make_recorded_number(
     record: RecordEntry, metric_key: str, value: float, *, benchmark: str, averaging: str | None
-) -> PublishedEntry:
+) -> ReferenceScoreEntry:
     """Make an entry of a score of a recorded run, to compare new runs with.
 
     Args:
@@ -120,16 +122,17 @@ def make_recorded_number(
         benchmark: What the run calls the task.
         averaging: How the docs are averaged; None if unknown.
     """
-    return PublishedEntry(
-        our_metric=metric_key,
+    return ReferenceScoreEntry(
+        metric=metric_key,
         benchmark=benchmark,
         value=round(100 * value, 6),
-        metric=metric_key.partition(",")[0],
+        source_metric=metric_key.partition(",")[0],
         averaging=averaging,
         shots=record.shots,
         cot=None,
         same_settings=True,
-        source=f"recorded: {record.model or 'unknown model'}, {record.results_file or 'samples'}",
+        origin="recorded",
+        source=f"{record.model or 'unknown model'}, {record.results_file or 'samples'}",
         note=None,
     )
 

@@ -19,7 +19,7 @@ from meta_eval.messages.logs import log
 from meta_eval.pack.choice_tokens import add_choice_tokens, needs_choice_tokens
 from meta_eval.pack.doc_table import encode_parquet
 from meta_eval.pack.left_out import LeftOut
-from meta_eval.pack.manifest import JoinEntry, KnownDifferenceEntry, LengthEntry, PublishedEntry, TaskEntry
+from meta_eval.pack.manifest import JoinEntry, LengthEntry, ReferenceScoreEntry, TaskEntry, TextDifferenceEntry
 from meta_eval.pack.next_token_scoring import score_by_next_token
 from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, measure_longest_prompt
 from meta_eval.pack.published_numbers import find_published_numbers, read_metrics
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Context:
+class PrepareContext:
     """What the tasks of a pack share. Each part is read once.
 
     Attributes:
@@ -86,7 +86,7 @@ class PreparedTask:
     scores_ifeval: bool = False
 
 
-def prepare_task(template: Template, dataset: EvalsDataset, context: Context) -> PreparedTask:
+def prepare_task(template: Template, dataset: EvalsDataset, context: PrepareContext) -> PreparedTask:
     """Fetch, check and join the rows of a task, make its docs, measure them, and rewrite its YAML.
 
     Raises:
@@ -129,7 +129,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         subset=spec.subset,
         output_type="generate_until" if token else template.output_type,
         choice_scoring=("next_token" if token else "likelihood") if _is_choice(template) else None,
-        kept_likelihood=kept_likelihood,
+        likelihood_reason=kept_likelihood,
         rows=docs.rows,
         docs=table.num_rows,
         docs_file=docs_file,
@@ -138,12 +138,12 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         warnings=warnings,
         recorded_settings={key: tuple(values) for key, values in docs.checked.recorded_settings.items()},
         longest_prompt=longest,
-        published=published,
-        format=spec.format,
+        reference_scores=published,
+        row_format=spec.row_format,
         filters=template.filters,
-        verdict=template.verdict,
+        primary_metric=template.primary_metric,
         recorded_metric=spec.recorded_metric,
-        reading=spec.reading,
+        is_correct_metric=spec.is_correct_metric,
         graded_by=spec.graded_by,
         min_agreement=template.min_agreement,
         unsafe_code=template.unsafe_code,
@@ -173,10 +173,10 @@ def _join_entry(template: Template, joined: Joined | None, matched: int) -> Join
     return JoinEntry(
         original=template.spec.join,
         matched=matched,
-        normalised=joined.normalised,
-        left_out=joined.left_out,
-        known_differences=tuple(
-            KnownDifferenceEntry(
+        matched_normalised=joined.normalised,
+        unmatched=joined.left_out,
+        known_text_differences=tuple(
+            TextDifferenceEntry(
                 name=pair.difference.name,
                 question_hash=pair.question_hash,
                 text_sha256=pair.text_sha256,
@@ -255,7 +255,7 @@ def _files(
     }
 
 
-def measure_length(template: Template, docs: pa.Table, context: Context) -> LengthEntry:
+def measure_length(template: Template, docs: pa.Table, context: PrepareContext) -> LengthEntry:
     """Measure the longest prompt. One that does not fit the context is an error."""
     model, limit = context.config.tokenizer_of(), context.config.max_model_len
     answer = template.max_gen_toks
@@ -276,12 +276,12 @@ def measure_length(template: Template, docs: pa.Table, context: Context) -> Leng
             f"{template.name}: no tokenizer of {model} on this machine: the longest prompt is estimated at "
             f"{length.tokens} tokens, which fits"
         )
-    return LengthEntry(tokens=length.tokens, how=length.how, max_gen_toks=answer, max_model_len=limit)
+    return LengthEntry(tokens=length.tokens, method=length.how, max_gen_toks=answer, max_model_len=limit)
 
 
 def _published(
-    template: Template, dataset: EvalsDataset, docs: TaskDocs, context: Context
-) -> tuple[PublishedEntry, ...]:
+    template: Template, dataset: EvalsDataset, docs: TaskDocs, context: PrepareContext
+) -> tuple[ReferenceScoreEntry, ...]:
     entries = find_published_numbers(template, dataset, docs.labels, context.metrics(dataset))
     recorded = set(docs.checked.recorded_settings.get("num_few_shot", ()))
     published = {entry.shots for entry in entries if entry.shots and entry.shots.isdigit()}

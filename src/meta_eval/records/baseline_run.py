@@ -102,7 +102,7 @@ def add_baseline(pack: Pack, record: Record) -> Pack:
 
 
 def _make_entry(name: str, entry: TaskEntry, pack: Pack, record: Record, path: str) -> tuple[BaselineEntry, bytes]:
-    prepared_from, run = pack.manifest.prepared_from, pack.manifest.run
+    prepared_from, run = pack.manifest.prepared_from, pack.manifest.run_settings
     reading = Reading(
         Path(prepared_from.template_dir),
         prepared_from.allow_code,
@@ -123,8 +123,8 @@ def _make_entry(name: str, entry: TaskEntry, pack: Pack, record: Record, path: s
             f"{name}: the baseline was scored by {recorded_type}, this pack scores by {pack_type}: the recorded "
             "verdicts are kept"
         )
-    with_bos = recorded_task.entry.asked_with_bos
-    if with_bos not in (None, pack.manifest.run.add_bos_token):
+    with_bos = recorded_task.entry.bos_in_prompts
+    if with_bos not in (None, pack.manifest.run_settings.add_bos_token):
         words = ("with", "without") if with_bos else ("without", "with")
         log.warning(f"{name}: the baseline was run {words[0]} a BOS, and this pack runs {words[1]} one")
     lines = [
@@ -141,7 +141,7 @@ def _make_entry(name: str, entry: TaskEntry, pack: Pack, record: Record, path: s
             "revision": recorded_task.revision,
             "file": path,
             "docs": len(pairs),
-            "other_prompts": others,
+            "docs_with_other_prompt": others,
             **{key: getattr(recorded_task.entry, key) for key in ("model", "lm_eval", "time")},
         }
     )

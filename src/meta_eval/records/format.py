@@ -127,13 +127,13 @@ class Grader:
 
     Attributes:
         code: The task's YAML with the modules that it names.
-        verdict: The ``metric,filter`` that says whether one answer is right.
+        primary_metric: The ``metric,filter`` that says whether one answer is right.
         filters: The names of the task's filters.
         delimiter: Between prompt and choice; None for the task's own.
     """
 
     code: TaskCode
-    verdict: str
+    primary_metric: str
     filters: Sequence[str] = ("none",)
     delimiter: str | None = None
 

@@ -17,7 +17,7 @@ from meta_eval.messages.errors import locating
 from meta_eval.messages.logs import log
 from meta_eval.pack.doc_table import encode_parquet
 from meta_eval.pack.next_token_scoring import COLUMN, NotOneTokenError, find_shared_ids, list_tokenizer_models
-from meta_eval.pack.task_preparation import Context, PreparedTask
+from meta_eval.pack.task_preparation import PrepareContext, PreparedTask
 from meta_eval.records.recorded_docs import RecordedDocs
 from meta_eval.records.task_code import TaskCode
 from meta_eval.templates import task_yaml
@@ -28,7 +28,9 @@ RIGHT = "choice_gold"
 _BY_LENGTH = {"acc_norm": len, "acc_bytes": lambda text: len(text.encode("utf-8", "surrogatepass"))}
 
 
-def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCode, context: Context) -> PreparedTask:
+def add_next_token_choices(
+    task: PreparedTask, rows: RecordedDocs, code: TaskCode, context: PrepareContext
+) -> PreparedTask:
     """Score a task by the next token if configured and possible. Otherwise the reason is logged and recorded.
 
     Args:
@@ -52,7 +54,7 @@ def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCod
         ids = find_shared_ids(table, list_tokenizer_models(config))
     except NotOneTokenError as why:
         log.warning(f"{task.name}: scored by likelihood, not by the next token: {why}")
-        return replace(task, entry=entry.model_copy(update={"kept_likelihood": str(why)}))
+        return replace(task, entry=entry.model_copy(update={"likelihood_reason": str(why)}))
     table = table.append_column(COLUMN, pa.array(ids, pa.list_(pa.int64())))
     table = table.append_column(RIGHT, pa.array([row.right for row in rows.rows], pa.int64()))
     content = encode_parquet(table)
@@ -66,7 +68,7 @@ def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCod
         entry.template: yaml.encode(),
         module: assets.read_asset("next_token.py"),
     }
-    changes = {"choice_scoring": "next_token", "kept_likelihood": None, "columns": tuple(table.column_names)}
+    changes = {"choice_scoring": "next_token", "likelihood_reason": None, "columns": tuple(table.column_names)}
     return replace(task, entry=entry.model_copy(update=changes), files={**task.files, **files})
 
 

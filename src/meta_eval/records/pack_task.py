@@ -19,10 +19,10 @@ from meta_eval import assets
 from meta_eval.boundary.hashing import hash_bytes, hash_text
 from meta_eval.messages.errors import TemplateError, locating
 from meta_eval.pack.doc_table import RECORDED_DOC, encode_parquet
-from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
+from meta_eval.pack.manifest import RecordEntry, ReferenceScoreEntry, TaskEntry
 from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.task_choice import ROLLING
-from meta_eval.pack.task_preparation import Context, PreparedTask, measure_length
+from meta_eval.pack.task_preparation import PrepareContext, PreparedTask, measure_length
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.records.task_code import TaskCode, name_copied_yaml
 from meta_eval.records.text_checks import check_rows
@@ -47,13 +47,13 @@ def make_task(
     code: TaskCode,
     rows: RecordedDocs,
     record: RecordEntry,
-    context: Context,
+    context: PrepareContext,
     *,
     dataset_id: str,
     revision: str,
-    verdict: str,
+    primary_metric: str,
     filters: Sequence[str],
-    published: Sequence[PublishedEntry],
+    published: Sequence[ReferenceScoreEntry],
     delimiter: str | None = None,
 ) -> PreparedTask:
     """Make a task.
@@ -65,7 +65,7 @@ def make_task(
         context: What the tasks of the pack share.
         dataset_id: The record, as the user wrote it.
         revision: The revision of its files.
-        verdict: The ``metric,filter`` that says whether one answer is right.
+        primary_metric: The ``metric,filter`` that says whether one answer is right.
         filters: The names of the task's filters.
         published: The record's own scores.
         delimiter: Between prompt and choice, if different from the task's own.
@@ -85,7 +85,7 @@ def make_task(
     if has_own_prompts:
         with locating(where):
             _check_metrics(code)
-    table = make_docs_table(rows, template.output_type, verdict, _clusters(rows, code.name, context))
+    table = make_docs_table(rows, template.output_type, primary_metric, _clusters(rows, code.name, context))
     content = encode_parquet(table)
     docs_file = f"{code.name}.parquet"
     file = code.folder / (code.output_yaml or code.file)
@@ -95,8 +95,8 @@ def make_task(
         docs_file="../" * len(file.parent.parts) + docs_file,
         sha256=hash_bytes(content),
         generation=template.settings.get("generation_kwargs") if rows.generation is not None else None,
-        verdict=verdict,
-        published=[entry.our_metric for entry in published],
+        primary_metric=primary_metric,
+        published=[entry.metric for entry in published],
         delimiter=delimiter,
         has_own_prompts=has_own_prompts,
         loader=PUNKT_MODULE if ifeval else LOADER_MODULE,
@@ -119,13 +119,13 @@ def make_task(
         warnings=rows.warnings,
         recorded_settings={"num_few_shot": (record.shots,)} if record.shots else {},
         choice_scoring=None if rows.generation is not None or template.output_type == ROLLING else "likelihood",
-        kept_likelihood=_kept_likelihood(template, context),
+        likelihood_reason=_kept_likelihood(template, context),
         longest_prompt=measure_length(template, _longest(table), context),
-        published=tuple(published),
-        format="verified",
+        reference_scores=tuple(published),
+        row_format="verified",
         filters=tuple(filters),
-        verdict=verdict,
-        recorded_metric=verdict,
+        primary_metric=primary_metric,
+        recorded_metric=primary_metric,
         graded_by="program",
         min_agreement=1.0,
         unsafe_code=template.unsafe_code,
@@ -141,7 +141,9 @@ def make_task(
     return PreparedTask(code.name, entry, code.files(), files, ifeval)
 
 
-def make_docs_table(rows: RecordedDocs, output_type: str, verdict: str, clusters: Sequence[str | None]) -> pa.Table:
+def make_docs_table(
+    rows: RecordedDocs, output_type: str, primary_metric: str, clusters: Sequence[str | None]
+) -> pa.Table:
     """Make the docs of a pack: the task's own doc as text, and the columns that every doc has."""
     import pyarrow as pa
 
@@ -156,7 +158,7 @@ def make_docs_table(rows: RecordedDocs, output_type: str, verdict: str, clusters
         "input_question_hash": pa.array([row.question_hash for row in recorded_docs], text),
         "input_final_prompts_hash": pa.array([_hashes(row) for row in recorded_docs], texts),
         "recorded_output": pa.array([_output(row) for row in recorded_docs], text),
-        "recorded_is_correct": pa.array([_is_correct(row, verdict) for row in recorded_docs], pa.bool_()),
+        "recorded_is_correct": pa.array([_is_correct(row, primary_metric) for row in recorded_docs], pa.bool_()),
         "recorded_metrics": pa.array([_json(row.metrics) for row in recorded_docs], text),
         "recorded_responses": pa.array([_json(row.responses) for row in recorded_docs], text),
     }
@@ -175,7 +177,7 @@ def write_task_yaml(
     docs_file: str,
     sha256: str,
     generation: Mapping[str, Any] | None,
-    verdict: str,
+    primary_metric: str,
     published: Sequence[str],
     delimiter: str | None,
     has_own_prompts: bool = False,
@@ -188,7 +190,7 @@ def write_task_yaml(
         docs_file: The parquet file, relative to the YAML.
         sha256: Its digest.
         generation: The recorded generation settings; None if there are none.
-        verdict: ``metric,filter``.
+        primary_metric: ``metric,filter``.
         published: Each ``metric,filter`` with a score in the record.
         delimiter: See `make_task`.
         has_own_prompts: Whether each choice has its own prompt.
@@ -220,7 +222,11 @@ def write_task_yaml(
         tree["target_delimiter"] = delimiter
     if generation is not None:
         tree["generation_kwargs"] = dict(generation)
-    block = {"record": True, "verdict": verdict, "published": [{"metric": metric} for metric in published]}
+    block = {
+        "record": True,
+        "primary_metric": primary_metric,
+        "published": [{"metric": metric} for metric in published],
+    }
     old_metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
     tree["metadata"] = {
         **{str(key): value for key, value in old_metadata.items() if key != "meta_eval"},
@@ -280,7 +286,7 @@ def _template(code: TaskCode, generation: Mapping[str, Any] | None) -> Template:
     return Template(code.name, file, spec, settings, frozenset(), code.folder_of_key, ())
 
 
-def _kept_likelihood(template: Template, context: Context) -> str | None:
+def _kept_likelihood(template: Template, context: PrepareContext) -> str | None:
     """Why requested next-token scoring is not possible; None if it was not requested."""
     if context.config.choice_scoring != "next_token" or template.output_type != "multiple_choice":
         return None
@@ -304,7 +310,7 @@ def choose_first_metric(code: TaskCode) -> str:
     }
     first = template.metrics[0]
     if {first, aggregations.get(first)}.isdisjoint(_OF_ALL_DOCS):
-        return template.verdict
+        return template.primary_metric
     mean = next((name for name in template.metrics if aggregations.get(name) == "mean"), first)
     return f"{mean},{template.filters[0]}"
 
@@ -330,7 +336,7 @@ def _json(value: object) -> str | None:
     return None if value is None else json.dumps(value)
 
 
-def _clusters(rows: RecordedDocs, task: str, context: Context) -> list[str | None]:
+def _clusters(rows: RecordedDocs, task: str, context: PrepareContext) -> list[str | None]:
     field = find_field(context.config.cluster, task)
     labels = [read_field(row.doc, field or "cluster") for row in rows.rows]
     if field is not None and not any(labels):

@@ -20,7 +20,7 @@ from meta_eval.pack.meta_pack import Prepared
 from meta_eval.pack.pack_builder import Pack, build_pack
 from meta_eval.pack.pack_writer import check_target, write_pack
 from meta_eval.pack.published_numbers import make_recorded_number
-from meta_eval.pack.task_preparation import Context, PreparedTask
+from meta_eval.pack.task_preparation import PrepareContext, PreparedTask
 from meta_eval.records.baseline_run import add_baseline, open_baseline
 from meta_eval.records.board_groups import find_board_groups
 from meta_eval.records.chat_template import Chat, read_chat_template
@@ -75,7 +75,7 @@ def prepare_config(config: Config, config_place: str) -> Prepared:
 def _warn_of_new_rules(work_dir: Path, config: Config) -> None:
     """Warn if the new pack decides otherwise than the old one: report applies its rules to earlier results too."""
     try:
-        old_run = read_manifest(work_dir).run
+        old_run = read_manifest(work_dir).run_settings
     except UserError:  # no manifest, or of an older version
         return
     changes = {
@@ -134,7 +134,7 @@ def _prepare_record(config: Config, config_place: str, place: Place, record_form
     return _build_pack(config, names, groups, lambda name, context: recorded_task(record, name, context), record.groups)
 
 
-def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
+def recorded_task(record: Record, name: str, context: PrepareContext) -> CandidateTask:
     """Make a task of a recorded run, with its grader.
 
     Raises:
@@ -147,8 +147,10 @@ def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
     grader = record.grader(name, recorded, reading)
     for warning in recorded.warnings:
         log.warning(f"{name}: {warning}")
-    entry = recorded.entry.model_copy(update={"code": grader.code.source_label, "code_version": grader.code.version})
-    specs = sorted(recorded.scores, key=lambda metric_key: metric_key != grader.verdict)
+    entry = recorded.entry.model_copy(
+        update={"grader_source": grader.code.source_label, "grader_version": grader.code.version}
+    )
+    specs = sorted(recorded.scores, key=lambda metric_key: metric_key != grader.primary_metric)
     published = [
         make_recorded_number(
             entry, metric_key, recorded.scores[metric_key].value, benchmark=recorded.benchmark,
@@ -160,7 +162,7 @@ def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
     def make(delimiter: str | None) -> PreparedTask:
         return make_task(
             grader.code, recorded.rows, entry, context, dataset_id=record.name, revision=recorded.revision,
-            verdict=grader.verdict, filters=grader.filters, published=published, delimiter=delimiter,
+            primary_metric=grader.primary_metric, filters=grader.filters, published=published, delimiter=delimiter,
         )  # fmt: skip
 
     return CandidateTask(make(grader.delimiter), recorded.rows, where, make)
@@ -177,26 +179,26 @@ def _prepare_tasks(config: Config, config_place: str) -> Pack:
     with locating(f"{config_place}: apply_chat_template"):
         chat = read_chat_template(config)
 
-    def make(name: str, context: Context) -> CandidateTask:
+    def make(name: str, context: PrepareContext) -> CandidateTask:
         code = find_allowed_code(name, Path(config.template_dir), allow_code=config.allow_code)
         return _make_lm_eval_task(code, shots[name], context, chat)
 
     return _build_pack(config, list(shots), groups, make)
 
 
-def _make_lm_eval_task(code: TaskCode, shots: int | None, context: Context, chat: Chat | None) -> CandidateTask:
+def _make_lm_eval_task(code: TaskCode, shots: int | None, context: PrepareContext, chat: Chat | None) -> CandidateTask:
     report_progress(f"{code.name}: asking lm-eval for its docs")
     rows, shots = read_lm_eval_task(code, shots, chat)
     entry = RecordEntry(
-        model=None, time=None, results_file=None, lm_eval=None, backend=None, bos=chat.bos if chat else None,
-        chat_template=chat is not None, shots=str(shots), task_version=code.version, code=code.source_label,
-        code_version=code.version,
+        model=None, time=None, results_file=None, lm_eval=None, backend=None, bos_text=chat.bos if chat else None,
+        chat_template=chat is not None, shots=str(shots), task_version=code.version, grader_source=code.source_label,
+        grader_version=code.version,
     )  # fmt: skip
     revision = hash_requests(rows)
 
     def make(delimiter: str | None) -> PreparedTask:
         return make_task(
-            code, rows, entry, context, dataset_id=LM_EVAL, revision=revision, verdict=choose_first_metric(code),
+            code, rows, entry, context, dataset_id=LM_EVAL, revision=revision, primary_metric=choose_first_metric(code),
             filters=list_filters(code), published=(), delimiter=delimiter,
         )  # fmt: skip
 
@@ -210,7 +212,7 @@ def _build_pack(
     config: Config,
     names: Sequence[str],
     groups: Mapping[str, tuple[str, ...]],
-    make: Callable[[str, Context], CandidateTask],
+    make: Callable[[str, PrepareContext], CandidateTask],
     record_groups: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Pack:
     """Make the tasks, check that lm-eval builds the recorded requests, and leave out tasks that cannot be made.
@@ -229,7 +231,7 @@ def _build_pack(
         log.warning(warning)
     with tempfile.TemporaryDirectory(prefix="meta-eval-record-") as scratch:
         folder = Path(scratch) / "groups"
-        context = Context(config, TemplateFolder(folder, {}, {}), Originals())
+        context = PrepareContext(config, TemplateFolder(folder, {}, {}), Originals())
         left_out = context.left_out
         candidates = list(left_out.make_each(names, lambda name: make(name, context)).values())
         check_fields(config.cluster, [candidate.task.name for candidate in candidates])

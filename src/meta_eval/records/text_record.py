@@ -78,7 +78,7 @@ class TextRecord(Record):
             output_type="generate_until",
             revision="sha256:" + hash_pieces(f"{answer!r}\n" for answer in answers),
             entry=RecordEntry(
-                model=self._model, time=None, results_file=None, lm_eval=None, backend=None, bos=None,
+                model=self._model, time=None, results_file=None, lm_eval=None, backend=None, bos_text=None,
                 chat_template=False, shots=None, task_version=None,
             ),
             benchmark=task,

@@ -122,7 +122,7 @@ class Report:
         numbers = [score.published for task in self.tasks for score in task.scores if score.published]
         if not numbers:
             return ""
-        return "recorded scores" if all(number.recorded for number in numbers) else "published numbers"
+        return "recorded scores" if all(number.origin == "recorded" for number in numbers) else "published numbers"
 
     @property
     def exit_code(self) -> int:

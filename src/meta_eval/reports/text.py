@@ -265,4 +265,5 @@ def describe_published(score: Score) -> str:
     )
     baseline = describe_distance(score)
     baseline_sentence = f" The baseline scores {baseline}." if baseline else ""
-    return f"{format_percent(published.value)}: {what}; {published.source}.{note}{compared}{baseline_sentence}"
+    source = f"recorded: {published.source}" if published.origin == "recorded" else published.source
+    return f"{format_percent(published.value)}: {what}; {source}.{note}{compared}{baseline_sentence}"

@@ -25,7 +25,7 @@ from meta_eval.results.output_index import OutputIndex, TaskOutput, index_output
 from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.record_docs import match_record_docs
 from meta_eval.results.repeats import check_repeat
-from meta_eval.results.results_file import GroupTotal, as_mapping
+from meta_eval.results.results_file import GroupTotal, as_mapping, read_template_block
 from meta_eval.results.sample_files import SamplesFile, read_samples
 from meta_eval.results.scores import check_averages
 from meta_eval.results.several_answers import average_answers
@@ -319,7 +319,7 @@ def _read(
     folder = (task_files.samples or task_files.results or Path()).parent.name
     provenance = read_provenance(results, folder, task_files.task)
     aggregates = results.aggregates(task_files.task) if results else {}
-    block = as_mapping(as_mapping(results.config(task_files.task).get("metadata")).get("meta_eval")) if results else {}
+    block = read_template_block(results.config(task_files.task)) if results else {}
     filters = tuple(dict.fromkeys(metric_key.partition(",")[2] for metric_key in aggregates))
     samples = SamplesFile(Path(), (), filters, 0, 0, None, ())
     custom_aggregation: tuple[str, ...] = ()
@@ -352,7 +352,7 @@ def _read(
                 is_recorded_task=bool(block.get("record")),
             )
     average_answers(samples.docs)
-    published, verdict, reading = block.get("published"), block.get("verdict"), block.get("reading")
+    published, primary, is_correct = (block.get(key) for key in ("published", "primary_metric", "is_correct_metric"))
     metrics = [as_mapping(entry).get("metric") for entry in published] if isinstance(published, list) else []
     return TaskRun(
         task=task_files.task,
@@ -364,8 +364,8 @@ def _read(
         samples_file=task_files.samples,
         skipped=samples.skipped,
         published_metrics=tuple(dict.fromkeys(metric for metric in metrics if isinstance(metric, str))),
-        verdict=verdict if isinstance(verdict, str) else None,
-        reading=reading if isinstance(reading, str) else None,
+        primary_metric=primary if isinstance(primary, str) else None,
+        is_correct_metric=is_correct if isinstance(is_correct, str) else None,
         provenance=provenance,
         lower_is_better=results.lower_is_better(task_files.task) if results else LOWER_IS_BETTER,
     )

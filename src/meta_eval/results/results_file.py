@@ -16,6 +16,7 @@ from typing import Any
 from meta_eval.boundary.inputs import PointerError, TooDeepError, check_tree, open_regular, read_regular
 from meta_eval.boundary.pack_names import RULE, is_name
 from meta_eval.messages.escaping import quoted
+from meta_eval.messages.former_names import OF_TEMPLATES
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.embedded_samples import split_samples
 from meta_eval.results.metrics import LOWER_IS_BETTER, UNBOUNDED_METRICS
@@ -200,6 +201,12 @@ def read_results_file(path: Path) -> ResultsFile:
 def as_mapping(value: Any) -> Mapping[str, Any]:
     """An object of a JSON tree; an empty mapping for anything else."""
     return value if isinstance(value, dict) else {}
+
+
+def read_template_block(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The block ``metadata.meta_eval`` of a task's settings, under today's names of its keys."""
+    block = as_mapping(as_mapping(settings.get("metadata")).get("meta_eval"))
+    return {**{new: block[old] for old, new in OF_TEMPLATES.items() if old in block}, **block}
 
 
 def read_finite_number(value: Any) -> float | None:

@@ -28,8 +28,9 @@ class TaskRun:
         samples_file: The samples file; `meta_eval.results.sample_files.open_samples` reads whole samples.
         skipped: Damaged samples and docs that were left out.
         published_metrics: Metrics with published scores, from the template.
-        verdict: The ``metric,filter`` that says whether an answer is right, from the template.
-        reading: The metric with the meaning of Meta's ``is_correct``, if that is not a verdict; from the template.
+        primary_metric: The ``metric,filter`` that says whether an answer is right, from the template.
+        is_correct_metric: The metric with the meaning of Meta's ``is_correct``, if that is not a verdict; from the
+            template.
         provenance: The provenance.
         lower_is_better: Metrics where lower is better.
     """
@@ -43,7 +44,7 @@ class TaskRun:
     samples_file: Path | None
     skipped: int
     published_metrics: tuple[str, ...]
-    verdict: str | None
-    reading: str | None
+    primary_metric: str | None
+    is_correct_metric: str | None
     provenance: Provenance
     lower_is_better: frozenset[str] = LOWER_IS_BETTER

@@ -175,8 +175,8 @@ def _share(task: _Task, doc: int) -> float:
 
 def _metric(docs: Sequence[DocResult], entry: TaskEntry) -> Scores | None:
     """The metric of the drop, chosen as in report: a metric with a published score, else the verdict."""
-    published = sorted(entry.published, key=lambda number: not number.same_settings)
-    for metric_key in (*(number.our_metric for number in published), entry.verdict):
+    published = sorted(entry.reference_scores, key=lambda number: not number.same_settings)
+    for metric_key in (*(number.metric for number in published), entry.primary_metric):
         scores = ScoredRun([docs]).scores(metric_key)
         if scores is not None:
             return scores

@@ -330,7 +330,7 @@ def _changed(manifest: Manifest, config: Config) -> list[str]:
     """The keys that differ between a configuration and a pack, except those that do not affect answers."""
     prepared_from = manifest.prepared_from
     pairs = {
-        name: (getattr(manifest.run, name), getattr(config, name))
+        name: (getattr(manifest.run_settings, name), getattr(config, name))
         for name in Settings.model_fields
         if name not in _FREE or name in ("margin", "weights")  # report uses the pack's
     }
@@ -342,7 +342,7 @@ def _changed(manifest: Manifest, config: Config) -> list[str]:
 
 def settings_of(manifest: Manifest, config: Config) -> RunSettings:
     """The pack's settings, with those that the user may change from run to run."""
-    return manifest.run.model_copy(update={name: getattr(config, name) for name in _FREE})
+    return manifest.run_settings.model_copy(update={name: getattr(config, name) for name in _FREE})
 
 
 def _tell(

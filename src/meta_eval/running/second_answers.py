@@ -96,11 +96,11 @@ class SecondAnswers:
         second = self.journal.read()
         graded = {}
         for name, docs in self._docs(second).items():
-            metric_key = self.manifest.tasks[name].verdict
+            metric_key = self.manifest.tasks[name].primary_metric
             if not docs or metric_key is None:
                 continue
             answers: dict[int, list[EngineAnswer]] = {}
-            for request in build_requests(self.grading.evaluator, name, self.manifest.run.limit, sorted(docs)):
+            for request in build_requests(self.grading.evaluator, name, self.manifest.run_settings.limit, sorted(docs)):
                 answers.setdefault(request.doc, []).append(second.by_key[request.id, request.sha256])
             try:
                 scored = collect_graded_docs(self.grading.evaluate(name, answers).samples)
@@ -130,7 +130,9 @@ class SecondAnswers:
         requests = [
             request
             for name, numbers in by_task.items()
-            for request in build_requests(self.grading.evaluator, name, self.manifest.run.limit, sorted(numbers))
+            for request in build_requests(
+                self.grading.evaluator, name, self.manifest.run_settings.limit, sorted(numbers)
+            )
         ]
         return sorted(requests, key=lambda request: places[request.task, request.doc])
 

@@ -100,7 +100,7 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
                 backend.check_installed(settings)
             tokens = tokens_of(
                 settings.tokenizer_of(model), needed=True, needs_bos=manifest.needs_bos,
-                add_bos=manifest.run.add_bos_token,
+                add_bos=manifest.run_settings.add_bos_token,
             )  # fmt: skip
             if options.against is not None:
                 check_same_tokenizer(Path(options.against), hash_tokenizer(settings.tokenizer_of(model)), model)

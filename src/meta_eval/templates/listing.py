@@ -30,7 +30,7 @@ class TaskLine:
         metric: The metric that is compared with the published score, or else the first.
         join: The original dataset with the ground truth, or None.
         published: Scores as (model, percent, averaging, same_settings).
-        format: verified, documented or assumed.
+        row_format: verified, documented or assumed.
         grading: Its grader validation: ``verified on 1,324 answers``, or ``-``.
     """
 
@@ -44,7 +44,7 @@ class TaskLine:
     metric: str
     join: str | None
     published: tuple[tuple[str, float, str | None, bool], ...]
-    format: str
+    row_format: str
     grading: str
 
     def to_json(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class TaskLine:
             {"model": model, "value": value, "averaging": averaging, "same_settings": same}
             for model, value, averaging, same in self.published
         ]
-        return {**asdict(self), "published": numbers}
+        return {**asdict(self), "published": numbers, "format": self.row_format}  # the former name of row_format
 
 
 def list_tasks(folder: TemplateFolder, datasets: Sequence[EvalsDataset] | None) -> list[TaskLine]:
@@ -104,6 +104,6 @@ def _line(template: Template, identities: Iterable[Identity], *, every_family: b
         metric=spec.published[0].metric if spec.published else f"{template.metrics[0]},{template.filters[0]}",
         join=spec.join,
         published=tuple((model, n.value, n.averaging, n.same_settings) for model, n in numbers),
-        format=spec.format,
-        grading=grader_validation.describe_grading(template.name, template.verdict),
+        row_format=spec.row_format,
+        grading=grader_validation.describe_grading(template.name, template.primary_metric),
     )

@@ -99,7 +99,7 @@ _WHAT = {
     "families": "of which Llama families",
     "groups": "the groups that it belongs to",
     "published": "the published number that it answers, or nothing",
-    "format": "verified once you have compared it with real rows",
+    "row_format": "verified once you have compared it with real rows",
 }
 
 

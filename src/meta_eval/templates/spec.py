@@ -61,17 +61,18 @@ class TaskSpec(_Block):
     - ``join``: the original dataset with its ground truth, row by row or as a separate table.
     - ``groups``: its groups, and for which families.
     - ``aliases``: other names for it.
-    - ``format``: how the layout of the rows is known: verified on real rows, documented, or assumed.
+    - ``row_format``: how the layout of the rows is known: verified on real rows, documented, or assumed.
     - ``cluster``: how to find docs that share a question or passage. Without it, docs are independent unless
       process_docs makes a column ``cluster``.
 
     How verify judges it:
 
-    - ``verdict``: the metric that says whether an answer is right, written as in lm-eval.
+    - ``primary_metric``: the metric that says whether an answer is right, written as in lm-eval.
       Default: the first metric under the first filter.
     - ``recorded_metric``: the recorded metric that it is compared with, if that is not yes or no.
       Default: the metric's own name.
-    - ``reading``: another metric, for tasks in which ``is_correct`` does not say whether an answer is right. verify
+    - ``is_correct_metric``: another metric, for tasks in which ``is_correct`` does not say whether an answer is right.
+    verify
       compares ``is_correct`` with this metric and never with a verdict.
     - ``graded_by``: the source of Meta's verdicts.
     - ``min_agreement``: the share of docs, 0 to 1, on which both must agree. Default: `MIN_AGREEMENT`.
@@ -84,11 +85,11 @@ class TaskSpec(_Block):
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     published: tuple[PublishedMetric, ...] = ()
-    format: FormatStatus = "assumed"
+    row_format: FormatStatus = "assumed"
     cluster: ClusterRule | None = None
-    verdict: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
+    primary_metric: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
     recorded_metric: str | None = Field(default=None, min_length=1)
-    reading: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
+    is_correct_metric: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
     graded_by: GradedBy = "program"
     min_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
 
@@ -162,9 +163,9 @@ class Template:
         return bool(self.settings.get("unsafe_code"))
 
     @property
-    def verdict(self) -> str:
+    def primary_metric(self) -> str:
         """The primary metric: the ``metric,filter`` that says whether an answer is right."""
-        return self.spec.verdict or f"{self.metrics[0]},{self.filters[0]}"
+        return self.spec.primary_metric or f"{self.metrics[0]},{self.filters[0]}"
 
     @property
     def min_agreement(self) -> float:

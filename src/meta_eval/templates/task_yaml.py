@@ -160,7 +160,8 @@ def rename_task(text: str, *, name: str, subset: str) -> str:
         raise TemplateError("metadata.meta_eval is set in an included file", hint="Name another task with --like")
     old = block["subset"]
     block["subset"] = subset
-    block["format"] = "assumed"
+    block.pop("format", None)  # the former name
+    block["row_format"] = "assumed"
     for key in ("published", "aliases", "groups"):
         if key in block:
             block[key] = CommentedMap() if key == "groups" else CommentedSeq()

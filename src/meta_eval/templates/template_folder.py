@@ -24,6 +24,7 @@ from meta_eval.boundary.pack_names import RULE, is_inside, is_name
 from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
 from meta_eval.messages.errors import TemplateError, locating, suggest_name
 from meta_eval.messages.escaping import quoted
+from meta_eval.messages.former_names import OF_TEMPLATES, replace_former_names, say_new_names
 from meta_eval.templates.checks import check_settings
 from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, find_functions
 
@@ -105,6 +106,7 @@ def read_templates(root: Path) -> TemplateFolder:
             template = _template(reading, file)
         _need_free("task", template.name, tasks[template.name].file if template.name in tasks else None, path)
         tasks[template.name] = template
+    say_new_names(reading.former_names, root)
     if not tasks:
         raise TemplateError("holds no task template (a *.yaml with a `task:` name)", where=f"template_dir {root}")
     return TemplateFolder(root, tasks, groups)
@@ -114,10 +116,14 @@ class FolderReader:
     """A template folder while it is read. Tasks share files and folders, and each is read once.
 
     Its results are shared and must not be changed.
+
+    Attributes:
+        former_names: Former names of keys that its templates use, with the new ones.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.former_names: dict[str, str] = {}
         self.place = cache(lambda file: locate_file(root, file))
         self.tree = cache(lambda file: _tree(self.place(file)))
         self.companions = cache(lambda folder: tuple(_companions(root, folder)))
@@ -145,7 +151,7 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
             hint="Say what the task reads, at least {subset: mmlu_pro, variants: [instruct], families: ['3.1']}",
         )
     try:
-        spec = TaskSpec.model_validate(block)
+        spec = TaskSpec.model_validate(replace_former_names(block, OF_TEMPLATES, reading.former_names))
     except ValidationError as error:
         raise _spec_error(error) from None
     for key, families in (("groups", spec.groups), ("aliases", spec.aliases)):
@@ -160,8 +166,12 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
             raise TemplateError("a pack cannot hold a file of this name", where=str(root / inside), hint="Rename it")
     template = Template(name, file, spec, copy.deepcopy(settings), frozenset(inherited), folder_of_key, all_files)
     published = ((f"published.{number}.metric", metric.metric) for number, metric in enumerate(spec.published))
-    for key, metric_key in (("verdict", template.verdict), ("reading", spec.reading), *published):
-        metric, _, filter_name = (metric_key or template.verdict).partition(",")
+    for key, metric_key in (
+        ("primary_metric", template.primary_metric),
+        ("is_correct_metric", spec.is_correct_metric),
+        *published,
+    ):
+        metric, _, filter_name = (metric_key or template.primary_metric).partition(",")
         if metric not in template.metrics or filter_name not in template.filters:
             raise TemplateError(
                 f"metadata.meta_eval.{key}: {metric_key!r} is not a metric and filter of this task",

@@ -131,7 +131,7 @@ def _check(
         raise PackError("holds no docs", where=name, hint="Run `meta-eval prepare` again")
     saved: Saved | None = None
     if files is not None:
-        saved = read_saved(files, name, docs, entry.verdict, log.warning)
+        saved = read_saved(files, name, docs, entry.primary_metric, log.warning)
     evaluated = evaluator.evaluate(
         name,
         task=task,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from meta_eval.pack.manifest import PublishedEntry, TaskEntry
+from meta_eval.pack.manifest import ReferenceScoreEntry, TaskEntry
 from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.verification.tallies import Tallies, Tally, macro_score
 
@@ -41,18 +41,18 @@ class TaskProof:
     of_baseline: bool = False
 
     @property
-    def published(self) -> PublishedEntry | None:
+    def published(self) -> ReferenceScoreEntry | None:
         """The published score to compare with: that of the verdict, of its macro average, or else the first."""
-        for metric in (self.entry.verdict, self._macro):
-            for number in self.entry.published:
-                if number.our_metric == metric:
+        for metric in (self.entry.primary_metric, self._macro):
+            for number in self.entry.reference_scores:
+                if number.metric == metric:
                     return number
-        return next(iter(self.entry.published), None)
+        return next(iter(self.entry.reference_scores), None)
 
     @property
     def metric(self) -> str:
         """The ``metric,filter`` of our score: that of the published score, or else the verdict."""
-        return self.published.our_metric if self.published else self.entry.verdict
+        return self.published.metric if self.published else self.entry.primary_metric
 
     @property
     def averaging(self) -> str:
@@ -70,7 +70,7 @@ class TaskProof:
     @property
     def compares_verdicts(self) -> bool:
         """Whether verdicts were compared. The mean of readings is not a score."""
-        return self.tallies is not None and self.tallies.metric == self.entry.verdict
+        return self.tallies is not None and self.tallies.metric == self.entry.primary_metric
 
     def mean(self, which: Callable[[Tally], float | None]) -> float | None:
         """The mean of other verdicts, 0 to 1, averaged like our score; None if they are not in its metric."""
@@ -78,11 +78,11 @@ class TaskProof:
             return None
         if self.metric == self._macro:
             return macro_score(self.tallies.subtasks, which) if self.tallies.subtasks else which(self.tallies.total)
-        return which(self.tallies.total) if self.metric == self.entry.verdict else None
+        return which(self.tallies.total) if self.metric == self.entry.primary_metric else None
 
     @property
     def _macro(self) -> str:
-        metric, _, filter_name = self.entry.verdict.partition(",")
+        metric, _, filter_name = self.entry.primary_metric.partition(",")
         return f"{metric}_macro,{filter_name}"
 
 

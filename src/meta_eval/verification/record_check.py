@@ -37,7 +37,7 @@ def tally_record(
     rows: dict[int, dict[str, Mapping[str, Any]]] = {}
     for sample in samples:
         rows.setdefault(sample["doc_id"], {})[sample["filter"]] = sample
-    result = Tallies(entry.verdict, Tally(), {}, [], "recorded metrics")
+    result = Tallies(entry.primary_metric, Tally(), {}, [], "recorded metrics")
     for number in sorted(rows):
         doc = next(iter(rows[number].values()))["doc"]
         today = {f"{metric},{name}": row[metric] for name, row in rows[number].items() for metric in list_metrics(row)}
@@ -47,7 +47,7 @@ def tally_record(
         tallies = [result.total]
         if isinstance(doc.get("subtask_name"), str):
             tallies.append(result.subtasks.setdefault(doc["subtask_name"], Tally()))
-        graded, reference = _number(today.get(entry.verdict)), _number(recorded.get(entry.verdict))
+        graded, reference = _number(today.get(entry.primary_metric)), _number(recorded.get(entry.primary_metric))
         differing = [name for name in recorded if not _same(today.get(name), recorded[name])]
         for tally in tallies:
             _add(tally, graded, reference, compared=bool(recorded), agrees=not differing)
@@ -104,7 +104,7 @@ def _line(
     context: Explanations,
 ) -> dict[str, Any]:
     """One line of ``<task>.jsonl``."""
-    row = by_filter.get(entry.verdict.partition(",")[2]) or next(iter(by_filter.values()))
+    row = by_filter.get(entry.primary_metric.partition(",")[2]) or next(iter(by_filter.values()))
     answer = read_output(row)
     differences = [f"{name} is {_in_file(today.get(name))} here and was {recorded[name]}" for name in differing]
     lost = [name for name in differing if name not in today]
@@ -115,8 +115,8 @@ def _line(
         "output_tail": None if answer is None else answer[-MAX_TAIL_CHARS:],
         "extracted": read_extraction(row),
         "gold": str(row.get("target")),
-        "ours": _number(today.get(entry.verdict)),
-        "recorded": _number(recorded.get(entry.verdict)),
+        "ours": _number(today.get(entry.primary_metric)),
+        "recorded": _number(recorded.get(entry.primary_metric)),
         "why": "no such metric today" if lost else "graded otherwise",
         "detail": context.failures.get(number) or "; ".join(differences),
         "metrics": {name: _in_file(value) for name, value in today.items()},

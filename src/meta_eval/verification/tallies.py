@@ -1,7 +1,7 @@
 """Compares our verdicts with others, doc by doc. Pure: lm-eval's samples in, counts and disagreements out.
 
 A verdict is a number: 1 for right, 0 for wrong, or the value of an F1 or ROUGE. If Meta's ``is_correct`` does not mean
-that an answer is right, the template's ``reading`` computes its meaning from ours and replaces the verdict.
+that an answer is right, the template's ``is_correct_metric`` computes its meaning from ours and replaces the verdict.
 
 Two verdicts agree when they differ by no more than `SAME_VERDICT`.
 """
@@ -104,7 +104,7 @@ class Tally:
 class Judged:
     """A doc: our verdict, theirs (with which ours is compared), Meta's, and other counts.
 
-    ``read`` is compared with Meta's verdict: our verdict, or the template's ``reading`` of the answer.
+    ``read`` is compared with Meta's verdict: our verdict, or the template's ``is_correct_metric`` of the answer.
     """
 
     graded: float
@@ -158,8 +158,8 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
     Raises:
         TemplateError: The manifest's metric of verdicts is missing or not a number.
     """
-    reading = entry.reading or entry.verdict
-    compared = reading if context.saved is None else entry.verdict
+    reading = entry.is_correct_metric or entry.primary_metric
+    compared = reading if context.saved is None else entry.primary_metric
     metric, _, filter_name = compared.partition(",")
     rows: dict[int, dict[str, Mapping[str, Any]]] = {}
     for sample in samples:
@@ -185,7 +185,7 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
         if subtask is not None:
             result.subtasks.setdefault(subtask, Tally()).add(judged)
         if judged.comparable and judged.reference is not None and not judged.agrees:
-            reads = compared != entry.verdict
+            reads = compared != entry.primary_metric
             line = _disagreement(number, judged, rows[number], filter_name, metric, context, reads)
             result.disagreements.append(line)
     result.subtasks = dict(sorted(result.subtasks.items()))
@@ -205,7 +205,7 @@ def _scored(by_filter: Mapping[str, Mapping[str, Any]], metric_key: str, name: s
             f"the verdict {metric_key!r} was not scored: filters {', '.join(by_filter)}, "
             f"metrics {', '.join(list_metrics(next(iter(by_filter.values()))))}",
             where=name,
-            hint="Set metadata.meta_eval.verdict (or reading) of the template",
+            hint="Set metadata.meta_eval.primary_metric (or is_correct_metric) of the template",
         )
     return row, read_number(row[metric], f"{name}: {metric_key}")
 

@@ -107,8 +107,9 @@ class DetailsRecord(Record):
             output_type="generate_until" if graded.delimiter is None else "multiple_choice",
             revision=self._revision(details),
             entry=RecordEntry(
-                model=self._model, time=details.time, results_file=details.file, lm_eval=None, backend=None, bos=None,
-                chat_template=False, shots=details.shots, task_version=None, asked_with_bos=check.with_bos,
+                model=self._model, time=details.time, results_file=details.file, lm_eval=None, backend=None,
+                bos_text=None, chat_template=False, shots=details.shots, task_version=None,
+                bos_in_prompts=check.with_bos,
             ),
             benchmark=details.source_name,
             scores=_scores(graded.metrics, graded.docs),

@@ -15,7 +15,7 @@ from meta_eval.records.pack_task import list_filters
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs, find_bos, read_rows, was_asked_with_bos
 from meta_eval.records.task_code import TaskCode, find_allowed_code
 from meta_eval.results.lm_eval_run import TaskRun, read_newest
-from meta_eval.results.results_file import ResultsFile, as_mapping
+from meta_eval.results.results_file import ResultsFile, as_mapping, read_template_block
 from meta_eval.results.sample_files import open_samples
 from meta_eval.results.sample_parser import read_arguments
 from meta_eval.results.scores import compute_scores, list_metric_keys
@@ -95,11 +95,11 @@ class LmEvalRecord(Record):
             results_file=results.path.name if results else None,
             lm_eval=provenance.lm_eval,
             backend=provenance.backend,
-            bos=find_bos(results),
+            bos_text=find_bos(results),
             chat_template=provenance.chat_template,
             shots=None if shots is None else str(shots),
             task_version=None if versions is None else str(versions),
-            asked_with_bos=was_asked_with_bos(provenance, rows),
+            bos_in_prompts=was_asked_with_bos(provenance, rows),
         )
 
 
@@ -127,7 +127,7 @@ def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, RecordedScore]:
 
 def _choose_verdict_metric(code: TaskCode, recorded: RecordedTask) -> str:
     """The ``metric,filter`` of verdicts: the template's, or else the first with a share for every doc."""
-    verdict = as_mapping(as_mapping(code.settings.get("metadata")).get("meta_eval")).get("verdict")
+    verdict = read_template_block(code.settings).get("primary_metric")
     if isinstance(verdict, str) and verdict in recorded.specs:
         return verdict
     means = (metric_key for metric_key, score in recorded.scores.items() if score.is_mean)
