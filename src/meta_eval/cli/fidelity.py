@@ -95,7 +95,7 @@ def fidelity(
             where=output_option,
             hint="Run all shards, then this command without --shard",
         )
-    rules = _rules(margin, gate, against)
+    fidelity_gate = _read_fidelity_gate(margin, gate, against)
     views = choose_views("fidelity", view, {"html": html, "markdown": markdown})
     check_outputs((path for path, _ in views), (None if chosen.pack is None else Path(chosen.pack), against, gate))
     baseline = None if against is None else _baseline(against)
@@ -116,7 +116,7 @@ def fidelity(
             "is this run's own table, so there is nothing to compare", where=f"--against {against}",
             hint="Write this run elsewhere with --output, or name the other table",
         )  # fmt: skip
-    report = api.fidelity_report(table, against=baseline, margin=margin, gate=rules)
+    report = api.fidelity_report(table, against=baseline, margin=margin, gate=fidelity_gate)
     document = find_document(report)
     for path, writer in views:
         write_view(path, writer, document)
@@ -126,7 +126,7 @@ def fidelity(
     raise typer.Exit(1 if measured.failed else report.exit_code)
 
 
-def _rules(margin: float | None, gate: Path | None, against: Path | None) -> Gate | None:
+def _read_fidelity_gate(margin: float | None, gate: Path | None, against: Path | None) -> Gate | None:
     """Read the rules of the gate before any request is sent.
 
     Raises:

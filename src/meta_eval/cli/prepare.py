@@ -75,7 +75,7 @@ def prepare(
     """
     from meta_eval import api
 
-    rules, share = _read_rules(gate), _read_flips(flips, "--flips")
+    plan_gate, share = _read_rules(gate), _read_flips(flips, "--flips")
     sampled, plan = _read_flips(sampled_flips, "--sampled-flips"), plan or sampled_flips is not None
     with show_progress("starting"):
         prepared = api.prepare(config, options=chosen)
@@ -92,7 +92,7 @@ def prepare(
     print_left_out(manifest)
     planned = None
     if plan or as_json or not _is_sample(manifest):
-        planned = _plan(Path(prepared.work_dir), rules, share, sampled, decision=plan)
+        planned = _plan(Path(prepared.work_dir), plan_gate, share, sampled, decision=plan)
         _print_plan(planned, manifest, decision=plan)
     serve = manifest.backend.serve_command(manifest.run_settings)
     if as_json:
@@ -153,11 +153,11 @@ def _read_flips(text: str | None, option: str) -> Flips | None:
     return percentage / 100
 
 
-def _plan(pack: Path, rules: Gate | None, flips: Flips | None, sampled: Flips | None, *, decision: bool) -> PackPlan:
+def _plan(pack: Path, gate: Gate | None, flips: Flips | None, sampled: Flips | None, *, decision: bool) -> PackPlan:
     from meta_eval.judging.pack_plan import plan_pack
 
     with show_progress("planning"):
-        return plan_pack(pack, rules, flips, sampled_flips=sampled, whole=decision)
+        return plan_pack(pack, gate, flips, sampled_flips=sampled, whole=decision)
 
 
 def _is_sample(manifest: Manifest) -> bool:

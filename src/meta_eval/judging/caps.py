@@ -47,7 +47,7 @@ def _from_none_to(margin: float, drop: float) -> float:
 def compute_task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[float]:
     """The cap of each task: its own or ``cap``. With many flips it is at least the loss that an identical copy stays
     under."""
-    return [_widen_cap(evidence.drop, _own_cap(evidence, margin, cap)) for evidence in tasks]
+    return [_widen_cap(task_drop.drop, _own_cap(task_drop, margin, cap)) for task_drop in tasks]
 
 
 def _widen_cap(drop: Drop, cap: float) -> float:
@@ -59,18 +59,18 @@ def _widen_cap(drop: Drop, cap: float) -> float:
 
 def describe_subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[str]:
     """The reasons against SHIP in subtasks: those that are worse, and those with the worse end at the cap or beyond."""
-    parts = [(evidence, name, drop) for evidence in tasks for name, drop in evidence.subtasks.items()]
-    allowed = [_from_none_to(evidence.margin or margin, evidence.drop.value) for evidence, _, _ in parts]
+    parts = [(task_drop, name, drop) for task_drop in tasks for name, drop in task_drop.subtasks.items()]
+    allowed = [_from_none_to(task_drop.margin or margin, task_drop.drop.value) for task_drop, _, _ in parts]
     corrected = correct_beyond([drop for _, _, drop in parts], allowed)
-    flips = {evidence.task: _pooled_flips(evidence.subtasks) for evidence in tasks if evidence.subtasks}
+    flips = {task_drop.task: _pooled_flips(task_drop.subtasks) for task_drop in tasks if task_drop.subtasks}
     worse, open_ends = [], []
-    for (evidence, name, drop), p in zip(parts, corrected, strict=True):
-        end, limit = drop.interval().upper, _own_cap(evidence, margin, cap)
-        if drop.value > (evidence.margin or margin) and p < ALPHA:
-            worse.append(f"{evidence.task}, {name} by {format_points(drop.value)}")
+    for (task_drop, name, drop), p in zip(parts, corrected, strict=True):
+        end, limit = drop.interval().upper, _own_cap(task_drop, margin, cap)
+        if drop.value > (task_drop.margin or margin) and p < ALPHA:
+            worse.append(f"{task_drop.task}, {name} by {format_points(drop.value)}")
         elif end >= limit:
-            limit = max(limit, worst_end(drop, flips[evidence.task], CAP_IDENTICAL / len(parts)))
-            open_ends += [(f"{evidence.task}, {name}", end, limit)] if end >= limit else []
+            limit = max(limit, worst_end(drop, flips[task_drop.task], CAP_IDENTICAL / len(parts)))
+            open_ends += [(f"{task_drop.task}, {name}", end, limit)] if end >= limit else []
     return [*([f"worse: {'; '.join(worse)}"] if worse else []), *explain_open_ends(open_ends)]
 
 
@@ -83,9 +83,9 @@ def explain_open_ends(ends: Sequence[tuple[str, float, float]]) -> list[str]:
     return [f"drops beyond the cap are not excluded, in points: {shown}"]
 
 
-def _own_cap(evidence: TaskDrop, margin: float, cap: float) -> float:
+def _own_cap(task_drop: TaskDrop, margin: float, cap: float) -> float:
     """The configured cap, but at least the margin: a loss within the margin is allowed."""
-    return max(evidence.cap or cap, evidence.margin or margin)
+    return max(task_drop.cap or cap, task_drop.margin or margin)
 
 
 def _pooled_flips(subtasks: Mapping[str, Drop]) -> float:

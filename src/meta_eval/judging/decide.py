@@ -196,10 +196,10 @@ def decide_outcome(
         ValueError: A margin or cap is not between 0 and 1, or two tasks have the same name.
     """
     everything = [*tasks, *groups]
-    margins = [margin if evidence.margin is None else evidence.margin for evidence in everything]
+    margins = [margin if task_drop.margin is None else task_drop.margin for task_drop in everything]
     if any(not 0 < limit < 1 for limit in (margin, cap, *margins)):
         raise ValueError("a margin is a share above 0 and below 1: 0.01 is one point")
-    if len({evidence.task for evidence in everything}) < len(everything):
+    if len({task_drop.task for task_drop in everything}) < len(everything):
         raise ValueError("two tasks have one name")
     firsts = [_said(veto) for veto in vetoes if veto.first or veto.invalid]
     failures = [_said(veto) for veto in vetoes if veto.fails]
@@ -212,16 +212,16 @@ def decide_outcome(
             weighting=weighting,
         )  # fmt: skip
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
-    drops = [evidence.drop for evidence in tasks]
+    drops = [task_drop.drop for task_drop in tasks]
     weights = stats.weigh_tasks(drops, weighting)
     mean, unweighted_mean = stats.mean_drop(drops, weights), stats.mean_drop(drops)
     interval, unweighted_interval = mean.interval(), unweighted_mean.interval()
-    everywhere = [evidence.drop for evidence in everything]
+    everywhere = [task_drop.drop for task_drop in everything]
     p_values = [drop.p_value() for drop in everywhere]
     standing_out = correct_beyond(everywhere, compute_allowed_losses(drops, weights, margins, mean))
     decided = tuple(
-        _task(evidence, limits, p_values[place], weight, len(everything), valid=evidence.task not in invalid)
-        for place, (evidence, limits, weight) in enumerate(
+        _task(task_drop, limits, p_values[place], weight, len(everything), valid=task_drop.task not in invalid)
+        for place, (task_drop, limits, weight) in enumerate(
             zip(
                 everything,
                 zip(
@@ -236,11 +236,13 @@ def decide_outcome(
             )
         )
     )
-    is_invalid = any(evidence.task in invalid for evidence in everything)
+    is_invalid = any(task_drop.task in invalid for task_drop in everything)
     outcome: Overall = "UNDECIDED"
     reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:
-        losses = describe_subtask_losses([evidence for evidence in tasks if evidence.task not in invalid], margin, cap)
+        losses = describe_subtask_losses(
+            [task_drop for task_drop in tasks if task_drop.task not in invalid], margin, cap
+        )
         outcome, reasons = _overall(decided, margin, mean, unweighted_mean, failures, losses, others)
     if outcome == "SHIP" and firsts:
         outcome = "UNDECIDED"
@@ -265,12 +267,12 @@ def decide_outcome(
 
 
 def _task(
-    evidence: TaskDrop, limits: tuple[float, float, float, float], p: float, weight: float, count: int, *, valid: bool
+    task_drop: TaskDrop, limits: tuple[float, float, float, float], p: float, weight: float, count: int, *, valid: bool
 ) -> TaskDecision:
     """Decide on a task; ``limits`` are its margin, its cap, and the Holm-corrected p values of no drop and of standing
     out."""
     margin, cap, p_corrected, standing_out = limits
-    drop, interval = evidence.drop, evidence.drop.interval()
+    drop, interval = task_drop.drop, task_drop.drop.interval()
     outcome: Outcome = "undecided"
     if not valid:
         pass
@@ -279,7 +281,7 @@ def _task(
     elif drop.value > margin and standing_out < ALPHA:
         outcome = "worse"
     return TaskDecision(
-        task=evidence.task,
+        task=task_drop.task,
         outcome=outcome,
         margin=margin,
         cap=cap,
@@ -290,7 +292,7 @@ def _task(
         detectable_drop=drop.find_detectable(ALPHA / count),
         weight=weight,
         remark=_remark(outcome, drop, interval, p_corrected, count) if valid else NOT_VALID,
-        repeats_needed=plan_repeats((evidence,), (1.0,), drop, margin) if valid and margin in interval else None,
+        repeats_needed=plan_repeats((task_drop,), (1.0,), drop, margin) if valid and margin in interval else None,
     )
 
 

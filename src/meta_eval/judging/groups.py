@@ -72,7 +72,7 @@ def _combine_drops(name: str, drop: Drop, parts: Sequence[TaskAssessment], gate:
     task_drops = [part.task_drop for part in parts if part.task_drop is not None]
     baseline_repeats = [part.baseline_repeats for part in task_drops if part.baseline_repeats is not None]
     return TaskDrop(
-        name, drop, gate.task_rules(name).margin_fraction, min((evidence.repeats for evidence in task_drops),
+        name, drop, gate.task_rules(name).margin_fraction, min((task_drop.repeats for task_drop in task_drops),
         default=1), min(baseline_repeats) if len(baseline_repeats) == len(parts) else None,
     )  # fmt: skip
 

@@ -114,10 +114,10 @@ def _read_tasks(pack: Path, manifest: Manifest, gate: Gate, flips: Flips | None)
 
 
 def _planned(
-    name: str, entry: TaskEntry, columns: Mapping[str, Sequence[str | None]], rules: Gate,
+    name: str, entry: TaskEntry, columns: Mapping[str, Sequence[str | None]], gate: Gate,
     flips: Flips | None,
 ) -> PlannedTask:  # fmt: skip
-    rule = rules.task_rules(name)
+    rule = gate.task_rules(name)
     flip_rate = flips.get(name) if isinstance(flips, Mapping) else flips
     share = PLANNED_FLIPS if flip_rate is None else flip_rate
     column = columns.get("subtask_name", ())

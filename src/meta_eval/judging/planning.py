@@ -152,11 +152,11 @@ def plan_tasks(
     drops = [planned.expected for planned in tasks]
     mean = stats.mean_drop(drops, stats.weigh_tasks(drops, weighting))
     caps = compute_task_caps(
-        [TaskDrop(each.task, each.expected, each.margin, cap=each.cap) for each in tasks], margin, cap
+        [TaskDrop(task.task, task.expected, task.margin, cap=task.cap) for task in tasks], margin, cap
     )
     planned = tuple(
-        TaskPlan(each, chance_within(each.expected, limit), _task_chances(each, each.margin or margin, len(tasks)))
-        for each, limit in zip(tasks, caps, strict=True)
+        TaskPlan(task, chance_within(task.expected, limit), _task_chances(task, task.margin or margin, len(tasks)))
+        for task, limit in zip(tasks, caps, strict=True)
     )
     copies = _Copies(tasks, margin, cap, weighting, draws)
     chances = _whole_chances(copies, mean) if whole else None

@@ -114,9 +114,9 @@ def _combine_answers(scored: ScoredRun, metric_key: str, combine: _Combine) -> S
 def _pass_at(k: int) -> _Combine:
     """pass@k of a doc; None if a verdict is neither right nor wrong, or it has fewer answers."""
 
-    def combine(each: Sequence[float], _: int | None) -> float | None:
-        sure = len(each) >= k and all(verdict in (0, 1) for verdict in each)
-        return stats.pass_at_k(sum(each), len(each), k) if sure else None
+    def combine(verdicts: Sequence[float], _: int | None) -> float | None:
+        sure = len(verdicts) >= k and all(verdict in (0, 1) for verdict in verdicts)
+        return stats.pass_at_k(sum(verdicts), len(verdicts), k) if sure else None
 
     return combine
 
@@ -124,7 +124,7 @@ def _pass_at(k: int) -> _Combine:
 def _majority_of(answers: int) -> _Combine:
     """The verdict on the most frequent of so many answers; None if it is unknown."""
 
-    def combine(each: Sequence[float], majority: int | None) -> float | None:
-        return each[majority] if majority is not None and majority < len(each) == answers else None
+    def combine(verdicts: Sequence[float], majority: int | None) -> float | None:
+        return verdicts[majority] if majority is not None and majority < len(verdicts) == answers else None
 
     return combine

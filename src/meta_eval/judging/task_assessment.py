@@ -86,10 +86,10 @@ def conclude_judgement(
     drifts = find_drift(assessment.timed for assessment in assessments if assessment.timed)
     alarms = group_alarms([*drifts, *run_alarms, *cut_more, *task_alarms])
     averaged = [drops_by_task[name] for name in drops_by_task if name in decided_names and name not in in_groups]
-    others = [evidence for name, evidence in drops_by_task.items() if (name in decided_names and name in in_groups)]
+    others = [task_drop for name, task_drop in drops_by_task.items() if (name in decided_names and name in in_groups)]
     if not gate.tasks:
         complete_groups = {name for name, tasks in members.items() if {*tasks} <= {*decided_names}}
-        others += [evidence for name, evidence in drops_by_task.items() if name in complete_groups]
+        others += [task_drop for name, task_drop in drops_by_task.items() if name in complete_groups]
     decided_or_grouped = {*decided_names, *in_groups}
     vetoes = [
         replace(veto, invalid=veto.invalid | {name for name, tasks in members.items() if veto.invalid & set(tasks)})

@@ -97,8 +97,8 @@ def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop
         return None
     upper, supposed = drop.interval().upper, max(0.0, drop.value)
     reach = t_quantile(LEVEL, drop.freedom) + NormalDist().inv_cdf(POWER)
-    variances = [_find_variance_share(evidence, weight) for evidence, weight in zip(tasks, weights, strict=True)]
-    had = [min(evidence.repeats, evidence.baseline_repeats or evidence.repeats) for evidence in tasks]
+    variances = [_find_variance_share(task_drop, weight) for task_drop, weight in zip(tasks, weights, strict=True)]
+    had = [min(task_drop.repeats, task_drop.baseline_repeats or task_drop.repeats) for task_drop in tasks]
     runs = list(had)
 
     def shown(runs: Sequence[int]) -> bool:
@@ -109,15 +109,15 @@ def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop
         while not shown(runs):
             # The task with the largest reduction of variance per doc in its next run.
             gains = [
-                (part.at(count) - part.at(count + 1)) / evidence.drop.docs if count < MAX_PLANNED_RUNS else 0.0
-                for part, count, evidence in zip(variances, runs, tasks, strict=True)
+                (part.at(count) - part.at(count + 1)) / task_drop.drop.docs if count < MAX_PLANNED_RUNS else 0.0
+                for part, count, task_drop in zip(variances, runs, tasks, strict=True)
             ]
             runs[max(range(len(gains)), key=gains.__getitem__)] += 1
     return RepeatPlan(
         runs=tuple(
-            (evidence.task, count) for evidence, count, done in zip(tasks, runs, had, strict=True) if count > done
+            (task_drop.task, count) for task_drop, count, done in zip(tasks, runs, had, strict=True) if count > done
         ),
         provable_margin=upper,
         best_possible_margin=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in variances))),
-        measured=all(evidence.noise is not None for evidence in tasks),
+        measured=all(task_drop.noise is not None for task_drop in tasks),
     )

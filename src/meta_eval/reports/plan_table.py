@@ -38,16 +38,19 @@ def plan_table(plan: PackPlan) -> Table[_PlanRow]:
                headings={"terminal": f"{percent(SURE)}\nat"}),
         Column("runs", "runs", lambda row: _runs(row.chances), str),
     )  # fmt: skip
-    rows = [Row(each.planned.task, _PlanRow(each.chances, _docs(each), each.planned.flips)) for each in plan.tasks]
+    rows = [
+        Row(task_plan.planned.task, _PlanRow(task_plan.chances, _docs(task_plan), task_plan.planned.flips))
+        for task_plan in plan.tasks
+    ]
     if plan.whole is not None:
-        docs = sum(each.planned.expected.docs for each in plan.tasks)
+        docs = sum(task_plan.planned.expected.docs for task_plan in plan.tasks)
         name = "the whole" if len(plan.tasks) == 1 else f"the whole, {WEIGHTED[plan.weighting]}"
         rows.append(Row(name, _PlanRow(plan.whole, f"{docs:,}"), whole=True))
     return Table("plan", "What an identical copy shows", columns, tuple(rows), _legend(plan))
 
 
-def _docs(each: TaskPlan) -> str:
-    expected = each.planned.expected
+def _docs(task_plan: TaskPlan) -> str:
+    expected = task_plan.planned.expected
     clusters = f" ({expected.clusters:,})" if expected.clusters < expected.docs else ""
     return f"{expected.docs:,}{clusters}"
 
@@ -59,7 +62,7 @@ def _runs(chances: Chances) -> str:
 
 def _legend(plan: PackPlan) -> str:
     shown = percent(SURE)
-    clusters = any(each.planned.expected.clusters < each.planned.expected.docs for each in plan.tasks)
+    clusters = any(task_plan.planned.expected.clusters < task_plan.planned.expected.docs for task_plan in plan.tasks)
     sentences = (
         f"What an identical copy shows. Flips: {_flips(plan)}.",
         "Docs, in brackets clusters." if clusters else "",
@@ -74,7 +77,7 @@ def _legend(plan: PackPlan) -> str:
 
 
 def _flips(plan: PackPlan) -> str:
-    measured = [each.planned.measured for each in plan.tasks]
+    measured = [task_plan.planned.measured for task_plan in plan.tasks]
     if all(measured):
         return "the share that was named or measured"
     others = "of others " if any(measured) else ""
@@ -87,7 +90,7 @@ def sampled_table(plan: PackPlan) -> Table[SampledChance]:
     column: Column[SampledChance] = Column(
         "ships", "ships", lambda row: row.chance, lambda share: f"{100 * share:.0f} %"
     )
-    rows = [Row(f"{each.baseline_answers} against {each.answers}", each) for each in plan.sampled]
+    rows = [Row(f"{chance.baseline_answers} against {chance.answers}", chance) for chance in plan.sampled]
     legend = (
         f"How often an identical copy ships at margin {100 * plan.margin:g} ({DRAWS} copies drawn), by the sampled "
         "answers a doc of the baseline and of the run."
@@ -98,27 +101,29 @@ def sampled_table(plan: PackPlan) -> Table[SampledChance]:
 def describe_weak_points(plan: PackPlan) -> Iterator[str]:
     """One sentence for each point in which an identical copy may fail; nothing where there is none."""
     if plan.chance_of_mean < SURE:
-        all_measured = all(each.planned.measured for each in plan.tasks)
+        all_measured = all(task_plan.planned.measured for task_plan in plan.tasks)
         flips = "" if all_measured else f" if {percent(PLANNED_FLIPS)} of docs flip, which is assumed"
         most = f"at most {100 * plan.chance_of_mean:.0f} % of runs"
         yield f"an identical copy ships in {most} at margin {100 * plan.margin:g}{flips}"
     if len(plan.tasks) > 1:
-        seldom = [each for each in plan.tasks if each.chances.chance < _SELDOM]
+        seldom = [task_plan for task_plan in plan.tasks if task_plan.chances.chance < _SELDOM]
         if seldom:
             yield (
                 f"alone, an identical copy is seldom within margin: {_listed(seldom)}; in brackets the margin at which "
                 f"it is in {percent(SURE)} of runs"
             )
-    open_caps = [each for each in plan.tasks if each.under_cap < SURE]
+    open_caps = [task_plan for task_plan in plan.tasks if task_plan.under_cap < SURE]
     if open_caps:
-        names = join_names([f"{each.planned.task} {100 * (1 - each.under_cap):.0f} %" for each in open_caps], NAMED)
+        names = join_names(
+            [f"{task_plan.planned.task} {100 * (1 - task_plan.under_cap):.0f} %" for task_plan in open_caps], NAMED
+        )
         yield f"the cap of {100 * plan.cap:g} points stops identical copies: {names}"
 
 
 def _listed(tasks: Sequence[TaskPlan]) -> str:
     names = [
-        f"{each.planned.task} {100 * each.chances.chance:.0f} % ({text.format_percent(each.chances.margin_sure)})"
-        for each in tasks
+        f"{plan.planned.task} {100 * plan.chances.chance:.0f} % ({text.format_percent(plan.chances.margin_sure)})"
+        for plan in tasks
     ]
     return join_names(names, NAMED)
 
@@ -131,16 +136,16 @@ def plan_json(plan: PackPlan) -> dict[str, Any]:
         "weights": plan.weighting,
         "mean_within_margin": plan.chance_of_mean,
         "whole": None if plan.whole is None else dataclasses.asdict(plan.whole),
-        "sampled": [dataclasses.asdict(each) for each in plan.sampled],
+        "sampled": [dataclasses.asdict(chance) for chance in plan.sampled],
         "tasks": {
-            each.planned.task: {
-                "docs": each.planned.expected.docs,
-                "clusters": each.planned.expected.clusters,
-                "flips": each.planned.flips,
-                "flips_assumed": not each.planned.measured,
-                "under_cap": each.under_cap,
-                **dataclasses.asdict(each.chances),
+            task_plan.planned.task: {
+                "docs": task_plan.planned.expected.docs,
+                "clusters": task_plan.planned.expected.clusters,
+                "flips": task_plan.planned.flips,
+                "flips_assumed": not task_plan.planned.measured,
+                "under_cap": task_plan.under_cap,
+                **dataclasses.asdict(task_plan.chances),
             }
-            for each in plan.tasks
+            for task_plan in plan.tasks
         },
     }

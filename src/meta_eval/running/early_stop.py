@@ -67,15 +67,15 @@ class Stopping:
         manifest: Manifest,
         grading: Grading,
         requests: Mapping[str, Mapping[int, Sequence[Request]]],
-        rules: Gate,
+        gate: Gate,
         seed: str,
     ) -> None:
         self._grading, self._requests = grading, requests
         baseline = read_baseline(pack, manifest)
         self._tasks: dict[str, _Task] = {}
-        chosen, names = rules.choose([*grading.tasks], manifest.groups, manifest.left_out)
-        rules = chosen.expand_groups(manifest.groups)
-        for name in [name for name in rules.tasks if name in grading.tasks] or names:
+        chosen, names = gate.choose([*grading.tasks], manifest.groups, manifest.left_out)
+        gate = chosen.expand_groups(manifest.groups)
+        for name in [name for name in gate.tasks if name in grading.tasks] or names:
             docs = tuple(doc for doc in baseline.regraded.get(name, ()) if doc.doc_id in requests[name])
             scores = _metric(docs, manifest.tasks[name])
             if scores is None or len(scores.doc_indices) < len(requests[name]):
@@ -91,16 +91,16 @@ class Stopping:
             [
                 replace(
                     list_task_docs(name, task.docs, task.recorded, shared),
-                    margin=rules.task_rules(name).margin_fraction,
+                    margin=gate.task_rules(name).margin_fraction,
                 )
                 for name, task in self._tasks.items()
             ],
             seed,
-            weighting=rules.weights or "precision",
+            weighting=gate.weights or "precision",
         )
         self.places = {doc: place for place, doc in enumerate(self._plan.order)}
-        self._gate = Sequential(self._plan, rules.margin_fraction)
-        self.margin = rules.margin_fraction
+        self._gate = Sequential(self._plan, gate.margin_fraction)
+        self.margin = gate.margin_fraction
 
     def batches(self) -> Iterator[list[Request]]:
         """The next requests, until the gate is decided or all are asked. Call `grade_new` between batches.
