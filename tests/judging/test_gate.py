@@ -53,7 +53,7 @@ def reason_of(result: Judgement) -> str:
     [(650, 5.0, "SHIP", 0), (650, 2.0, "UNDECIDED", 3), (560, 2.0, "DON'T SHIP", 1), (720, 1.0, "SHIP", 0)],
 )
 def test_a_drop_from_the_published_number(tmp_path: Path, count: int, margin: float, outcome: str, code: int) -> None:
-    gate = Gate(margin=margin, against="published")
+    gate = Gate(margin=margin, baseline_kind="published")
     judgement = at_the_gate(tmp_path, gate, right(count), entry(N, published(65.0)), recorded=[True] * N)
     assert (judgement.decision.outcome, judgement.decision.exit_code) == (outcome, code)
     (task,) = judgement.decision.tasks
@@ -63,7 +63,7 @@ def test_a_drop_from_the_published_number(tmp_path: Path, count: int, margin: fl
 
 def test_a_drop_from_what_was_recorded(tmp_path: Path) -> None:
     recorded = [True] * 660 + [False] * 340
-    gate = Gate(margin=2.5, against="recorded")
+    gate = Gate(margin=2.5, baseline_kind="recorded")
     judgement = at_the_gate(tmp_path / "a", gate, right(650), entry(N), recorded=recorded)
     assert (judgement.decision.outcome, judgement.decision.tasks[0].drop.value) == ("SHIP", pytest.approx(0.01))
     assert at_the_gate(tmp_path / "b", gate, right(600), entry(N), recorded=recorded).decision.outcome == "DON'T SHIP"
@@ -74,12 +74,12 @@ def test_a_drop_from_what_was_recorded(tmp_path: Path) -> None:
 
 def test_what_is_no_verdict_is_nothing_to_decide_on(tmp_path: Path) -> None:
     task = entry(N, is_correct_metric="other,strict-match")
-    judgement = at_the_gate(tmp_path, Gate(margin=2.5, against="recorded"), right(650), task, recorded=[True] * N)
+    judgement = at_the_gate(tmp_path, Gate(margin=2.5, baseline_kind="recorded"), right(650), task, recorded=[True] * N)
     assert (judgement.decision.outcome, judgement.decision.tasks) == ("UNDECIDED", ())
 
 
 def test_a_drop_from_a_baseline(tmp_path: Path) -> None:
-    gate = Gate(margin=2.0, against="baseline")
+    gate = Gate(margin=2.0, baseline_kind="run")
     outcomes = [
         against_baseline(tmp_path / str(count), gate, right(650), right(count)).decision.outcome
         for count in (645, 600, 630)
@@ -88,30 +88,30 @@ def test_a_drop_from_a_baseline(tmp_path: Path) -> None:
 
 
 def test_a_comparison_may_be_decided_by_the_published_number(tmp_path: Path) -> None:
-    gate = Gate(margin=5.0, against="published")
+    gate = Gate(margin=5.0, baseline_kind="published")
     judgement = against_baseline(tmp_path, gate, right(900), right(650), entry(N, published(65.0)))
     assert (judgement.decision.outcome, judgement.tasks[0].baseline_label) == ("SHIP", NUMBER)
     assert judgement.tasks[0].flips is not None and judgement.tasks[0].flips.baseline_only == 250
 
 
-@pytest.mark.parametrize("against", ["published", "recorded", "baseline"])
-def test_an_unfinished_task_is_never_a_pass(tmp_path: Path, against: Any) -> None:
+@pytest.mark.parametrize("kind", ["published", "recorded", "run"])
+def test_an_unfinished_task_is_never_a_pass(tmp_path: Path, kind: Any) -> None:
     task = entry(N + 1, published(1.0))
     run = read_run([write_run(tmp_path, right(650), recorded=[False] * N)])
-    pack, gate = manifest(meta_some=task), Gate(margin=50.0, against=against)
-    result = compare_runs(run, run, pack, gate=gate) if against == "baseline" else judge_run(run, pack, gate=gate)
+    pack, gate = manifest(meta_some=task), Gate(margin=50.0, baseline_kind=kind)
+    result = compare_runs(run, run, pack, gate=gate) if kind == "run" else judge_run(run, pack, gate=gate)
     assert result.decision.exit_code == 3
     assert f"{N} of {N + 1} docs" in reason_of(result)
 
 
-@pytest.mark.parametrize("against", ["recorded", "baseline"])
-def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, against: Any) -> None:
+@pytest.mark.parametrize("kind", ["recorded", "run"])
+def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, kind: Any) -> None:
     run = read_run([write_run(tmp_path, right(650), recorded=[True] * 650 + [False] * 350)])
     pack = manifest(meta_some=entry(2 * N))
 
     def decided(min_docs: int) -> Judgement:
-        gate = Gate(margin=5.0, against=against, min_docs=min_docs)
-        return compare_runs(run, run, pack, gate=gate) if against == "baseline" else judge_run(run, pack, gate=gate)
+        gate = Gate(margin=5.0, baseline_kind=kind, min_docs=min_docs)
+        return compare_runs(run, run, pack, gate=gate) if kind == "run" else judge_run(run, pack, gate=gate)
 
     assert decided(N).decision.outcome == "SHIP"
     assert decided(N + 1).decision.outcome == "UNDECIDED"
@@ -129,7 +129,7 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
         0,
         "it is not asked for",
     )
-    own = Gate.model_validate({"max_drop": 5.0, "tasks": {"meta_some": None, "meta_other": {"max_drop": 25}}})
+    own = Gate.model_validate({"margin": 5.0, "tasks": {"meta_some": None, "meta_other": {"margin": 25}}})
     decided = judge_run(run, pack, gate=own).decision
     assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.05, "meta_other": 0.25}
 
@@ -210,23 +210,27 @@ def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     gate = read_gate(path)
-    assert (gate.margin, gate.task_rules("meta_a").margin, gate.task_rules("meta_a").against) == (1.0, None, "recorded")
-    assert (gate.task_rules("meta_b").margin, gate.task_rules("meta_b").against) == (2.5, "published")
+    assert (gate.margin, gate.task_rules("meta_a").margin, gate.task_rules("meta_a").baseline_kind) == (
+        1.0,
+        None,
+        "recorded",
+    )
+    assert (gate.task_rules("meta_b").margin, gate.task_rules("meta_b").baseline_kind) == (2.5, "published")
     assert gate.task_rules("meta_b").min_docs == 100
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("max_drop: 1\nmaxdrop: 2\n", "maxdrop: there is no such key; did you mean 'max_drop'?"),
+        ("margin: 1\nmargn: 2\n", "margn: there is no such key; did you mean 'margin'?"),
         ("max_drop: 1\ntasks: {a: {min_doc: 2}}\n", "tasks.a.min_doc: there is no such key; did you mean 'min_docs'?"),
-        ("max_drop: 1\nmargin: 1\n", "margin and max_drop mean the same; give one"),
+        ("max_drop: 1\nmargin: 1\n", "max_drop is the former name of margin; leave max_drop out"),
         ("margin: -1\n", "margin: -1 is not allowed"),
         ("margin: {mean: 1, a: 0}\n", "'a': 0 is not a number of points above 0 and below 100"),
         ("weights: size\n", "weights: 'size' is not allowed"),
-        ("max_drop: 0\n", "max_drop: 0 is not allowed"),
+        ("max_drop: 0\n", "margin: 0 is not allowed"),
         ("max_drop: .nan\n", "'.nan' is no finite number"),
-        ("max_drop: 1\nagainst: luck\n", "against: 'luck' is not allowed"),
+        ("max_drop: 1\nagainst: luck\n", "baseline_kind: 'luck' is not allowed"),
         ("max_drop: 1\nmin_docs: 0\n", "min_docs: 0 is not allowed"),
         ("max_drop: 1\ntasks: 3\n", "tasks: 3 is not allowed"),
         ("- 1\n", "[1] is not allowed"),
@@ -255,7 +259,7 @@ def test_a_misspelt_task_is_no_silent_gap(tmp_path: Path) -> None:
 
 def test_a_baseline_must_be_given(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="needs a baseline run"):
-        at_the_gate(tmp_path, Gate(margin=1.0, against="baseline"), right(650), entry(N))
+        at_the_gate(tmp_path, Gate(margin=1.0, baseline_kind="run"), right(650), entry(N))
 
 
 @pytest.fixture(scope="module")
@@ -278,7 +282,7 @@ def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, first
 def limited(folder: Path, limits: dict[str, float], *, of_task: bool = False, **options: Any) -> Judgement:
     """A run that loses nothing, under these limits."""
     rules = {"tasks": {"meta_some": {"limits": limits}}} if of_task else {"limits": limits}
-    gate = Gate.model_validate({"margin": 5.0, "against": "published", **rules})
+    gate = Gate.model_validate({"margin": 5.0, "baseline_kind": "published", **rules})
     return at_the_gate(folder, gate, right(650), entry(N, published(65.0)), recorded=[True] * N, **options)
 
 
@@ -344,9 +348,21 @@ def test_names_of_a_gate_are_chosen_as_everywhere(names: list[str], decided: lis
 
 
 def test_a_tasks_own_rule_of_a_gate_goes_before_a_patterns() -> None:
-    rules = {"meta_*": {"max_drop": 3}, "meta_b": {"max_drop": 2}}
+    rules = {"meta_*": {"margin": 3}, "meta_b": {"margin": 2}}
     gate, _ = Gate.model_validate({"tasks": rules}).choose(["meta_a", "meta_b"], {})
     assert {name: rule.margin for name, rule in gate.tasks.items()} == {"meta_b": 2, "meta_a": 3}
     for names, said in ((["-meta_*"], "no task is left"), (["x_*"], "tasks: unknown task 'x_*'")):
         with pytest.raises(ConfigError, match=re.escape(said)):
             Gate.model_validate({"tasks": names}).choose(["meta_a", "meta_b"], {})
+
+
+def test_former_names_of_a_gate_work_and_one_note_says_the_new_ones(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "gate.yaml"
+    path.write_text("max_drop: 2\nagainst: baseline\ntasks: {meta_a: {max_drop: 3, against: published}}\n")
+    gate = read_gate(path)
+    assert (gate.margin, gate.baseline_kind) == (2, "run")
+    assert (gate.tasks["meta_a"].margin, gate.tasks["meta_a"].baseline_kind) == (3, "published")
+    expected = f"{path}: against is now baseline_kind, max_drop is now margin"
+    assert [record.getMessage() for record in caplog.records] == [expected]

@@ -67,7 +67,7 @@ def figures(task: Task) -> tuple[float, ...]:
 
 
 def test_the_same_model_under_another_pack_differs_in_nothing(run: Path, tmp_path: Path) -> None:
-    found = gated(tmp_path, run, {}, gate=Gate(against="baseline"))
+    found = gated(tmp_path, run, {}, gate=Gate(baseline_kind="run"))
     assert found.baseline_label == "the baseline's answers, graded by the pack"
     assert figures(found) == (0.0, 0.0, 0.0)
     assert found.flips is not None

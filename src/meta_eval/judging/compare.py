@@ -116,7 +116,7 @@ def _assess_task(
     if metric_key is None or metric_key.partition(",")[0] in UNBOUNDED_METRICS:
         # A mean of shares cannot include it, so it is shown in its own unit.
         return _without_decision(assessment, "none of its metrics is a share", veto=False)
-    if assessment.task_drop is None and rule.against in (None, "baseline"):
+    if assessment.task_drop is None and rule.baseline_kind in (None, "run"):
         unscored = assessment.task.cut is not None and rule.cut_answers == "unscored"
         return _without_decision(
             assessment, assessment.task.reason if unscored else "the runs have no metric in common that is a share"

@@ -6,19 +6,23 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from meta_eval.backends.settings import CutAnswers, Margin
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.judging.conditions import CONDITIONS
 from meta_eval.messages.errors import ConfigError, locating, suggest_name
+from meta_eval.messages.former_names import replace_former_names, say_new_names
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.margins import MEAN_KEY, expand_margins
 from meta_eval.results.choice import Choice
 from meta_eval.stats import Weighting
 from meta_eval.thresholds import MARGIN
 
-Against = Literal["published", "recorded", "baseline"]
+BaselineKind = Literal["published", "recorded", "run"]
+
+# Former names of keys of ``gate.yaml``.
+_FORMER_NAMES = {"against": "baseline_kind", "max_drop": "margin"}
 
 _Points = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)]
 _Name = Annotated[str, Field(min_length=1)]
@@ -31,7 +35,7 @@ class _GateLimits(BaseModel):
 
     cap: _Points | None = None
     cut_answers: CutAnswers | None = None
-    against: Against | None = None
+    baseline_kind: BaselineKind | None = None
     min_docs: _Docs | None = None
     limits: dict[str, _Percent] = Field(default_factory=dict)
 
@@ -53,7 +57,7 @@ class _GateLimits(BaseModel):
 class GateTask(_GateLimits):
     """Rules of a task that override the gate's; None, or a missing limit, keeps the gate's value."""
 
-    margin: _Points | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
+    margin: _Points | None = None
 
     @property
     def margin_fraction(self) -> float | None:
@@ -80,15 +84,15 @@ class Gate(_GateLimits):
 
     Attributes:
         margin: The largest allowed drop, in percentage points; or a mapping of ``mean``, tasks, groups and patterns to
-            such numbers. ``max_drop`` in a file means the same. None for the pack's, else 1.
+            such numbers. None for the pack's, else 1.
         weights: The weight of each task in the mean drop (`meta_eval.stats.weights`). None for the pack's, else by
             precision.
         cap: The limit of the worse end of the interval of every task and subtask for SHIP, in percentage points; None
             for 5.
         cut_answers: What the drop does with cut answers (`meta_eval.judging.cut_answers`). None for the pack's
             value, else ``graded``.
-        against: The kind of baseline: the published score, Meta's recorded answers or verdicts, or a baseline run. None
-            for the best available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
+        baseline_kind: The kind of baseline: the published score, Meta's recorded answers or verdicts, or a run.
+            None for the best available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
         min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed.
         limits: The largest allowed share of a task's answers, in percent, by key of a condition
             (`meta_eval.judging.conditions`).
@@ -99,7 +103,7 @@ class Gate(_GateLimits):
         fidelity: The rules of `meta-eval fidelity`; other commands ignore them.
     """
 
-    margin: Margin | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
+    margin: Margin | None = None
     weights: Weighting | None = None
     tasks: dict[str, GateTask] = Field(default_factory=dict)
     cluster: dict[str, _Name] = Field(default_factory=dict)
@@ -124,7 +128,7 @@ class Gate(_GateLimits):
             margin=task_rule.margin or by_name.get(task),
             cap=task_rule.cap,
             cut_answers=task_rule.cut_answers or self.cut_answers,
-            against=task_rule.against or self.against,
+            baseline_kind=task_rule.baseline_kind or self.baseline_kind,
             min_docs=task_rule.min_docs or self.min_docs,
             limits={**self.limits, **task_rule.limits},
         )
@@ -213,13 +217,31 @@ def _check_points(points: float, where: str) -> float:
     return points
 
 
+def _use_new_names(tree: Any, path: Path) -> Any:
+    """Replace former names in a gate and in its tasks. One note says the new ones."""
+    used: dict[str, str] = {}
+
+    def rename(rules: Any) -> Any:
+        if not isinstance(rules, dict):
+            return rules
+        renamed = replace_former_names(rules, _FORMER_NAMES, used)
+        return renamed | {"baseline_kind": "run"} if rules.get("against") == "baseline" else renamed
+
+    with locating(str(path)):
+        tree = rename(tree)
+        if isinstance(tree, dict) and isinstance(tree.get("tasks"), dict):
+            tree["tasks"] = {name: rename(rules) for name, rules in tree["tasks"].items()}
+    say_new_names(used, path)
+    return tree
+
+
 def read_gate(path: Path) -> Gate:
     """Read ``gate.yaml``.
 
     Raises:
         ConfigError: It cannot be read, is not YAML, or has an invalid value.
     """
-    tree = read_yaml(path, error=ConfigError).tree
+    tree = _use_new_names(read_yaml(path, error=ConfigError).tree, path)
     try:
         return Gate.model_validate(tree)
     except ValidationError as error:
@@ -229,10 +251,7 @@ def read_gate(path: Path) -> Gate:
             inner = FidelityRule if first["loc"][0] == "fidelity" else GateTask
             keys = list(inner.model_fields if len(first["loc"]) > 1 else Gate.model_fields)
             name = str(first["loc"][-1])
-            if name in ("margin", "max_drop") and inner is not FidelityRule:
-                raise ConfigError(f"{key}: margin and max_drop mean the same; give one", where=str(path)) from None
-            names = keys if inner is FidelityRule else [*keys, "max_drop"]
-            what = f"{key}: there is no such key{suggest_name(name, names)}"
+            what = f"{key}: there is no such key{suggest_name(name, keys)}"
             raise ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(keys)}") from None
         what = f"{key}: " if key else ""
         message = str(first["msg"]).removeprefix("Value error, ")

@@ -93,11 +93,11 @@ def judge_run(
     task_gate = completed.expand_groups(groups)
     with_baseline_run = {name for name, entry in entries.items() if entry.baseline is not None}
     if any(
-        task_gate.task_rules(name).against == "baseline" and name not in with_baseline_run
+        task_gate.task_rules(name).baseline_kind == "run" and name not in with_baseline_run
         for name in task_gate.tasks or default_tasks
     ):
         raise ConfigError(
-            "against: baseline needs a baseline run",
+            "baseline_kind: run needs a baseline run",
             hint="Give both to `meta-eval compare`, or name it as baseline in the configuration",
         )
     shared = find_shared_questions(
@@ -129,7 +129,7 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
         task = Task(name, entry.subset if entry else None, 0, entry.docs if entry else None, reason="it was not run")
         return TaskAssessment(task, None, (("not run", AlarmOccurrence(name)),))
     result = compared.candidate_runs[0]
-    if baseline_runs and compared.pair and (rule.against or "baseline") == "baseline":
+    if baseline_runs and compared.pair and (rule.baseline_kind or "run") == "run":
         chosen_or_reason = _choose_metric(compared.pair, _metrics(baseline_runs[0], entry), RUN_A)
     else:
         chosen_or_reason = _choose_baseline(compared, rule)
@@ -277,7 +277,7 @@ def _choose_baseline(compared: TaskComparison, rule: GateTask) -> _ChosenBaselin
     if not result.docs:
         return "there are no samples: run lm_eval with --log_samples"
     metrics = _metrics(result, entry)
-    if rule.against != "published":
+    if rule.baseline_kind != "published":
         verdicts = compared.recorded_verdicts if entry.graded_by == "program" or entry.baseline is not None else None
         for label, baseline in ((ANSWERS, compared.regraded_answers), (VERDICTS, verdicts)):
             if baseline is not None:
@@ -285,7 +285,7 @@ def _choose_baseline(compared: TaskComparison, rule: GateTask) -> _ChosenBaselin
                 chosen = _choose_metric(pair, metrics, label.replace(f"{META} recorded", entry.baseline_owner_recorded))
                 if not isinstance(chosen, str) and len(pair.baseline.docs) >= MIN_RECORDED * len(candidate.docs):
                     return chosen
-        if rule.against == "recorded":
+        if rule.baseline_kind == "recorded":
             return "there are no recorded answers or verdicts to compare it with"
     reasons = ["no number was published for this subset" if entry.record is None else "no score of it is a share"]
     for number in entry.reference_scores:
