@@ -30,7 +30,7 @@ def filters(task: str) -> dict[str, Any]:
     for one in template.settings["filter_list"]:
         arguments = {key: value for key, value in one["filter"][0].items() if key != "function"}
         if isinstance(reference := arguments.get("filter_fn"), FunctionRef):
-            module = template_module((template.origins["filter_list"] / reference.module_file).as_posix())
+            module = template_module((template.folder_of_key["filter_list"] / reference.module_file).as_posix())
             arguments["filter_fn"] = getattr(module, reference.function)
         found[one["name"]] = get_filter(one["filter"][0]["function"])(**arguments)
     return found
