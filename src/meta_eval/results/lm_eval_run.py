@@ -17,6 +17,7 @@ from meta_eval.boundary.pack_names import join_names
 from meta_eval.messages.logs import report_progress
 from meta_eval.pack.integrity import describe_changes
 from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.results.answer_regrading import make_answer_grader
 from meta_eval.results.choice import Choice, Groups
 from meta_eval.results.clusters import Fields, check_fields, find_field
 from meta_eval.results.doc_results import ResultsError
@@ -335,6 +336,7 @@ def _read(
             may_be_nan=others,
             count_tokens=count_tokens,
             cluster_field=cluster_field,
+            grader=make_answer_grader(results.config(task_files.task)) if results else None,
         )
         for notice in samples.notices:
             on_notice(notice)
