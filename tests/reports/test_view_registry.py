@@ -189,15 +189,20 @@ def test_a_column_and_a_table_are_described_once_and_stand_in_every_view(monkeyp
 
 
 def test_a_figure_of_answers_is_a_row_and_stands_in_every_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    length = doc_figures.DocFigure("characters", "characters", "mean characters", lambda _, answers: len(answers[0]))
+    length = doc_figures.DocFigure(
+        "characters", "characters of an answer", "mean characters", lambda _, answers: len(answers[0])
+    )
+    figures = (*doc_figures.FIGURES, length)
     for module in (doc_figures, task_tables):
-        monkeypatch.setattr(module, "FIGURES", (*doc_figures.FIGURES, length))
+        monkeypatch.setattr(module, "FIGURES", figures)
     answers = {"A": "a longer text", "B": "short"}
     for name, text in answers.items():
         line = {"resps": [[text]], "completion_tokens": len(name) * 3}
         write_run(tmp_path / name, [1.0] * 30 + [0.0] * 10, line=line)
     done = cli("compare", "A", "B", "--view", "markdown=r.md", "--view", "html=r.html", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    # Headings are broken over lines, so that a terminal of 80 columns shows them whole.
+    assert "…" not in done.stderr and max(map(len, done.stderr.splitlines())) <= 80
     content = json.loads(done.stdout)
     assert content["tasks"][0]["figures"] == {
         "baseline": {"answer_tokens": 3.0, "characters": 13.0}, "candidate": {"answer_tokens": 3.0, "characters": 5.0},

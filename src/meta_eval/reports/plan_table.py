@@ -29,13 +29,12 @@ def plan_table(plan: PackPlan) -> Table[_PlanRow]:
     columns: tuple[Column[_PlanRow], ...] = (
         Column("docs", "docs", lambda row: row.docs, str),
         Column("flips", "flips", lambda row: row.flips, lambda share: f"{100 * share:.2g} %"),
-        Column("could_see", "could see", lambda row: row.chances.could_see, text.format_percent,
-               headings={"terminal": "could\nsee"}),
+        Column("could_see", "could see", lambda row: row.chances.could_see, text.format_percent),
         Column("margin", "margin", lambda row: row.chances.margin, text.format_percent,
                headings={"terminal": "mar-\ngin"}),
         Column("chance", "passes", lambda row: row.chances.chance, lambda share: f"{100 * share:.0f} %"),
         Column("margin_sure", f"margin for {percent(SURE)}", lambda row: row.chances.margin_sure, text.format_percent,
-               headings={"terminal": f"{percent(SURE)}\nat"}),
+               headings={"terminal": f"{percent(SURE)} at"}),
         Column("runs", "runs", lambda row: _runs(row.chances), str),
     )  # fmt: skip
     rows = [

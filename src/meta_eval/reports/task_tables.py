@@ -89,11 +89,9 @@ def _recovery() -> Column[DropRow]:
 
 
 def _detectable_drop() -> Column[DropRow]:
-    heading = "could see"
     return Column(
-        "detectable_drop", heading, _of_task(lambda decision: decision.detectable_drop), text.format_percent,
+        "detectable_drop", "could see", _of_task(lambda decision: decision.detectable_drop), text.format_percent,
         "the smallest drop, in points, that docs like these would have shown four times out of five",
-        headings={"terminal": heading.replace(" ", "\n")},
     )  # fmt: skip
 
 
@@ -253,7 +251,7 @@ def make_flip_table(report: Report) -> Table[Flips]:
         *(
             Column(
                 key, f"only {side.label} right", attrgetter(key), text.format_count, side.title,
-                headings={"terminal": f"only\n{side.label}"}, samples=flag,
+                headings={"terminal": f"only {side.label}"}, samples=flag,
             )
             for key, side, flag in zip(keys, report.sides, ("first only", "second only"), strict=True)
         ),

@@ -94,19 +94,27 @@ def _show_listing(listing: Listing, say: Speaker) -> None:
 def print_table(console: Console, table: tables.Table[Any]) -> None:
     """Print a table without borders; the first column is a name, and figures stand on the right."""
     columns = table.columns_in("terminal")
+    cells = [[_cell(table.cell(row, column, "terminal"), column) for row in table.rows] for _, column in columns]
     grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     grid.add_column(table.first, overflow="fold", ratio=1)
     if table.has_outcomes:
         grid.add_column("outcome", no_wrap=True)
-    for heading, column in columns:
-        grid.add_column(write.visible(heading), justify="left" if column.words else "right", no_wrap=True)
+    for (heading, column), texts in zip(columns, cells, strict=True):
+        grid.add_column(_break(heading, texts), justify="left" if column.words else "right", no_wrap=True)
     above = None
-    for row in table.rows:
+    for row, *texts in zip(table.rows, *cells, strict=True):
         outcome = (_outcome(row.outcome),) if table.has_outcomes else ()
-        cells = (_cell(table.cell(row, column, "terminal"), column) for _, column in columns)
-        grid.add_row(_name(row, above), *outcome, *cells)
+        grid.add_row(_name(row, above), *outcome, *texts)
         above = row.name
     console.print(grid)
+
+
+def _break(heading: str, cells: Sequence[Text]) -> str:
+    """Break a heading at spaces, so that it is hardly wider than the figures below it."""
+    words = write.visible(heading)
+    width = max(len(line) for text in (*words.split(), *(cell.plain for cell in cells)) for line in text.split("\n"))
+    lines = (textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in words.split("\n"))
+    return "\n".join(part for line in lines for part in line)
 
 
 def _cell(cell: tables.Cell, column: tables.Column[Any]) -> Text:
