@@ -42,7 +42,7 @@ def sing(client):
     asks = with_token_ids([one.request for one in known], encoder)
     try:
         canary = Canary(client, recorded, encoder.encode_text, encoder.bos)
-        return asdict(canary.judge(list(check_token_counts(client, asks, check=False))))
+        return asdict(canary.check(list(check_token_counts(client, asks, check=False))))
     except CanaryError as error:
         return str(error)
 
