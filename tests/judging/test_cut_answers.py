@@ -66,6 +66,16 @@ def test_a_shortfall_that_is_truncation_is_named_first_with_figures(tmp_path: Pa
     assert [alarm.kind for alarm in judgement.alarms] == ["cut answers differ"]
 
 
+def test_where_it_is_unknown_how_the_baselines_answers_ended_none_of_them_is_counted(tmp_path: Path) -> None:
+    baseline = read_run([write_run(tmp_path / "a", RIGHT, line={"resps": [["word " * 300]]})])
+    task = only(compared(baseline, make_run(tmp_path / "b", RIGHT, range(30))))
+    assert task.cut is not None
+    assert (task.cut.docs, task.cut.baseline_docs, task.cut.drop_as_wrong, task.cut.drop_without) == (30, *3 * [None])
+    assert describe_cut_answers(task) == (
+        "30 of 1,000 answers cut; unknown of the baseline: score 60.0 with them (57.0 with them as wrong), 58.8 without"
+    )
+
+
 def test_a_shortfall_that_is_there_without_cut_answers_too_is_not_called_truncation(tmp_path: Path) -> None:
     verdicts = [0.0] * 60 + RIGHT[60:]
     judgement = compared(make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", verdicts, range(40)))

@@ -76,17 +76,20 @@ def describe_cut(
     docs, baseline_docs = _count_docs(candidate), _count_docs(pair.baseline) if pair else 0
     if scores is None or as_wrong is None or not docs + baseline_docs:
         return None
-    uncut = leave_out_cut(pair) if pair else None
+    reference = pair if pair and None not in _uncut_shares(pair.baseline) else None
+    uncut = leave_out_cut(reference) if reference else None
     uncut_candidate = uncut.candidate if uncut else leave_out_cut(RunPair(candidate, candidate)).candidate
     without = uncut_candidate.scores(metric_key) if uncut_candidate.docs else None
     baseline = uncut.baseline.scores(metric_key) if uncut and uncut.docs else None
     return Cut(
         metric=metric_key, docs=docs, of=len(scores.contributions), score=scores.value,
         without=without.value if without else None, baseline=baseline.value if baseline else None,
-        as_wrong=as_wrong.value, baseline_docs=baseline_docs if pair else None,
+        as_wrong=as_wrong.value, baseline_docs=baseline_docs if reference else None,
         more=_estimate(rate),
         drop=_estimate(measure_drop(pair, metric_key, clusters) if pair else None),
-        drop_as_wrong=_estimate(measure_drop(treat_cut_answers(pair, "wrong"), metric_key, clusters) if pair else None),
+        drop_as_wrong=_estimate(
+            measure_drop(treat_cut_answers(reference, "wrong"), metric_key, clusters) if reference else None
+        ),
         drop_without=_estimate(measure_drop(uncut, metric_key, clusters) if uncut and uncut.docs else None),
         docs_without=len(uncut_candidate.docs),
     )  # fmt: skip

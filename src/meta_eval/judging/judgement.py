@@ -150,7 +150,8 @@ class Cut:
         without: Of those that were cut in neither model; None where none is left.
         baseline: The baseline's score of the same docs; None without a baseline.
         as_wrong: Of all docs, with cut answers as wrong; None where nobody computed it.
-        baseline_docs: Docs that were cut in the baseline, as far as that is known; None without a baseline.
+        baseline_docs: Docs that were cut in the baseline. None without a baseline, or if it is unknown how some of its
+            answers ended; `baseline`, `drop_as_wrong` and `drop_without` are then None too.
         more: How much more often the candidate's answers are cut; None where that is not known of every answer.
         drop: As the answers were graded; None without a baseline, like the following.
         drop_as_wrong: With cut answers as wrong in both.
