@@ -250,7 +250,9 @@ def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Deci
         answers[task.name] = with_verdicts(docs, before.tolist())
         results[task.name] = _task_run(task, with_verdicts(docs, after.tolist()))
         entries[task.name] = _entry(task, metric_of(plain))
-    judgement = judge_run(Run(results, (), {}), _manifest(entries), Baseline(answers, {}))
+    judgement = judge_run(
+        Run(results, (), {}), _manifest(entries), Baseline({name: (docs,) for name, docs in answers.items()}, {})
+    )
     return judgement.decision
 
 

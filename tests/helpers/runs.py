@@ -202,9 +202,7 @@ def entry(docs: int, *numbers: ReferenceScoreEntry, **other: Any) -> TaskEntry:
 
 def manifest(**tasks: TaskEntry) -> Manifest:
     """Make the manifest of these tasks, whose docs files all have `DOCS_SHA256`."""
-    files = {task.docs_file for task in tasks.values()} | {
-        task.baseline.file for task in tasks.values() if task.baseline
-    }
+    files = {task.docs_file for task in tasks.values()} | {run.file for task in tasks.values() for run in task.baseline}
     return Manifest(
         schema_version=SCHEMA_VERSION, meta_eval="0", lm_eval=VersionRange(minimum="0.4.11", below="0.5"), prepared_from=ASKED,
         run_settings=RUN, originals={}, tasks=tasks, groups={}, command=(),

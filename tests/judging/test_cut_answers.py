@@ -159,7 +159,7 @@ def test_the_recorded_answers_are_counted_too(tmp_path: Path) -> None:
     docs = run.tasks["meta_some"].docs
     assert {doc.recorded_cut for doc in docs} == {True}
     answers = tuple(replace(doc, cuts=(None,)) for doc in docs)  # as verify keeps them: verdicts without texts
-    judgement = judge_run(run, manifest(meta_some=entry(1000)), Baseline({"meta_some": answers}, {}))
+    judgement = judge_run(run, manifest(meta_some=entry(1000)), Baseline({"meta_some": (answers,)}, {}))
     cut = only(judgement).cut
     assert cut is not None
     assert (cut.docs, cut.baseline_docs, cut.more and cut.more.value) == (0, 1000, -1.0)

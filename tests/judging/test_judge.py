@@ -69,7 +69,7 @@ def answered(run: Run, verdicts: Sequence[float], task: str = "meta_some", metri
         )
         for doc, verdict in zip(run.tasks[task].docs, verdicts, strict=True)
     )
-    return Baseline({task: docs}, {})
+    return Baseline({task: (docs,)}, {})
 
 
 def whole(
@@ -185,7 +185,8 @@ def test_ifeval_pairs_through_the_mean_of_four(replayed: Run, pack: Path) -> Non
     changed = [_all_lost(doc) if number % 4 == 0 else doc for number, doc in enumerate(run.docs)]
     after = replace(replayed, tasks={"meta_ifeval": replace(run, docs=tuple(changed))})
     result = {
-        task.name: task for task in judge_run(after, read_manifest(pack), Baseline({"meta_ifeval": run.docs}, {})).tasks
+        task.name: task
+        for task in judge_run(after, read_manifest(pack), Baseline({"meta_ifeval": (run.docs,)}, {})).tasks
     }
     task = result["meta_ifeval"]
     assert (task.metric, task.baseline_label) == ("mean_acc,none", ANSWERS)
@@ -208,11 +209,11 @@ def _all_lost(doc: DocResult) -> DocResult:
 
 def test_docs_without_a_recorded_answer_are_left_out_of_the_drop(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(60, 100))])
-    docs = answered(run, right(65, 100)).regraded["meta_some"]
-    (task,) = judge_run(run, manifest(meta_some=entry(100)), Baseline({"meta_some": docs[:95]}, {})).tasks
+    docs = answered(run, right(65, 100)).regraded["meta_some"][0]
+    (task,) = judge_run(run, manifest(meta_some=entry(100)), Baseline({"meta_some": (docs[:95],)}, {})).tasks
     assert (task.baseline_label, drop_of(task).docs) == (ANSWERS, 95)
     (few,) = judge_run(
-        run, manifest(meta_some=entry(100, published(65.0))), Baseline({"meta_some": docs[:50]}, {})
+        run, manifest(meta_some=entry(100, published(65.0))), Baseline({"meta_some": (docs[:50],)}, {})
     ).tasks
     assert few.baseline_label == NUMBER
 
@@ -340,7 +341,7 @@ def test_more_lost_than_won_is_never_above_and_never_ships(tmp_path: Path) -> No
             for value, count in ((1.0, 198), (0.0, 73)):
                 for place in chance.sample([place for place, verdict in enumerate(before) if verdict == value], count):
                     after[place] = 1 - value
-            docs = answered(run, after).regraded["meta_some"]
+            docs = answered(run, after).regraded["meta_some"][0]
             now = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=docs)})
             judgement = judge_run(now, manifest(meta_some=entry(n, *metrics)), known)
             (task,) = judgement.decision.tasks
@@ -383,8 +384,8 @@ def test_an_identical_model_at_the_size_of_meta_instruct_ships(tmp_path: Path) -
         tasks[name] = entry(n, published(round(100 * accuracy, 1)))
         docs[name] = before
     run = read_run([tmp_path])
-    known = {name: answered(run, before, name).regraded[name] for name, before in docs.items()}
-    judgement = judge_run(run, manifest(**tasks), Baseline(known, {}))
+    known = {name: answered(run, before, name).regraded[name][0] for name, before in docs.items()}
+    judgement = judge_run(run, manifest(**tasks), Baseline({name: (docs,) for name, docs in known.items()}, {}))
     assert (judgement.decision.outcome, judgement.decision.exit_code, judgement.alarms) == ("SHIP", 0, ())
 
 
@@ -459,8 +460,8 @@ def test_two_tasks_of_the_same_questions_are_not_independent(tmp_path: Path) -> 
         write_run(tmp_path / "same", verdicts, task=name, time=f"2026-01-02T03-04-0{number}")
     run = read_run([tmp_path / "same"])
     pack = manifest(meta_loose=entry(1000), meta_strict=entry(1000))
-    known = {name: answered(run, right(500, 1000), name).regraded[name] for name in run.tasks}
-    related = judge_run(run, pack, Baseline(known, {})).decision
+    known = {name: answered(run, right(500, 1000), name).regraded[name][0] for name in run.tasks}
+    related = judge_run(run, pack, Baseline({name: (docs,) for name, docs in known.items()}, {})).decision
     assert related.interval is not None and related.tasks[0].interval is not None
     assert half_width(related.interval) == pytest.approx(half_width(related.tasks[0].interval), rel=0.05)
 
@@ -549,7 +550,7 @@ def test_a_score_of_free_answers_that_no_working_model_has(
 
 def test_what_is_true_of_as_many_recorded_answers_is_no_alarm(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(60, 100), line={"unextracted": 1.0})])
-    baseline = Baseline({"meta_some": run.tasks["meta_some"].docs}, {})
+    baseline = Baseline({"meta_some": (run.tasks["meta_some"].docs,)}, {})
     assert kinds(judge_run(run, manifest(meta_some=entry(100)), baseline)) == []
 
 
@@ -823,13 +824,13 @@ def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_pa
         name="./bf16", revision="0" * 64, model="org/A", lm_eval=None, time=None, file="baseline/a", docs=1000,
         docs_with_other_prompt=1,
     )  # fmt: skip
-    docs = answered(run, right(800, 1000)).regraded["meta_some"]
+    docs = answered(run, right(800, 1000)).regraded["meta_some"][0]
     other = (replace(docs[0], prompt_unchanged=False), *docs[1:])
-    pack = manifest(meta_some=entry(1000, baseline=named))
-    decision = judge_run(run, pack, Baseline({"meta_some": other}, {})).decision
+    pack = manifest(meta_some=entry(1000, baseline=(named,)))
+    decision = judge_run(run, pack, Baseline({"meta_some": (other,)}, {})).decision
     assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 2)
     assert "1 of 1,000 answers of the baseline had another prompt" in decision.caveats[0]
-    same = judge_run(run, pack, Baseline({"meta_some": docs}, {})).decision
+    same = judge_run(run, pack, Baseline({"meta_some": (docs,)}, {})).decision
     assert same.outcome == "DON'T SHIP"
 
 
@@ -1098,7 +1099,7 @@ def test_a_report_beside_recorded_answers_knows_filters_that_disagree(tmp_path: 
     run = read_run([by_filters(tmp_path / "a", right(802, 1000), right(802, 1000))])
     base = read_run([by_filters(tmp_path / "b", right(558, 1000), right(832, 1000))])
     judgement = judge_run(
-        run, manifest(meta_some=entry(1000)), Baseline({"meta_some": base.tasks["meta_some"].docs}, {})
+        run, manifest(meta_some=entry(1000)), Baseline({"meta_some": (base.tasks["meta_some"].docs,)}, {})
     )
     assert judgement.decision.outcome == "UNDECIDED"
     assert judgement.decision.caveats[0].startswith("filters disagree: meta_some (strict-match gained 24.4 points")

@@ -13,7 +13,7 @@ from noted import noted
 from packs import prepare
 from recorded_runs import own_gsm8k, record
 
-from meta_eval import report, verify
+from meta_eval import compare, report, verify
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Task
 from meta_eval.messages.errors import UserError
@@ -115,8 +115,7 @@ def test_the_manifest_keeps_which_record_and_the_pack_which_prompts_differ(run: 
             tmp_path / "pack", "gsm8k@0", evals_dataset="lm-eval", template_dir=str(templates), baseline=str(run)
         )
     assert any(f"used a different prompt for {len(OTHERS)} of 40 docs" in line for line in said)
-    kept = read_manifest(pack).tasks["gsm8k"].baseline
-    assert kept is not None
+    (kept,) = read_manifest(pack).tasks["gsm8k"].baseline
     assert (kept.name, kept.model, kept.docs, kept.docs_with_other_prompt) == (
         str(run),
         "org/Model-one",
@@ -158,4 +157,60 @@ def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> Non
 def test_what_is_no_baseline_is_said(run: Path, tmp_path: Path, keys: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         prepare(tmp_path / "pack", "meta_gpqa", **{"baseline": str(run), **keys})
+    assert not (tmp_path / "pack").exists()
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs of one model: run_0 to run_2."""
+    folder = tmp_path_factory.mktemp("runs")
+    tasks = own_gsm8k(folder / "tasks", ROWS)
+    for number in range(3):
+        planted = {"gsm8k": range(4 * number, 4 * number + 6)}
+        record(tasks, folder / f"run_{number}", ["gsm8k"], num_fewshot=0, planted=planted)
+    return folder
+
+
+def pack_of(folder: Path, runs: Path, baseline: Sequence[str]) -> Path:
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(runs / "tasks")}
+    return prepare(folder / "pack", "gsm8k@0", **keys, baseline=[str(runs / name) for name in baseline])
+
+
+@pytest.mark.parametrize("baseline", [["run_0", "run_1", "run_2"], ["run_*"]])
+def test_several_runs_are_a_baseline_as_compare_has_it(three: Path, tmp_path: Path, baseline: list[str]) -> None:
+    pack = pack_of(tmp_path, three, baseline)
+    kept = read_manifest(pack).tasks["gsm8k"].baseline
+    assert [Path(run.name).name for run in kept] == ["run_0", "run_1", "run_2"]
+    assert verify(pack).passed
+    record(pack, tmp_path / "new", ["gsm8k"], planted={"gsm8k": range(20, 40)})
+    record(three / "tasks", tmp_path / "plain", ["gsm8k"], num_fewshot=0, planted={"gsm8k": range(20, 40)})
+    (task,) = report([tmp_path / "new"], pack=pack).tasks
+    (other,) = compare([three / run.name for run in kept], [tmp_path / "plain"]).tasks
+    assert task.decision is not None
+    assert other.decision is not None
+    assert task.decision.drop.runs is not None
+    assert (task.decision.drop.value, task.decision.interval) == (other.decision.drop.value, other.decision.interval)
+
+
+def test_a_run_that_cannot_be_read_leaves_the_others(three: Path, tmp_path: Path) -> None:
+    shutil.copytree(three, tmp_path / "runs")
+    (samples,) = (tmp_path / "runs" / "run_1").rglob("samples_*.jsonl")
+    samples.write_text("{", encoding="utf-8")
+    with noted() as notes:
+        pack = pack_of(tmp_path, tmp_path / "runs", ["run_0", "run_1", "no_such_run", "run_2"])
+    assert [Path(run.name).name for run in read_manifest(pack).tasks["gsm8k"].baseline] == ["run_0", "run_2"]
+    left_out = [note for note in notes if "a run of the baseline is left out" in note]
+    assert len(left_out) == 2
+    assert "no_such_run" in left_out[0]
+    assert "run_1" in left_out[1]
+
+
+def test_the_runs_of_a_baseline_are_different_runs_of_one_model(three: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="are the same run"):
+        pack_of(tmp_path, three, ["run_0", "run_0"])
+    with pytest.raises(UserError, match=r"none_\* matches no folder and no file"):
+        pack_of(tmp_path, three, ["none_*"])
+    record(three / "tasks", tmp_path / "other", ["gsm8k"], num_fewshot=0, salt="other")
+    with pytest.raises(UserError, match="the runs are of several models"):
+        pack_of(tmp_path, three, ["run_0", str(tmp_path / "other")])
     assert not (tmp_path / "pack").exists()

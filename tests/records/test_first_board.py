@@ -102,8 +102,7 @@ def test_details_of_another_run_are_a_baseline(board: Path, tmp_path: Path) -> N
     other = arc(tmp_path, edit)
     source = str(board / "details_org__Model-one")
     pack = prepare(tmp_path / "pack", f"{ARC},harness_gsm8k_5", evals_dataset=source, baseline=str(other))
-    kept = read_manifest(pack).tasks[ARC].baseline
-    assert kept is not None
+    (kept,) = read_manifest(pack).tasks[ARC].baseline
     assert (kept.model, kept.docs, kept.docs_with_other_prompt) == ("org/Model-one", 9, 1)
     assert verify(pack).passed
     record(pack, tmp_path / "run", [ARC])

@@ -83,8 +83,7 @@ def test_a_format_of_another_package_is_a_baseline(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", SUMS)
     worse = write(tmp_path / "worse", "sums", [(prompt, "?", gold, 0) for prompt, _, gold, _ in SUMS])
     pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(run), baseline=str(worse))
-    baseline = read_manifest(pack).tasks["sums"].baseline
-    assert baseline is not None
+    (baseline,) = read_manifest(pack).tasks["sums"].baseline
     assert (baseline.name, baseline.docs, baseline.docs_with_other_prompt) == (str(worse), 3, 0)
 
 

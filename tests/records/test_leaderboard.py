@@ -80,8 +80,7 @@ def mean(board: Path, task: str, metric: str) -> float:
 
 def test_details_on_the_hub_are_a_baseline(hub: FakeHub, board: Path, tmp_path: Path) -> None:
     pack = prepare(tmp_path / "pack", "leaderboard_ifeval", evals_dataset=str(board / "details"), baseline=DETAILS)
-    kept = read_manifest(pack).tasks["leaderboard_ifeval"].baseline
-    assert kept is not None
+    (kept,) = read_manifest(pack).tasks["leaderboard_ifeval"].baseline
     found = kept.name, kept.revision, kept.docs, kept.docs_with_other_prompt
     assert found == (DETAILS, hub.heads[DETAILS], len(TASKS["leaderboard_ifeval"][0]), 0)
 

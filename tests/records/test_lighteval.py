@@ -55,8 +55,8 @@ def test_its_details_are_a_baseline(tmp_path: Path) -> None:
         tmp_path / "pack", "colours_2,words_1", evals_dataset=str(OUTPUT), model_name=MODEL, baseline=str(OUTPUT)
     )
     kept = {name: entry.baseline for name, entry in read_manifest(pack).tasks.items()}
-    found = {name: one and (one.docs, one.docs_with_other_prompt) for name, one in kept.items()}
-    assert found == {"colours_2": (9, 0), "words_1": (6, 0)}
+    found = {name: [(run.docs, run.docs_with_other_prompt) for run in runs] for name, runs in kept.items()}
+    assert found == {"colours_2": [(9, 0)], "words_1": [(6, 0)]}
     assert verify(pack).passed
 
 

@@ -66,7 +66,7 @@ def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verifie
 
 def scores_what_verify_scored(task: str, pack: Path, proof: Proof, found: Baseline) -> None:
     assert task not in found.missing_reasons
-    docs = found.regraded[task]
+    docs = found.regraded[task][0]
     report = proof.tasks[task]
     tallies = report.tallies
     assert tallies is not None
@@ -85,7 +85,7 @@ def scores_what_verify_scored(task: str, pack: Path, proof: Proof, found: Baseli
 def test_the_baseline_is_read_as_a_run_of_the_same_answers_is(few: Path, tmp_path: Path) -> None:
     run = read_run([run_lm_eval(few, FEW.split(","), tmp_path)])
     assert {doc.cluster for doc in run.tasks["meta_squad"].docs} == {"0", "1"}
-    for task, docs in baseline(few).regraded.items():
+    for task, (docs,) in baseline(few).regraded.items():
         ran = run.tasks[task].docs
         assert [(doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in docs] == [
             (doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in ran
@@ -110,7 +110,7 @@ def test_docs_without_a_recorded_answer_are_no_verdicts(pack: Path) -> None:
 
     edit_docs(pack, LETTERS, forget)
     verify(pack, tasks=[LETTERS])
-    assert [doc.doc_id for doc in baseline(pack).regraded[LETTERS]] == [0, 1, 2, *range(4, 15)]
+    assert [doc.doc_id for doc in baseline(pack).regraded[LETTERS][0]] == [0, 1, 2, *range(4, 15)]
 
 
 def grader(pack: Path) -> None:

@@ -213,7 +213,7 @@ def test_verify_keeps_the_copies_in_a_pack_with_its_baseline(tmp_path: Path) -> 
     """What decides when a run stops knows of them: a question of the sample is there twice."""
     pack = prepare(tmp_path / "pack", "meta_mmlu_pretrain")
     verify(pack)
-    docs = read_baseline(pack, read_manifest(pack)).regraded["meta_mmlu_pretrain"]
+    docs = read_baseline(pack, read_manifest(pack)).regraded["meta_mmlu_pretrain"][0]
     named = [doc for doc in docs if doc.cluster is not None]
     assert len(named) == 2
     assert len({(doc.cluster, doc.question_hash) for doc in named}) == 1

@@ -71,7 +71,7 @@ def run_of(pack: Path) -> Path:
 
 
 def test_verify_grades_each_of_four_answers(pack: Path) -> None:
-    docs = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"]
+    docs = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"][0]
     graded = [doc.filter_results["score-first"] for doc in docs]
     assert [result.verdict_of_each["exact_match"] for result in graded] == [
         tuple(float(answer == "5") for answer in answers) for answers in ANSWERS
@@ -80,7 +80,7 @@ def test_verify_grades_each_of_four_answers(pack: Path) -> None:
 
 
 def test_the_majority_is_lm_evals(pack: Path) -> None:
-    docs = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"]
+    docs = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"][0]
     voted = [
         result.verdict_of_each["exact_match"][result.majority or 0]
         for doc in docs
@@ -93,7 +93,7 @@ def test_the_majority_is_lm_evals(pack: Path) -> None:
 
 def test_a_run_of_lm_eval_alone_is_graded_as_verify_grades_it(pack: Path) -> None:
     """Its samples hold all answers, and the results file how they are graded."""
-    graded = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"]
+    graded = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"][0]
     task = read_run([run_of(pack)]).tasks["gsm8k"]
     for doc, known in zip(task.docs, graded, strict=True):
         for name, result in doc.filter_results.items():

@@ -19,6 +19,7 @@ ALLOWED = {
     "other_models": "a list of model ids or folders, none twice",
     "evals_dataset": "a hub id such as meta-llama/Llama-3.1-8B-Instruct-evals, a local folder, or `sample`",
     "tasks": "a comma list or a YAML list of tasks and groups, such as meta_instruct",
+    "baseline": "null, a folder, a file or a pattern such as runs/base_*, or a list of these",
     "batch_size": "`auto`, `auto:N` or a whole number from 1",
     "limit": "null for all docs, a whole number of docs from 1, or a fraction between 0 and 1",
     "model_args": "a mapping such as {enforce_eager: true}, or text such as enforce_eager=True,quantization=fp8",

@@ -49,6 +49,11 @@ def _split_commas(value: object) -> object:
     return value
 
 
+def _list_places(value: object) -> object:
+    """A single place as a list of it; None as an empty list."""
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
 class _Originals(BaseModel):
     """The source of each join's ground truth, a key per join."""
 
@@ -117,11 +122,12 @@ class Config(Settings, Public):
         description="time of the run to use, or its beginning, if the evals dataset holds several; null if it "
         "holds one",
     )
-    baseline: str | None = Field(
-        None,
+    baseline: Annotated[tuple[Name, ...], BeforeValidator(_list_places)] = Field(
+        (),
         description="an earlier run to compare with "
         "([how](../guides/baseline.md#add-a-baseline-to-another-pack)): a results folder or file, "
-        "or details; null for the record of the evals dataset",
+        "or details; a list, or a pattern such as `runs/base_*`, for several runs of one model; null for the record "
+        "of the evals dataset",
     )
     originals: Originals = Field(Originals(), description="where joins find gold answers: [below](#originals)")
     apply_chat_template: bool = Field(
@@ -225,7 +231,7 @@ class Config(Settings, Public):
                 raise ValueError(f"holds a credential, which would be saved in the pack: {_INSTEAD}")
         return value
 
-    @field_validator("evals_revision", "evals_run", "baseline")
+    @field_validator("evals_revision", "evals_run")
     @classmethod
     def _revision_is_seen(cls, revision: str | None) -> str | None:
         return revision and make_visible(revision)

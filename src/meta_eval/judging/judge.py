@@ -91,7 +91,7 @@ def judge_run(
     default_tasks = sorted(entries) if manifest else [*names, *filter(None, run.faults)]
     completed, default_tasks = completed.choose(default_tasks, groups, left_out)
     task_gate = completed.expand_groups(groups)
-    with_baseline_run = {name for name, entry in entries.items() if entry.baseline is not None}
+    with_baseline_run = {name for name, entry in entries.items() if entry.baseline}
     if any(
         task_gate.task_rules(name).baseline_kind == "run" and name not in with_baseline_run
         for name in task_gate.tasks or default_tasks
@@ -278,7 +278,7 @@ def _choose_baseline(compared: TaskComparison, rule: GateTask) -> _ChosenBaselin
         return "there are no samples: run lm_eval with --log_samples"
     metrics = _metrics(result, entry)
     if rule.baseline_kind != "published":
-        verdicts = compared.recorded_verdicts if entry.graded_by == "program" or entry.baseline is not None else None
+        verdicts = compared.recorded_verdicts if entry.graded_by == "program" or entry.baseline else None
         for label, baseline in ((ANSWERS, compared.regraded_answers), (VERDICTS, verdicts)):
             if baseline is not None:
                 pair = pair_docs(baseline, candidate, make_number_key)

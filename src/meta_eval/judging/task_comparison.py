@@ -150,17 +150,17 @@ def build_task_comparison(
     if result is None:
         return compared
     if stored and stored.regraded.get(name):
-        answers = (
-            stored.regraded[name] if name in stored.as_recorded else _with_endings(stored.regraded[name], result.docs)
-        )
-        compared.regraded_answers = ScoredRun([answers], lower)
-    baseline_run_docs = stored.as_recorded.get(name) if stored else None
-    if baseline_run_docs:
-        compared.recorded_run = compared.recorded_verdicts = ScoredRun([baseline_run_docs], lower)
+        runs_docs = stored.regraded[name]
+        if name not in stored.as_recorded:
+            runs_docs = tuple(_with_endings(docs, result.docs) for docs in runs_docs)
+        compared.regraded_answers = ScoredRun(_keep_common_docs(runs_docs), lower)
+    baseline_run_docs = _keep_common_docs(stored.as_recorded.get(name, ())) if stored else ()
+    if any(baseline_run_docs):
+        compared.recorded_run = compared.recorded_verdicts = ScoredRun(baseline_run_docs, lower)
     elif metric_key:
         compared.recorded_verdicts = read_verdict_run(result.docs, metric_key, entry, find_reading(result, entry))
     if (
-        not baseline_run_docs
+        not any(baseline_run_docs)
         and entry is not None
         and entry.record is not None
         and (recorded_docs := restore_recorded_docs(result.docs))
@@ -178,10 +178,17 @@ def build_task_comparison(
     return compared
 
 
-def _with_endings(answers: Sequence[DocResult], docs: Sequence[DocResult]) -> Sequence[DocResult]:
+def _keep_common_docs(runs: Sequence[Sequence[DocResult]]) -> list[list[DocResult]]:
+    """Of each run the docs that all runs have, in the order of doc ids."""
+    by_number = [{doc.doc_id: doc for doc in docs} for docs in runs if docs]
+    common = sorted(set.intersection(*(set(docs) for docs in by_number))) if by_number else []
+    return [[docs[number] for number in common] for docs in by_number]
+
+
+def _with_endings(answers: Sequence[DocResult], docs: Sequence[DocResult]) -> tuple[DocResult, ...]:
     """Recorded answers with what is known of how they ended: their texts stand in the docs that were run."""
     cut = {make_number_key(doc): doc.recorded_cut for doc in docs}
-    return [replace(doc, cuts=(cut.get(make_number_key(doc)),)) if doc.cuts == (None,) else doc for doc in answers]
+    return tuple(replace(doc, cuts=(cut.get(make_number_key(doc)),)) if doc.cuts == (None,) else doc for doc in answers)
 
 
 def _averaged(scores_by_run: Sequence[Scores]) -> Scores:

@@ -138,7 +138,7 @@ class RecordEntry(_Entry):
 
 
 class BaselineEntry(_Entry):
-    """The recorded answers from the run named by ``baseline:``, for the docs of one task.
+    """The recorded answers from a run named by ``baseline:``, for the docs of one task.
 
     Attributes:
         name: The record, as the user wrote it.
@@ -199,12 +199,12 @@ class TaskEntry(_Entry):
     min_agreement: float = Field(ge=0, le=1, allow_inf_nan=False)
     unsafe_code: bool
     record: RecordEntry | None = None
-    baseline: BaselineEntry | None = None
+    baseline: tuple[BaselineEntry, ...] = ()
 
     @property
     def baseline_owner(self) -> str:
         """The owner of the recorded answers of the baseline: ``Meta's``, ``the record's``, ``the baseline's``."""
-        if self.baseline is not None:
+        if self.baseline:
             return "the baseline's"
         return "Meta's" if self.record is None else "the record's"
 
@@ -228,7 +228,7 @@ class PreparedFrom(_Entry):
     evals_dataset: str
     evals_revision: str | None
     evals_run: str | None = None
-    baseline: str | None = None
+    baseline: tuple[str, ...] = ()
     tasks: tuple[str, ...]
     template_dir: str
     originals: dict[str, Original]
@@ -268,8 +268,9 @@ class Manifest(_Entry, Public):
         for name, entry in self.tasks.items():
             if entry.docs_file is not None and entry.docs_file not in self.files:
                 raise ValueError(f"tasks.{name}.docs_file: {entry.docs_file!r:.80} is not in files")
-            if entry.baseline is not None and entry.baseline.file not in self.files:
-                raise ValueError(f"tasks.{name}.baseline.file: {entry.baseline.file!r:.80} is not in files")
+            for baseline in entry.baseline:
+                if baseline.file not in self.files:
+                    raise ValueError(f"tasks.{name}.baseline.file: {baseline.file!r:.80} is not in files")
         for group, members in self.groups.items():
             if unknown := [member for member in members if member not in self.tasks]:
                 raise ValueError(f"groups.{group}: there is no task {unknown[0]!r}")

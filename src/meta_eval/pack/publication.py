@@ -134,7 +134,7 @@ def _refuse_rows_of_a_run(pack: Path, manifest: Manifest) -> None:
             where=str(pack),
             hint="Publish only packs made from evals datasets on the hub",
         )
-    if manifest.prepared_from.baseline is not None:
+    if manifest.prepared_from.baseline:
         raise PackError(
             "it holds a baseline run that others do not have",
             where=str(pack),

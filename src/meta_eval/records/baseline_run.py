@@ -1,7 +1,10 @@
-"""``baseline:``: adds the answers of another recorded run to a pack, doc by doc.
+"""``baseline:``: adds the answers of other recorded runs to a pack, doc by doc.
 
 The pack of any evals dataset is then gated against these answers. verify grades them with the pack's graders, and
-report pairs a new run with them. They are in ``baseline/<task>.parquet`` of the pack, so the pack stays relocatable.
+report pairs a new run with them. They are in ``baseline/<task>.parquet`` of the pack, those of a second run in
+``baseline/2/<task>.parquet``, so the pack stays relocatable.
+
+Several runs are runs of one model. One that cannot be read is left out with a warning, as long as another is left.
 """
 
 from __future__ import annotations
@@ -10,10 +13,12 @@ import io
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from meta_eval.boundary.hashing import hash_bytes
+from meta_eval.boundary.inputs import expand_home
 from meta_eval.config import Config
 from meta_eval.messages.errors import ConfigError, UserError, locating
 from meta_eval.messages.logs import log, report_progress
@@ -24,6 +29,9 @@ from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.records.format import ALL, Reading, Record
 from meta_eval.records.format_registry import find_format, find_place, list_formats
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 # Folder of the baseline's answers in a pack.
 FOLDER = "baseline"
@@ -42,23 +50,63 @@ class _PackDoc:
     prompts: tuple[str, ...]
 
 
-def open_baseline(config: Config, config_place: str) -> Record | None:
-    """Open the record that ``baseline:`` names; None without that key.
+def open_baseline(config: Config, config_place: str) -> list[Record]:
+    """Open the records that ``baseline:`` names; empty without that key.
 
     Raises:
-        ConfigError: It is not a record, holds several runs, or the pack's docs stay on the hub.
+        ConfigError: None is a record of a single run, or the pack's docs stay on the hub.
     """
-    if config.baseline is None:
-        return None
+    if not config.baseline:
+        return []
     where = f"{config_place}: baseline"
     if not config.bundle:
         raise ConfigError("a baseline needs the pack's docs in the pack", where=where, hint="Set bundle: true")
+    places = [place for name in config.baseline for place in _expand(name, where)]
+    return _keep_readable(places, lambda place: _open(place, where), lambda place: place)
+
+
+def _expand(name: str, where: str) -> list[str]:
+    """The folders and files that a pattern matches, by name; a name without ``*`` stands for itself.
+
+    Raises:
+        ConfigError: It matches nothing.
+    """
+    if "*" not in name:
+        return [name]
+    path = expand_home(name, where="baseline")
+    matches = sorted(map(str, Path(path.anchor).glob(str(path.relative_to(path.anchor)))))
+    if not matches:
+        raise ConfigError(f"{name} matches no folder and no file", where=where, hint="Name the results of earlier runs")
+    return matches
+
+
+def _keep_readable(values: Sequence[_T], read: Callable[[_T], _R], name: Callable[[_T], str]) -> list[_R]:
+    """Read each value. Where there are several, leave out those with an error, with a warning.
+
+    Raises:
+        UserError: The error of the first, if none is left.
+    """
+    results: list[_R] = []
+    errors: list[tuple[str, UserError]] = []
+    for value in values:
+        try:
+            results.append(read(value))
+        except UserError as error:
+            errors.append((name(value), error))
+    if not results:
+        raise errors[0][1]
+    for left_out, reason in errors:
+        log.warning(f"a run of the baseline is left out: {left_out}: {reason.what}")
+    return results
+
+
+def _open(name: str, where: str) -> Record:
     try:
-        place = find_place(config.baseline, revision=None, key="baseline")
+        place = find_place(name, revision=None, key="baseline")
         record_format = find_format(place)
         if record_format is None:
             names = ", ".join(record_format.name for record_format in list_formats())
-            raise ConfigError(f"{config.baseline} holds no recorded run in a known format ({names})", where=where)
+            raise ConfigError(f"{name} holds no recorded run in a known format ({names})", where=where)
         with locating(where):
             return record_format.open_run(place, None, (ALL,))
     except UserError as error:
@@ -68,45 +116,80 @@ def open_baseline(config: Config, config_place: str) -> Record | None:
         raise ConfigError(error.what, where=where, hint=hint) from None
 
 
-def add_baseline(pack: Pack, record: Record) -> Pack:
-    """Add the answers of a recorded run to a pack.
+def add_baseline(pack: Pack, records: Sequence[Record]) -> Pack:
+    """Add the answers of recorded runs to a pack.
 
     Args:
         pack: The pack without a baseline.
-        record: The baseline.
+        records: The runs of the baseline.
 
     Raises:
-        ConfigError: The record has no task of the pack, or none of the docs of a task.
+        ConfigError: The records have no task of the pack, or none of the docs of a task; or they are of several models,
+            or one twice.
         DataError: A sample does not match its hash.
     """
     manifest = pack.manifest
-    common = [name for name in manifest.tasks if name in record.tasks]
+    recorded = {name for record in records for name in record.tasks}
+    common = [name for name in manifest.tasks if name in recorded]
     if not common:
         raise ConfigError(
-            f"{record.name} has no task in common with this pack: it has {', '.join(list(record.tasks)[:10])}",
+            f"{records[0].name} has no task in common with this pack: it has {', '.join(sorted(recorded)[:10])}",
             hint=f"The pack has {', '.join(list(manifest.tasks)[:10])}",
         )
-    if lacking := [name for name in manifest.tasks if name not in record.tasks]:
+    if lacking := [name for name in manifest.tasks if name not in recorded]:
         log.warning(f"the baseline has no {', '.join(lacking)}: these tasks are compared with the next best baseline")
     files, tasks = dict(pack.files), dict(manifest.tasks)
     entries = dict(manifest.files)
     for name in common:
         report_progress(f"{name}: reading the baseline's answers")
-        path = f"{FOLDER}/{name}.parquet"
-        entry, content = _make_entry(name, tasks[name], pack, record, path)
-        tasks[name] = tasks[name].model_copy(update={"baseline": entry})
-        files[path] = content
-        entries[path] = FileEntry(sha256=hash_bytes(content), bytes=len(content))
+        made = _keep_readable(
+            [(number, record) for number, record in enumerate(records, 1) if name in record.tasks],
+            partial(_make_entry, name, tasks[name], pack),
+            lambda run: run[1].name,
+        )
+        _check_runs(name, [entry for entry, _ in made])
+        tasks[name] = tasks[name].model_copy(update={"baseline": tuple(entry for entry, _ in made)})
+        for entry, content in made:
+            files[entry.file] = content
+            entries[entry.file] = FileEntry(sha256=hash_bytes(content), bytes=len(content))
     changes = {"tasks": tasks, "files": dict(sorted(entries.items()))}
     return replace(pack, files=files, manifest=manifest.model_copy(update=changes))
 
 
-def _make_entry(name: str, entry: TaskEntry, pack: Pack, record: Record, path: str) -> tuple[BaselineEntry, bytes]:
-    prepared_from, run = pack.manifest.prepared_from, pack.manifest.run_settings
+def _find_path(task: str, number: int) -> str:
+    """Where the answers of a run are in the pack, by its number from 1."""
+    return f"{FOLDER}/{task}.parquet" if number == 1 else f"{FOLDER}/{number}/{task}.parquet"
+
+
+def _check_runs(task: str, runs: Sequence[BaselineEntry]) -> None:
+    """Check that runs are different runs of one model.
+
+    Raises:
+        ConfigError: They are not.
+    """
+    first, *others = runs
+    for other in others:
+        if other.model != first.model:
+            raise ConfigError(
+                f"{task}: the runs are of several models: {first.model} in {first.name}, {other.model} in {other.name}",
+                hint="Name runs of one model",
+            )
+    revisions = [run.revision for run in runs]
+    for number, run in enumerate(runs):
+        if run.revision in revisions[:number]:
+            raise ConfigError(
+                f"{task}: {run.name} and {runs[revisions.index(run.revision)].name} are the same run",
+                hint="Name each run once",
+            )
+
+
+def _make_entry(name: str, entry: TaskEntry, pack: Pack, run: tuple[int, Record]) -> tuple[BaselineEntry, bytes]:
+    record, path = run[1], _find_path(name, run[0])
+    prepared_from, settings = pack.manifest.prepared_from, pack.manifest.run_settings
     reading = Reading(
         Path(prepared_from.template_dir),
         prepared_from.allow_code,
-        lambda: find_tokenizer(run.tokenizer_of()),
+        lambda: find_tokenizer(settings.tokenizer_of()),
         entry.output_type,
     )
     recorded_task = record.read(name, reading)

@@ -55,7 +55,7 @@ def prepare_config(config: Config, config_place: str) -> Prepared:
             hint="Set it to false",
         )
     pack = _assemble(config, config_place)
-    if baseline is not None:
+    if baseline:
         with locating(f"{config_place}: baseline"):
             pack = add_baseline(pack, baseline)
     if isinstance(config.margin, dict):

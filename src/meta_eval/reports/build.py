@@ -120,7 +120,9 @@ def _facts(
             f"{entry.dataset_id} at {entry.dataset_revision}" for entry in manifest.tasks.values()
         ]
         facts["baseline"] = [
-            f"{entry.baseline.name} at {entry.baseline.revision}" for entry in manifest.tasks.values() if entry.baseline
+            f"{baseline.name} at {baseline.revision}"
+            for entry in manifest.tasks.values()
+            for baseline in entry.baseline
         ]
         facts["originals"] = [f"{original.id} at {original.revision}" for original in manifest.originals.values()]
     facts["model"] = [provenance.model for provenance in provenances]

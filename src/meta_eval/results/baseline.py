@@ -18,7 +18,7 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_file, hash_pieces, hash_text
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.messages.errors import locating
-from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry
 from meta_eval.results.baseline_answers import read_baseline_run_answers, restore_recorded_answers
 from meta_eval.results.clusters import make_content_keys, make_given_key, name_clusters
 from meta_eval.results.doc_figures import read_figures
@@ -37,22 +37,26 @@ from meta_eval.results.several_answers import average_answers
 # End of the reason for a missing baseline if verify can make it.
 VERIFY_HINT = "run `meta-eval verify`"
 
+# The docs of each run.
+Runs = tuple[tuple[DocResult, ...], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """The baseline of a pack's tasks.
 
     Attributes:
-        regraded: The docs with a recorded answer by task, in the order of doc ids. Each has doc id, question hash,
-            subtask and cluster, and the extractions and metrics of its answers.
+        regraded: Runs by task: of each the docs with a recorded answer, in the order of doc ids. Each has doc id,
+            question hash, subtask and cluster, and the extractions and metrics of its answers. Several runs only if
+            ``baseline:`` names several.
         missing_reasons: The other tasks of the pack, each with a reason (a clause).
-        as_recorded: For tasks with a record in ``baseline:``, its docs with their recorded metrics. ``regraded`` then
-            also come from this record.
+        as_recorded: For tasks with records in ``baseline:``, their docs with the recorded metrics. ``regraded`` then
+            also come from these records.
     """
 
-    regraded: Mapping[str, tuple[DocResult, ...]]
+    regraded: Mapping[str, Runs]
     missing_reasons: Mapping[str, str]
-    as_recorded: Mapping[str, tuple[DocResult, ...]] = field(default_factory=dict)
+    as_recorded: Mapping[str, Runs] = field(default_factory=dict)
 
 
 def find_verify_folder(pack: Path, *, regraded: bool = False) -> Path:
@@ -61,16 +65,16 @@ def find_verify_folder(pack: Path, *, regraded: bool = False) -> Path:
     return real.parent / f"{real.name}.{'regrade' if regraded else 'verify'}"
 
 
-def find_baseline_file(pack: Path, task: str, *, of_baseline_run: bool = False) -> Path:
-    """The file of a task; with ``of_baseline_run``, for the record that ``baseline:`` names."""
-    return find_verify_folder(pack) / ("named" if of_baseline_run else "baseline") / f"{task}.jsonl"
+def find_baseline_file(pack: Path, task: str, run: BaselineEntry | None = None) -> Path:
+    """The file of a task; with ``run``, for this run of ``baseline:``. Its place is that of its answers in the pack."""
+    if run is None:
+        return find_verify_folder(pack) / "baseline" / f"{task}.jsonl"
+    return find_verify_folder(pack) / "named" / Path(*Path(run.file).parts[1:]).with_suffix(".jsonl")
 
 
-def compute_baseline_run_fingerprint(key: str, manifest: Manifest, task: str) -> str:
-    """The key as of `compute_grading_fingerprints`, for the answers of the record that ``baseline:`` names."""
-    entry = manifest.tasks[task].baseline
-    file = manifest.files[entry.file].sha256 if entry is not None else None
-    return hash_text(f"{key} {file}")
+def compute_baseline_run_fingerprint(key: str, manifest: Manifest, run: BaselineEntry) -> str:
+    """The key as of `compute_grading_fingerprints`, for the answers of a run of ``baseline:``."""
+    return hash_text(f"{key} {manifest.files[run.file].sha256}")
 
 
 def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
@@ -81,33 +85,49 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
         manifest: Its manifest.
     """
     keys = compute_grading_fingerprints(pack, manifest)
-    docs: dict[str, tuple[DocResult, ...]] = {}
+    docs: dict[str, Runs] = {}
     missing: dict[str, str] = {}
-    recorded = {
-        task: restore_recorded_answers(read_baseline_run_answers(pack, entry))
-        for task, entry in manifest.tasks.items()
-        if entry.baseline
-    }
+    recorded: dict[str, Runs] = {}
     for task, entry in manifest.tasks.items():
-        path = find_baseline_file(pack, task, of_baseline_run=task in recorded)
-        try:
-            docs[task] = _read(
-                path, compute_baseline_run_fingerprint(keys[task], manifest, task) if task in recorded else keys[task]
+        runs: list[tuple[DocResult, ...]] = []
+        whole = True
+        for run in entry.baseline or (None,):
+            key = keys[task] if run is None else compute_baseline_run_fingerprint(keys[task], manifest, run)
+            try:
+                runs.append(_read_file(find_baseline_file(pack, task, run), key, entry))
+            except _NoBaselineError as error:
+                missing[task] = str(error)
+                whole &= error.from_verify
+        # A run that verify could not grade leaves the others; a file that is missing or stale does not.
+        if runs and whole:
+            docs[task] = tuple(runs)
+            missing.pop(task, None)
+        if entry.baseline:
+            recorded[task] = tuple(
+                restore_recorded_answers(read_baseline_run_answers(pack, run)) for run in entry.baseline
             )
-        except FileNotFoundError:
-            if not path.parent.is_dir():
-                missing[task] = f"verify has not been run on this pack: {VERIFY_HINT}"
-            elif entry.unsafe_code:
-                missing[task] = "scoring it runs code that a model wrote: run `meta-eval verify --allow-code`"
-            else:
-                missing[task] = f"verify has not been run on this task: {VERIFY_HINT}"
-        except OSError as error:
-            missing[task] = f"{path} cannot be read ({error.strerror})"
-        except _NoBaselineError as error:
-            missing[task] = str(error)
-        except (ResultsError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            missing[task] = f"{path} is damaged: {VERIFY_HINT}"
     return Baseline(docs, missing, recorded)
+
+
+def _read_file(path: Path, key: str, entry: TaskEntry) -> tuple[DocResult, ...]:
+    """Read the file of a task.
+
+    Raises:
+        _NoBaselineError: There is none, with the reason.
+    """
+    try:
+        return _read(path, key)
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise _NoBaselineError(f"verify has not been run on this pack: {VERIFY_HINT}") from None
+        if entry.unsafe_code:
+            hint = "run `meta-eval verify --allow-code`"
+            raise _NoBaselineError(f"scoring it runs code that a model wrote: {hint}") from None
+        raise _NoBaselineError(f"verify has not been run on this task: {VERIFY_HINT}") from None
+    except OSError as error:
+        raise _NoBaselineError(f"{path} cannot be read ({error.strerror})") from None
+    except (ResultsError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise _NoBaselineError(f"{path} is damaged: {VERIFY_HINT}") from None
 
 
 def format_baseline(
@@ -211,7 +231,9 @@ def compute_grading_fingerprints(pack: Path, manifest: Manifest) -> dict[str, st
 
 
 class _NoBaselineError(Exception):
-    """The file says why there is no baseline, or belongs to another pack."""
+    """There is no baseline: the file is missing, belongs to another pack, or says why (``from_verify``)."""
+
+    from_verify = False
 
 
 def _read(path: Path, key: str) -> tuple[DocResult, ...]:
@@ -221,7 +243,9 @@ def _read(path: Path, key: str) -> tuple[DocResult, ...]:
         if head["pack"] != key:
             raise _NoBaselineError(f"the pack changed after verify: {VERIFY_HINT}")
         if "missing" in head:
-            raise _NoBaselineError(head["missing"])
+            error = _NoBaselineError(head["missing"])
+            error.from_verify = True
+            raise error
         with locating(path):
             docs = tuple(_doc(json.loads(line)) for line in lines)
     if len(docs) != head["docs"]:

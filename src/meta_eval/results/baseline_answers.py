@@ -10,7 +10,7 @@ from typing import Any
 
 from meta_eval.boundary.inputs import describe_error, read_table
 from meta_eval.messages.errors import PackError, locating
-from meta_eval.pack.manifest import TaskEntry
+from meta_eval.pack.manifest import BaselineEntry
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.recorded_verdicts import read_filter_results
 
@@ -35,17 +35,15 @@ class BaselineRunAnswer:
     metrics: dict[str, Any]
 
 
-def read_baseline_run_answers(pack: Path, entry: TaskEntry) -> list[BaselineRunAnswer]:
-    """Read the answers to a task's docs, by doc; empty if the pack has no baseline for it.
+def read_baseline_run_answers(pack: Path, entry: BaselineEntry) -> list[BaselineRunAnswer]:
+    """Read the answers of one run to a task's docs, by doc.
 
     Raises:
         PackError: The file is missing or damaged.
     """
     import pyarrow as pa
 
-    if entry.baseline is None:
-        return []
-    path = pack / entry.baseline.file
+    path = pack / entry.file
     try:
         rows = read_table(path).to_pylist()
         return [

@@ -76,7 +76,9 @@ class Stopping:
         chosen, names = gate.choose([*grading.tasks], manifest.groups, manifest.left_out)
         gate = chosen.expand_groups(manifest.groups)
         for name in [name for name in gate.tasks if name in grading.tasks] or names:
-            docs = tuple(doc for doc in baseline.regraded.get(name, ()) if doc.doc_id in requests[name])
+            # Of a baseline of several runs the first: rounds are planned doc by doc.
+            recorded = baseline.regraded.get(name, ((),))[0]
+            docs = tuple(doc for doc in recorded if doc.doc_id in requests[name])
             scores = _metric(docs, manifest.tasks[name])
             if scores is None or len(scores.doc_indices) < len(requests[name]):
                 why = baseline.missing_reasons.get(name, "some docs have no recorded answer")

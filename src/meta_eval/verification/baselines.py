@@ -40,4 +40,4 @@ def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) 
 def _is_recorded(manifest: Manifest, task: str) -> bool:
     """Whether a task has recorded answers. Snapshots of lm-eval's own tasks have none."""
     entry = manifest.tasks[task]
-    return entry.baseline is not None or entry.record is None or entry.record.model is not None
+    return bool(entry.baseline) or entry.record is None or entry.record.model is not None

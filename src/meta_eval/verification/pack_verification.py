@@ -13,7 +13,7 @@ from meta_eval.boundary.outputs import replace_file
 from meta_eval.messages.errors import ConfigError, PackError, UserError, documented
 from meta_eval.messages.logs import Progress, display_logs, log, report_progress
 from meta_eval.pack import integrity
-from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
+from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.pack.task_choice import choose_tasks
 from meta_eval.results.baseline import (
     compute_baseline_run_fingerprint,
@@ -97,8 +97,8 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
             continue
         try:
             evaluated, result.tallies = _check(evaluator, name, entry, files, options.allow_code)
-            if files is None and entry.baseline is not None:
-                _check_baseline(evaluator, name, manifest, result, keys[name], changed, options.allow_code)
+            for run in entry.baseline if files is None else ():
+                _check_baseline(evaluator, name, run, manifest, result, keys[name], changed, options.allow_code)
         except UserError as error:
             result.reason = str(error)
             if regrade is None:
@@ -152,22 +152,22 @@ def _check(
 def _check_baseline(
     evaluator: Evaluator,
     name: str,
+    run: BaselineEntry,
     manifest: Manifest,
     result: TaskProof,
     key: str,
     edited: Sequence[str],
     allow_code: bool,
 ) -> None:
-    """Grade the answers of the record that ``baseline:`` names, keep the verdicts, and report those that differ from
-    the record.
+    """Grade the answers of a run of ``baseline:``, keep the verdicts, and report those that differ from the record.
 
-    For a task without other recorded answers, this is the proof.
+    For a task without other recorded answers, this is the proof; of several runs that with the lowest agreement.
     """
     entry = result.entry
-    answers = [answer for answer in read_baseline_run_answers(evaluator.pack, entry) if answer.responses is not None]
+    answers = [answer for answer in read_baseline_run_answers(evaluator.pack, run) if answer.responses is not None]
     path, key = (
-        find_baseline_file(evaluator.pack, name, of_baseline_run=True),
-        compute_baseline_run_fingerprint(key, manifest, name),
+        find_baseline_file(evaluator.pack, name, run),
+        compute_baseline_run_fingerprint(key, manifest, run),
     )
     if not answers:
         missing = "the baseline was asked in another way, so that its answers cannot be graded here"
@@ -182,7 +182,9 @@ def _check_baseline(
     tallies = tally_record(entry, evaluated.samples, context, {answer.doc: answer.metrics for answer in answers})
     total = tallies.total
     if entry.record is not None and entry.record.model is None:
-        result.tallies, result.scores, result.of_baseline = tallies, evaluated.scores, True
+        lowest = result.tallies.total.agreement if result.of_baseline and result.tallies else None
+        if lowest is None or (total.agreement is not None and total.agreement < lowest):
+            result.tallies, result.scores, result.of_baseline = tallies, evaluated.scores, run
     elif total.agreed < total.compared:
         differing = total.compared - total.agreed
         log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded differently now")
@@ -192,9 +194,11 @@ def _check_baseline(
     _write(path, text, find_verify_folder(evaluator.pack))
 
 
-def _judge(tallies: Tallies, entry: TaskEntry, required: float, *, of_baseline: bool) -> tuple[Status, str | None]:
+def _judge(
+    tallies: Tallies, entry: TaskEntry, required: float, *, of_baseline: BaselineEntry | None
+) -> tuple[Status, str | None]:
     total = tallies.total
-    if total.docs != (entry.baseline.docs if of_baseline and entry.baseline else entry.docs):
+    if total.docs != (of_baseline.docs if of_baseline else entry.docs):
         return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
     if total.agreement is None and entry.record is not None and entry.record.model is None:
         return "not checked", "nobody's answers are recorded: it is a task of lm-eval as it is"

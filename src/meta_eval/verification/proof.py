@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from meta_eval.pack.manifest import ReferenceScoreEntry, TaskEntry
+from meta_eval.pack.manifest import BaselineEntry, ReferenceScoreEntry, TaskEntry
 from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.verification.tallies import Tallies, Tally, macro_score
 
@@ -28,7 +28,7 @@ class TaskProof:
         tallies: Counts and disagreements; None when nothing was scored.
         scores: All scores of the task's own aggregations, 0 to 1, by ``metric,filter``.
         file: The file of disagreements.
-        of_baseline: Whether the compared verdicts are those of the record that ``baseline:`` names.
+        of_baseline: The run of ``baseline:`` whose verdicts are compared; None for those of the evals dataset.
     """
 
     entry: TaskEntry
@@ -38,7 +38,7 @@ class TaskProof:
     tallies: Tallies | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     file: Path | None = None
-    of_baseline: bool = False
+    of_baseline: BaselineEntry | None = None
 
     @property
     def published(self) -> ReferenceScoreEntry | None:
