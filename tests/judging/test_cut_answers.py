@@ -76,6 +76,16 @@ def test_where_it_is_unknown_how_the_baselines_answers_ended_none_of_them_is_cou
     )
 
 
+@pytest.mark.parametrize("how", ["wrong", "unscored"])
+def test_where_it_is_unknown_which_answers_were_cut_nothing_is_decided_by_them(tmp_path: Path, how: CutAnswers) -> None:
+    baseline = read_run([write_run(tmp_path / "a", RIGHT, line={"resps": [["word " * 300]]})])
+    candidate = make_run(tmp_path / "b", [0.0] * 60 + RIGHT[60:], range(60))
+    for a, b, whose in ((baseline, candidate, "the baseline"), (candidate, baseline, "the run")):
+        message = f"cut_answers: {how} needs to know which answers were cut, and of {whose} that is unknown"
+        with pytest.raises(ResultsError, match=message):
+            compared(a, b, how)
+
+
 def test_a_shortfall_that_is_there_without_cut_answers_too_is_not_called_truncation(tmp_path: Path) -> None:
     verdicts = [0.0] * 60 + RIGHT[60:]
     judgement = compared(make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", verdicts, range(40)))

@@ -117,9 +117,10 @@ def _assess_task(
         # A mean of shares cannot include it, so it is shown in its own unit.
         return _without_decision(assessment, "none of its metrics is a share", veto=False)
     if assessment.task_drop is None and rule.baseline_kind in (None, "run"):
-        unscored = assessment.task.cut is not None and rule.cut_answers == "unscored"
+        by_cut_answers = assessment.task.cut is not None and rule.cut_answers in ("wrong", "unscored")
         return _without_decision(
-            assessment, assessment.task.reason if unscored else "the runs have no metric in common that is a share"
+            assessment,
+            assessment.task.reason if by_cut_answers else "the runs have no metric in common that is a share",
         )
     alarms: list[RaisedAlarm] = [(kind, replace(alarmed, run="B")) for kind, alarmed in assessment.alarms]
     candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)

@@ -32,6 +32,20 @@ def treat_cut_answers(pair: RunPair, how: CutAnswers) -> RunPair:
     return leave_out_cut(pair) if how == "unscored" else pair
 
 
+def explain_unknown_endings(pair: RunPair, how: CutAnswers) -> str | None:
+    """Why cut answers cannot be treated so: it is unknown of some answers whether they were cut. None if it is known.
+
+    Without it only the cut answers of one side would count.
+    """
+    for scored, name in zip(pair, ("the baseline", "the run"), strict=True):
+        if None in _uncut_shares(scored):
+            return (
+                f"cut_answers: {how} needs to know which answers were cut, and of {name} that is unknown: name its "
+                "tokenizer, or choose cut_answers: graded"
+            )
+    return None
+
+
 def count_as_wrong(scored: ScoredRun) -> ScoredRun:
     """The same answers, those that were cut with the worst verdict."""
     return _rewrite(scored, lambda doc, result: _as_wrong(doc, result, scored.lower_is_better))

@@ -20,7 +20,13 @@ from dataclasses import dataclass, replace
 from meta_eval import stats
 from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_faults, find_run_problems
 from meta_eval.judging.conditions import check_conditions
-from meta_eval.judging.cut_answers import Clusters, compare_cut_rates, describe_cut, treat_cut_answers
+from meta_eval.judging.cut_answers import (
+    Clusters,
+    compare_cut_rates,
+    describe_cut,
+    explain_unknown_endings,
+    treat_cut_answers,
+)
 from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drop_breakdown import break_down_task_drop
 from meta_eval.judging.engine_noise import TimedLosses, list_placed_losses, measure_noise
@@ -143,9 +149,11 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
     cut = _cut(compared, chosen, cut_rate, clusters)
     if cut and chosen and chosen.pair and (how := rule.cut_answers or "graded") != "graded":
         cut = replace(cut, counted=how)
+        reason = explain_unknown_endings(chosen.pair, how)
         pair = treat_cut_answers(chosen.pair, how)
-        chosen = replace(chosen, baseline=pair.baseline, candidate=pair.candidate) if pair.docs else None
-        reason = reason if chosen else "every doc has an answer that was cut, and these are unscored"
+        if not reason and not pair.docs:
+            reason = "every doc has an answer that was cut, and these are unscored"
+        chosen = None if reason else replace(chosen, baseline=pair.baseline, candidate=pair.candidate)
     task_drop = _measure_task_drop(compared, chosen, rule, shared) if chosen else None
     owner = "" if baseline_runs else entry.baseline_owner if entry else META
     drop_spec = chosen.metric_key if chosen else metric_key
