@@ -16,7 +16,8 @@ from runs import TIME, entry, manifest, run_lm_eval, sample, write_run
 
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.doc_results import ResultsError
-from meta_eval.results.lm_eval_run import Run, check_pack, read_run
+from meta_eval.results.lm_eval_run import Run, read_run
+from meta_eval.results.pack_match import match_pack
 from meta_eval.results.sample_files import open_samples
 from meta_eval.results.sample_parser import read_metrics
 from meta_eval.results.scores import compute_scores, list_metric_keys
@@ -113,14 +114,14 @@ def test_a_limited_run_says_so(pack: Path, tmp_path: Path) -> None:
 
 def test_a_real_run_is_of_its_pack_and_of_no_other(pack: Path, output: Path, tmp_path: Path) -> None:
     run = read(output)
-    check_pack(run, read_manifest(pack), pack="work_dir")
+    match_pack(run, read_manifest(pack), pack="work_dir")
     other = tmp_path / "other"
     shutil.copytree(pack, other)
     tree = json.loads((other / "manifest.json").read_text(encoding="utf-8"))
     digest = tree["files"]["meta_bbh.parquet"]["sha256"]
     tree["files"]["meta_bbh.parquet"]["sha256"] = "0" * 64
     (other / "manifest.json").write_text(json.dumps(tree), encoding="utf-8")
-    checked = check_pack(run, read_manifest(other), pack="other")
+    checked = match_pack(run, read_manifest(other), pack="other")
     assert set(checked.tasks) == set(run.tasks) - {"meta_bbh"} and list(checked.faults) == ["meta_bbh"]
     assert "meta_bbh was run on docs with SHA-256 " + digest in checked.faults["meta_bbh"]
     assert "beside the pack other" in checked.faults["meta_bbh"]
@@ -130,15 +131,15 @@ def test_a_real_run_is_of_its_pack_and_of_no_other(pack: Path, output: Path, tmp
 def test_a_run_that_names_no_docs_is_of_no_pack(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [1, 0], extra={"configs": {"meta_some": {"task": "meta_some"}}})
     with pytest.raises(ResultsError, match="SHA-256 unknown"):
-        check_pack(read(folder), manifest(meta_some=entry(2)), pack="work_dir")
+        match_pack(read(folder), manifest(meta_some=entry(2)), pack="work_dir")
 
 
 def test_rows_on_the_hub_are_known_by_their_commit(tmp_path: Path) -> None:
     config = {"meta_some": {"task": "meta_some", "dataset_kwargs": {"revision": "a" * 40}}}
     run = read(write_run(tmp_path, [1, 0], extra={"configs": config}))
-    check_pack(run, manifest(meta_some=entry(2, docs_file=None, dataset_revision="a" * 40)), pack="work_dir")
+    match_pack(run, manifest(meta_some=entry(2, docs_file=None, dataset_revision="a" * 40)), pack="work_dir")
     with pytest.raises(ResultsError, match="commit"):
-        check_pack(run, manifest(meta_some=entry(2, docs_file=None)), pack="work_dir")
+        match_pack(run, manifest(meta_some=entry(2, docs_file=None)), pack="work_dir")
 
 
 # Several files

@@ -186,7 +186,8 @@ class _Reading:
 
     def _read(self, places: Sequence[Path | str], groups: Mapping[str, tuple[str, ...]] | None = None) -> Run:
         from meta_eval.pack.prompt_lengths import make_token_counter
-        from meta_eval.results.lm_eval_run import check_pack, read_run
+        from meta_eval.results.lm_eval_run import read_run
+        from meta_eval.results.pack_match import match_pack
 
         options, manifest = self._options, self.manifest
         run = read_run(
@@ -198,7 +199,7 @@ class _Reading:
             choice=self.choice,
             groups={**(groups or {}), **(manifest.groups if manifest else {})},
         )
-        return run if manifest is None else check_pack(run, manifest, pack=str(options.folder))
+        return run if manifest is None else match_pack(run, manifest, pack=str(options.folder))
 
     def _check_choice(self, runs: Sequence[Run]) -> None:
         """Refuse names that neither runs nor pack have, and a choice of nothing."""

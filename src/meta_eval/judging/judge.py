@@ -79,7 +79,7 @@ def judge_run(
 ) -> Judgement:
     """Judge every task of the pack and of the run, in the order of their names.
 
-    Call `meta_eval.results.lm_eval_run.check_pack` first: this function assumes that the docs are the pack's.
+    Call `meta_eval.results.pack_match.match_pack` first: this function assumes that the docs are the pack's.
 
     Args:
         run: The run, or its repeats.
