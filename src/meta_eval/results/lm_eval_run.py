@@ -151,6 +151,7 @@ def _read_task(files: OutputIndex, task: str, *, repeats: bool, **reading: Any) 
 
 
 def explain_faults(faults: Mapping[str | None, ResultsError]) -> dict[str | None, str]:
+    """The reasons of faults by task, each without a full stop."""
     return {task: str(error).rstrip(".") for task, error in faults.items()}
 
 
