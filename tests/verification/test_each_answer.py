@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,12 +12,9 @@ from lm_eval.api.model import LM
 from packs import prepare
 from recorded_runs import own_gsm8k, record
 
-from meta_eval import compare, verify
+from meta_eval import verify
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.results.answer_regrading import make_answer_grader
 from meta_eval.results.baseline import read_baseline
-from meta_eval.results.lm_eval_run import read_run
-from meta_eval.results.sample_files import read_samples
 
 # What is answered to each doc, 5 being right. Of equally frequent answers the first counts, as does "nothing found".
 ANSWERS = ("5575", "7577", "7755", "8557", "xx55")
@@ -66,10 +62,6 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pack
 
 
-def run_of(pack: Path) -> Path:
-    return pack.parent / "run"
-
-
 def test_verify_grades_each_of_four_answers(pack: Path) -> None:
     docs = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"][0]
     graded = [doc.filter_results["score-first"] for doc in docs]
@@ -89,51 +81,3 @@ def test_the_majority_is_lm_evals(pack: Path) -> None:
     assert [doc.filter_results["score-first"].majority for doc in docs] == [0, 0, 0, 1, 0]
     assert voted == [doc.filter_results["maj@4"].metrics["exact_match"] for doc in docs] == [1.0, 0.0, 0.0, 1.0, 0.0]
     assert all(not doc.filter_results[name].verdict_of_each for doc in docs for name in ("maj@4", "maj@2"))
-
-
-def test_a_run_of_lm_eval_alone_is_graded_as_verify_grades_it(pack: Path) -> None:
-    """Its samples hold all answers, and the results file how they are graded."""
-    graded = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"][0]
-    task = read_run([run_of(pack)]).tasks["gsm8k"]
-    for doc, known in zip(task.docs, graded, strict=True):
-        for name, result in doc.filter_results.items():
-            other = known.filter_results[name]
-            assert (result.verdict_of_each, result.majority, result.metrics) == (
-                other.verdict_of_each,
-                other.majority,
-                other.metrics,
-            )
-    (judged,) = compare(run_of(pack), run_of(pack)).to_json()["tasks"]
-    scores = {score["name"]: score for score in judged["sampling"]["scores"]}
-    assert scores["pass@4"]["value"] == scores["pass@4"]["baseline"] == 1.0
-    assert scores["pass@2"]["value"] == pytest.approx((1 + 0.5 + 3 * 5 / 6) / 5)
-    assert (scores["maj@4"]["value"], scores["maj@4"]["drop"]["value"]) == (0.4, 0.0)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"filter_list": [{"name": "score-first", "filter": [{**REGEX, "regex_pattern": "#### (7)"}, FIRST]}]},
-        {"filter_list": [{"name": "score-first", "filter": [{**REGEX, "regex_pattern": "(("}, FIRST]}]},
-        {
-            "filter_list": [
-                {"name": "score-first", "filter": [{"function": "custom", "filter_fn": "def f(): ..."}, FIRST]}
-            ]
-        },
-        {"filter_list": [3, {"name": "score-first"}]},
-        {"metric_list": [{"metric": "exact_match", "settings": "unknown"}]},
-        {"metric_list": [{"metric": "acc"}]},
-        {"process_results": "def process_results(doc, results): ..."},
-        {"repeats": "many"},
-    ],
-)
-def test_what_lm_eval_did_not_grade_so_keeps_the_verdict_that_it_logged(pack: Path, change: dict[str, Any]) -> None:
-    (results,) = run_of(pack).rglob("results_*.json")
-    config = json.loads(results.read_text(encoding="utf-8"))["configs"]["gsm8k"]
-    (path,) = run_of(pack).rglob("samples_*.jsonl")
-    docs = read_samples(path, grader=make_answer_grader(config | change)).docs
-    assert all(
-        not result.verdict_of_each and result.majority is None for doc in docs for result in doc.filter_results.values()
-    )
-    logged = [float(answers[0] == "5") for answers in ANSWERS]
-    assert [doc.filter_results["score-first"].metrics["exact_match"] for doc in docs] == logged

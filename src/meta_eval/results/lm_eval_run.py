@@ -14,7 +14,6 @@ from typing import Any
 
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.messages.logs import report_progress
-from meta_eval.results.answer_regrading import make_answer_grader
 from meta_eval.results.choice import Choice, Groups
 from meta_eval.results.clusters import Fields, check_fields, find_field
 from meta_eval.results.doc_results import ResultsError
@@ -264,7 +263,6 @@ def _read(
             may_be_nan=others,
             count_tokens=count_tokens,
             cluster_field=cluster_field,
-            grader=make_answer_grader(results.config(task_files.task)) if results else None,
         )
         for notice in samples.notices:
             on_notice(notice)

@@ -16,7 +16,6 @@ from typing import Any
 
 from meta_eval.boundary.inputs import is_deep, open_regular
 from meta_eval.messages.errors import locating
-from meta_eval.results.answer_regrading import AnswerGrader
 from meta_eval.results.clusters import make_content_keys, make_given_key, make_missing_field_error, name_clusters
 from meta_eval.results.doc_results import DocResult, FilterResult, ResultsError, make_not_a_sample_error
 from meta_eval.results.raw_samples import read_raw_samples
@@ -60,7 +59,6 @@ def read_samples(
     may_be_nan: Container[str] = (),
     count_tokens: Callable[[str], int] | None = None,
     cluster_field: str | None = None,
-    grader: AnswerGrader | None = None,
 ) -> SamplesFile:
     """Read a samples file.
 
@@ -74,7 +72,6 @@ def read_samples(
         count_tokens: Counts the tokens of long answers, which may have hit the limit. Without it only short answers are
             known to be complete.
         cluster_field: The field of a doc with its cluster; None for a pack's own column.
-        grader: Grades each of several answers.
 
     Raises:
         ResultsError: The file is empty, truncated, not a samples file, or contradicts itself about a doc.
@@ -90,8 +87,6 @@ def read_samples(
                     raw_sample.content, cut=raw_sample.last and not raw_sample.content.endswith(b"\n")
                 )
                 name = None if "filter" in sample else reading.next_filter(sample)
-                if grader is not None:
-                    grader.grade(sample)
                 doc, name, answer = read_sample(
                     sample, offset=raw_sample.offset, length=len(raw_sample.content), filter_name=name,
                     may_be_nan=may_be_nan, cluster_field=cluster_field,
@@ -107,10 +102,7 @@ def read_samples(
         raise ResultsError("is empty", where=str(path), hint="Use the file of a finished run")
     if cluster_field is not None and all(doc.cluster is None for doc in reading.docs.values()):
         raise make_missing_field_error(cluster_field, sorted(reading.columns), str(path))
-    whole = reading.collect(skip_damaged)
-    if grader is not None:
-        grader.drop_refuted(whole.docs)
-    return whole
+    return reading.collect(skip_damaged)
 
 
 @contextmanager

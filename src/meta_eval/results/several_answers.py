@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from meta_eval.results.doc_results import DocResult
@@ -19,12 +18,6 @@ def average_answers(docs: Iterable[DocResult]) -> None:
         for result in doc.filter_results.values():
             for metric, verdicts in result.verdict_of_each.items():
                 result.metrics[metric] = replace_verdict(result.metrics[metric], math.fsum(verdicts) / len(verdicts))
-
-
-def find_majority(extractions: Sequence[str]) -> int:
-    """The place of the first of those with the most frequent extraction; of equally frequent ones, the first that was
-    seen. So does lm-eval's ``majority_vote``."""
-    return extractions.index(Counter(extractions).most_common(1)[0][0])
 
 
 def replace_verdict(value: MetricValue, verdict: float) -> MetricValue:

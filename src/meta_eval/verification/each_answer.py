@@ -10,12 +10,12 @@ as by lm-eval's ``majority_vote``. There "nothing found" is an extraction like o
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from meta_eval.results.metrics import COUNTED, to_plain_number
 from meta_eval.results.sample_parser import list_metrics, read_extraction
-from meta_eval.results.several_answers import find_majority
 from meta_eval.thresholds import SAME_VALUE
 from meta_eval.verification.evaluator import Evaluated, Evaluator
 from meta_eval.verification.replay import Answers
@@ -76,7 +76,12 @@ def add_each_answer(
                 count = by_doc[sample["doc_id"]]
                 sample.setdefault("each_answer", {})[metric] = doc_verdicts[metric][:count]
                 if filter_name in extracting:
-                    sample["majority_answer"] = find_majority(extracted[:count])
+                    sample["majority_answer"] = _find_majority(extracted[:count])
+
+
+def _find_majority(extractions: Sequence[str]) -> int:
+    """The first of those with the most frequent extraction; of equally frequent ones, the first that was seen."""
+    return extractions.index(Counter(extractions).most_common(1)[0][0])
 
 
 def _of_first_answers(
