@@ -12,7 +12,7 @@ from meta_eval.reports.view import Document, View
 
 
 class JUnitView(View):
-    kinds = frozenset({"report", "compare"})
+    document_types = frozenset({"report", "compare"})
 
     def render(self, document: Document) -> bytes:
         suite = Element("testsuite", name=document.title)
@@ -21,7 +21,7 @@ class JUnitView(View):
                 if row.whole:  # a mean over tasks
                     continue
                 cells = {column.key: table.cell(row, column).text for column in table.columns}
-                case = SubElement(suite, "testcase", name=row.name, classname=document.kind)
+                case = SubElement(suite, "testcase", name=row.name, classname=document.document_type)
                 if row.outcome == "worse":
                     SubElement(case, "failure", message=f"{cells['drop']} points ({cells['interval']})")
                 elif row.outcome == "undecided":

@@ -227,7 +227,7 @@ def test_tokens_a_second_are_of_the_time_in_which_anything_was_answered(place: P
     assert done.speed.seconds == 2.0 * -(-len(lines) // 2)
     assert done.speed.completion_tokens == 50 * len(texts)
     assert done.speed.tokens_per_second == pytest.approx(50 * len(texts) / (2.0 * -(-len(texts) // 2)))
-    facts = dict(report(done.results, pack=place / "work_dir").runs[0].facts)
+    facts = dict(report(done.results, pack=place / "work_dir").runs[0].provenance)
     assert facts["answers"] == f"{50 * len(texts):,} tokens, {done.speed.tokens_per_second:,.1f} a second"
 
 
@@ -240,8 +240,8 @@ def test_what_the_answers_cost_reaches_the_report(place: Path, seconds: float, s
     grading = Grading(place / "work_dir", ScoringOptions())
     given = read_answers([rewrite(place, timed)])
     done = grading.grade(given, output=place / "priced", price_per_hour=2.5)
-    assert dict(report(done.results, pack=place / "work_dir").runs[0].facts)["cost"] == shown
-    assert "cost" not in dict(report(graded(place).results, pack=place / "work_dir").runs[0].facts)
+    assert dict(report(done.results, pack=place / "work_dir").runs[0].provenance)["cost"] == shown
+    assert "cost" not in dict(report(graded(place).results, pack=place / "work_dir").runs[0].provenance)
 
 
 def test_engine_and_model_are_those_of_the_answers(place: Path) -> None:

@@ -84,7 +84,7 @@ def test_from_a_configuration_to_a_comparison(tmp_path: Path, monkeypatch: pytes
     run_lm_eval(Path("work_dir"), ["meta_gpqa"], Path("out"))
     judged = report("out", pack="work_dir")
     assert [task.name for task in judged.tasks] == ["meta_gpqa"]
-    assert compare("out", "out", pack="work_dir").kind == "compare"
+    assert compare("out", "out", pack="work_dir").document_type == "compare"
 
     options = JudgingOptions(pack="work_dir", margin=3.0)
     whole, single = report("out", options=options), report("out", pack="work_dir", margin=3.0)

@@ -165,11 +165,11 @@ def with_long_names(report: Report) -> Report:
     name = "n" * 4000
     parts = tuple(replace(part, name=f"{name}{number}") for number, part in enumerate(report.tasks[0].subtasks))
     tasks = (replace(report.tasks[0], name=name, subtasks=parts), *report.tasks[1:])
-    runs = tuple(replace(run, model=name, folder=f"/{name}", facts=((name, name),)) for run in report.runs)
+    runs = tuple(replace(run, model=name, folder=f"/{name}", provenance=((name, name),)) for run in report.runs)
     alarms = tuple(replace(one, tasks=(AlarmOccurrence(name, None, 1, 2),)) for one in report.alarms)
     decision = replace(report.decision, reasons=(f"{name}: lost",))
     return replace(
-        report, title=name, tasks=tasks, runs=runs, alarms=alarms, notes=(name,), decision=decision, totals=()
+        report, title=name, tasks=tasks, runs=runs, alarms=alarms, notes=(name,), decision=decision, group_averages=()
     )
 
 
@@ -177,7 +177,7 @@ def with_long_names(report: Report) -> Report:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_names_of_any_length_widen_no_window(show: Show, width: int, make: Callable[[], Report]) -> None:
     report = make()
-    answers = 2 if report.kind == "compare" else 1
+    answers = 2 if report.document_type == "compare" else 1
     samples = [replace(one, task="n" * 4000, subtask="s" * 4000) for one in make_samples(5, 400, answers=answers)]
     page = show(with_long_names(report), samples, viewport={"width": width, "height": 900})
     page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")

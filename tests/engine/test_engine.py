@@ -188,5 +188,5 @@ def test_the_report_reads_what_the_engine_left(finished: Finished, folder: Path)
         "not all docs",
         "changed prompts",
     }
-    assert report["runs"][0]["facts"]["backend"] == "vllm"
+    assert report["runs"][0]["provenance"]["backend"] == "vllm"
     assert (folder.with_name("moved") / "r.html").stat().st_size > 10_000

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from meta_eval.judging.decide import Decision, TaskDrop, Veto, decide_outcome
-from meta_eval.judging.judgement import Alarm, AlarmOccurrence, Flips, Published, Score, Subtask, Task
+from meta_eval.judging.judgement import Alarm, AlarmOccurrence, Flips, ReferenceScore, Score, Subtask, Task
 from meta_eval.judging.published_scores import measure_baseline_distance
 from meta_eval.reports.fidelity_report import FidelityReport
-from meta_eval.reports.model import Report, RunFacts, ShownAnswer, ShownSample
+from meta_eval.reports.model import Report, RunProvenance, ShownAnswer, ShownSample
 from meta_eval.reports.shipped_views import HtmlView
 from meta_eval.reports.view import find_document, write_view
 from meta_eval.stats import Drop, Interval, paired_drop
@@ -43,12 +43,12 @@ def write_html(path: Path, report: Report | FidelityReport, samples: Iterable[Sh
     write_view(path, HtmlView(), find_document(report, lambda: samples))
 
 
-def published(value: float, *, averaging: str | None = None, shots: str = "5") -> Published:
-    return Published(value, "MMLU-Pro (CoT)", "acc", averaging, shots, "a model card", None)
+def published(value: float, *, averaging: str | None = None, shots: str = "5") -> ReferenceScore:
+    return ReferenceScore(value, "MMLU-Pro (CoT)", "acc", averaging, shots, "a model card", None)
 
 
 def score(
-    value: float, half: float, n: int, of: Published, averaging: str = "micro", reason: str | None = None
+    value: float, half: float, n: int, of: ReferenceScore, averaging: str = "micro", reason: str | None = None
 ) -> Score:
     bounds = Interval(max(0.0, value - half), min(1.0, value + half))
     difference = None if reason else value - of.value
@@ -74,7 +74,7 @@ def made(
     return decision, tuple(dataclasses.replace(task, decision=decided.get(task.name)) for task in tasks)
 
 
-def make_report(*, gated: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8") -> Report:
+def make_report(*, exit_follows_decision: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8") -> Report:
     """Make a report with every outcome, alarms, a task without a run and numbers of other settings."""
     chance = random.Random(5)
     subtasks = []
@@ -106,7 +106,7 @@ def make_report(*, gated: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8")
             flips=Flips("Meta's", "ours", 541, 21, 50),
         ),
         Task(
-            "meta_math", "math", 5000, 5000, reason="it was measured with 0 shots",
+            "meta_math", "math", 5000, 5000, not_compared_reason="it was measured with 0 shots",
             scores=(score(0.461, 0.014, 5000, published(0.48, shots="0"), reason="it was measured with 0 shots"),),
         ),
     )  # fmt: skip
@@ -133,7 +133,16 @@ def make_report(*, gated: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8")
         ),
     )  # fmt: skip
     notes = ("meta_ifeval: 2 runs are averaged, doc by doc",)
-    return Report("report", name, decision, (RunFacts("this run", name, facts),), decided, alarms, notes, gated=gated)
+    return Report(
+        "report",
+        name,
+        decision,
+        (RunProvenance("this run", name, facts),),
+        decided,
+        alarms,
+        notes,
+        exit_follows_decision=exit_follows_decision,
+    )
 
 
 def make_comparison() -> Report:
@@ -150,8 +159,8 @@ def make_comparison() -> Report:
     }  # fmt: skip
     decision, decided = made(tasks, drops)
     runs = (
-        RunFacts("A", "Llama-3.1-8B-Instruct", (("lm-eval", "0.4.13"),)),
-        RunFacts("B", "Llama-3.1-8B-FP8", (("lm-eval", "0.4.13"),)),
+        RunProvenance("A", "Llama-3.1-8B-Instruct", (("lm-eval", "0.4.13"),)),
+        RunProvenance("B", "Llama-3.1-8B-FP8", (("lm-eval", "0.4.13"),)),
     )
     return Report("compare", "Llama-3.1-8B-FP8 beside Llama-3.1-8B-Instruct", decision, runs, decided)
 

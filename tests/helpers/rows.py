@@ -68,7 +68,7 @@ class StubDataset:
     kind: Literal["hub"] = "hub"
     dataset_id: str = "meta-llama/Llama-3.1-8B-Instruct-evals"
     revision: str = "0" * 40
-    notices: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def config_name(self, subset: str) -> str:
         return f"{self.dataset_id.rpartition('/')[2]}__{subset}__details"

@@ -319,11 +319,11 @@ def test_runs_that_were_made_count() -> None:
 
 def test_the_baselines_distance_is_a_figure_of_its_own() -> None:
     distance = measure_baseline_distance("meta_math_hard", "final_em,none", 0.238, 0.254, "a judge model at Meta")
-    assert distance.distance == pytest.approx(-0.016)
+    assert distance.baseline_minus_reference == pytest.approx(-0.016)
     assert not distance.within_rounding
-    assert distance.reason == "a judge model at Meta"
+    assert distance.explanation == "a judge model at Meta"
     assert measure_baseline_distance("meta_ifeval", "mean_acc,none", 0.80417, 0.804).within_rounding
-    assert measure_baseline_distance("meta_gpqa", "exact_match,none", None, 0.328).distance is None
+    assert measure_baseline_distance("meta_gpqa", "exact_match,none", None, 0.328).baseline_minus_reference is None
 
 
 # Properties

@@ -45,7 +45,7 @@ def against_baseline(
 
 
 def reason_of(result: Judgement) -> str:
-    return "; ".join(filter(None, (*result.decision.reasons, *(task.reason for task in result.tasks))))
+    return "; ".join(filter(None, (*result.decision.reasons, *(task.not_compared_reason for task in result.tasks))))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,10 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
     run = read_run([tmp_path])
     assert judge_run(run, pack, gate=Gate(margin=5.0)).decision.exit_code == 1
     judgement = judge_run(run, pack, gate=Gate(margin=5.0, tasks=["meta_some"]))
-    assert (judgement.decision.exit_code, {task.name: task.reason for task in judgement.tasks}["meta_other"]) == (
+    assert (
+        judgement.decision.exit_code,
+        {task.name: task.not_compared_reason for task in judgement.tasks}["meta_other"],
+    ) == (
         0,
         "it is not asked for",
     )

@@ -175,7 +175,7 @@ def test_the_drop_is_in_the_published_metric_also_where_its_number_is_of_other_s
     subtasks = ["large"] * 100 + ["small"] * 10
     before, after = right(90, 100) + right(5, 10), right(90, 100) + right(2, 10)
     task = judged(tmp_path, after, subtasks=subtasks, before=before, task=entry(110, other))
-    assert (task.metric, task.scores[0].difference) == ("exact_match_macro,strict-match", None)
+    assert (task.metric, task.scores[0].candidate_minus_reference) == ("exact_match_macro,strict-match", None)
     assert drop_of(task) == stats.paired_drop(before, after, subtasks)
     assert drop_of(task).value == pytest.approx(0.15)
 
@@ -239,10 +239,10 @@ def test_a_score_is_never_put_beside_a_number_that_it_is_not_comparable_with(
 ) -> None:
     judgement = whole(tmp_path, right(650, 1000), task=task, **options)
     (shown,) = judgement.tasks
-    assert (shown.outcome, shown.baseline_label, shown.scores[0].difference) == ("undecided", None, None)
+    assert (shown.outcome, shown.baseline_label, shown.scores[0].candidate_minus_reference) == ("undecided", None, None)
     assert judgement.decision.outcome == "UNDECIDED"
     with pytest.raises(AssertionError, match=reason):
-        raise AssertionError(f"{shown.reason} {shown.scores[0].reason}")
+        raise AssertionError(f"{shown.not_compared_reason} {shown.scores[0].not_comparable_reason}")
 
 
 def test_damaged_lines_left_out_leave_nothing_to_judge(tmp_path: Path) -> None:
@@ -250,13 +250,13 @@ def test_damaged_lines_left_out_leave_nothing_to_judge(tmp_path: Path) -> None:
     path = next(folder.glob("samples_*"))
     path.write_bytes(path.read_bytes()[:-10])
     judgement = judge_run(read_run([folder], skip_damaged=True), manifest(meta_some=entry(1000, published(65.0))))
-    assert judgement.tasks[0].reason == "1 damaged lines or docs are left out"
+    assert judgement.tasks[0].not_compared_reason == "1 damaged lines or docs are left out"
 
 
 def test_a_task_that_was_not_run_is_not_shown(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(500, 1000), recorded=[True] * 500 + [False] * 500)])
     judgement = judge_run(run, manifest(meta_some=entry(1000), meta_other=entry(20, published(50.0))))
-    assert [(task.name, task.outcome, task.reason) for task in judgement.tasks] == [
+    assert [(task.name, task.outcome, task.not_compared_reason) for task in judgement.tasks] == [
         ("meta_other", "undecided", "it was not run"),
         ("meta_some", "within margin", None),
     ]
@@ -277,7 +277,7 @@ def test_without_a_pack_the_decision_says_what_is_missing(tmp_path: Path) -> Non
 def test_a_score_with_its_interval_and_difference(tmp_path: Path) -> None:
     result = score(tmp_path, right(660, 1000), 67.0)
     assert (result.value, result.docs, result.interval) == (0.66, 1000, stats.wilson_interval(660, 1000))
-    assert result.difference == pytest.approx(-0.01)
+    assert result.candidate_minus_reference == pytest.approx(-0.01)
 
 
 def test_macro_and_micro_stand_side_by_side(tmp_path: Path) -> None:
@@ -294,14 +294,18 @@ def test_what_the_baseline_is_off_the_published_number_is_none_of_the_drop(tmp_p
     """MATH: Meta's judge model gave two points more than our programs give the same answers."""
     task = entry(1000, published(67.0), graded_by="judge")
     result = judged(tmp_path / "a", right(650, 1000), task=task, before=right(650, 1000))
-    distance = result.scores[0].distance
-    assert distance is not None and distance.distance == pytest.approx(-0.02) and not distance.within_rounding
-    assert "judge" in str(distance.reason) or "then a model" in str(distance.reason)
+    distance = result.scores[0].baseline_difference
+    assert (
+        distance is not None
+        and distance.baseline_minus_reference == pytest.approx(-0.02)
+        and not distance.within_rounding
+    )
+    assert "judge" in str(distance.explanation) or "then a model" in str(distance.explanation)
     assert (drop_of(result).value, drop_of(result).p_value(), result.outcome) == (0.0, 1.0, "within margin")
     near = judged(tmp_path / "b", right(650, 1000), task=entry(1000, published(65.04)), before=right(650, 1000))
-    assert near.scores[0].distance is not None and not near.scores[0].distance.within_rounding
+    assert near.scores[0].baseline_difference is not None and not near.scores[0].baseline_difference.within_rounding
     same = judged(tmp_path / "c", right(650, 1000), task=entry(1000, published(65.0)), before=right(650, 1000))
-    assert same.scores[0].distance is not None and same.scores[0].distance.within_rounding
+    assert same.scores[0].baseline_difference is not None and same.scores[0].baseline_difference.within_rounding
 
 
 def test_what_is_published_of_f1_has_an_interval_by_t(tmp_path: Path) -> None:
@@ -825,7 +829,7 @@ def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_pa
         docs_with_other_prompt=1,
     )  # fmt: skip
     docs = answered(run, right(800, 1000)).regraded["meta_some"][0]
-    other = (replace(docs[0], prompt_unchanged=False), *docs[1:])
+    other = (replace(docs[0], prompt_matches=False), *docs[1:])
     pack = manifest(meta_some=entry(1000, baseline=(named,)))
     decision = judge_run(run, pack, Baseline({"meta_some": (other,)}, {})).decision
     assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 2)
@@ -976,7 +980,7 @@ def test_a_metric_that_is_no_share_is_shown_in_its_own_unit_and_not_averaged(tmp
     tasks = {task.name: task for task in judgement.tasks}
     (average,) = tasks["meta_text"].averages
     assert (average.metric, average.value, average.baseline) == (f"{metric},strict-match", 0.25, 0.27)
-    assert tasks["meta_text"].reason == "none of its metrics is a share"
+    assert tasks["meta_text"].not_compared_reason == "none of its metrics is a share"
     pack = manifest(meta_some=entry(1000), meta_text=entry(4, primary_metric=f"{metric},strict-match"))
     for beside_pack in (compare_runs(*runs, pack), judge_run(runs[1], pack)):
         assert [veto for veto in beside_pack.decision.vetoes if "meta_text" in veto.reason] == []
@@ -992,7 +996,9 @@ def test_one_task_that_cannot_be_compared_stops_no_other(tmp_path: Path) -> None
         write_run(tmp_path / name, [1, 0], task="meta_other", time="2026-01-02T03-04-06", doc=other)
     judgement = compare_runs(*(read_run([tmp_path / name]) for name in ("a", "b")))
     assert [task.task for task in judgement.decision.tasks] == ["meta_some"]
-    assert {task.name: task.reason for task in judgement.tasks}["meta_other"] == "the runs have no doc in common"
+    assert {task.name: task.not_compared_reason for task in judgement.tasks}[
+        "meta_other"
+    ] == "the runs have no doc in common"
     assert "nothing to compare with: meta_other (the runs have no doc in common)" in judgement.decision.reasons
 
 
@@ -1142,7 +1148,7 @@ def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
     judgement = grouped(tmp_path / "a", SUBJECTS, WORSE, gate=Gate(tasks=["mmlu_pro"]))
     (decided,) = judgement.decision.tasks
     assert (decided.task, decided.weight, judgement.decision.outcome) == ("mmlu_pro", 1.0, "DON'T SHIP")
-    assert {task.name: task.reason for task in judgement.tasks}["mmlu_pro_a"] == "it is not asked for"
+    assert {task.name: task.not_compared_reason for task in judgement.tasks}["mmlu_pro_a"] == "it is not asked for"
     rules = Gate.model_validate({"tasks": {"mmlu_pro": {"margin": 12.0}, "mmlu_pro_c": None}})
     wide = grouped(tmp_path / "b", SUBJECTS, WORSE, gate=rules).decision
     assert [(task.task, task.margin) for task in wide.tasks] == [("mmlu_pro", 0.12)]

@@ -12,7 +12,7 @@ from rows import make_row
 
 from meta_eval.catalog.families import list_bos_tokens
 from meta_eval.messages.errors import DataError
-from meta_eval.pack.row_checks import Checked, check_rows, describe_warning
+from meta_eval.pack.row_checks import CheckedRows, check_rows, describe_warning
 from meta_eval.source.rows import RowPlace
 
 BOS = list_bos_tokens()[0]
@@ -20,7 +20,7 @@ BOS = list_bos_tokens()[0]
 PLACE = RowPlace("my/evals", "mmlu_pro")
 
 
-def check(rows: list[dict[str, Any]], output_type: str = "generate_until", needs_gold: bool = True) -> Checked:
+def check(rows: list[dict[str, Any]], output_type: str = "generate_until", needs_gold: bool = True) -> CheckedRows:
     return check_rows(rows, PLACE, output_type=output_type, needs_gold=needs_gold)
 
 

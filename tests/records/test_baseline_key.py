@@ -83,7 +83,7 @@ def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:
     assert (grader, model) == (0.0, 0.0)
     assert prompts != 0.0
     assert found.drop_breakdown is not None
-    assert (found.drop_breakdown.other_prompts, prompts) == (
+    assert (found.drop_breakdown.docs_with_other_prompt, prompts) == (
         len(OTHERS),
         pytest.approx(found.drop_breakdown.total.value),
     )
@@ -124,7 +124,7 @@ def test_the_manifest_keeps_which_record_and_the_pack_which_prompts_differ(run: 
     )
     assert kept.revision.startswith("sha256:")
     lines = pq.read_table(pack / kept.file).to_pylist()
-    assert [line["doc"] for line in lines if not line["same_prompt"]] == OTHERS
+    assert [line["doc"] for line in lines if not line["prompt_matches"]] == OTHERS
     # It has all that it needs: neither the record nor the place matter to who reads the report.
     moved = Path(shutil.move(pack, tmp_path / "elsewhere"))
     record(moved, tmp_path / "new", ["gsm8k"])

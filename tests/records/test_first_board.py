@@ -57,7 +57,7 @@ def test_a_run_of_the_pack_stands_beside_the_record_and_the_boards_numbers(board
     wanted = [ARC, "harness_gsm8k_5", "harness_truthfulqa_mc_0"]
     record(board / "pack", board / "run", wanted)
     judged = report([board / "run"], pack=board / "pack")
-    shown = {one.metric: one.value for one in judged.totals if one.name == "leaderboard_v1_details"}
+    shown = {one.metric: one.value for one in judged.group_averages if one.name == "leaderboard_v1_details"}
     rows = tasks()
     arc_norm = sum(row["metrics"]["acc_norm"] for row in rows["harness|arc:challenge|25"]) / 9
     mc2 = sum(row["metrics"]["mc2"] for row in rows["harness|truthfulqa:mc|0"]) / 5
@@ -109,7 +109,7 @@ def test_details_of_another_run_are_a_baseline(board: Path, tmp_path: Path) -> N
     (found,) = report([tmp_path / "run"], pack=pack).tasks
     assert found.baseline_label == "the baseline's answers, graded by the pack"
     assert found.drop_breakdown is not None and found.decision is not None
-    assert (found.drop_breakdown.grader.value, found.drop_breakdown.other_prompts) == (0.0, 1)
+    assert (found.drop_breakdown.grader.value, found.drop_breakdown.docs_with_other_prompt) == (0.0, 1)
     rows = tasks()["harness|arc:challenge|25"]
     edit(rows)
     assert found.decision.drop.baseline == pytest.approx(sum(row["metrics"]["acc_norm"] for row in rows) / 9)

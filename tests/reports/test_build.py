@@ -61,8 +61,8 @@ def test_a_number_that_is_not_comparable_is_named_with_the_reason_and_not_compar
     pack = manifest(meta_some=entry(N, published(65.0, same_settings=False, note="0-shot.")))
     (task,) = reported(tmp_path, right(650), pack).tasks
     assert (task.outcome, task.decision) == ("undecided", None)
-    assert task.reason == "the published number was measured in another way: 0-shot"
-    assert task.scores[0].published is not None and task.scores[0].difference is None
+    assert task.not_compared_reason == "the published number was measured in another way: 0-shot"
+    assert task.scores[0].reference is not None and task.scores[0].candidate_minus_reference is None
 
 
 def test_a_prepared_task_without_a_result_is_an_alarm(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_prepared_task_without_a_result_is_an_alarm(tmp_path: Path) -> None:
 
 
 def test_facts_say_where_the_numbers_come_from(tmp_path: Path) -> None:
-    facts = dict(reported(tmp_path, right(5, 9), extra={"total_evaluation_time_seconds": "8054"}).runs[0].facts)
+    facts = dict(reported(tmp_path, right(5, 9), extra={"total_evaluation_time_seconds": "8054"}).runs[0].provenance)
     assert (facts["backend"], facts["lm-eval"], facts["duration"]) == ("vllm", "0.4.13", "2 h 14 min")
     assert facts["date"] == "2026-01-02T03:00:00+00:00"
     assert facts["results"] == "results_2026-01-02T03-04-05.000006.json"
@@ -319,7 +319,7 @@ def test_compare_decides_against_the_baseline_run(tmp_path: Path) -> None:
     done = cli("compare", "a", "b", "--max-drop", "5", "--json", "--html", "c.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     tree = json.loads(done.stdout)
-    assert (tree["kind"], tree["decision"]["outcome"], tree["tasks"][0]["baseline_label"]) == (
+    assert (tree["document_type"], tree["decision"]["outcome"], tree["tasks"][0]["baseline_label"]) == (
         "compare",
         "SHIP",
         "run A",

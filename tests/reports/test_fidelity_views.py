@@ -42,7 +42,7 @@ def two(tmp_path: Path, size: float = 0.2) -> FidelityReport:
     # The second token of the first answer, which is hostile, is not the likeliest.
     after[0] = answer(0, after[0].logprobs - 2, [0.0, 1.5, *[0.0] * 18])
     first, second = table(tmp_path / "a.parquet", before), table(tmp_path / "b.parquet", after)
-    return build_fidelity_report(second.path, against=first.path, tokenizer=tokenizer(), gated=True)
+    return build_fidelity_report(second.path, against=first.path, tokenizer=tokenizer(), exit_follows_decision=True)
 
 
 def printed(report: FidelityReport) -> str:
@@ -189,7 +189,11 @@ def test_the_command_compares_and_its_gate_decides(asked: Path, tmp_path: Path) 
     )  # fmt: skip
     assert same.returncode == 0, same.stderr
     report = json.loads(same.stdout)["report"]
-    assert (report["against"]["outcome"], report["against"]["margin"], report["gated"]) == ("same", 0.05, True)
+    assert (report["against"]["outcome"], report["against"]["margin"], report["exit_follows_decision"]) == (
+        "same",
+        0.05,
+        True,
+    )
     assert (
         "<h1>m beside m (" in (tmp_path / "page.html").read_text()
         and "Fidelity: m" in (tmp_path / "page.md").read_text()

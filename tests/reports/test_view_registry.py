@@ -145,7 +145,7 @@ def test_one_loop_shows_every_table_of_a_document(tmp_path: Path, monkeypatch: p
     install(monkeypatch, sheet=Sheet)
     for make in (make_report, make_comparison):
         document = find_document(make())
-        write_view(tmp_path / "r.csv", view_registry.find_view("sheet", document.kind), document)
+        write_view(tmp_path / "r.csv", view_registry.find_view("sheet", document.document_type), document)
         rows = list(csv.reader((tmp_path / "r.csv").read_text(encoding="utf-8").splitlines()))
         assert len(rows) == sum(len(table.rows) for table in document.tables)
         assert {row[0] for row in rows} == {table.key for table in document.tables} >= {"drops", "flips"}

@@ -21,7 +21,7 @@ from reports import HOSTILE, hostile_samples, make_comparison, make_report, make
 from rich.console import Console
 
 from meta_eval.boundary.outputs import OutputError, replace_file
-from meta_eval.judging.judgement import AlarmOccurrence, Cut, Task
+from meta_eval.judging.judgement import AlarmOccurrence, CutSummary, Task
 from meta_eval.reports import eval_results, markdown, terminal
 from meta_eval.reports.model import Report
 from meta_eval.reports.packed import CHUNK_SAMPLES, pack_samples
@@ -259,7 +259,7 @@ def test_a_benchmark_that_was_not_run_to_its_end_is_left_out() -> None:
 
 
 def test_json_holds_the_decision_the_exit_code_and_shares() -> None:
-    tree = json.loads(json.dumps(make_report(gated=True).to_json(), allow_nan=False))
+    tree = json.loads(json.dumps(make_report(exit_follows_decision=True).to_json(), allow_nan=False))
     assert (tree["schema_version"], tree["exit_code"], tree["decision"]["outcome"]) == (3, 1, "DON'T SHIP")
     assert make_report().exit_code == 0
     math = tree["tasks"][1]
@@ -267,7 +267,7 @@ def test_json_holds_the_decision_the_exit_code_and_shares() -> None:
     assert math["drop"]["value"] == pytest.approx(53 / 1324)
     assert math["drop"]["interval"]["lower"] < math["drop"]["value"] < math["drop"]["interval"]["upper"]
     assert [(one["kind"], one["veto"]) for one in tree["alarms"]][-1] == ("nothing extracted", False)
-    assert tree["runs"][0]["facts"]["lm-eval"] == "0.4.13"
+    assert tree["runs"][0]["provenance"]["lm-eval"] == "0.4.13"
 
 
 # The plot
@@ -334,7 +334,7 @@ def written(folder: Path, report: Report, samples: object = ()) -> tuple[str, Pa
 
 def test_every_view_has_the_scores_with_and_without_the_answers_that_were_cut(tmp_path: Path) -> None:
     report = make_report()
-    one = Cut("exact_match,strict-match", 31, 12032, 0.466, 0.4712, 0.473)
+    one = CutSummary("exact_match,strict-match", 31, 12032, 0.466, 0.4712, 0.473)
     none_left = dataclasses.replace(one, docs=1324, of=1324, without=None, baseline=None)
     tasks = [dataclasses.replace(task, cut=cut) for task, cut in zip(report.tasks, (one, none_left), strict=False)]
     report = dataclasses.replace(report, tasks=(*tasks, *report.tasks[2:]))
@@ -354,7 +354,7 @@ def test_every_view_has_the_scores_with_and_without_the_answers_that_were_cut(tm
 
 
 def test_a_page_asks_the_network_for_nothing_and_runs_one_script(tmp_path: Path) -> None:
-    _, page = written(tmp_path, make_report(gated=True), hostile_samples())
+    _, page = written(tmp_path, make_report(exit_follows_decision=True), hostile_samples())
     policy = next(a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
     running = [code for attributes, code in page.scripts if "type" not in attributes]
     digest = base64.b64encode(hashlib.sha256(running[0].encode()).digest()).decode()

@@ -209,7 +209,7 @@ def test_a_damaged_task_is_left_out_by_name_and_forbids_ship_until_it_is_left_ou
     skipped = compare(a, b, margin=5, skip_damaged=True)
     if nothing_left:
         assert skipped.decision.outcome == "SHIP"
-        assert any("all files of it are damaged: meta_b" in notice for notice in skipped.notes)
+        assert any("all files of it are damaged: meta_b" in note for note in skipped.notes)
     with pytest.raises(UserError):
         compare(a, b, margin=5, tasks=["meta_b"])
 

@@ -67,7 +67,7 @@ def edit_json(path: Path, change: Callable[[Any], Any]) -> None:
 
 def test_every_task_is_read_doc_by_doc(output: Path) -> None:
     run = read(output)
-    assert run.notices == ()
+    assert run.notes == ()
     assert list(run.tasks) == ["tiny_colours", "tiny_free", "tiny_sums", "tiny_text"]
     for task, (spec, right) in RIGHT.items():
         result = run.tasks[task]
@@ -97,7 +97,7 @@ def test_a_perplexity_is_read_and_is_no_share(output: Path) -> None:
     assert not text.aggregates["bits_per_byte,none"].is_fraction
     built = report(run)
     assert [task.outcome for task in built.tasks if task.name == "tiny_text"] == ["undecided"]
-    assert dict(describe_averages(built.tasks, built.totals))["tiny_text"].startswith(
+    assert dict(describe_averages(built.tasks, built.group_averages))["tiny_text"].startswith(
         "word_perplexity,none 181.3, lower is better; byte_perplexity,none 2.718, lower"
     )
 
@@ -108,12 +108,12 @@ def test_the_total_of_a_group_is_shown(output: Path) -> None:
     assert sorted(group.tasks) == ["tiny_colours", "tiny_sums"]
     assert group.aggregates["acc,none"].value == pytest.approx(1 / 3)
     built = report(run)
-    assert "acc,none 33.3 (0.0 to " in dict(describe_averages(built.tasks, built.totals))["tiny_choices"]
+    assert "acc,none 33.3 (0.0 to " in dict(describe_averages(built.tasks, built.group_averages))["tiny_choices"]
 
 
 def test_a_column_named_prompt_is_no_prompt_of_a_pack(output: Path) -> None:
     result = read(output).tasks["tiny_free"]
-    assert [doc.prompt_unchanged for doc in result.docs] == [None] * 3
+    assert [doc.prompt_matches for doc in result.docs] == [None] * 3
     assert [alarm for alarm in report(read(output)).alarms if "prompts" in alarm.kind] == []
 
 
@@ -124,7 +124,9 @@ def test_a_doc_is_the_same_doc_in_every_version(output: Path) -> None:
     ]  # fmt: skip
     assert "runs not alike" not in [alarm.kind for alarm in comparison.alarms]
     assert comparison.notes == ()
-    assert {task.name: task.reason for task in comparison.tasks}["tiny_text"] == "none of its metrics is a share"
+    assert {task.name: task.not_compared_reason for task in comparison.tasks}[
+        "tiny_text"
+    ] == "none of its metrics is a share"
 
 
 def test_a_results_file_alone_finds_its_samples(output: Path) -> None:
@@ -135,7 +137,7 @@ def test_a_results_file_alone_finds_its_samples(output: Path) -> None:
 def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, name: str) -> None:
     file, apart = embed_samples(output, tmp_path / name), read(output)
     run = read(file)
-    assert run.notices == ()
+    assert run.notes == ()
     for task, result in run.tasks.items():
         assert [plain(doc) for doc in result.docs] == [plain(doc) for doc in apart.tasks[task].docs]
     assert len(list(read_samples(judge_run(run, None).tasks))) == len(list(read_samples(judge_run(apart, None).tasks)))
@@ -165,7 +167,7 @@ def test_results_without_samples_still_show_scores(output: Path, tmp_path: Path)
     found = scored["acc,none"]
     assert (found.value, found.interval) == (0.5, Interval(0.0, 1.0))
     assert scored["acc_norm,none"].value == 1.0
-    assert found.reason == "there are no samples: run lm_eval with --log_samples"
+    assert found.not_comparable_reason == "there are no samples: run lm_eval with --log_samples"
     assert len([note for note in built.notes if "has no samples beside it" in note]) == 1
 
 
@@ -256,10 +258,10 @@ def test_docs_of_any_shape_are_docs(tmp_path: Path) -> None:
 def test_an_average_of_its_own_is_taken_from_lm_eval(tmp_path: Path, aggregation: str | None) -> None:
     run = read(plain_run(tmp_path, [1.0, 0.0], 0.8, aggregation=aggregation))
     assert run.tasks["plain"].custom_aggregation == ("f,none",)
-    assert "the task has its own aggregation" in run.notices[0]
+    assert "the task has its own aggregation" in run.notes[0]
     score = report(run).tasks[0].scores[0]
     assert (score.value, score.docs) == (0.8, 2)
-    assert score.reason == "this is lm-eval's own average, which the docs' scores do not give"
+    assert score.not_comparable_reason == "this is lm-eval's own average, which the docs' scores do not give"
 
 
 def test_a_mean_that_is_none_is_a_contradiction(tmp_path: Path) -> None:
@@ -278,7 +280,7 @@ def test_a_task_without_any_score_is_read(tmp_path: Path) -> None:
     folder = plain_run(tmp_path, [None, None], 999.0)
     built = report(read(folder))
     assert built.tasks[0].scores[0].value is None
-    assert dict(describe_averages(built.tasks, built.totals)) == {"plain": "f,none 999 (998.8 to 999.2)"}
+    assert dict(describe_averages(built.tasks, built.group_averages)) == {"plain": "f,none 999 (998.8 to 999.2)"}
 
 
 def test_docs_that_were_chosen_by_number_are_whole_by_their_hash(tmp_path: Path) -> None:

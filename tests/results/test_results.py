@@ -54,7 +54,7 @@ def edit(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
 def test_every_task_of_a_real_run_is_read(output: Path) -> None:
     run = read(output)
     assert list(run.tasks) == TASKS
-    assert run.notices == ()
+    assert run.notes == ()
     assert {task: len(result.docs) for task, result in run.tasks.items()} == {
         "meta_bbh": 21, "meta_gpqa_cot": 15, "meta_ifeval": 18, "meta_mmlu_pretrain": 16, "meta_mmlu_pro_instruct": 15,
     }  # fmt: skip
@@ -71,7 +71,7 @@ def test_every_average_is_lm_evals_own(output: Path) -> None:
 def test_the_docs_of_a_real_run(output: Path) -> None:
     run = read(output)
     generated = run.tasks["meta_bbh"].docs[0]
-    assert generated.prompt_unchanged
+    assert generated.prompt_matches
     assert generated.subtask is not None
     assert generated.recorded_is_correct is not None
     assert list(generated.filter_results) == ["strict-match", "flexible-extract", "official"]
@@ -165,21 +165,21 @@ def test_the_newest_run_of_each_task_is_taken_and_said(tmp_path: Path) -> None:
     run = read(tmp_path / "a", tmp_path / "b")
     assert run.tasks["meta_some"].time == "2026-01-03T00-00-00"
     assert run.tasks["meta_other"].time == "2026-01-01T00-00-00"
-    assert run.notices == ("2 runs of meta_some: the newest counts; with --repeats, runs of a task are averaged",)
+    assert run.notes == ("2 runs of meta_some: the newest counts; with --repeats, runs of a task are averaged",)
 
 
 def test_runs_of_many_tasks_are_one_notice(tmp_path: Path) -> None:
     for day in (1, 2, 3):
         for task in ("meta_some", "meta_other"):
             write_run(tmp_path / task, [1, 0], time=f"2026-01-0{day}T00-00-00", task=task)
-    (notice,) = read(tmp_path).notices
-    assert notice.startswith("3 runs of each of 2 tasks: the newest counts")
-    assert read(tmp_path, repeats=True).notices == ("3 runs of each of 2 tasks are averaged, doc by doc",)
+    (note,) = read(tmp_path).notes
+    assert note.startswith("3 runs of each of 2 tasks: the newest counts")
+    assert read(tmp_path, repeats=True).notes == ("3 runs of each of 2 tasks are averaged, doc by doc",)
 
 
 def test_a_folder_named_twice_counts_once(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [1, 1])
-    assert read(tmp_path, tmp_path / "a").notices == ()
+    assert read(tmp_path, tmp_path / "a").notes == ()
 
 
 def test_the_folder_of_a_sweep_is_not_read_as_its_newest_model(tmp_path: Path) -> None:
@@ -214,21 +214,21 @@ def test_a_doc_that_two_ranks_ran_counts_once(tmp_path: Path) -> None:
     edit(folder / SAMPLES, lambda lines: [*lines, lines[0]])
     run = read(folder)
     assert len(run.tasks["meta_some"].docs) == 3
-    assert "1 lines stand there twice" in run.notices[0]
+    assert "1 lines stand there twice" in run.notes[0]
 
 
 def test_samples_without_results(tmp_path: Path) -> None:
     run = read(write_run(tmp_path / "org__Some-Model", [1, 0], results=False))
     result = run.tasks["meta_some"]
     assert (result.provenance.results_file, result.provenance.model) == (None, "org__Some-Model")
-    assert "its model and limit are unknown" in run.notices[0]
+    assert "its model and limit are unknown" in run.notes[0]
 
 
 def test_results_without_samples(tmp_path: Path) -> None:
     run = read(write_run(tmp_path, [1, 0], samples=False))
     assert run.tasks["meta_some"].docs == ()
     assert run.tasks["meta_some"].aggregates["exact_match,strict-match"].value == 0.5
-    assert "without --log_samples" in run.notices[0]
+    assert "without --log_samples" in run.notes[0]
 
 
 def test_an_older_lm_eval_that_names_neither_filter_nor_metrics(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_an_answer_may_have_as_many_tokens_as_lm_eval_lets_it_where_nobody_says(
 def test_a_chat_template_is_seen_in_the_prompt(tmp_path: Path) -> None:
     arguments = {"gen_args_0": {"arg_0": "<chat>Question 0?</chat>", "arg_1": {"max_gen_toks": 10}}}
     docs = read(write_run(tmp_path, [1], line={"arguments": arguments})).tasks["meta_some"].docs
-    assert docs[0].prompt_unchanged is False
+    assert docs[0].prompt_matches is False
 
 
 def test_half_a_surrogate_pair_and_infinite_likelihoods_are_read(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_a_file_cut_off_inside_a_line(tmp_path: Path) -> None:
     run = read(folder, skip_damaged=True)
     assert len(run.tasks["meta_some"].docs) == 2
     assert run.tasks["meta_some"].skipped == 1
-    assert any("1 damaged lines or docs are left out" in notice for notice in run.notices)
+    assert any("1 damaged lines or docs are left out" in note for note in run.notes)
 
 
 def test_a_file_cut_off_between_lines(tmp_path: Path) -> None:
@@ -402,7 +402,7 @@ def test_what_is_no_results_file(tmp_path: Path, content: bytes) -> None:
     assert caught.value.where == str((folder / RESULTS).resolve())
     run = read(folder, skip_damaged=True)
     assert run.tasks["meta_some"].provenance.results_file is None
-    assert any(notice.startswith("left out: ") for notice in run.notices)
+    assert any(note.startswith("left out: ") for note in run.notes)
 
 
 def test_an_older_run_stands_in_for_a_damaged_one_only_when_asked(tmp_path: Path) -> None:
@@ -413,7 +413,7 @@ def test_an_older_run_stands_in_for_a_damaged_one_only_when_asked(tmp_path: Path
         read(tmp_path)
     run = read(tmp_path, skip_damaged=True)
     assert run.tasks["meta_some"].time == "2026-01-01T00-00-00"
-    assert any("using an older run" in notice for notice in run.notices)
+    assert any("using an older run" in note for note in run.notes)
 
 
 def test_nothing_to_read(tmp_path: Path) -> None:
@@ -429,7 +429,7 @@ def test_nothing_to_read(tmp_path: Path) -> None:
 def test_other_files_in_a_folder_are_left_alone(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [1])
     (folder / "notes_of_mine.json").write_text("not JSON", encoding="utf-8")
-    assert read(folder).notices == ()
+    assert read(folder).notes == ()
 
 
 @settings(max_examples=60, deadline=None)
@@ -454,7 +454,7 @@ def test_no_damage_gives_a_wrong_number(tmp_path_factory: pytest.TempPathFactory
     assert {doc.doc_id for doc in result.docs} <= whole.keys()
     for doc in result.docs:
         assert doc.filter_results.items() <= whole[doc.doc_id].filter_results.items()
-    assert len(result.docs) == len(whole) or any("holds" in notice for notice in run.notices)
+    assert len(result.docs) == len(whole) or any("holds" in note for note in run.notes)
 
 
 def test_the_texts_that_lm_eval_0_4_11_wrote_of_truth_values_are_verdicts() -> None:

@@ -103,7 +103,7 @@ def test_a_sound_model_passes_and_nothing_is_asked_twice(sound: tuple[RunResult,
     done, asked = sound
     assert done.canary is not None
     assert (done.canary.texts + done.canary.choices, done.canary.begin) == (DOCS, done.canary.texts)
-    assert done.canary.equal == done.canary.texts
+    assert done.canary.identical == done.canary.texts
     assert done.canary.same == done.canary.choices > 0
     assert done.canary.off < 1e-6
     assert set(asked.values()) == {1}

@@ -182,7 +182,7 @@ def test_its_results_are_marked_and_never_stand_beside_the_published_number_as_i
     (told,) = [alarm for alarm in judged.alarms if alarm.kind == "unfinished" or "not all docs" in alarm.kind]
     assert told.veto
     assert "it stopped when it was decided, SHIP at a margin of 5 points" in str(judged.to_json())
-    assert all(score.difference is None for task in judged.tasks for score in task.scores)
+    assert all(score.candidate_minus_reference is None for task in judged.tasks for score in task.scores)
     assert judged.decision.outcome != "SHIP"
 
 

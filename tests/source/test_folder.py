@@ -67,7 +67,7 @@ def test_a_snapshot_of_the_hub(tmp_path: Path) -> None:
     (file,) = dataset.fetch("gpqa")
     assert (file.name, file.path) == (details("gpqa"), root / details("gpqa"))
     assert file.sha256 == sha256(file.path.read_bytes())
-    assert (dataset.kind, dataset.dataset_id, dataset.notices) == ("folder", str(root), ())
+    assert (dataset.kind, dataset.dataset_id, dataset.warnings) == ("folder", str(root), ())
 
 
 @pytest.mark.parametrize("before", ["\n", " \n\n", "\ufeff", "\ufeff\n"])
@@ -152,15 +152,15 @@ def test_a_malformed_card_gives_way_to_the_file_names(tmp_path: Path, yaml: str)
     front_matter(root, yaml)
     dataset = opened(root)
     assert dataset.subsets == ("gpqa",)
-    (notice,) = dataset.notices
-    assert notice.startswith("README.md: ")
+    (warning,) = dataset.warnings
+    assert warning.startswith("README.md: ")
 
 
 @pytest.mark.parametrize("text", ["", "# Only a title\n", "---\nlicense: llama3.1\n---\n", "---\nnever closed: 1\n"])
 def test_a_card_without_configs_is_nothing_odd(tmp_path: Path, text: str) -> None:
     root = fill(tmp_path, details("gpqa"))
     (root / "README.md").write_text(text)
-    assert (opened(root).subsets, opened(root).notices) == (("gpqa",), ())
+    assert (opened(root).subsets, opened(root).warnings) == (("gpqa",), ())
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_several_splits_and_none_latest(tmp_path: Path) -> None:
     front_matter(root, "configs:\n- config_name: x-evals__bbh__details\n  data_files: {a: a.parquet, b: a.parquet}\n")
     dataset = opened(root)
     assert "bbh" not in dataset.subsets
-    assert "none is 'latest'" in dataset.notices[0]
+    assert "none is 'latest'" in dataset.warnings[0]
 
 
 @pytest.mark.parametrize(("make", "part"), [(False, "no such folder"), (True, "is a file, not a folder")])
@@ -246,12 +246,12 @@ _TIME = st.datetimes().map(lambda time: time.strftime("%Y-%m-%dT%H-%M-%S.%f").rj
 def test_each_subset_has_its_newest_file(runs: dict[str, list[str]], shuffle) -> None:
     names = [details(subset, stamp=stamp) for subset, stamps in runs.items() for stamp in stamps]
     shuffle.shuffle(names)
-    table, notices = card.find_subsets(None, names)
+    table, warnings = card.find_subsets(None, names)
     assert {subset: entry.files for subset, entry in table.items()} == {
         subset: (details(subset, stamp=max(stamps)),) for subset, stamps in runs.items()
     }
     assert {subset: entry.config for subset, entry in table.items()} == {s: f"{STEM}__{s}__details" for s in runs}
-    assert notices == ()
+    assert warnings == ()
 
 
 @given(st.text(), st.lists(st.text(min_size=1), max_size=4, unique=True))

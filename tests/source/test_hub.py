@@ -110,7 +110,7 @@ def test_opens_at_the_commit_and_fetches_what_the_card_names(bench: Bench) -> No
     assert dataset.revision == bench.hub.heads[EVALS]
     assert dataset.subsets == ("mmlu", "mmlu_pro")
     assert dataset.config_name("mmlu_pro") == f"{STEM}__mmlu_pro__details"
-    assert (dataset.identity, dataset.notices, dataset.kind) == (INSTRUCT, (), "hub")
+    assert (dataset.identity, dataset.warnings, dataset.kind) == (INSTRUCT, (), "hub")
     (file,) = dataset.fetch("mmlu_pro")
     assert (file.name, file.sha256) == (PRO, sha256(FILES[PRO]))
     assert file.path.read_bytes() == FILES[PRO]
@@ -368,7 +368,7 @@ def test_a_hub_that_is_gone_is_replaced_by_the_cache(bench: Bench) -> None:
     dataset = bench.evals()
     assert dataset.revision == commit
     assert dataset.fetch("mmlu")[0].sha256 == sha256(FILES[MMLU])
-    assert dataset.notices == (f"The hub could not be reached: commit {commit} from the cache may not be the newest.",)
+    assert dataset.warnings == (f"The hub could not be reached: commit {commit} from the cache may not be the newest.",)
     assert "not in the cache" in message(lambda: dataset.fetch("mmlu_pro"))
 
 
@@ -423,7 +423,7 @@ if len(sys.argv) > 1:
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 try:
     dataset = hub.open_evals_dataset({EVALS!r}, revision=None, identity=Identity(None, None, None))
-    print(json.dumps([dataset.revision, [file.sha256 for file in dataset.fetch("mmlu_pro")], dataset.notices]))
+    print(json.dumps([dataset.revision, [file.sha256 for file in dataset.fetch("mmlu_pro")], dataset.warnings]))
 except SourceError as error:
     print(json.dumps(str(error)))
 """

@@ -69,7 +69,7 @@ def test_what_is_planted_is_found_in_its_own_figure() -> None:
     new = [0.0] * 15 + [1.0] * 35 + [0.0] * 5 + [1.0] * 45
     whole = stats.break_down_drop([0.0] * 8 + [1.0] * 92, [1.0] * 100, new, [False] * 50 + [True] * 50)
     assert figures(whole) == (-0.08, 0.1, 0.1)
-    assert (whole.regraded, whole.changed, whole.other_prompts) == (8, 20, 50)
+    assert (whole.regraded, whole.changed, whole.docs_with_other_prompt) == (8, 20, 50)
 
 
 def test_where_every_prompt_is_another_model_and_prompts_are_not_told_apart() -> None:

@@ -221,7 +221,7 @@ def test_bounds_only_narrow_and_hold_each_other(
     for earlier, later in pairwise(states):
         for before, after in (
             (earlier.mean, later.mean),
-            (earlier.equal, later.equal),
+            (earlier.unweighted_mean, later.unweighted_mean),
             *((a.bounds, b.bounds) for a, b in zip(earlier.tasks, later.tasks, strict=True)),
         ):
             assert -1 <= before.interval.lower <= after.interval.lower <= after.interval.upper
@@ -259,7 +259,7 @@ def test_the_estimate_is_the_drop_and_tasks_weigh_as_in_a_whole_run() -> None:
     state = looks(order, some)[-1]
     assert [task.bounds.drop for task in state.tasks] == pytest.approx([drop.value for drop in whole])
     assert state.mean.drop == pytest.approx(stats.mean_drop(whole, stats.precision_weights(whole)).value)
-    assert state.equal.drop == pytest.approx(stats.mean_drop(whole).value)
+    assert state.unweighted_mean.drop == pytest.approx(stats.mean_drop(whole).value)
 
 
 # What decides
@@ -323,14 +323,14 @@ def eighth_of_small(margin: float, small: float) -> list[State]:
 def test_a_task_that_loses_forbids_what_the_mean_allows() -> None:
     states = eighth_of_small(0.11, 0.12)
     assert states[-1].tasks[1].outcome == "worse"
-    assert states[-1].mean.interval.upper < 0.11 and states[-1].equal.interval.upper < 0.11
+    assert states[-1].mean.interval.upper < 0.11 and states[-1].unweighted_mean.interval.upper < 0.11
     assert states[-1].outcome is None
 
 
 def test_the_mean_in_which_tasks_weigh_alike_forbids_it_too() -> None:
     states = eighth_of_small(0.05, 0.5)
     assert [task.outcome for task in states[-1].tasks] == ["within margin"] * 2
-    assert states[-1].mean.interval.upper < 0.05 <= states[-1].equal.drop
+    assert states[-1].mean.interval.upper < 0.05 <= states[-1].unweighted_mean.drop
     assert states[-1].outcome is None
 
 

@@ -57,7 +57,14 @@ def report(
         report_progress("judging")
         judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
     places = [Path(place) for place in paths]
-    return build_report(run, judged, pack=chosen.folder, manifest=reading.manifest, gated=chosen.gated, places=places)
+    return build_report(
+        run,
+        judged,
+        pack=chosen.folder,
+        manifest=reading.manifest,
+        exit_follows_decision=chosen.exit_follows_decision,
+        places=places,
+    )
 
 
 @documented
@@ -100,7 +107,7 @@ def compare(
         baseline, candidate = reading.read(*sides)
         report_progress("comparing")
         judged = run_compare(baseline, candidate, reading.manifest, reading.baseline(), reading.rules, reading.choice)
-    return build_report_of_two(judged, baseline, candidate, gated=chosen.gated)
+    return build_report_of_two(judged, baseline, candidate, exit_follows_decision=chosen.exit_follows_decision)
 
 
 @documented
@@ -148,7 +155,7 @@ def fidelity_report(
         raise ConfigError("no tokenizer.json of this model is on this machine", where=f"tokenizer {tokenizer}")
     baseline_table = None if against is None else find_table(Path(against))
     return build_fidelity_report(
-        path, against=baseline_table, rule=rules, tokenizer=tokenizer_file, gated=gate is not None
+        path, against=baseline_table, rule=rules, tokenizer=tokenizer_file, exit_follows_decision=gate is not None
     )
 
 

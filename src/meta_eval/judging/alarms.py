@@ -157,7 +157,7 @@ def find_alarms(
 
 def count_changed_prompts(docs: Sequence[DocResult]) -> int:
     """Count the docs that were asked with another prompt than the pack's."""
-    return sum(doc.prompt_unchanged is False for doc in docs)
+    return sum(doc.prompt_matches is False for doc in docs)
 
 
 def find_faults(run: Run, side: str | None = None) -> list[RaisedAlarm]:

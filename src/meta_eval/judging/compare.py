@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from meta_eval.judging.alarms import INVALID, RaisedAlarm, find_alarms, find_faults
 from meta_eval.judging.gate import Gate, GateTask
-from meta_eval.judging.groups import assess_groups, choose_tasks, list_decided_names
+from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judge import RUN_A, assess_task
 from meta_eval.judging.judgement import AlarmOccurrence, Judgement
 from meta_eval.judging.task_assessment import TaskAssessment, conclude_judgement
@@ -61,7 +61,7 @@ def compare_runs(
             f"{', '.join(sorted(in_b)) or 'none'}",
             hint="Run lm_eval with --log_samples on at least one common task",
         )
-    entries, groups, left_out = choose_tasks([baseline, candidate], manifest, choice or Choice())
+    entries, groups, left_out = choose_entries([baseline, candidate], manifest, choice or Choice())
     names = [*in_a, *in_b, *entries, *left_out]
     completed = (gate or Gate()).complete(manifest, names, groups)
     common = sorted(in_a & in_b)
@@ -86,7 +86,9 @@ def compare_runs(
     ]
     if not any(assessment.task_drop or assessment.task.averages for assessment in assessments):
         where = f"{baseline.tasks[common[0]].samples_file} and {candidate.tasks[common[0]].samples_file}"
-        reasons = "; ".join(f"{assessment.task.name}: {assessment.task.reason}" for assessment in assessments[:NAMED])
+        reasons = "; ".join(
+            f"{assessment.task.name}: {assessment.task.not_compared_reason}" for assessment in assessments[:NAMED]
+        )
         raise ResultsError(f"nothing to compare: {reasons}", where=where, hint="Run both with one pack")
     assessments += assess_groups(candidate, assessments, completed)
     decided_names = list_decided_names(completed, groups, assessments, default_tasks)
@@ -120,7 +122,9 @@ def _assess_task(
         by_cut_answers = assessment.task.cut is not None and rule.cut_answers in ("wrong", "unscored")
         return _without_decision(
             assessment,
-            assessment.task.reason if by_cut_answers else "the runs have no metric in common that is a share",
+            assessment.task.not_compared_reason
+            if by_cut_answers
+            else "the runs have no metric in common that is a share",
         )
     alarms: list[RaisedAlarm] = [(kind, replace(alarmed, run="B")) for kind, alarmed in assessment.alarms]
     candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)
@@ -157,14 +161,16 @@ def _assess_task(
 def _without_decision(assessment: TaskAssessment, reason: str | None, *, veto: bool = True) -> TaskAssessment:
     """Show a task without deciding on it."""
     alarms: tuple[RaisedAlarm, ...] = (("alone", AlarmOccurrence(assessment.task.name, note=reason, veto=veto)),)
-    return TaskAssessment(replace(assessment.task, reason=reason, metric=None, baseline_label=None), None, alarms)
+    return TaskAssessment(
+        replace(assessment.task, not_compared_reason=reason, metric=None, baseline_label=None), None, alarms
+    )
 
 
 def _describe_differences(
     baseline: Provenance, candidate: Provenance, pairs: Sequence[tuple[DocResult, ...]]
 ) -> str | None:
     """Name the difference, other than the model, that makes the comparison invalid; None if there is none."""
-    prompts = sum(not a.same_prompt(b) for a, b in pairs)
+    prompts = sum(not a.shares_prompt_with(b) for a, b in pairs)
     differences = [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
     if None not in (baseline.shots, candidate.shots) and baseline.shots != candidate.shots:
         differences.append(f"{baseline.shots} shots in A, {candidate.shots} in B")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from meta_eval import stats
 from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.alarms import RaisedAlarm
-from meta_eval.judging.judgement import AlarmOccurrence, Cut, DropEstimate
+from meta_eval.judging.judgement import AlarmOccurrence, CutSummary, DropEstimate
 from meta_eval.judging.task_comparison import RunPair, ScoredRun, measure_drop
 from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.metrics import COUNTED
@@ -76,7 +76,7 @@ def compare_cut_rates(pair: RunPair, clusters: Clusters) -> stats.Drop | None:
 
 def describe_cut(
     candidate: ScoredRun, pair: RunPair | None, metric_key: str, rate: stats.Drop | None, clusters: Clusters
-) -> Cut | None:
+) -> CutSummary | None:
     """The scores and drops with cut answers as wrong and without them; None where none was cut.
 
     Args:
@@ -95,7 +95,7 @@ def describe_cut(
     uncut_candidate = uncut.candidate if uncut else leave_out_cut(RunPair(candidate, candidate)).candidate
     without = uncut_candidate.scores(metric_key) if uncut_candidate.docs else None
     baseline = uncut.baseline.scores(metric_key) if uncut and uncut.docs else None
-    return Cut(
+    return CutSummary(
         metric=metric_key, docs=docs, of=len(scores.contributions), score=scores.value,
         without=without.value if without else None, baseline=baseline.value if baseline else None,
         as_wrong=as_wrong.value, baseline_docs=baseline_docs if reference else None,
@@ -109,7 +109,7 @@ def describe_cut(
     )  # fmt: skip
 
 
-def raise_cut_more(rates: dict[str, tuple[stats.Drop, Cut, CutAnswers]]) -> Iterator[RaisedAlarm]:
+def raise_cut_more(rates: dict[str, tuple[stats.Drop, CutSummary, CutAnswers]]) -> Iterator[RaisedAlarm]:
     """Name the tasks in which one model is cut more often than the other, beyond chance.
 
     Args:
@@ -122,7 +122,7 @@ def raise_cut_more(rates: dict[str, tuple[stats.Drop, Cut, CutAnswers]]) -> Iter
             yield "cut more", AlarmOccurrence(task, note=_explain(cut), veto=hidden)
 
 
-def explains_drop(cut: Cut) -> bool:
+def explains_drop(cut: CutSummary) -> bool:
     """Whether a drop is one of cut answers alone: it is there, and not among the docs that were cut in neither."""
     if cut.drop is None or cut.drop_without is None or cut.more is None:
         return False
@@ -130,7 +130,7 @@ def explains_drop(cut: Cut) -> bool:
     return has_drop and 0 in cut.drop_without.interval and cut.drop_without.interval.upper < cut.drop.value
 
 
-def _explain(cut: Cut) -> str:
+def _explain(cut: CutSummary) -> str:
     more, without = cut.more, cut.drop_without
     clauses = [f"{cut.docs:,} of {cut.of:,} answers, {cut.baseline_docs or 0:,} of the baseline's"]
     if more:

@@ -52,13 +52,13 @@ from meta_eval.stats import Drop, Interval, Weighting
 from meta_eval.thresholds import ALPHA, CAP, MARGIN
 
 Outcome = Literal["within margin", "worse", "undecided"]
-Overall = Literal["SHIP", "DON'T SHIP", "UNDECIDED"]
+DecisionOutcome = Literal["SHIP", "DON'T SHIP", "UNDECIDED"]
 
 __all__ = [
     "EXIT_CODES",
     "Decision",
+    "DecisionOutcome",
     "Outcome",
-    "Overall",
     "RepeatPlan",
     "TaskDecision",
     "TaskDrop",
@@ -66,7 +66,7 @@ __all__ = [
     "decide_outcome",
 ]  # fmt: skip
 
-EXIT_CODES: dict[Overall, int] = {"SHIP": 0, "DON'T SHIP": 1, "UNDECIDED": 3}
+EXIT_CODES: dict[DecisionOutcome, int] = {"SHIP": 0, "DON'T SHIP": 1, "UNDECIDED": 3}
 INVALID = 2
 
 # The remark of a task in which more than the model differs.
@@ -150,7 +150,7 @@ class Decision:
         weighting: The weighting of tasks in ``mean``.
     """
 
-    outcome: Overall
+    outcome: DecisionOutcome
     margin: float
     mean: Drop | None
     interval: Interval | None
@@ -237,7 +237,7 @@ def decide_outcome(
         )
     )
     is_invalid = any(task_drop.task in invalid for task_drop in everything)
-    outcome: Overall = "UNDECIDED"
+    outcome: DecisionOutcome = "UNDECIDED"
     reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:
         losses = describe_subtask_losses(
@@ -320,7 +320,7 @@ def _overall(
     failures: Sequence[str],
     losses: Sequence[str],
     vetoes: Sequence[str],
-) -> tuple[Overall, tuple[str, ...]]:
+) -> tuple[DecisionOutcome, tuple[str, ...]]:
     beyond = correct_beyond([mean, *(task.drop for task in tasks)], [margin, *(task.margin for task in tasks)])
     reasons = [
         f"{task.task}: the drop of {format_points(task.drop.value)} is shown to be larger than "

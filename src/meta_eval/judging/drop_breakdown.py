@@ -41,21 +41,21 @@ def break_down_task_drop(
         for a, b in zip(then.comparable_contributions, now.comparable_contributions, strict=True)
     ]
     docs = [candidate.docs[position] for position in new.doc_indices]
-    same_prompts = _same_prompts(regraded, candidate, new)
+    prompt_matches = _match_prompts(regraded, candidate, new)
     return stats.break_down_drop(
         then_shares,
         now.comparable_contributions,
         new.comparable_contributions,
-        same_prompts,
+        prompt_matches,
         new.labels,
         clusters(docs),
     )
 
 
-def _same_prompts(regraded: ScoredRun, candidate: ScoredRun, scored: Scores) -> list[bool]:
+def _match_prompts(regraded: ScoredRun, candidate: ScoredRun, scored: Scores) -> list[bool]:
     """Whether all runs asked with exactly the recorded prompt, doc by doc."""
     return [
-        all(docs[place].prompt_unchanged is not False for scored in (regraded, candidate) for docs in scored.runs)
+        all(docs[place].prompt_matches is not False for scored in (regraded, candidate) for docs in scored.runs)
         for place in scored.doc_indices
     ]
 

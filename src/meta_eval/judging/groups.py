@@ -90,7 +90,7 @@ def _weighs_docs(run: Run, tasks: Sequence[str], metric_key: str, value: float) 
     return False if math.isclose(stats.mean(values), value, abs_tol=SAME_VALUE) else None
 
 
-def choose_tasks(
+def choose_entries(
     runs: Sequence[Run], manifest: Manifest | None, choice: Choice
 ) -> tuple[dict[str, TaskEntry], dict[str, tuple[str, ...]], frozenset[str]]:
     """The chosen tasks of the pack, the tasks of each group that a gate may name, and the left-out tasks."""

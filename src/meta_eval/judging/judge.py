@@ -32,8 +32,8 @@ from meta_eval.judging.drop_breakdown import break_down_task_drop
 from meta_eval.judging.engine_noise import TimedLosses, list_placed_losses, measure_noise
 from meta_eval.judging.filters import compute_filter_drops
 from meta_eval.judging.gate import Gate, GateTask
-from meta_eval.judging.groups import assess_groups, choose_tasks, list_decided_names
-from meta_eval.judging.judgement import META, AlarmOccurrence, Cut, Flips, Judgement, Task
+from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
+from meta_eval.judging.judgement import META, AlarmOccurrence, CutSummary, Flips, Judgement, Task
 from meta_eval.judging.published_scores import (
     explain_incomparable,
     list_known_gaps,
@@ -91,7 +91,7 @@ def judge_run(
     Raises:
         ConfigError: The rules name an unknown task, or a baseline run.
     """
-    entries, groups, left_out = choose_tasks([run], manifest, choice or Choice())
+    entries, groups, left_out = choose_entries([run], manifest, choice or Choice())
     completed = (gate or Gate()).complete(manifest, [*run.tasks, *entries, *left_out], groups)
     names = sorted({*run.tasks, *entries} - run.faults.keys())
     default_tasks = sorted(entries) if manifest else [*names, *filter(None, run.faults)]
@@ -132,7 +132,13 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
     """
     name, entry, metric_key, baseline_runs = compared.name, compared.entry, compared.metric_key, compared.baseline_runs
     if not compared.candidate_runs:
-        task = Task(name, entry.subset if entry else None, 0, entry.docs if entry else None, reason="it was not run")
+        task = Task(
+            name,
+            entry.subset if entry else None,
+            0,
+            entry.docs if entry else None,
+            not_compared_reason="it was not run",
+        )
         return TaskAssessment(task, None, (("not run", AlarmOccurrence(name)),))
     result = compared.candidate_runs[0]
     if baseline_runs and compared.pair and (rule.baseline_kind or "run") == "run":
@@ -166,7 +172,7 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
         runs=len(compared.candidate_runs),
         metric=chosen.metric_key if chosen else None,
         baseline_label=chosen.label if chosen else None,
-        reason=reason,
+        not_compared_reason=reason,
         fallback_reason=compared.missing_reason,
         flips=_flips(compared.pair, metric_key, owner) if compared.pair and metric_key else None,
         subtasks=describe_subtasks(compared.candidate, metric_key, compared.pair) if metric_key else (),
@@ -194,7 +200,12 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
     alarms = find_run_problems(name, compared.candidate_runs, entry, rule)
     baseline_scores = compared.baseline.scores(metric_key) if compared.baseline and metric_key else None
     published = next(
-        (score.published.value for score in task.scores if score.published and score.difference is not None), None
+        (
+            score.reference.value
+            for score in task.scores
+            if score.reference and score.candidate_minus_reference is not None
+        ),
+        None,
     )
     expected = baseline_scores.value if baseline_scores else published
     for number, run in enumerate(compared.candidate_runs if metric_key else ()):
@@ -239,7 +250,7 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
 
 def _cut(
     compared: TaskComparison, chosen: _ChosenBaseline | None, rate: stats.Drop | None, clusters: Clusters
-) -> Cut | None:
+) -> CutSummary | None:
     """The scores with and without cut answers, in the metric of the drop where there is one."""
     metric_key, pair = (chosen.metric_key, chosen.pair) if chosen else (compared.metric_key, compared.pair)
     return describe_cut(compared.candidate, pair, metric_key, rate, clusters) if metric_key else None

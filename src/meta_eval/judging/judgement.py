@@ -21,7 +21,7 @@ META = "Meta's"
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class ReferenceScore:
     """A number that a score is compared with, and what it measures: a published score, or that of a recorded run."""
 
     value: float
@@ -35,31 +35,31 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class BaselineDistance:
-    """How far the baseline is from the published number: what is the graders' or the record's, and never the copy's.
+class BaselineDifference:
+    """How far the baseline is from the reference score. It is due to the graders or the record, never to the copy.
 
     Attributes:
         task: Its name.
         metric: Our metric, ``metric,filter``.
         baseline: The score of Meta's recorded answers under our graders; None where there are none.
-        published: The published number, 0 to 1.
-        distance: ``baseline - published``; None without a baseline.
-        within_rounding: Whether the distance is no more than what the published decimals leave open.
-        reason: Where the distance comes from, in one sentence without a full stop; None where it is not known.
+        reference: The reference score, 0 to 1.
+        baseline_minus_reference: None without a baseline.
+        within_rounding: Whether the difference is no more than what the published decimals leave open.
+        explanation: Where the difference comes from, in one sentence without a full stop; None where it is not known.
     """
 
     task: str
     metric: str
     baseline: float | None
-    published: float
-    distance: float | None
+    reference: float
+    baseline_minus_reference: float | None
     within_rounding: bool
-    reason: str | None
+    explanation: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of a task in one metric, with the published number that it is compared with.
+    """The score of a task in one metric, with the reference score that it is compared with.
 
     Attributes:
         metric: ``metric,filter`` as lm-eval names it.
@@ -68,11 +68,11 @@ class Score:
         docs: Docs that it is the score of; None where nobody wrote it down.
         value: The score; None where the run has none. Without samples it is lm-eval's own average.
         interval: Its interval at `LEVEL`; without samples by lm-eval's standard error.
-        published: The published number that it answers; None where there is none.
-        difference: ``value`` less the published number; None where the two are not comparable.
-        reason: Why they are not, a clause.
-        distance: From the published number to the baseline that the drop is taken from: the graders' or the record's,
-            and none of the run's. None where there is no baseline of known answers.
+        reference: The published or recorded score that it is compared with; None where there is none.
+        candidate_minus_reference: None where the two are not comparable.
+        not_comparable_reason: Why they are not, a clause.
+        baseline_difference: From the reference score to the baseline that the drop is taken from: the graders' or the
+            record's, and none of the run's. None where there is no baseline of known answers.
     """
 
     metric: str
@@ -80,10 +80,10 @@ class Score:
     docs: int | None
     value: float | None
     interval: Interval | None
-    published: Published | None
-    difference: float | None = None
-    reason: str | None = None
-    distance: BaselineDistance | None = None
+    reference: ReferenceScore | None
+    candidate_minus_reference: float | None = None
+    not_comparable_reason: str | None = None
+    baseline_difference: BaselineDifference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class DropEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CutSummary:
     """Answers that were cut (at their limit, by a content filter, or empty), and the scores with and without them.
 
     What is left out is not left out by chance: long answers are of hard questions. The baseline's score of the same
@@ -289,7 +289,7 @@ class LmEvalAverage:
         metric: ``metric,filter`` as lm-eval names it.
         value: The average; of a share from 0 to 1.
         interval: Its interval at `LEVEL`, by lm-eval's standard error; None where it gave none.
-        share: Whether it is a share.
+        is_fraction: Whether it is from 0 to 1.
         baseline: What it is compared with: run A's, or what was recorded; None where there is nothing.
         baseline_label: Whose that is: ``A``, or ``recorded``.
         lower_is_better: Whether less is known to be better.
@@ -299,7 +299,7 @@ class LmEvalAverage:
     metric: str
     value: float
     interval: Interval | None
-    share: bool
+    is_fraction: bool
     baseline: float | None = None
     baseline_label: str = ""
     lower_is_better: bool = False
@@ -309,17 +309,17 @@ class LmEvalAverage:
 class SampleSource:
     """Where the samples of a task are: one run, or A and B, and for each sample its doc in each of them.
 
-    ``recorded`` is the recorded verdict on each, None where there is none; ``verdict`` the ``metric,filter`` of every
-    verdict; ``texts`` whether the recorded answers of the samples are those that ``recorded`` judges; ``other_prompts``
-    the numbers of the docs to which the recorded answer is one to another prompt than the pack's.
+    ``recorded`` is the recorded verdict on each, None where there is none; ``metric`` the ``metric,filter`` of every
+    verdict; ``texts`` whether the recorded answers of the samples are those that ``recorded`` judges;
+    ``other_prompt_docs`` the numbers of the docs whose recorded answer is to another prompt than the pack's.
     """
 
-    verdict: str
+    metric: str
     runs: tuple[TaskRun, ...]
     docs: tuple[tuple[DocResult, ...], ...]
     recorded: tuple[float | None, ...]
     texts: bool = True
-    other_prompts: frozenset[int] = frozenset()
+    other_prompt_docs: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,7 @@ class Task:
         lower_is_better: Whether a lower score is the better one.
         members: Of a group its tasks; empty of a task.
         baseline_label: What the drop is a drop from, in words; None where there is none.
-        reason: Why nothing is compared, a clause; None where something is.
+        not_compared_reason: Why nothing is compared, a clause; None where something is.
         fallback_reason: Why it is not compared with Meta's recorded answers as the pack grades them, a clause; None
             where it is, or where two runs are compared.
         decision: The drop and what is shown; None where nothing is compared, or the gate does not ask for it.
@@ -362,13 +362,13 @@ class Task:
     runs: int = 1
     metric: str | None = None
     baseline_label: str | None = None
-    reason: str | None = None
+    not_compared_reason: str | None = None
     fallback_reason: str | None = None
     decision: TaskDecision | None = None
     scores: tuple[Score, ...] = ()
     flips: Flips | None = None
     noise: EngineNoise | None = None
-    cut: Cut | None = None
+    cut: CutSummary | None = None
     sampling: Sampling | None = None
     gaps: tuple[str, ...] = ()
     subtasks: tuple[Subtask, ...] = ()

@@ -61,7 +61,7 @@ class JudgingOptions(Options):
         return None if self.pack is None else Path(self.pack)
 
     @property
-    def gated(self) -> bool:
+    def exit_follows_decision(self) -> bool:
         """Whether the exit code follows the decision."""
         return self.gate is not None
 

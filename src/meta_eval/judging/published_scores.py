@@ -8,7 +8,7 @@ from dataclasses import replace
 from meta_eval import catalog
 from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.alarms import explain_unfinished, find_other_settings
-from meta_eval.judging.judgement import BaselineDistance, LmEvalAverage, Published, Score
+from meta_eval.judging.judgement import BaselineDifference, LmEvalAverage, ReferenceScore, Score
 from meta_eval.judging.task_comparison import ScoredRun, find_verdict_metric, list_fraction_metrics
 from meta_eval.pack.manifest import ReferenceScoreEntry, TaskEntry
 from meta_eval.results.lm_eval_run import TaskRun
@@ -69,7 +69,7 @@ def _score(
         n = len(result.docs) or result.provenance.docs_run or 0
         if result.docs:
             reason = "this is lm-eval's own average, which the docs' scores do not give"
-    published = None if number is None else Published(
+    published = None if number is None else ReferenceScore(
         round(number.value / 100, 8), number.benchmark, number.source_metric, number.averaging, number.shots,
         number.source, number.note, number.origin,
     )  # fmt: skip
@@ -81,14 +81,16 @@ def _score(
         docs=n or (0 if value is None else None),
         value=value,
         interval=interval,
-        published=published,
-        difference=value - published.value if comparable and published and value is not None else None,
-        reason=reason,
-        distance=_distance(name, entry, number, baseline) if entry and number and baseline else None,
+        reference=published,
+        candidate_minus_reference=value - published.value if comparable and published and value is not None else None,
+        not_comparable_reason=reason,
+        baseline_difference=_distance(name, entry, number, baseline) if entry and number and baseline else None,
     )
 
 
-def _distance(name: str, entry: TaskEntry, number: ReferenceScoreEntry, baseline: ScoredRun) -> BaselineDistance | None:
+def _distance(
+    name: str, entry: TaskEntry, number: ReferenceScoreEntry, baseline: ScoredRun
+) -> BaselineDifference | None:
     scores = baseline.scores(number.metric)
     if entry.dataset_id == SAMPLE or scores is None or len(baseline.docs) < MIN_BASELINE_DOCS * entry.docs:
         return None
@@ -101,7 +103,7 @@ def _distance(name: str, entry: TaskEntry, number: ReferenceScoreEntry, baseline
 
 def measure_baseline_distance(
     task: str, metric: str, baseline: float | None, published: float, reason: str | None = None, decimals: int = 1
-) -> BaselineDistance:
+) -> BaselineDifference:
     """The distance between Meta's recorded answers under our graders and the published number.
 
     Args:
@@ -114,7 +116,7 @@ def measure_baseline_distance(
     """
     distance = None if baseline is None else baseline - published
     within = distance is not None and abs(distance) <= 0.5 * 10.0 ** (-2 - decimals) + ROUNDING
-    return BaselineDistance(task, metric, baseline, published, distance, within, reason)
+    return BaselineDifference(task, metric, baseline, published, distance, within, reason)
 
 
 def explain_incomparable(
@@ -168,7 +170,7 @@ def list_other_averages(
             lower = metric_key.partition(",")[0] in result.lower_is_better
             averages.append(
                 LmEvalAverage(
-                    name, metric_key, aggregate.value, aggregate.interval, share=False, baseline=value,
+                    name, metric_key, aggregate.value, aggregate.interval, is_fraction=False, baseline=value,
                     baseline_label=owner if value is not None else "", lower_is_better=lower,
                 )
             )  # fmt: skip
@@ -182,7 +184,7 @@ def is_fraction(number: ReferenceScoreEntry) -> bool:
 
 def _is_plain(result: TaskRun) -> bool:
     """Whether a task comes from a plain lm-eval run, where nothing tells which metric matters."""
-    return result.primary_metric is None and all(doc.prompt_unchanged is None for doc in result.docs)
+    return result.primary_metric is None and all(doc.prompt_matches is None for doc in result.docs)
 
 
 def list_known_gaps(entry: TaskEntry | None, result: TaskRun) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ def conclude_judgement(
     for assessment in assessments:
         task = replace(assessment.task, decision=decided.get(assessment.task.name))
         if assessment.task_drop is not None and task.decision is None:
-            task = replace(task, reason="it is not asked for")
+            task = replace(task, not_compared_reason="it is not asked for")
         tasks.append(task)
     breakdown = break_down_mean_drop(
         [(task.drop_breakdown, task.decision.weight) for task in tasks if task.drop_breakdown and task.decision]

@@ -354,7 +354,7 @@ def _find_samples(compared: TaskComparison, metric_key: str) -> SampleSource:
         return SampleSource(metric_key, runs, docs, tuple(verdicts.get(make_number_key(doc)) for _, doc in docs))
     own_docs = compared.candidate.docs
     recorded_verdicts = tuple(map(verdicts.get, map(make_number_key, own_docs)))
-    others = frozenset(doc.doc_id for doc in (recorded.docs if recorded else ()) if doc.prompt_unchanged is False)
+    others = frozenset(doc.doc_id for doc in (recorded.docs if recorded else ()) if doc.prompt_matches is False)
     has_baseline_run = compared.entry is not None and compared.entry.baseline is not None
     return SampleSource(
         metric_key,

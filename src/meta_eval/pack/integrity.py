@@ -99,7 +99,7 @@ def check_unchanged(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[st
 
 
 def describe_changes(pack: Path, manifest: Manifest) -> str | None:
-    """The report's notice if code or tasks of a pack differ from what prepare wrote.
+    """The report's note if code or tasks of a pack differ from what prepare wrote.
 
     Docs are not compared, because a run records which docs it had. Missing files are ignored: a copy of the manifest is
     enough for a report.

@@ -19,7 +19,7 @@ from meta_eval.source.rows import RowPlace, SourceRow
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckedRows:
     """Rows that passed.
 
     Attributes:
@@ -103,7 +103,7 @@ _WELCOME: dict[str, tuple[Check, str]] = {
 }
 
 
-def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, needs_gold: bool) -> Checked:
+def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, needs_gold: bool) -> CheckedRows:
     """Check all rows of a subset for a task.
 
     Args:
@@ -139,7 +139,7 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
             _check_gold(row, number, place)
     _check_hashes(rows, place, warnings)
     _count_warnings(rows, warnings)
-    return Checked([_without_bos(row, warnings) for row in rows], dict(sorted(warnings.items())), _settings(rows))
+    return CheckedRows([_without_bos(row, warnings) for row in rows], dict(sorted(warnings.items())), _settings(rows))
 
 
 def _check_types(row: SourceRow, number: int, place: RowPlace) -> None:

@@ -25,7 +25,7 @@ from meta_eval.messages.escaping import quoted
 from meta_eval.pack.doc_checks import check_docs
 from meta_eval.pack.doc_clusters import cluster_docs
 from meta_eval.pack.doc_table import begin_parquet, have_one_layout, make_column, make_table
-from meta_eval.pack.row_checks import Checked
+from meta_eval.pack.row_checks import CheckedRows
 from meta_eval.pack.task_rows import read_task_rows
 from meta_eval.source.dataset import EvalsDataset
 from meta_eval.source.rows import RowPlace, SourceRow
@@ -61,7 +61,7 @@ class TaskDocs:
 
     rows: int
     labels: frozenset[str]
-    checked: Checked
+    checked: CheckedRows
     joined: Joined | None
     matched: int
     table: pa.Table

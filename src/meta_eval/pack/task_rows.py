@@ -8,7 +8,7 @@ from meta_eval.joins import JOINS
 from meta_eval.joins.join import Joined
 from meta_eval.joins.original_reader import Originals
 from meta_eval.messages.logs import report_progress
-from meta_eval.pack.row_checks import Checked, check_rows
+from meta_eval.pack.row_checks import CheckedRows, check_rows
 from meta_eval.source.dataset import EvalsDataset
 from meta_eval.source.rows import RowPlace, SourceRow, read_rows
 from meta_eval.templates.spec import Template
@@ -29,7 +29,7 @@ class TaskRows:
     rows: list[SourceRow]
     count: int
     labels: frozenset[str]
-    checked: Checked
+    checked: CheckedRows
     joined: Joined | None
 
 

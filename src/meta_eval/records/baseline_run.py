@@ -213,7 +213,7 @@ def _make_entry(name: str, entry: TaskEntry, pack: Pack, run: tuple[int, Record]
     lines = [
         _line(number, docs[number], row, regraded=recorded_type == pack_type) for number, row in sorted(pairs.items())
     ]
-    others = sum(not line["same_prompt"] for line in lines)
+    others = sum(not line["prompt_matches"] for line in lines)
     if len(pairs) < len(docs):
         log.warning(f"{name}: the baseline has no answer to {len(docs) - len(pairs):,} of {len(docs):,} docs")
     if others:
@@ -279,7 +279,7 @@ def _line(number: int, doc: _PackDoc, row: RecordedDoc, *, regraded: bool) -> Ma
     return {
         "doc": number,
         "question_hash": doc.question_hash,
-        "same_prompt": same,
+        "prompt_matches": same,
         "responses": json.dumps(row.responses) if is_gradable and row.responses is not None else None,
         "metrics": json.dumps(row.metrics or {}),
     }
@@ -289,7 +289,7 @@ def _content(lines: Sequence[Mapping[str, Any]]) -> bytes:
     import pyarrow as pa
 
     types = {
-        "doc": pa.int64(), "question_hash": pa.string(), "same_prompt": pa.bool_(), "responses": pa.string(),
+        "doc": pa.int64(), "question_hash": pa.string(), "prompt_matches": pa.bool_(), "responses": pa.string(),
         "metrics": pa.string(),
     }  # fmt: skip
     return encode_parquet(pa.table({name: pa.array([line[name] for line in lines], of) for name, of in types.items()}))

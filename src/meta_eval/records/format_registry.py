@@ -57,6 +57,6 @@ def find_place(name: str, *, revision: str | None, key: str) -> Place:
 
     report_progress(f"reading {name}")
     repository = open_repository(name, revision=revision)
-    for notice in repository.notices:
-        log.warning(notice)
+    for warning in repository.warnings:
+        log.warning(warning)
     return Place(name, None, repository)

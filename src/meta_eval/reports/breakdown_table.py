@@ -61,7 +61,7 @@ def make_json(parts: DropBreakdown) -> dict[str, Any]:
         "prompts": parts.prompts,
         "rest": parts.rest,
     }
-    counts = {name: getattr(parts, name) for name in ("docs", "regraded", "changed", "other_prompts")}
+    counts = {name: getattr(parts, name) for name in ("docs", "regraded", "changed", "docs_with_other_prompt")}
     return {**{name: None if part is None else _plain(part) for name, part in parts_by_name.items()}, **counts}
 
 
@@ -82,8 +82,8 @@ def _bounds(part: Drop | DropPart) -> str:
 def _notes(parts: DropBreakdown) -> Iterator[str]:
     if parts.regraded:
         yield f"{text.plural(parts.regraded, 'recorded answer')} graded otherwise today"
-    if parts.other_prompts:
-        yield f"{text.plural(parts.other_prompts, 'doc')} asked with another prompt than the recorded one"
+    if parts.docs_with_other_prompt:
+        yield f"{text.plural(parts.docs_with_other_prompt, 'doc')} asked with another prompt than the recorded one"
     if parts.model is None:
         yield (
             "no doc was asked with the recorded prompt, so that model and prompts cannot be told apart: "

@@ -25,7 +25,7 @@ def build_report(
     *,
     pack: Path | None = None,
     manifest: Manifest | None = None,
-    gated: bool = False,
+    exit_follows_decision: bool = False,
     places: Iterable[Path] = (),
 ) -> model.Report:
     """Build the report of a run and its pack. ``places`` may hold tables of fidelity."""
@@ -34,7 +34,7 @@ def build_report(
     totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
     if manifest is not None:
         totals.append(compute_board_scores(manifest, run.tasks))
-    facts = model.RunFacts(
+    facts = model.RunProvenance(
         "this run", _model_name(run), _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)
     )
     return model.Report(
@@ -44,23 +44,25 @@ def build_report(
         (facts,),
         tuple(task for task in judged.tasks if task.name in run.tasks or task.members),
         judged.alarms,
-        (*run.notices, *judged.notes, *notes),
+        (*run.notes, *judged.notes, *notes),
         tuple(average for group in totals for average in group),
-        gated,
+        exit_follows_decision,
         fidelity,
         judged.drop_breakdown,
     )
 
 
-def build_report_of_two(judged: Judgement, baseline: Run, candidate: Run, *, gated: bool = False) -> model.Report:
+def build_report_of_two(
+    judged: Judgement, baseline: Run, candidate: Run, *, exit_follows_decision: bool = False
+) -> model.Report:
     """The report of two runs: A, the baseline, and B."""
     labelled = {"A": baseline, "B": candidate}
     tasks = [task.name for task in judged.tasks]
     runs = tuple(
-        model.RunFacts(label, _model_name(run), _facts(_provenances(run, tasks), None, None), _folder(run))
+        model.RunProvenance(label, _model_name(run), _facts(_provenances(run, tasks), None, None), _folder(run))
         for label, run in labelled.items()
     )
-    notes = (f"{label}: {notice}" for label, run in labelled.items() for notice in run.notices)
+    notes = (f"{label}: {note}" for label, run in labelled.items() for note in run.notes)
     return model.Report(
         "compare",
         _title_of_two(*runs),
@@ -69,11 +71,11 @@ def build_report_of_two(judged: Judgement, baseline: Run, candidate: Run, *, gat
         judged.tasks,
         judged.alarms,
         (*notes, *judged.notes),
-        gated=gated,
+        exit_follows_decision=exit_follows_decision,
     )
 
 
-def _title_of_two(a: model.RunFacts, b: model.RunFacts) -> str:
+def _title_of_two(a: model.RunProvenance, b: model.RunProvenance) -> str:
     """Name both models. If the names are equal, name what tells the runs apart."""
     first, second = model.tell_runs_apart((a, b))
     if a.model != b.model or first == second:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from meta_eval.judging.judgement import Alarm
-from meta_eval.reports.model import RunFacts, ShownSample
+from meta_eval.reports.model import RunProvenance, ShownSample
 from meta_eval.reports.tables import Table
 
 
@@ -122,7 +122,7 @@ class Document:
     """What a command found, for every view.
 
     Attributes:
-        kind: ``report``, ``compare``, ``fidelity`` or ``sweep``.
+        document_type: ``report``, ``compare``, ``fidelity`` or ``sweep``.
         title: The model, or several.
         outcome: The decision or verdict; None if there is none.
         summary: The result in one line.
@@ -136,13 +136,13 @@ class Document:
         samples: Reads the docs with their texts anew each time it is called.
     """
 
-    kind: str
+    document_type: str
     title: str
     outcome: str | None
     summary: str
     verdict: Verdict
     sections: tuple[Section, ...]
-    runs: tuple[RunFacts, ...]
+    runs: tuple[RunProvenance, ...]
     alarms: tuple[Alarm, ...]
     notes: tuple[str, ...]
     exit_code: int

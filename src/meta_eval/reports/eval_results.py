@@ -68,7 +68,7 @@ def _chosen(task: Task) -> Score:
 
 def _entry(report: Report, task: Task, score: Score) -> dict[str, Any]:
     benchmark = _BENCHMARKS[task.subset or ""]
-    facts = dict(report.runs[0].facts)
+    facts = dict(report.runs[0].provenance)
     changed = sum(
         affected.count or 0
         for alarm in report.alarms
@@ -77,8 +77,8 @@ def _entry(report: Report, task: Task, score: Score) -> dict[str, Any]:
     )
     prompts = f"{changed} of {task.docs} prompts are not the recorded ones" if changed else "the recorded prompts"
     notes = [f"{task.name}: {prompts}", f"{score.averaging} average"]
-    if score.published and score.published.shots is not None:
-        notes.insert(1, f"{score.published.shots}-shot")
+    if score.reference and score.reference.shots is not None:
+        notes.insert(1, f"{score.reference.shots}-shot")
     if score.interval is not None:
         notes.append(f"{LEVEL_TEXT} interval {format_interval(score.interval)}")
     notes += [f"lm-eval {facts['lm-eval']}"] if "lm-eval" in facts else []

@@ -32,7 +32,7 @@ def build_fidelity_report(
     against: Path | None = None,
     rule: FidelityRule | None = None,
     tokenizer: Tokenizer | None = None,
-    gated: bool = False,
+    exit_follows_decision: bool = False,
 ) -> FidelityReport:
     """Read a table, and a baseline's beside it.
 
@@ -41,7 +41,7 @@ def build_fidelity_report(
         against: The baseline's.
         rule: What is asked of the copy; None for the defaults.
         tokenizer: Of the model, for texts.
-        gated: Whether the exit code follows the outcome.
+        exit_follows_decision: Whether the exit code follows the outcome.
 
     Raises:
         UserError: A table cannot be read, or they are not of the same tokens.
@@ -113,7 +113,7 @@ def build_fidelity_report(
         changes=tuple(_changes(pair, comparison, words)) if pair and comparison else (),
         notes=tuple(notes),
         tokenizer=tokenizer is not None,
-        gated=gated,
+        exit_follows_decision=exit_follows_decision,
     )
 
 

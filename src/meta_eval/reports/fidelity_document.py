@@ -10,7 +10,7 @@ from meta_eval.judging.judgement import Alarm
 from meta_eval.reports import fidelity_tables
 from meta_eval.reports import fidelity_text as write
 from meta_eval.reports.document import Document, Fact, Figure, Item, Listing, Section, Verdict
-from meta_eval.reports.model import RunFacts
+from meta_eval.reports.model import RunProvenance
 from meta_eval.reports.plot import draw_distance_plot
 from meta_eval.reports.survival import make_survival
 from meta_eval.reports.text import format_count
@@ -30,10 +30,10 @@ def make_fidelity_document(report: FidelityReport) -> Document:
     )  # fmt: skip
 
 
-def _runs(report: FidelityReport) -> Iterator[RunFacts]:
+def _runs(report: FidelityReport) -> Iterator[RunProvenance]:
     if report.baseline:
-        yield RunFacts("the baseline", report.baseline, (), "")
-    yield RunFacts("this copy", f"{report.model} ({report.engine})", (), report.table)
+        yield RunProvenance("the baseline", report.baseline, (), "")
+    yield RunProvenance("this copy", f"{report.model} ({report.engine})", (), report.table)
 
 
 def _alarms(report: FidelityReport) -> Iterator[Alarm]:

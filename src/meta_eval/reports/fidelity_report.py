@@ -89,7 +89,7 @@ class FidelityReport:
         changes: Some positions whose likeliest token changed.
         notes: What must be known of the tables.
         tokenizer: Whether texts could be shown.
-        gated: Whether the exit code follows the outcome.
+        exit_follows_decision: Whether the exit code follows the outcome.
     """
 
     model: str
@@ -106,7 +106,7 @@ class FidelityReport:
     changes: tuple[Change, ...] = ()
     notes: tuple[str, ...] = ()
     tokenizer: bool = True
-    gated: bool = False
+    exit_follows_decision: bool = False
 
     @property
     def title(self) -> str:
@@ -131,13 +131,13 @@ class FidelityReport:
     @property
     def exit_code(self) -> int:
         """0; where it is a gate 0 for the same, 1 for different, 3 for undecided."""
-        return EXIT_CODES[self.outcome] if self.gated and self.outcome else 0
+        return EXIT_CODES[self.outcome] if self.exit_follows_decision and self.outcome else 0
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, without the texts of answers; shares from 0 to 1, nats."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "kind": "fidelity",
+            "document_type": "fidelity",
             "summary": self.summary,
             **{name: getattr(self, name) for name in ("model", "engine", "table", "baseline")},
             "figures": [{**_plain(figure), "perplexity": _number(figure.perplexity)} for figure in self.figures],
@@ -147,7 +147,7 @@ class FidelityReport:
             "choices_against": None if self.choices_against is None else _plain(self.choices_against),
             "finding": None if self.finding is None else _plain(self.finding),
             "notes": list(self.notes),
-            "gated": self.gated,
+            "exit_follows_decision": self.exit_follows_decision,
             "exit_code": self.exit_code,
         }
 

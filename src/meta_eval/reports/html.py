@@ -54,15 +54,15 @@ def render(document: Document) -> Iterator[str]:
 def _page(document: Document, index: str, samples: int, chunks: Callable[[], Iterable[str]]) -> Iterable[str]:
     from markupsafe import Markup
 
-    style = "".join(map(read_asset, _STYLES.get(document.kind, ("report.css",))))
-    script = _script(_PARTS if samples else _SCRIPTS.get(document.kind, ()))
+    style = "".join(map(read_asset, _STYLES.get(document.document_type, ("report.css",))))
+    script = _script(_PARTS if samples else _SCRIPTS.get(document.document_type, ()))
     return (
         _environment()
         .get_template("page.html.j2")
         .generate(
             document=document,
             sections=document.sections_in("html"),
-            comparing=document.kind == "compare",
+            comparing=document.document_type == "compare",
             style=Markup(style),  # noqa: S704 (our own file)
             script=Markup(script),  # noqa: S704 (our own file)
             style_hash=hash_for_policy(style),

@@ -23,7 +23,7 @@ def render(document: Document) -> str:
 
 
 def _paragraphs(document: Document) -> Iterator[str]:
-    yield f"## {_HEADINGS.get(document.kind, 'Evaluation')}: {_plain(document.title)}"
+    yield f"## {_HEADINGS.get(document.document_type, 'Evaluation')}: {_plain(document.title)}"
     outcome, colon, rest = document.summary.partition(":")
     if document.outcome and colon:
         yield f"**{outcome}**: {_plain(rest)}"

@@ -20,25 +20,26 @@ SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class RunFacts:
-    """Where numbers come from: a label, the model, and facts (``lm-eval``: ``0.4.13`` …) in the order to show them.
+class RunProvenance:
+    """Where numbers come from: a label, the model, and names with values
+    (``lm-eval``: ``0.4.13`` …) in the order to show them.
 
     ``folder`` is the place of its files as the command line named it. It tells A from B if both are of the same model.
     """
 
     label: str
     model: str
-    facts: tuple[tuple[str, str], ...]
+    provenance: tuple[tuple[str, str], ...]
     folder: str | None = None
 
 
-def tell_runs_apart(runs: Sequence[RunFacts]) -> list[str]:
+def tell_runs_apart(runs: Sequence[RunProvenance]) -> list[str]:
     """What tells runs apart: the end of their folders from where they differ, else their files, else their models."""
     parts = [Path(run.folder).parts if run.folder else () for run in runs]
     shared = next((at for at, ones in enumerate(zip(*parts, strict=False)) if len(set(ones)) > 1), min(map(len, parts)))
     if all(len(part) > shared for part in parts):
         return [str(Path(*part[shared:])) for part in parts]
-    files = [dict(run.facts).get("results") for run in runs]
+    files = [dict(run.provenance).get("results") for run in runs]
     files_differ = len(set(files)) == len(files)
     return [(file if files_differ else None) or run.folder or run.model for file, run in zip(files, runs, strict=True)]
 
@@ -48,13 +49,13 @@ class VerdictOwner:
     """The owner of a verdict: ``B``; in full ``B · results_fp8``; and a description."""
 
     label: str
-    whose: str
+    full_label: str
     title: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One report of a run, or of two that are compared (``kind``).
+    """One report of a run, or of two that are compared (``document_type``).
 
     Attributes:
         title: The model, or both.
@@ -63,21 +64,21 @@ class Report:
         tasks: By name; without those that were not run.
         alarms: What went wrong, by kind.
         notes: What the reader must know of the files that were read.
-        totals: What lm-eval averaged over groups of tasks, and what a board would show.
-        gated: Whether the exit code follows the decision.
+        group_averages: What lm-eval averaged over groups of tasks, and what a board would show.
+        exit_follows_decision: Whether the exit code follows the decision.
         fidelity: The tables of `meta-eval fidelity` that lie beside the results, their figures alone.
         drop_breakdown: The parts of the mean drop from a recorded run; None where fewer than two tasks are.
     """
 
-    kind: Literal["report", "compare"]
+    document_type: Literal["report", "compare"]
     title: str
     decision: Decision
-    runs: tuple[RunFacts, ...]
+    runs: tuple[RunProvenance, ...]
     tasks: tuple[Task, ...]
     alarms: tuple[Alarm, ...] = ()
     notes: tuple[str, ...] = ()
-    totals: tuple[LmEvalAverage, ...] = ()
-    gated: bool = False
+    group_averages: tuple[LmEvalAverage, ...] = ()
+    exit_follows_decision: bool = False
     fidelity: tuple[FidelityReport, ...] = ()
     drop_breakdown: DropBreakdown | None = None
 
@@ -87,23 +88,25 @@ class Report:
         return write_headline(self.decision)
 
     @property
-    def whose(self) -> str:
+    def baseline_owner(self) -> str:
         """Whose recorded answers and verdicts the run is compared with: ``Meta's``, or ``the record's``."""
-        names = (task.flips.baseline for task in self.tasks if task.flips) if self.kind == "report" else iter(())
+        names = (
+            (task.flips.baseline for task in self.tasks if task.flips) if self.document_type == "report" else iter(())
+        )
         return next(names, META)
 
     @property
-    def whose_recorded(self) -> str:
+    def baseline_owner_recorded(self) -> str:
         """The same before *answers* or *verdicts*: ``Meta's recorded``, or ``the record's``."""
-        return f"{META} recorded" if self.whose == META else self.whose
+        return f"{META} recorded" if self.baseline_owner == META else self.baseline_owner
 
     @property
     def sides(self) -> tuple[VerdictOwner, VerdictOwner]:
         """Whose the two verdicts on each doc are."""
-        if self.kind != "compare":
-            whose = self.whose
-            label = whose.removeprefix("the ").removesuffix("'s") if whose != META else whose
-            other = VerdictOwner(label, f"{whose}, recorded", f"{self.whose_recorded} answers")
+        if self.document_type != "compare":
+            owner = self.baseline_owner
+            label = owner.removeprefix("the ").removesuffix("'s") if owner != META else owner
+            other = VerdictOwner(label, f"{owner}, recorded", f"{self.baseline_owner_recorded} answers")
             return VerdictOwner("ours", "ours", "this run"), other
         first, second = (
             VerdictOwner(
@@ -119,7 +122,7 @@ class Report:
     def published_label(self) -> str:
         """What the scores stand beside: ``published numbers``, or of a recorded run its ``recorded scores``; else the
         empty text."""
-        numbers = [score.published for task in self.tasks for score in task.scores if score.published]
+        numbers = [score.reference for task in self.tasks for score in task.scores if score.reference]
         if not numbers:
             return ""
         return "recorded scores" if all(number.origin == "recorded" for number in numbers) else "published numbers"
@@ -127,27 +130,27 @@ class Report:
     @property
     def exit_code(self) -> int:
         """0, or where the report is a gate 0 for SHIP, 1 for DON'T SHIP, 3 for UNDECIDED."""
-        return self.decision.exit_code if self.gated else 0
+        return self.decision.exit_code if self.exit_follows_decision else 0
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; scores, drops and bounds are from 0 to 1."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "kind": self.kind,
+            "document_type": self.document_type,
             "title": self.title,
             "summary": self.summary,
             "decision": _decision(self.decision),
             "runs": [
-                {"label": run.label, "model": run.model, "folder": run.folder, "facts": dict(run.facts)}
+                {"label": run.label, "model": run.model, "folder": run.folder, "provenance": dict(run.provenance)}
                 for run in self.runs
             ],
             "alarms": [{**_plain(alarm), "veto": alarm.veto} for alarm in self.alarms],
             "tasks": [_task(task) for task in self.tasks],
             "drop_breakdown": breakdown_table.make_json(self.drop_breakdown) if self.drop_breakdown else None,
             "notes": list(self.notes),
-            "totals": [_plain(total) for total in self.totals],
+            "group_averages": [_plain(average) for average in self.group_averages],
             "fidelity": [table.to_json() for table in self.fidelity],
-            "gated": self.gated,
+            "exit_follows_decision": self.exit_follows_decision,
             "exit_code": self.exit_code,
         }
 
@@ -172,7 +175,9 @@ def _decision(decision: Decision) -> dict[str, Any]:
 
 def _task(task: Task) -> dict[str, Any]:
     tree = {name: getattr(task, name) for name in ("name", "subset", "outcome", "docs", "prepared", "runs")}
-    tree |= {name: getattr(task, name) for name in ("metric", "baseline_label", "reason", "fallback_reason")}
+    tree |= {
+        name: getattr(task, name) for name in ("metric", "baseline_label", "not_compared_reason", "fallback_reason")
+    }
     tree["drop"] = _task_drop(task.decision) if task.decision else None
     tree["scores"] = [_plain(score) for score in task.scores]
     tree["flips"] = {**_plain(task.flips), "agreed": task.flips.agreed} if task.flips else None

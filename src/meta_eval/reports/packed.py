@@ -36,7 +36,7 @@ FLAGS = ("unextracted", "limit hit", "empty", "ungraded", "other prompt")
 
 
 @dataclass(slots=True)
-class Packed:
+class CompressedSamples:
     """The index (base64) and the chunks. The chunks are in a temporary file, a line each."""
 
     index: str
@@ -89,7 +89,7 @@ class _Index:
         return {"tasks": self.tasks, "subtasks": self.subtasks, "starts": self.starts, **self.columns}
 
 
-def pack_samples(samples: Iterable[ShownSample]) -> Packed:
+def pack_samples(samples: Iterable[ShownSample]) -> CompressedSamples:
     """Pack samples in their order. At most a chunk of them is in memory."""
     index = _Index()
     spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed with what is returned)
@@ -107,7 +107,7 @@ def pack_samples(samples: Iterable[ShownSample]) -> Packed:
             waiting, characters = [], 0
     if waiting:
         spool.write(_compressed(waiting) + b"\n")
-    return Packed(_compressed(index.to_json()).decode("ascii"), len(index), spool)
+    return CompressedSamples(_compressed(index.to_json()).decode("ascii"), len(index), spool)
 
 
 def _verdicts(sample: ShownSample) -> tuple[float, float | None]:

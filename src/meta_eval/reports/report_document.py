@@ -35,8 +35,8 @@ def report_document(report: Report, samples: Callable[[], Iterable[ShownSample]]
         samples: Reads its docs with their texts.
     """
     return Document(
-        report.kind, report.title, report.decision.outcome, report.summary, _verdict(report), tuple(_sections(report)),
-        report.runs, report.alarms, report.notes, report.exit_code, report, samples,
+        report.document_type, report.title, report.decision.outcome, report.summary, _verdict(report),
+        tuple(_sections(report)), report.runs, report.alarms, report.notes, report.exit_code, report, samples,
     )  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def _about_tasks(report: Report) -> Iterator[Listing]:
         "", [Item(tuple(names), f"compared with {what}") for what, names in text.group_by_reference(report.tasks)]
     )
     yield _listing("What else is to know", _explained(report.tasks))
-    only = f"{'second' if report.kind == 'compare' else 'first'}:limit hit"
+    only = f"{'second' if report.document_type == 'compare' else 'first'}:limit hit"
     cut = [(task.name, text.describe_cut_answers(task)) for task in report.tasks]
     yield _listing("Cut answers", [Item((name,), words, only=only) for name, words in cut if words])
     sampled = [(task.name, text.describe_sampling(task)) for task in report.tasks]
@@ -124,16 +124,17 @@ def _explained(tasks: Iterable[Task]) -> list[Item]:
 
 def _about_scores(report: Report) -> Iterator[Listing]:
     """lm-eval's own averages, and what the published numbers are."""
-    averages = text.describe_averages(report.tasks, report.totals)
+    averages = text.describe_averages(report.tasks, report.group_averages)
     yield Listing(tuple(Item((name,), numbers) for name, numbers in averages), "lm-eval's own averages")
     scores = [(task, score) for task in report.tasks for score in task.scores]
     distances = [
         Item((_name(task, score),), f"the baseline scores {words}")
         for task, score in scores
-        if not (score.distance and score.distance.within_rounding) and (words := text.describe_distance(score))
+        if not (score.baseline_difference and score.baseline_difference.within_rounding)
+        and (words := text.describe_distance(score))
     ]
     yield Listing(tuple(distances), views=("terminal",))
-    sources = [Item((task.name,), text.describe_published(score)) for task, score in scores if score.published]
+    sources = [Item((task.name,), text.describe_published(score)) for task, score in scores if score.reference]
     title = f"What the {report.published_label} are, and what the baseline scores"
     yield Listing(tuple(sources), title, ("html", "markdown"), ("html",))
 
@@ -159,6 +160,6 @@ def _subtasks(report: Report) -> Iterator[Table[Any] | Figure]:
 
 def _provenance(report: Report) -> Iterator[Listing]:
     for run in report.runs:
-        facts = tuple(Item((name,), value) for name, value in run.facts)
+        facts = tuple(Item((name,), value) for name, value in run.provenance)
         folder = f" ({run.folder})" if run.folder else ""
         yield Listing(facts, f"{run.label}: {run.model}{folder}", ("html", "markdown"), ("markdown",), facts=True)

@@ -33,7 +33,7 @@ def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) 
         if source is None or any(run.samples_file is None for run in source.runs):
             continue
         scores = [
-            compute_scores([docs[which] for docs in source.docs], source.verdict, run.lower_is_better)
+            compute_scores([docs[which] for docs in source.docs], source.metric, run.lower_is_better)
             for which, run in enumerate(source.runs)
         ]
         if any(score is None or scores[0] is None or score.doc_indices != scores[0].doc_indices for score in scores):
@@ -41,7 +41,7 @@ def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) 
         with ExitStack() as stack:
             read = [stack.enter_context(open_samples(run.samples_file or Path())) for run in source.runs]
             known_scores = [score for score in scores if score is not None]
-            name = source.verdict.partition(",")[2]
+            name = source.metric.partition(",")[2]
             for number, position in enumerate(known_scores[0].doc_indices):
                 docs = source.docs[position]
                 wholes = [sample(doc.filter_results[name]) for sample, doc in zip(read, docs, strict=True)]
@@ -52,7 +52,7 @@ def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) 
                         score.verdicts[number],
                         raw_sample,
                         count_tokens,
-                        source.other_prompts,
+                        source.other_prompt_docs,
                     )
                     for doc, score, raw_sample in zip(docs, known_scores, wholes, strict=True)
                 )
@@ -106,14 +106,14 @@ def _answer(
     verdict: float,
     sample: Mapping[str, Any],
     count_tokens: Counter | None,
-    other_prompts: Container[int],
+    other_prompt_docs: Container[int],
 ) -> ShownAnswer:
     flagged = {
         "unextracted": result.metrics.get("unextracted") == 1,
         "limit hit": doc.limit_hit is True,
         "empty": doc.answer_empty,
         "ungraded": result.metrics.get("ungraded") == 1,
-        "other prompt": doc.doc_id in other_prompts,
+        "other prompt": doc.doc_id in other_prompt_docs,
     }
     flags = tuple(flag for flag, is_so in flagged.items() if is_so)
     text, likelihoods = _text(sample)

@@ -58,7 +58,7 @@ class JsonView(View):
 class EvalResultsView(View):
     """The hub's ``.eval_results/*.yaml``."""
 
-    kinds: ClassVar[frozenset[str]] = frozenset(("report",))
+    document_types: ClassVar[frozenset[str]] = frozenset(("report",))
 
     def render(self, document: Document) -> str:
         """See `View.render`."""

@@ -39,15 +39,15 @@ class Tiles:
 def make_tiles(report: Report) -> Tiles:
     """A tile for each subtask."""
     first, second = report.sides
-    candidate, baseline = "our", f"{report.whose_recorded} verdicts"
-    if report.kind == "compare":
+    candidate, baseline = "our", f"{report.baseline_owner_recorded} verdicts"
+    if report.document_type == "compare":
         candidate, baseline = f"{second.label}'s", f"{first.label}'s"
     return Tiles(candidate, baseline, tuple((task.name, _tiles(task)) for task in report.tasks if task.subtasks))
 
 
 def make_subtask_table(task: Task, report: Report) -> Table[Subtask]:
     """The same as a table, for Markdown."""
-    candidate, baseline = ("B", "A") if report.kind == "compare" else ("ours", report.whose)
+    candidate, baseline = ("B", "A") if report.document_type == "compare" else ("ours", report.baseline_owner)
     columns: tuple[Column[Subtask], ...] = (
         Column("docs", "docs", lambda subtask: subtask.docs, text.format_count),
         Column("score", candidate, lambda subtask: subtask.value, text.format_percent),

@@ -29,7 +29,7 @@ class Sweep:
     def to_json(self) -> dict[str, Any]:
         """The reports as plain JSON data."""
         reports = {model: report.to_json() for model, report in self.reports.items()}
-        return {"schema_version": SCHEMA_VERSION, "kind": "sweep", "models": reports}
+        return {"schema_version": SCHEMA_VERSION, "document_type": "sweep", "models": reports}
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class DropRow:
 
 def make_drop_table(report: Report) -> Table[DropRow]:
     """What each task loses, with the means over several tasks; without a row where nothing is compared."""
-    comparing, margins = report.kind == "compare", _has_margins(report.decision)
+    comparing, margins = report.document_type == "compare", _has_margins(report.decision)
     first, second = ("A", "B") if comparing else ("baseline", "run")
     columns: tuple[Column[DropRow], ...] = (
         Column("docs", "docs", lambda row: row.docs, text.format_count, headings={"terminal": ""}),
@@ -172,7 +172,7 @@ def make_score_table(report: Report) -> Table[Score]:
         Column("docs", "docs", lambda score: score.docs, text.format_count),
         Column(
             "score", "score", lambda score: score.value, text.format_percent, strong=True,
-            headings={"terminal": "B" if report.kind == "compare" else "ours"},
+            headings={"terminal": "B" if report.document_type == "compare" else "ours"},
         ),
         Column(
             "interval", f"{LEVEL_TEXT} interval", lambda score: score.interval, text.format_interval,
@@ -183,14 +183,14 @@ def make_score_table(report: Report) -> Table[Score]:
             headings={"terminal": "rec." if published_word.startswith("rec") else "publ."},
         ),
         Column(
-            "difference", "difference", lambda score: score.difference, text.format_points,
+            "difference", "difference", lambda score: score.candidate_minus_reference, text.format_points,
             headings={"terminal": "diff."},
         ),
         Column(
-            "baseline", "baseline", lambda score: score.distance.distance if score.distance else None,
+            "baseline", "baseline", _get_baseline_difference,
             text.format_points,
-            f"{report.whose_recorded} answers under this pack's graders, less the published number: the graders' or "
-            "the record's, and no part of the drop",
+            f"{report.baseline_owner_recorded} answers under this pack's graders, less the published number: the "
+            "graders' or the record's, and no part of the drop",
             headings={"markdown": "", "terminal": "base."},
         ),
     )  # fmt: skip
@@ -209,9 +209,13 @@ def _score_rows(task: Task) -> Iterable[Row[Score]]:
     ]
 
 
+def _get_baseline_difference(score: Score) -> float | None:
+    return score.baseline_difference.baseline_minus_reference if score.baseline_difference else None
+
+
 def _published(score: Score) -> float | None:
     """The published number, where the score may be compared with it."""
-    return score.published.value if score.published and score.difference is not None else None
+    return score.reference.value if score.reference and score.candidate_minus_reference is not None else None
 
 
 # What answers are like
@@ -219,7 +223,7 @@ def _published(score: Score) -> float | None:
 
 def figure_mean_table(report: Report) -> Table[Task]:
     """The mean of each figure of single answers, with the baseline's beside it where it is known."""
-    names = ("A", "B") if report.kind == "compare" else ("baseline", "run")
+    names = ("A", "B") if report.document_type == "compare" else ("baseline", "run")
     columns: tuple[Column[Task], ...] = tuple(
         Column(f"{side}_{figure.key}", f"{figure.heading}, {name}", _mean(side, figure.key), text.format_mean)
         for figure in FIGURES
@@ -240,7 +244,7 @@ def _mean(side: str, key: str) -> Callable[[Task], CellValue]:
 
 def make_flip_table(report: Report) -> Table[Flips]:
     """Two verdicts on each doc. The headings name their owners."""
-    comparing = report.kind == "compare"
+    comparing = report.document_type == "compare"
     keys = ("baseline_only", "candidate_only") if comparing else ("candidate_only", "baseline_only")
     columns: tuple[Column[Flips], ...] = (
         Column("docs", "docs", lambda flips: flips.compared, text.format_count),
@@ -261,5 +265,5 @@ def make_flip_table(report: Report) -> Table[Flips]:
         for task in report.tasks
         if task.flips is not None and task.flips.compared
     ]
-    title = "Flips, doc by doc" if comparing else f"Beside {report.whose} answers, doc by doc"
+    title = "Flips, doc by doc" if comparing else f"Beside {report.baseline_owner} answers, doc by doc"
     return Table("flips", title, columns, tuple(rows))

@@ -13,7 +13,7 @@ from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, RepeatPlan
-    from meta_eval.judging.judgement import Alarm, Cut, EngineNoise, LmEvalAverage, Score, Task
+    from meta_eval.judging.judgement import Alarm, CutSummary, EngineNoise, LmEvalAverage, Score, Task
     from meta_eval.stats import Interval
 
 MINUS = "\N{MINUS SIGN}"
@@ -93,7 +93,7 @@ def describe_averages(tasks: Iterable[Task], totals: Iterable[LmEvalAverage]) ->
 
 
 def _average(average: LmEvalAverage) -> str:
-    if average.share:
+    if average.is_fraction:
         return format_percent(average.value) + (f" ({format_interval(average.interval)})" if average.interval else "")
     bounds = f" ({average.interval.lower:.4g} to {average.interval.upper:.4g})" if average.interval else ""
     baseline = "" if average.baseline is None else f", {average.baseline_label} {average.baseline:.4g}"
@@ -134,7 +134,7 @@ def describe_repeats(plan: RepeatPlan | None) -> str | None:
 def explain_outcome(task: Task) -> str | None:
     """Remarks on a task's outcome besides its numbers; None if there are none."""
     if task.decision is None:
-        return "; ".join(filter(None, (task.reason, task.fallback_reason)))
+        return "; ".join(filter(None, (task.not_compared_reason, task.fallback_reason)))
     change = "a fall is a gain" if task.decision.drop.value < 0 else "a rise is a drop"
     turned = f"lower is better in {task.metric}, so that {change}" if task.lower_is_better else None
     return "; ".join(filter(None, (turned, task.decision.remark))) or None
@@ -204,7 +204,7 @@ def describe_cut_answers(task: Task) -> str | None:
 _COUNTED = {"graded": "", "wrong": "; the decision counts them as wrong", "unscored": "; the decision leaves them out"}
 
 
-def _cut_drops(cuts: Cut) -> str:
+def _cut_drops(cuts: CutSummary) -> str:
     """``; drop 6.1 (4.8 to 7.6) with them as wrong, 0.3 (0.0 to 1.1) on the 512 docs cut in neither``."""
     drops = [
         f"{format_drop(drop.value)} ({format_drop_interval(drop.interval)}) {words}"
@@ -245,25 +245,27 @@ def describe_sampling(task: Task) -> str | None:
 
 def describe_distance(score: Score) -> str | None:
     """What the baseline is from the published number, and why; None where there is nothing to say."""
-    gap = score.distance
-    if gap is None or gap.distance is None:
+    gap = score.baseline_difference
+    if gap is None or gap.baseline_minus_reference is None:
         return None
     if gap.within_rounding:
         return f"{format_percent(gap.baseline)}, the published number to its last decimal"
-    reason = f": {gap.reason}" if gap.reason else ""
-    difference = f"{format_points(gap.distance)} from the published {format_percent(gap.published)}"
+    reason = f": {gap.explanation}" if gap.explanation else ""
+    difference = f"{format_points(gap.baseline_minus_reference)} from the published {format_percent(gap.reference)}"
     return f"{format_percent(gap.baseline)}, {difference}{reason}"
 
 
 def describe_published(score: Score) -> str:
     """What the published number beside a score is a number of, and why the two may not be compared."""
-    published = score.published
+    published = score.reference
     assert published is not None  # noqa: S101 (asked of no other)
     shots = f"{published.shots}-shot" if published.shots is not None else None
     what = ", ".join(filter(None, (published.benchmark, shots, published.averaging, published.metric)))
     note = f" {published.note}" if published.note else ""
     compared = (
-        f" Beside it stands {score.metric}." if score.difference is not None else f" Not comparable: {score.reason}."
+        f" Beside it stands {score.metric}."
+        if score.candidate_minus_reference is not None
+        else f" Not comparable: {score.not_comparable_reason}."
     )
     baseline = describe_distance(score)
     baseline_sentence = f" The baseline scores {baseline}." if baseline else ""

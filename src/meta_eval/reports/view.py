@@ -25,10 +25,10 @@ class View(ABC):
     """A way to show a document.
 
     Attributes:
-        kinds: The documents that it shows.
+        document_types: The documents that it shows.
     """
 
-    kinds: ClassVar[frozenset[str]] = frozenset(("report", "compare", "fidelity", "sweep"))
+    document_types: ClassVar[frozenset[str]] = frozenset(("report", "compare", "fidelity", "sweep"))
 
     @abstractmethod
     def render(self, document: Document) -> str | bytes | Iterable[str]:

@@ -135,7 +135,7 @@ def format_baseline(
     samples: Sequence[Mapping[str, Any]],
     has_answer: Callable[[Mapping[str, Any]], bool],
     edited: Sequence[str] = (),
-    same_prompt: Mapping[int, bool] | None = None,
+    prompt_matches: Mapping[int, bool] | None = None,
 ) -> str:
     """Write the file of a task.
 
@@ -144,11 +144,11 @@ def format_baseline(
         samples: lm-eval's samples of the replay, for each doc and filter.
         has_answer: Whether a doc has a recorded answer. Docs without have no verdict.
         edited: Files of the pack that changed since prepare.
-        same_prompt: Whether each doc's answer belongs to the pack's prompt; None if all do.
+        prompt_matches: Whether each doc's answer belongs to the pack's prompt; None if all do.
     """
     docs = _by_doc(samples, has_answer)
-    if same_prompt is not None:
-        docs = {number: {**doc, "same_prompt": same_prompt[number]} for number, doc in docs.items()}
+    if prompt_matches is not None:
+        docs = {number: {**doc, "prompt_matches": prompt_matches[number]} for number, doc in docs.items()}
     if not docs:
         return format_missing(key, "no doc has a recorded answer", edited)
     return _lines([{"pack": key, **_mark(edited), "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
@@ -267,7 +267,7 @@ def _doc(line: Mapping[str, Any]) -> DocResult:
         doc_id=line["doc_id"],
         question_hash=line["question_hash"],
         prompt_hashes=(),
-        prompt_unchanged=line.get("same_prompt"),
+        prompt_matches=line.get("prompt_matches"),
         subtask=line["subtask"],
         cluster=line["cluster"],
         gold="",

@@ -22,7 +22,7 @@ class BaselineRunAnswer:
     Attributes:
         doc: The number of the doc.
         question_hash: The hash of its question.
-        same_prompt: Whether it answers exactly the pack's prompt.
+        prompt_matches: Whether it answers exactly the pack's prompt.
         responses: By request, as `meta_eval.records.recorded_docs.RecordedDoc` has them; None if the pack cannot grade
             them.
         metrics: Its recorded metrics, by ``metric,filter``.
@@ -30,7 +30,7 @@ class BaselineRunAnswer:
 
     doc: int
     question_hash: str
-    same_prompt: bool
+    prompt_matches: bool
     responses: list[list[Any]] | None
     metrics: dict[str, Any]
 
@@ -48,7 +48,7 @@ def read_baseline_run_answers(pack: Path, entry: BaselineEntry) -> list[Baseline
         rows = read_table(path).to_pylist()
         return [
             BaselineRunAnswer(
-                row["doc"], row["question_hash"], row["same_prompt"], json.loads(row["responses"] or "null"),
+                row["doc"], row["question_hash"], row["prompt_matches"], json.loads(row["responses"] or "null"),
                 json.loads(row["metrics"]),
             )
             for row in rows
@@ -69,7 +69,7 @@ def _doc(answer: BaselineRunAnswer, metrics: Mapping[str, Any]) -> DocResult:
     with locating(f"doc {answer.doc} of the baseline"):
         return DocResult(
             doc_id=answer.doc, question_hash=answer.question_hash, prompt_hashes=(),
-            prompt_unchanged=answer.same_prompt, subtask=None, cluster=None, gold="", n_choices=None,
+            prompt_matches=answer.prompt_matches, subtask=None, cluster=None, gold="", n_choices=None,
             recorded_is_correct=None, recorded_metrics=None, answer_tail="", answer_empty=False, limit_hit=None,
             filter_results=read_filter_results(metrics),
         )  # fmt: skip

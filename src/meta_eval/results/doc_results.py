@@ -55,7 +55,7 @@ class DocResult:
         question_hash: Meta's SHA-256 of the question; lm-eval's hash of the doc where the task is none of Meta's.
         prompt_hashes: Meta's SHA-256 of the prompt, or of the prompt with each choice; else lm-eval's hash of what the
             model was given.
-        prompt_unchanged: Whether the model was given the doc's own prompt, to the letter; None for docs that are not of
+        prompt_matches: Whether the model was given the doc's own prompt, to the letter; None for docs that are not of
             a pack of meta-eval, whose prompts nobody knows.
         subtask: Its subtask.
         cluster: What it shares with other docs of its task (a question in several languages, a passage, or all that it
@@ -80,7 +80,7 @@ class DocResult:
     doc_id: int
     question_hash: str
     prompt_hashes: tuple[str, ...]
-    prompt_unchanged: bool | None
+    prompt_matches: bool | None
     subtask: str | None
     cluster: str | None
     gold: str
@@ -109,10 +109,10 @@ class DocResult:
         """The share of its answers that were cut; None if unknown for an answer."""
         return None if None in self.cuts else sum(map(bool, self.cuts)) / len(self.cuts)
 
-    def same_prompt(self, other: DocResult) -> bool:
+    def shares_prompt_with(self, other: DocResult) -> bool:
         """Whether both have exactly the same prompt, as far as that is known."""
         if None in (self.sent_hash, other.sent_hash):
-            return (self.prompt_hashes, self.prompt_unchanged) == (other.prompt_hashes, other.prompt_unchanged)
+            return (self.prompt_hashes, self.prompt_matches) == (other.prompt_hashes, other.prompt_matches)
         return (self.sent_hash, self.prompt_hashes) == (other.sent_hash, other.prompt_hashes)
 
     def has_same_question_and_answer(self, other: DocResult) -> bool:

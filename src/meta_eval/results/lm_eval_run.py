@@ -36,7 +36,7 @@ class Run:
 
     Attributes:
         tasks: The newest results of each task, sorted by name.
-        notices: Notices about them.
+        notes: Notes about them.
         groups: lm-eval's totals of groups, sorted by name; only groups with exactly these results.
         repeats: Older runs of each task, newest first, if repeats were requested. They have the same model, the same
             docs in the same order, and the same settings except the seed.
@@ -47,7 +47,7 @@ class Run:
     """
 
     tasks: Mapping[str, TaskRun]
-    notices: tuple[str, ...]
+    notes: tuple[str, ...]
     groups: Mapping[str, GroupTotal]
     repeats: Mapping[str, tuple[TaskRun, ...]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ def read_run(
 
     Args:
         paths: Folders, searched to any depth, and files.
-        skip_damaged: Leave out damaged data, with a notice; an older run of the task replaces an unreadable file.
+        skip_damaged: Leave out damaged data, with a note; an older run of the task replaces an unreadable file.
             Otherwise a damaged task is in `Run.faults`.
         repeats: Keep all runs of a task for averaging, not only the newest.
         count_tokens: See `read_samples`.
@@ -86,8 +86,8 @@ def read_run(
         ResultsError: There is no output, no task can be read, or the files are of several models.
     """
     files = index_outputs(paths, skip_damaged=skip_damaged)
-    notices = [f"left out: {error}" for error in files.damaged.values() if skip_damaged]
-    if not files.tasks and not notices:
+    notes = [f"left out: {error}" for error in files.damaged.values() if skip_damaged]
+    if not files.tasks and not notes:
         raise ResultsError(
             "no lm_eval files found (results_<time>.json, samples_<task>_<time>.jsonl)",
             where=", ".join(map(str, paths)),
@@ -105,7 +105,7 @@ def read_run(
         try:
             runs[task] = _read_task(
                 files, task, repeats=repeats, skip_damaged=skip_damaged, count_tokens=count_tokens,
-                cluster_field=find_field(clusters or {}, task), on_notice=notices.append, name_newest=False,
+                cluster_field=find_field(clusters or {}, task), on_note=notes.append, name_newest=False,
             )  # fmt: skip
         except ResultsError as error:
             faults[task] = error
@@ -116,19 +116,19 @@ def read_run(
         faults[None] = unknown[0]
     unchosen = [name for name in files.tasks if name not in names]
     damaged = [name for name, read in runs.items() if not read]
-    notices += [f"left out by name: {', '.join(unchosen)}"] if unchosen else []
-    notices += [f"left out, since all files of it are damaged: {', '.join(damaged)}"] if damaged else []
+    notes += [f"left out by name: {', '.join(unchosen)}"] if unchosen else []
+    notes += [f"left out, since all files of it are damaged: {', '.join(damaged)}"] if damaged else []
     check_one_model({task: result.provenance for task, result in tasks.items()})
     counts = {task: len(files.tasks[task]) for task in tasks if len(files.tasks[task]) > 1}
     if counts and not repeats:
         listed = _list_counts(counts)
-        notices.append(f"{listed}: the newest counts; with --repeats, runs of a task are averaged")
+        notes.append(f"{listed}: the newest counts; with --repeats, runs of a task are averaged")
     older = {task: tuple(read[1:]) for task, read in runs.items() if read[1:]}
     if older:
         listed = _list_counts({task: 1 + len(others) for task, others in older.items()})
-        notices.append(f"{listed} are averaged, doc by doc")
+        notes.append(f"{listed} are averaged, doc by doc")
     return Run(
-        tasks, (*notices, *_without_samples(tasks)), _groups(files, tasks), older, (*unchosen, *damaged), known_groups,
+        tasks, (*notes, *_without_samples(tasks)), _groups(files, tasks), older, (*unchosen, *damaged), known_groups,
         explain_faults(faults),
     )  # fmt: skip
 
@@ -189,7 +189,7 @@ def read_newest(
     skip_damaged: bool = False,
     count_tokens: Callable[[str], int] | None = None,
     cluster_field: str | None = None,
-    on_notice: OnNotice = lambda _: None,
+    on_note: OnNotice = lambda _: None,
     name_newest: bool = True,
 ) -> TaskRun | None:
     """Read the newest of several runs of a task; None if all are damaged and damage is skipped.
@@ -199,7 +199,7 @@ def read_newest(
         candidates: The runs of the task, newest first.
         skip_damaged: See `read_run`.
         count_tokens, cluster_field: See `read_samples`.
-        on_notice: Called with notices.
+        on_note: Called with notes.
         name_newest: Report which file is the newest of several runs.
 
     Raises:
@@ -217,17 +217,17 @@ def read_newest(
         try:
             if candidate.damage is not None and not skip_damaged:
                 raise candidate.damage
-            task_run = _read(candidate, files, skip_damaged, count_tokens, cluster_field, on_notice)
+            task_run = _read(candidate, files, skip_damaged, count_tokens, cluster_field, on_note)
         except ResultsError as error:
             if not skip_damaged:
                 raise
-            on_notice(f"skipped: {error}")
+            on_note(f"skipped: {error}")
             continue
         file = candidate.samples or candidate.results
         if candidate is not candidates[0]:
-            on_notice(f"{candidate.task}: {len(candidates)} runs; using an older run: {file}")
+            on_note(f"{candidate.task}: {len(candidates)} runs; using an older run: {file}")
         elif name_newest and len(candidates) > 1:
-            on_notice(f"{candidate.task}: {len(candidates)} runs; using the newest: {file}")
+            on_note(f"{candidate.task}: {len(candidates)} runs; using the newest: {file}")
         return task_run
     return None
 
@@ -241,7 +241,7 @@ def _read(
     skip_damaged: bool,
     count_tokens: Callable[[str], int] | None,
     cluster_field: str | None,
-    on_notice: OnNotice,
+    on_note: OnNotice,
 ) -> TaskRun:
     results = files.results[task_files.results] if task_files.results else None
     folder = (task_files.samples or task_files.results or Path()).parent.name
@@ -264,18 +264,18 @@ def _read(
             count_tokens=count_tokens,
             cluster_field=cluster_field,
         )
-        for notice in samples.notices:
-            on_notice(notice)
+        for note in samples.notes:
+            on_note(note)
         if results is None:
             file = task_files.samples
-            on_notice(f"{task_files.task}: {file} has no results file next to it, so its model and limit are unknown")
+            on_note(f"{task_files.task}: {file} has no results file next to it, so its model and limit are unknown")
         else:
             custom_aggregation = check_averages(
                 task_files.task,
                 samples,
                 results,
                 skip_damaged,
-                on_notice,
+                on_note,
                 is_pack_task=bool(block),
                 is_recorded_task=bool(block.get("record")),
             )
@@ -300,7 +300,7 @@ def _read(
 
 
 def _without_samples(tasks: Mapping[str, TaskRun]) -> list[str]:
-    """Make a notice for each results file that lacks samples of some tasks."""
+    """Make a note for each results file that lacks samples of some tasks."""
     lacking: dict[Path | None, list[str]] = {}
     for task, result in tasks.items():
         if result.samples_file is None:

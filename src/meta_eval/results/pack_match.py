@@ -20,8 +20,8 @@ def match_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
     """Compare a run with its pack.
 
     Returns:
-        The run, with a notice if the pack was edited. A run of lm-eval's own tasks over the docs and prompts of a
-        record's pack counts as a run of the pack, with a notice. Tasks with other docs than the pack's are in
+        The run, with a note if the pack was edited. A run of lm-eval's own tasks over the docs and prompts of a
+        record's pack counts as a run of the pack, with a note. Tasks with other docs than the pack's are in
         `Run.faults`.
 
     Raises:
@@ -42,16 +42,14 @@ def match_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
     if faults and not runs.keys() - faults.keys():
         raise next(iter(faults.values()))
     runs = {name: results for name, results in runs.items() if name not in faults}
-    notices = [*run.notices, *filter(None, [describe_changes(Path(pack), manifest)])]
+    notes = [*run.notes, *filter(None, [describe_changes(Path(pack), manifest)])]
     if paired:
         names = join_names(list(dict.fromkeys(paired)), NAMED)
-        notices.append(
-            f"{names}: not run with the pack {pack}; docs and prompts are those of the pack, by their hashes"
-        )
+        notes.append(f"{names}: not run with the pack {pack}; docs and prompts are those of the pack, by their hashes")
     tasks = {name: results[0] for name, results in runs.items()}
     repeats = {name: tuple(results[1:]) for name, results in runs.items() if results[1:]}
     return replace(
-        run, tasks=tasks, repeats=repeats, notices=tuple(notices), faults={**run.faults, **explain_faults(faults)}
+        run, tasks=tasks, repeats=repeats, notes=tuple(notes), faults={**run.faults, **explain_faults(faults)}
     )
 
 

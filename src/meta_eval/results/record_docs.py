@@ -51,7 +51,7 @@ def _as_row(doc: DocResult, number: int, row: dict[str, Any]) -> DocResult:
     return replace(
         doc,
         doc_id=number,
-        prompt_unchanged=True,
+        prompt_matches=True,
         subtask=row.get("subtask_name"),
         cluster=row.get("cluster"),
         gold=row.get("gold") or doc.gold,

@@ -29,7 +29,7 @@ _HASHES = ("doc_hash", "prompt_hash", "target_hash")
 
 @dataclass(slots=True)
 class SamplesFile:
-    """The docs of a samples file by doc id, and notices about the file.
+    """The docs of a samples file by doc id, and notes about the file.
 
     Attributes:
         path: The file.
@@ -38,7 +38,7 @@ class SamplesFile:
         repeated: Number of exact duplicates of samples.
         skipped: Number of damaged samples and docs that were left out.
         task_hash: lm-eval's task hash, from the hashes of all samples in order; None if a sample has no hash.
-        notices: Notices about the file.
+        notes: Notes about the file.
     """
 
     path: Path
@@ -47,7 +47,7 @@ class SamplesFile:
     repeated: int
     skipped: int
     task_hash: str | None
-    notices: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def read_samples(
@@ -65,7 +65,7 @@ def read_samples(
     Args:
         path: The file.
         offset: See `read_raw_samples`.
-        skip_damaged: Leave damaged samples out, with a notice, instead of refusing the file.
+        skip_damaged: Leave damaged samples out, with a note, instead of refusing the file.
         filters: The task's filters in order, for samples without a filter name (lm-eval before 0.4.7). The first sample
             of a doc belongs to the first filter, and so on.
         may_be_nan: Metrics with an average that leaves out values that are not numbers.
@@ -200,15 +200,15 @@ class _SampleFileReading:
             raise ResultsError("holds no complete doc", where=str(self.path), hint=hint)
         for doc, cluster in zip(complete, name_clusters([self.keys[doc.doc_id] for doc in complete]), strict=True):
             doc.cluster = cluster
-        notices = []
+        notes = []
         if self.repeated:
-            notices.append(f"{self.path}: {self.repeated} lines stand there twice, word for word; each counts once")
+            notes.append(f"{self.path}: {self.repeated} lines stand there twice, word for word; each counts once")
         skipped = len(self.damaged) + len(incomplete)
         if skipped:
             first = self.damaged[0] if self.damaged else f"doc {incomplete[0]} is not there under every filter"
-            notices.append(f"{self.path}: {skipped} damaged lines or docs are left out; the first: {first}")
+            notes.append(f"{self.path}: {skipped} damaged lines or docs are left out; the first: {first}")
         task_hash = self.task_digest.hexdigest() if self.all_hashed and not skipped else None
-        return SamplesFile(self.path, complete, filters, self.repeated, skipped, task_hash, tuple(notices))
+        return SamplesFile(self.path, complete, filters, self.repeated, skipped, task_hash, tuple(notes))
 
 
 def _cluster_keys(sample: Mapping[str, Any], doc: DocResult) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
         doc_id=doc_id,
         question_hash=str(question) if has_meta_hash else _hash_of(sample, "doc_hash", sample["doc"]),
         prompt_hashes=tuple(map(str, hashes)) if isinstance(hashes, list) else (sent,),
-        prompt_unchanged=requests[0][0] == prompt if requests and is_pack_doc else None,
+        prompt_matches=requests[0][0] == prompt if requests and is_pack_doc else None,
         subtask=subtask if isinstance(subtask, str) else None,
         cluster=cluster,
         gold=gold if isinstance(gold, str) else str(sample.get("target")),

@@ -124,14 +124,14 @@ def check_averages(
     samples: SamplesFile,
     results: ResultsFile,
     skip_damaged: bool,
-    on_notice: Callable[[str], None],
+    on_note: Callable[[str], None],
     *,
     is_pack_task: bool,
     is_recorded_task: bool = False,
 ) -> tuple[str, ...]:
     """Check that samples and results of an invocation agree on docs, filters and averages.
 
-    If damage is to be skipped, missing docs or filters are only a notice.
+    If damage is to be skipped, missing docs or filters are only a note.
 
     Returns:
         The ``metric,filter`` with the task's own aggregation; their values are removed from the docs.
@@ -154,11 +154,11 @@ def check_averages(
         raise ResultsError(missing[0], where=where, hint=hint)
     if missing or samples.skipped:
         for problem in missing:
-            on_notice(f"{where}: {problem}")
-        on_notice(f"{task}: not checked against lm-eval's averages, because docs or filters are missing")
+            on_note(f"{where}: {problem}")
+        on_note(f"{task}: not checked against lm-eval's averages, because docs or filters are missing")
         return ()
     logged, plain = set(list_metric_keys(samples.docs)), results.aggregations(task)
-    is_pack_task = is_pack_task or any(doc.prompt_unchanged is not None for doc in samples.docs)
+    is_pack_task = is_pack_task or any(doc.prompt_matches is not None for doc in samples.docs)
     is_pack_task = is_pack_task and not is_recorded_task  # the aggregation of a record's tasks is unknown
     custom_aggregation = []
     for metric_key, aggregate in aggregates.items():
@@ -170,7 +170,7 @@ def check_averages(
         )
         if is_pack_task or plain.get(metric_key.partition(",")[0]) == "mean":
             raise ResultsError(disagreement, where=where, hint=hint)
-        on_notice(f"{task}: {disagreement}: the task has its own aggregation, so lm-eval's average is used")
+        on_note(f"{task}: {disagreement}: the task has its own aggregation, so lm-eval's average is used")
         custom_aggregation.append(metric_key)
     for doc in samples.docs:
         for metric, _, name in (metric_key.partition(",") for metric_key in custom_aggregation):

@@ -77,7 +77,7 @@ class AnswerComparison:
         tokens: Tokens of the prompt; None if unknown.
         alike: Texts: tokens of the common prefix, or characters without a tokenizer.
         of: Texts: tokens of the recorded text.
-        equal: Texts: whether they are exactly equal.
+        identical: Texts: whether they are exactly equal.
         empty: Texts: how the text is degenerate; ``""`` if it is not.
         header: Texts: whether it begins with the header of a turn, which a chat template adds.
         opening: Texts: the first token.
@@ -90,7 +90,7 @@ class AnswerComparison:
     tokens: int | None
     alike: int = 0
     of: int = 0
-    equal: bool = False
+    identical: bool = False
     empty: str = ""
     header: bool = False
     opening: Any = None
@@ -100,7 +100,7 @@ class AnswerComparison:
 
 
 # A text as its tokens, or as its characters.
-Cut = Callable[[str], Sequence[Any]]
+SplitText = Callable[[str], Sequence[Any]]
 
 
 def check_token_counts(
@@ -138,7 +138,9 @@ _MORE = {
 }
 
 
-def compare_answer(ask: EngineRequest, response: EngineResponse, recorded: Recorded, cut: Cut) -> AnswerComparison:
+def compare_answer(
+    ask: EngineRequest, response: EngineResponse, recorded: Recorded, split_text: SplitText
+) -> AnswerComparison:
     """Compare an answer with the recorded answer."""
     tokens = None if ask.prompt_ids is None else len(ask.prompt_ids)
     if response.choices:
@@ -152,13 +154,13 @@ def compare_answer(ask: EngineRequest, response: EngineResponse, recorded: Recor
             off=max(abs(logprob - right) for logprob, right in pairs), flat=max(logprobs) - min(logprobs) < ALIKE,
         )  # fmt: skip
     text, right = response.text or "", cut_at_stop(recorded.text or "", ask.request.stop)
-    said_tokens, right_tokens = cut(text), cut(right)
+    said_tokens, right_tokens = split_text(text), split_text(right)
     alike = next(
         (number for number, (a, b) in enumerate(zip(said_tokens, right_tokens, strict=False)) if a != b),
         min(len(said_tokens), len(right_tokens)),
     )
     return AnswerComparison(
-        ask.request, tokens, alike=alike, of=len(right_tokens), equal=text.strip() == right.strip(),
+        ask.request, tokens, alike=alike, of=len(right_tokens), identical=text.strip() == right.strip(),
         empty=_degenerate(text) if right.strip() else "", header=text.lstrip().startswith(_heads()),
         opening=said_tokens[0] if said_tokens else None,
     )  # fmt: skip
@@ -197,7 +199,7 @@ class Summary:
         texts: Number of texts that were compared.
         begin: Number of these with the recorded first token.
         prefix: The mean share of the recorded text's tokens in the common prefix, 0 to 1.
-        equal: Number of exactly equal texts.
+        identical: Number of exactly equal texts.
         choices: Number of choice docs that were compared.
         same: Number of these with the recorded likeliest continuation.
         off: The median difference of two normalised probabilities, the largest of each doc.
@@ -209,7 +211,7 @@ class Summary:
     texts: int
     begin: int
     prefix: float
-    equal: int
+    identical: int
     choices: int
     same: int
     off: float
@@ -225,7 +227,7 @@ class Summary:
         return cls(
             texts=len(texts), begin=sum(comparison.alike > 0 for comparison in texts),
             prefix=sum(shares) / max(len(shares), 1),
-            equal=sum(comparison.equal for comparison in texts), choices=len(choices),
+            identical=sum(comparison.identical for comparison in texts), choices=len(choices),
             same=sum(bool(comparison.same) for comparison in choices),
             off=sorted(comparison.off for comparison in choices)[len(choices) // 2] if choices else 0.0,
             forced=evidence.tokens if evidence else 0, top=evidence.top if evidence else None,
@@ -236,8 +238,8 @@ class Summary:
         words = []
         if self.texts:
             words.append(
-                f"of {self.texts} texts {self.begin} begin as the recorded ones and {self.equal} are equal word for "
-                f"word (common prefix {self.prefix:.0%})"
+                f"of {self.texts} texts {self.begin} begin as the recorded ones and {self.identical} are equal word "
+                f"for word (common prefix {self.prefix:.0%})"
             )
         if self.choices:
             words.append(
@@ -284,13 +286,13 @@ class Canary:
     Args:
         client: Gets further requests if something is suspect.
         recorded: The recorded answers, by id of the request.
-        cut: Splits a text into tokens.
+        split_text: Splits a text into tokens.
         bos: The BOS token; None if the backend takes no token ids.
     """
 
     client: Client
     recorded: Mapping[str, Recorded]
-    cut: Cut
+    split_text: SplitText
     bos: int | None
 
     def check(self, responses: Sequence[tuple[EngineRequest, EngineResponse]]) -> Summary:
@@ -308,7 +310,9 @@ class Canary:
         long_from = find_family(self.client.model.rpartition("/")[2]).rope_scaled_from
         long = [comparison for comparison in seen if (comparison.tokens or 0) > long_from]
         forced = (
-            make_forced_requests([ask for ask, _ in answered], self.recorded, self.cut) if self.bos is not None else []
+            make_forced_requests([ask for ask, _ in answered], self.recorded, self.split_text)
+            if self.bos is not None
+            else []
         )
         evidence = measure_evidence(self.client, forced)
         other = find_other_bos(self.client, forced, evidence, self.bos or 0) if evidence is not None else None
@@ -329,7 +333,9 @@ class Canary:
         return Summary.of(seen, evidence)
 
     def _compared(self, answered: Iterable[tuple[EngineRequest, EngineResponse]]) -> list[AnswerComparison]:
-        return [compare_answer(ask, answer, self.recorded[answer.request.id], self.cut) for ask, answer in answered]
+        return [
+            compare_answer(ask, answer, self.recorded[answer.request.id], self.split_text) for ask, answer in answered
+        ]
 
     def _cause(
         self, asks: Sequence[EngineRequest], seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None

@@ -62,14 +62,14 @@ class CanaryEvidence:
 
 
 def make_forced_requests(
-    asks: Sequence[EngineRequest], recorded: Mapping[str, Recorded], cut: Callable[[str], Sequence[Any]]
+    asks: Sequence[EngineRequest], recorded: Mapping[str, Recorded], split_text: Callable[[str], Sequence[Any]]
 ) -> list[EngineRequest]:
     """Make requests that force the recorded answers of text requests.
 
     Args:
         asks: Requests with token ids; others cannot be forced.
         recorded: The recorded answers by id of the request.
-        cut: Splits a text into tokens.
+        split_text: Splits a text into tokens.
     """
     forced = []
     for ask in asks:
@@ -77,7 +77,7 @@ def make_forced_requests(
             make_scoring_request(ask.request, recorded[ask.request.id]) if ask.request.kind == "generate" else None
         )
         if request is not None and ask.prompt_ids is not None:
-            forced.append(EngineRequest(request, ask.prompt_ids, [list(cut(request.continuations[0]))[:_MOST]]))
+            forced.append(EngineRequest(request, ask.prompt_ids, [list(split_text(request.continuations[0]))[:_MOST]]))
     return forced
 
 

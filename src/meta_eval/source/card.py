@@ -63,21 +63,21 @@ def find_subsets(card: str | None, names: Iterable[str]) -> tuple[dict[str, Subs
         names: Every file of the dataset, with ``/``.
 
     Returns:
-        Subsets by name (their files need not exist), and notices, each a sentence.
+        Subsets by name (their files need not exist), and warnings, each a sentence.
 
     Raises:
         SourceError: Two sets of files claim the same subset.
     """
     ordered = sorted(names)
     files_here = _Names(ordered)
-    configs, notices = _read_card(card)
+    configs, warnings = _read_card(card)
     table: dict[str, Subset] = {}
     for config in configs:
         split = "latest" if "latest" in config.splits else next(iter(config.splits))
         if config.name.endswith(_METRICS_CONFIG):
             continue
         if len(config.splits) > 1 and split != "latest":
-            notices.append(f"{CARD}: config {config.name} has several splits and none is 'latest'; it is left out.")
+            warnings.append(f"{CARD}: config {config.name} has several splits and none is 'latest'; it is left out.")
             continue
         match = _CONFIG.fullmatch(config.name)
         subset = match["subset"] if match else config.name
@@ -86,7 +86,7 @@ def find_subsets(card: str | None, names: Iterable[str]) -> tuple[dict[str, Subs
             raise _ambiguous(f"subset {subset!r}", [*table[subset].files, *entry.files])
     metrics = find_metrics(card, ordered)
     by_name = _subsets_by_name([name for name in ordered if name not in metrics], frozenset(table))
-    return {**by_name, **table}, tuple(notices)
+    return {**by_name, **table}, tuple(warnings)
 
 
 def find_metrics(card: str | None, names: Iterable[str]) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ def is_data_file(name: str) -> bool:
 
 
 def _read_card(card: str | None) -> tuple[list[_Config], list[str]]:
-    """The configs in a card's YAML front matter that name data files, and notices about the rest."""
+    """The configs in a card's YAML front matter that name data files, and warnings about the rest."""
     matter = _FRONT_MATTER.match(card or "")
     if matter is None:
         return [], []
@@ -186,15 +186,15 @@ def _read_card(card: str | None) -> tuple[list[_Config], list[str]]:
     if listed is None:
         return [], []
     configs: list[_Config] = []
-    notices: list[str] = []
+    warnings: list[str] = []
     for number, entry in enumerate(listed if isinstance(listed, list) else [listed], start=1):
         name = entry.get("config_name") if isinstance(entry, dict) else None
         splits = _splits(entry.get("data_files"), entry.get("data_dir")) if isinstance(entry, dict) else None
         if not isinstance(name, str) or len(name) > _LONGEST or splits is None:
-            notices.append(f"{CARD}: entry {number} of 'configs' is malformed; file names stand in for it.")
+            warnings.append(f"{CARD}: entry {number} of 'configs' is malformed; file names stand in for it.")
         elif splits:
             configs.append(_Config(name, name == "default" or entry.get("default") is True, splits))
-    return configs, notices
+    return configs, warnings
 
 
 def _splits(data_files: object, data_dir: object) -> dict[str, tuple[str, ...]] | None:

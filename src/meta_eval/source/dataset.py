@@ -64,7 +64,7 @@ class EvalsDataset:
         subsets: The names of its details subsets, sorted (``mmlu_pro``, not the whole config name).
         table: The subsets by name; it may contain others that are incomplete.
         fetch_file: Fetches a file to this machine, by name.
-        notices: Notices for the user, each a sentence.
+        warnings: Warnings for the user, each a sentence.
         metrics: The files of Meta's reported scores (the ``__metrics`` config).
     """
 
@@ -75,7 +75,7 @@ class EvalsDataset:
     subsets: tuple[str, ...]
     table: Mapping[str, Subset] = field(repr=False)
     fetch_file: Callable[[str], DataFile] = field(repr=False)
-    notices: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     metrics: tuple[str, ...] = field(default=(), repr=False)
 
     def config_name(self, subset: str) -> str:
@@ -141,11 +141,11 @@ class Repository:
         revision: The commit.
         names: All its files; without a network, the files in the cache.
         fetch_file: Fetches a file to this machine, by name.
-        notices: Notices for the user, each a sentence.
+        warnings: Warnings for the user, each a sentence.
     """
 
     dataset_id: str
     revision: str
     names: tuple[str, ...] = field(repr=False)
     fetch_file: Callable[[str], DataFile] = field(repr=False)
-    notices: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

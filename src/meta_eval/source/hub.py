@@ -133,7 +133,7 @@ def open_evals_dataset(
     """
     snapshot, card = _open(client or HubClient(), dataset_id, revision)
     with locating(dataset_id):
-        table, notices = cards.find_subsets(card, snapshot.names)
+        table, warnings = cards.find_subsets(card, snapshot.names)
     if not table:
         raise SourceError(
             "holds no evals dataset subset",
@@ -142,10 +142,10 @@ def open_evals_dataset(
         )
     if identity == NOBODY:
         identity = merge_identities(entry.config for entry in table.values())
-    notices += snapshot.notices
+    warnings += snapshot.warnings
     subsets = tuple(sorted(table))
     metrics = cards.find_metrics(card, snapshot.names)
-    return EvalsDataset("hub", dataset_id, snapshot.commit, identity, subsets, table, snapshot.fetch, notices, metrics)
+    return EvalsDataset("hub", dataset_id, snapshot.commit, identity, subsets, table, snapshot.fetch, warnings, metrics)
 
 
 def open_repository(dataset_id: str, *, revision: str | None, client: HubClient | None = None) -> Repository:
@@ -155,7 +155,7 @@ def open_repository(dataset_id: str, *, revision: str | None, client: HubClient 
         SourceError: It is missing, gated or unreachable.
     """
     snapshot, _ = _open(client or HubClient(), dataset_id, revision)
-    return Repository(dataset_id, snapshot.commit, snapshot.names, snapshot.fetch, snapshot.notices)
+    return Repository(dataset_id, snapshot.commit, snapshot.names, snapshot.fetch, snapshot.warnings)
 
 
 def download_model_files(model: str, names: Sequence[str], *, client: HubClient | None = None) -> None:
@@ -228,7 +228,7 @@ class _Snapshot:
         return tuple(self.digests)
 
     @property
-    def notices(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         if not self.stands_in:
             return ()
         return (f"The hub could not be reached: commit {self.commit} from the cache may not be the newest.",)

@@ -37,7 +37,7 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
     with locating(folder):
         names = _names(root)
         card = _card(root, names)
-        table, notices = cards.find_subsets(card, names)
+        table, warnings = cards.find_subsets(card, names)
     present = set(names)
     metrics = tuple(name for name in cards.find_metrics(card, names) if name in present)
     complete = tuple(sorted(subset for subset, entry in table.items() if present.issuperset(entry.files)))
@@ -54,7 +54,7 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
     with locating(folder):
         by_name = _hash(root, sorted({*metrics, *(name for subset in complete for name in table[subset].files)}))
     files = _Files(by_name, folder)
-    return EvalsDataset("folder", folder, _revision(files), identity, complete, table, files.get, notices, metrics)
+    return EvalsDataset("folder", folder, _revision(files), identity, complete, table, files.get, warnings, metrics)
 
 
 def open_original(folder_or_file: str) -> OriginalDataset:

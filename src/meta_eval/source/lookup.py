@@ -45,8 +45,8 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
                 f"{dataset_id} is not one of the evals datasets that Meta published for Llama 3.1, 3.2 and 3.3{near}"
             )
         dataset = hub.open_evals_dataset(dataset_id, revision=revision, identity=catalog.identify_dataset(dataset_id))
-    for notice in dataset.notices:
-        log.warning(notice)
+    for warning in dataset.warnings:
+        log.warning(warning)
     return (dataset,)
 
 

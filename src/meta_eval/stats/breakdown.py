@@ -59,7 +59,7 @@ class DropBreakdown:
         docs: Docs with all three values.
         regraded: Docs with another value by today's grader.
         changed: Docs with another value than the regraded recorded answer.
-        other_prompts: Docs with another prompt.
+        docs_with_other_prompt: Docs with another prompt.
     """
 
     total: Drop
@@ -70,14 +70,14 @@ class DropBreakdown:
     docs: int
     regraded: int
     changed: int
-    other_prompts: int
+    docs_with_other_prompt: int
 
 
 def break_down_drop(
     recorded: Sequence[float],
     regraded: Sequence[float],
     new: Sequence[float],
-    same_prompt: Sequence[bool],
+    prompt_matches: Sequence[bool],
     labels: Sequence[Hashable] | None = None,
     clusters: Sequence[Hashable] | None = None,
 ) -> DropBreakdown:
@@ -87,13 +87,13 @@ def break_down_drop(
         recorded: Each doc's contribution to the recorded score.
         regraded: The contribution of its recorded answer under today's grader.
         new: The contribution of its new answer under today's grader.
-        same_prompt: Whether its prompt is exactly the recorded prompt.
+        prompt_matches: Whether its prompt is exactly the recorded prompt.
         labels, clusters: As of `paired_drop`.
 
     Raises:
         ValueError: No doc, or not the same number of each.
     """
-    same = [bool(flag) for flag in same_prompt]
+    same = [bool(flag) for flag in prompt_matches]
     if not len(recorded) == len(regraded) == len(new) == len(same):
         raise ValueError(f"{len(recorded)}, {len(regraded)}, {len(new)} and {len(same)} docs")
     rest = paired_drop(regraded, new, labels, clusters)
@@ -124,7 +124,7 @@ def break_down_drop(
         docs=len(same),
         regraded=_differing(recorded, regraded),
         changed=_differing(regraded, new),
-        other_prompts=same.count(False),
+        docs_with_other_prompt=same.count(False),
     )
 
 
@@ -150,7 +150,7 @@ def average_breakdowns(parts: Sequence[DropBreakdown], weights: Sequence[float])
         docs=sum(part.docs for part in parts),
         regraded=sum(part.regraded for part in parts),
         changed=sum(part.changed for part in parts),
-        other_prompts=sum(part.other_prompts for part in parts),
+        docs_with_other_prompt=sum(part.docs_with_other_prompt for part in parts),
     )
 
 

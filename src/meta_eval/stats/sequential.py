@@ -104,7 +104,7 @@ class State:
         outcome: SHIP or DON'T SHIP once the gate is decided, before the last doc; else None. It never changes again.
         docs: Docs in complete rounds up to the decision.
         complete: Whether all docs were seen without a decision; then `judging.decide` decides on the whole run.
-        mean, equal: The weighted and the unweighted mean drop over tasks.
+        mean, unweighted_mean: The weighted and the unweighted mean drop over tasks.
         tasks: Each task.
     """
 
@@ -112,7 +112,7 @@ class State:
     docs: int
     complete: bool
     mean: Bounds
-    equal: Bounds
+    unweighted_mean: Bounds
     tasks: tuple[TaskState, ...]
 
 
@@ -243,7 +243,7 @@ class Sequential:
         self._done = 0
         self._margin = margin
         margins = [margin if task.margin is None else task.margin for task in plan.tasks]
-        *self._tasks, self._mean, self._equal = [
+        *self._tasks, self._mean, self._unweighted_mean = [
             Wealth(target, allowed) for target, allowed in zip(plan._targets, [*margins, margin, margin], strict=True)
         ]
         self._outcome: Literal["SHIP", "DON'T SHIP"] | None = None
@@ -277,7 +277,7 @@ class Sequential:
             if not all(doc in self._seen for unit in part for doc in unit):
                 break
             changed = [[(doc, self._seen[doc]) for doc in unit] for unit in part if any(map(self._seen.get, unit))]
-            for wealth in (*self._tasks, self._mean, self._equal):
+            for wealth in (*self._tasks, self._mean, self._unweighted_mean):
                 wealth.add_round(changed)
             self._done += 1
             if self._done < len(rounds):
@@ -287,7 +287,7 @@ class Sequential:
             docs=self._plan.ends[self._done - 1] if self._done else 0,
             complete=self._outcome is None and self._done == len(rounds),
             mean=self._mean.bounds,
-            equal=self._equal.bounds,
+            unweighted_mean=self._unweighted_mean.bounds,
             tasks=tuple(self._task_states()),
         )
 
@@ -309,9 +309,9 @@ class Sequential:
     def _decided(self) -> Literal["SHIP", "DON'T SHIP"] | None:
         """Decide as `judging.decide`, except UNDECIDED, which only a whole run can be."""
         tasks = list(self._task_states())
-        mean, equal = self._mean.bounds.interval, self._equal.bounds
+        mean, unweighted = self._mean.bounds.interval, self._unweighted_mean.bounds
         if min(self._beyond()) < ALPHA:
             return "DON'T SHIP"
         if mean.upper >= self._margin or any(task.outcome == "worse" for task in tasks):
             return None
-        return None if equal.drop >= self._margin else "SHIP"
+        return None if unweighted.drop >= self._margin else "SHIP"

@@ -189,7 +189,7 @@ def _check_baseline(
         differing = total.compared - total.agreed
         log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded differently now")
     text = format_baseline(
-        key, evaluated.samples, lambda _: True, edited, {answer.doc: answer.same_prompt for answer in answers}
+        key, evaluated.samples, lambda _: True, edited, {answer.doc: answer.prompt_matches for answer in answers}
     )
     _write(path, text, find_verify_folder(evaluator.pack))
 

@@ -59,7 +59,7 @@ def find_samples(folder: Path, tasks: Sequence[str]) -> OutputIndex:
 
 
 def read_saved(
-    files: OutputIndex, task: str, docs: Sequence[Mapping[str, Any]], verdict: str, on_notice: Callable[[str], None]
+    files: OutputIndex, task: str, docs: Sequence[Mapping[str, Any]], verdict: str, on_note: Callable[[str], None]
 ) -> Saved:
     """Read the newest samples of a task against the docs of today's pack.
 
@@ -68,12 +68,12 @@ def read_saved(
         task: The task.
         docs: Its docs in this pack.
         verdict: ``metric,filter`` whose saved value is the verdict.
-        on_notice: Called with notices about the files.
+        on_note: Called with notes about the files.
 
     Raises:
         ResultsError: The files are damaged, or the run was of other docs than these.
     """
-    newest = read_newest(files, files.tasks[task], on_notice=on_notice)
+    newest = read_newest(files, files.tasks[task], on_note=on_note)
     if newest is None or newest.samples_file is None:
         raise ResultsError("holds no sample", where=task, hint="Use the file of a finished run")
     metric, _, filter_name = verdict.partition(",")

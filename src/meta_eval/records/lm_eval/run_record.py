@@ -50,7 +50,7 @@ class LmEvalRecord(Record):
 
     def read(self, task: str, reading: Reading) -> RecordedTask:
         where = f"{self.name}, {task}"
-        run = read_newest(self._files.outputs, self._files.outputs.tasks[task], on_notice=log.warning)
+        run = read_newest(self._files.outputs, self._files.outputs.tasks[task], on_note=log.warning)
         if run is None or run.samples_file is None:
             raise DataError("holds no sample", where=where)
         if reading.output_type is None:

@@ -3,7 +3,7 @@ const browser = $("browser");
 const KEPT = 6; // unpacked chunks that are kept
 const elements = document.getElementsByClassName("chunk"); // live: a large file is still being read when this starts
 const cache = new Map();
-const comparing = browser.dataset.kind === "compare";
+const comparing = browser.dataset.documentType === "compare";
 const FLAGS = browser.dataset.flags.split(",");
 const bits = Object.fromEntries(["first", "second"].flatMap((side, at) => FLAGS.map((flag, bit) => [`${side}:${flag}`, 1 << (bit + at * FLAGS.length)])));
 
