@@ -28,7 +28,7 @@ def main() -> None:
     """Write the picture."""
     tables, model = map(Path, sys.argv[1:])
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
-    built = build_fidelity_report(tables / "int4.parquet", against=tables / "reference.parquet", tokenizer=tokenizer)
+    built = build_fidelity_report(tables / "int4.parquet", baseline=tables / "reference.parquet", tokenizer=tokenizer)
     calm = sorted(built.answers, key=lambda request: sum(token.top_token is not None for token in request.tokens))
     shown = replace(
         built, table="int4.parquet", figures=(), baseline_figures=(), choices=(), changes=(), answers=tuple(calm[:3])

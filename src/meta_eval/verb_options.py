@@ -215,7 +215,7 @@ class FidelityOptions(TaskOptions):
         ask: Whether to send requests. Otherwise only write the table of the answers that are there.
         answers: Files of answers to the requests that `export` writes with ``force``. Then no request is sent.
         output: Folder in which ``fidelity/`` is made. None means the pack's output_path.
-        against: The table of the other model. If its tokenizer differs, no request is sent.
+        baseline: The table of the other model. If its tokenizer differs, no request is sent.
     """
 
     pack: Path | str | None = None
@@ -227,7 +227,7 @@ class FidelityOptions(TaskOptions):
     ask: bool = True
     answers: Sequence[Path | str] = ()
     output: Path | str | None = None
-    against: Path | str | None = None
+    baseline: Path | str | None = None
 
 
 class PrepareKeywords(TypedDict, total=False):
@@ -296,4 +296,4 @@ class FidelityKeywords(TaskKeywords, total=False):
     ask: bool
     answers: Sequence[Path | str]
     output: Path | str | None
-    against: Path | str | None
+    baseline: Path | str | None

@@ -74,13 +74,13 @@ def groups(said: dict[str, Any]) -> list[str]:
 
 
 def test_of_the_same_model_in_other_batches_nothing_is_named(folder: Path) -> None:
-    said = asked(folder, "again", "--against", "base", "--set", "model_args=enforce_eager=True,max_num_seqs=2")
+    said = asked(folder, "again", "--baseline", "base", "--set", "model_args=enforce_eager=True,max_num_seqs=2")
     assert said["report"]["outcome"] == "same"
     assert groups(said) == []
 
 
 def test_an_engine_that_adds_a_bos_is_named(folder: Path) -> None:
-    said = asked(folder, "two", "--against", "base", code=("-c", ADDS_BOS))
+    said = asked(folder, "two", "--baseline", "base", code=("-c", ADDS_BOS))
     assert groups(said) == [MORE_BOS.name]
 
 
@@ -89,10 +89,10 @@ def test_another_rope_base_is_named(folder: Path) -> None:
     config = json.loads((folder / "rope/config.json").read_text())
     config["rope_theta"] = config["rope_parameters"]["rope_theta"] = 10_000.0
     (folder / "rope/config.json").write_text(json.dumps(config))
-    assert groups(asked(folder, "other", "--against", "base", "--set", "model_name=rope")) == [ATTENTION.name]
+    assert groups(asked(folder, "other", "--baseline", "base", "--set", "model_name=rope")) == [ATTENTION.name]
 
 
 def test_a_layer_whose_shards_are_swapped_is_named(folder: Path) -> None:
     shutil.copytree(folder / "tiny", folder / "shards")
     ready("-c", SWAPS, folder=folder)
-    assert groups(asked(folder, "swapped", "--against", "base", "--set", "model_name=shards")) == [WEIGHTS.name]
+    assert groups(asked(folder, "swapped", "--baseline", "base", "--set", "model_name=shards")) == [WEIGHTS.name]

@@ -42,7 +42,7 @@ def two(tmp_path: Path, size: float = 0.2) -> FidelityReport:
     # The second token of the first answer, which is hostile, is not the likeliest.
     after[0] = answer(0, after[0].logprobs - 2, [0.0, 1.5, *[0.0] * 18])
     first, second = table(tmp_path / "a.parquet", before), table(tmp_path / "b.parquet", after)
-    return build_fidelity_report(second.path, against=first.path, tokenizer=tokenizer(), exit_follows_decision=True)
+    return build_fidelity_report(second.path, baseline=first.path, tokenizer=tokenizer(), exit_follows_decision=True)
 
 
 def printed(report: FidelityReport) -> str:
@@ -55,11 +55,11 @@ def test_every_view_has_the_verdict_and_its_numbers(tmp_path: Path) -> None:
     found = two(tmp_path)
     write_html(tmp_path / "page.html", found)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert (found.exit_code, found.to_json()["against"]["outcome"]) == (1, "different")
-    distance = f"{found.against.all.distance.value:.3f}" if found.against else ""
+    assert (found.exit_code, found.to_json()["comparison"]["outcome"]) == (1, "different")
+    distance = f"{found.comparison.all.distance.value:.3f}" if found.comparison else ""
     for view in (page, markdown.render(find_document(found)), printed(found), found.summary):
         assert "different" in view and distance in view
-    assert json.loads(json.dumps(found.to_json(), allow_nan=False))["against"]["all"]["distance"]["docs"] == 30
+    assert json.loads(json.dumps(found.to_json(), allow_nan=False))["comparison"]["all"]["distance"]["docs"] == 30
     assert all(len(line) <= 80 for line in printed(found).splitlines())
 
 
@@ -90,7 +90,7 @@ def test_what_was_said_before_a_change_is_whole_text(tmp_path: Path) -> None:
     for name, gap in (("a", 0.0), ("b", 1.5)):
         margins = [0.0] * (len(ids) - 1) + [gap]
         tables.append(table(tmp_path / f"{name}.parquet", [answer(0, [-1.0 - gap] * len(ids), margins, token_ids=ids)]))
-    change = build_fidelity_report(tables[1].path, against=tables[0].path, tokenizer=made).changes[-1]
+    change = build_fidelity_report(tables[1].path, baseline=tables[0].path, tokenizer=made).changes[-1]
     assert change.context in "Grüße aus Köln" and "ü" in change.context
 
 
@@ -98,7 +98,7 @@ def test_without_a_tokenizer_there_are_ids(tmp_path: Path) -> None:
     one = table(tmp_path / "a.parquet", drawn(3, 4))
     found = fidelity_report(one.path)
     assert [token.text for token in found.answers[0].tokens] == ["#10", "#11", "#12", "#13"]
-    assert (found.against, found.exit_code) == (None, 0)
+    assert (found.comparison, found.exit_code) == (None, 0)
     assert "is the yardstick" in " ".join(printed(found).split())
     write_html(tmp_path / "page.html", found)
     assert "shown by their ids" in (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -122,7 +122,7 @@ def test_choices_stand_beside_the_recorded_ones(tmp_path: Path) -> None:
     assert "the best choice is the same in" in found.summary
     texts = table(tmp_path / "a.parquet", drawn(3, 4))
     with pytest.raises(UserError, match="holds only choices, and the baseline holds none"):
-        fidelity_report(tmp_path / "b.parquet", against=texts.path)
+        fidelity_report(tmp_path / "b.parquet", baseline=texts.path)
 
 
 @pytest.mark.parametrize(("size", "outcome", "code"), [(0.001, "same", 0), (0.2, "different", 1)])
@@ -133,22 +133,26 @@ def test_the_choices_of_two_copies_are_compared_as_numbers(
     of_choices(tmp_path / "base" / "a.parquet", 0)
     copy = of_choices(tmp_path / "b.parquet", size)
     (tmp_path / "gate.yaml").write_text("fidelity: {margin: 0.02}\n")
-    found = fidelity_report(copy, against=tmp_path / "base", gate=tmp_path / "gate.yaml")
-    assert (found.outcome, found.exit_code, found.against) == (outcome, code, None)
-    assert found.choices_against is not None
-    assert found.choices_against.all.distance.value == pytest.approx(size * np.sqrt(2 / np.pi), rel=0.15)
+    found = fidelity_report(copy, baseline=tmp_path / "base", gate=tmp_path / "gate.yaml")
+    assert (found.outcome, found.exit_code, found.comparison) == (outcome, code, None)
+    assert found.choice_comparison is not None
+    assert found.choice_comparison.all.distance.value == pytest.approx(size * np.sqrt(2 / np.pi), rel=0.15)
     write_html(tmp_path / "page.html", found)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for view in (page, markdown.render(find_document(found)), printed(found), found.summary):
-        assert outcome in view and f"{found.choices_against.all.distance.value:.3f}"[:5] in view
+        assert outcome in view and f"{found.choice_comparison.all.distance.value:.3f}"[:5] in view
 
 
 def test_choices_count_beside_texts(tmp_path: Path) -> None:
     for name, size in (("a", 0.0), ("b", 0.2)):
         of_choices(table(tmp_path / f"{name}.parquet", drawn(30, 20)).path, size)
-    found = fidelity_report(tmp_path / "b.parquet", against=tmp_path / "a.parquet")
-    assert found.against is not None and found.choices_against is not None
-    assert (found.against.outcome, found.choices_against.outcome, found.outcome) == ("same", "different", "different")
+    found = fidelity_report(tmp_path / "b.parquet", baseline=tmp_path / "a.parquet")
+    assert found.comparison is not None and found.choice_comparison is not None
+    assert (found.comparison.outcome, found.choice_comparison.outcome, found.outcome) == (
+        "same",
+        "different",
+        "different",
+    )
 
 
 def no_engine(patch: pytest.MonkeyPatch) -> None:
@@ -184,12 +188,12 @@ def asked(asked_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_command_compares_and_its_gate_decides(asked: Path, tmp_path: Path) -> None:
     (tmp_path / "gate.yaml").write_text("fidelity: {margin: 0.05, min_docs: 5}\n")
     same = cli(
-        "fidelity", str(asked), "--output", "out", "--no-ask", "--against", "base.parquet", "--gate", "gate.yaml",
+        "fidelity", str(asked), "--output", "out", "--no-ask", "--baseline", "base.parquet", "--gate", "gate.yaml",
         "--html", "page.html", "--markdown", "page.md", "--json",
     )  # fmt: skip
     assert same.returncode == 0, same.stderr
     report = json.loads(same.stdout)["report"]
-    assert (report["against"]["outcome"], report["against"]["margin"], report["exit_follows_decision"]) == (
+    assert (report["comparison"]["outcome"], report["comparison"]["margin"], report["exit_follows_decision"]) == (
         "same",
         0.05,
         True,
@@ -199,25 +203,28 @@ def test_the_command_compares_and_its_gate_decides(asked: Path, tmp_path: Path) 
         and "Fidelity: m" in (tmp_path / "page.md").read_text()
     )
     (tmp_path / "gate.yaml").write_text("fidelity: {min_docs: 5000}\n")
-    few = cli("fidelity", str(asked), "--output", "out", "--no-ask", "--against", "base.parquet", "--gate", "gate.yaml")
+    few = cli(
+        "fidelity", str(asked), "--output", "out", "--no-ask", "--baseline", "base.parquet", "--gate", "gate.yaml"
+    )
     assert few.returncode == 3 and "at least 5000 are needed" in " ".join((few.stdout + few.stderr).split())
 
 
-def test_a_copy_is_not_compared_with_itself(asked: Path) -> None:
-    done = cli("fidelity", str(asked), "--output", "out", "--no-ask", "--against", "out")
-    assert done.returncode == 2
+@pytest.mark.parametrize("option", ["--baseline", "--against"])
+def test_a_copy_is_not_compared_with_itself(asked: Path, option: str) -> None:
+    done = cli("fidelity", str(asked), "--output", "out", "--no-ask", option, "out")
+    assert (done.returncode, "`--against` is now `--baseline`" in done.stderr) == (2, option == "--against")
     assert "is this run's own table" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--margin", "0.1"], "--margin: needs a baseline to compare with. Name its table: --against FILE"),
-        (["--against", "nowhere.parquet"], "nowhere.parquet: cannot be read"),
-        (["--against", "empty"], "empty: holds no table of a fidelity run. Make one with `meta-eval fidelity`"),
-        (["--against", "base.parquet", "--margin", "0"], "--margin: 0 is not a number of nats above 0 and below 100"),
-        (["--against", "base.parquet", "--gate", "gate.yaml"], "fidelity.margn: there is no such key; did you mean 'margin'?"),
-        (["--against", "base.parquet", "--html", "base.parquet"], "base.parquet"),
+        (["--margin", "0.1"], "--margin: needs a baseline to compare with. Name its table: --baseline FILE"),
+        (["--baseline", "nowhere.parquet"], "nowhere.parquet: cannot be read"),
+        (["--baseline", "empty"], "empty: holds no table of a fidelity run. Make one with `meta-eval fidelity`"),
+        (["--baseline", "base.parquet", "--margin", "0"], "--margin: 0 is not a number of nats above 0 and below 100"),
+        (["--baseline", "base.parquet", "--gate", "gate.yaml"], "fidelity.margn: there is no such key; did you mean 'margin'?"),
+        (["--baseline", "base.parquet", "--html", "base.parquet"], "base.parquet"),
         (["--html", "page.html", "--shard", "0/2"], "--html: needs the answers of all shards"),
     ],
 )  # fmt: skip
@@ -262,7 +269,7 @@ def test_a_copy_may_have_docs_that_the_other_lacks(lost: int, tmp_path: Path) ->
     sides = [both, moved(both, 0.1)]
     sides[lost] = sides[lost][:20]
     before, after = (table(tmp_path / f"{n}.parquet", side) for n, side in enumerate(sides))
-    found = build_fidelity_report(after.path, against=before.path)
+    found = build_fidelity_report(after.path, baseline=before.path)
     write_html(tmp_path / "page.html", found)
     assert printed(found) and markdown.render(find_document(found)) and found.to_json()
 

@@ -368,6 +368,6 @@ def test_a_baseline_of_another_tokenizer_is_refused_before_anything_is_asked(
     assert tables is not None and tables.texts is not None
     path = Path("m/tokenizer.json")
     path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    done = cli("fidelity", pack, "--tasks", tasks, "--against", tables.texts, "--output", "new")
+    done = cli("fidelity", pack, "--tasks", tasks, "--baseline", tables.texts, "--output", "new")
     assert (done.returncode, client.asked, client.made) == (2, [], [])
     assert "its tokens come from a different tokenizer than m's" in " ".join(done.stderr.split())

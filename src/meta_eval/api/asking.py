@@ -142,7 +142,7 @@ def fidelity(
             is reused.
         options: The attributes of `meta_eval.verb_options.FidelityOptions`.
         progress: Called with the current step, the number of answers, and the total.
-        keywords: Single options by name, such as ``pack``, ``docs`` and ``against``.
+        keywords: Single options by name, such as ``pack``, ``docs`` and ``baseline``.
 
     Raises:
         UserError: An error that the user can fix. Earlier answers are kept; the same call resumes.

@@ -114,7 +114,7 @@ def compare(
 def fidelity_report(
     table: Path | str,
     *,
-    against: Path | str | None = None,
+    baseline: Path | str | None = None,
     margin: float | None = None,
     gate: Gate | Path | str | None = None,
     tokenizer: Path | str | None = None,
@@ -125,12 +125,12 @@ def fidelity_report(
 
         from meta_eval.api import fidelity_report
 
-        found = fidelity_report("eval_results/fidelity/fp8.parquet", against="eval_results/fidelity/bf16.parquet")
+        found = fidelity_report("eval_results/fidelity/fp8.parquet", baseline="eval_results/fidelity/bf16.parquet")
         print(found.summary)
 
     Args:
         table: A table, or a folder that holds a single table.
-        against: The baseline's table. The outcome is same, different or undecided at the margin.
+        baseline: The baseline's table. The outcome is same, different or undecided at the margin.
         margin: Largest accepted distance in nats per token. None means the gate's, else 0.02.
         gate: Rules, or a file of rules. ``exit_code`` then follows the outcome.
         tokenizer: Model name or folder whose tokenizer decodes tokens. None means the table's.
@@ -153,9 +153,9 @@ def fidelity_report(
     tokenizer_file = find_tokenizer(str(tokenizer or header.model))
     if tokenizer_file is None and tokenizer is not None:
         raise ConfigError("no tokenizer.json of this model is on this machine", where=f"tokenizer {tokenizer}")
-    baseline_table = None if against is None else find_table(Path(against))
+    baseline_table = None if baseline is None else find_table(Path(baseline))
     return build_fidelity_report(
-        path, against=baseline_table, rule=rules, tokenizer=tokenizer_file, exit_follows_decision=gate is not None
+        path, baseline=baseline_table, rule=rules, tokenizer=tokenizer_file, exit_follows_decision=gate is not None
     )
 
 

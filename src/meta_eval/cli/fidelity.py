@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     output=options.Flag(
         Path | None, "--output -o FOLDER", "Where to make the folder fidelity/. Default: the pack's output_path."
     ),
-    against=options.Flag(Path | None, "--against BASELINE", "The fidelity table of the other model, or its folder."),
+    baseline=options.Flag(Path | None, "--baseline BASELINE", "The fidelity table of the other model, or its folder."),
 )
 def fidelity(
     config: Path = options.CONFIG_OF_PACK,
@@ -65,17 +65,18 @@ def fidelity(
     ),
     markdown: Path | None = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card."),
     view: list[str] = options.VIEWS,
+    former: Path | None = typer.Option(None, "--against", hidden=True),
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Check whether two models are the same, by the log-probability of each token of the recorded answers.
 
-    Each doc is a prefill; nothing is generated. Compare the result with another model's: --against BASELINE. If the
+    Each doc is a prefill; nothing is generated. Compare the result with another model's: --baseline BASELINE. If the
     command stops, it keeps every answer. Rerun it to resume.
 
     Exit codes: 0 done, 1 requests failed permanently, 2 an error that you can fix, 130 interrupted. With --gate: 0
     same, 1 different, 3 undecided.
 
-    Example: meta-eval fidelity work_dir --against other/fidelity
+    Example: meta-eval fidelity work_dir --baseline other/fidelity
     """
     from meta_eval import api
     from meta_eval.reports.shipped_views import TextView
@@ -83,10 +84,13 @@ def fidelity(
     from meta_eval.reports.view_registry import choose_views
     from meta_eval.running.pipeline import Interrupted
 
-    part, against = chosen.shard, None if chosen.against is None else Path(chosen.against)
+    if former is not None:
+        warn("`--against` is now `--baseline`")
+        chosen = chosen.updated(baseline=former)
+    part, named = chosen.shard, None if chosen.baseline is None else Path(chosen.baseline)
     if not chosen.ask and part[1] > 1:
         raise ConfigError("writes one table for all shards", where="--no-ask", hint="Leave --shard out")
-    shows: dict[str, object] = {"--against": against, "--html": html, "--markdown": markdown, "--view": view or None}
+    shows: dict[str, object] = {"--baseline": named, "--html": html, "--markdown": markdown, "--view": view or None}
     shows |= {"--margin": margin, "--gate": gate}
     output_option = next((name for name, value in shows.items() if value is not None), None)
     if output_option and part[1] > 1:
@@ -95,13 +99,13 @@ def fidelity(
             where=output_option,
             hint="Run all shards, then this command without --shard",
         )
-    fidelity_gate = _read_fidelity_gate(margin, gate, against)
+    fidelity_gate = _read_fidelity_gate(margin, gate, named)
     views = choose_views("fidelity", view, {"html": html, "markdown": markdown})
-    check_outputs((path for path, _ in views), (None if chosen.pack is None else Path(chosen.pack), against, gate))
-    baseline = None if against is None else _baseline(against)
+    check_outputs((path for path, _ in views), (None if chosen.pack is None else Path(chosen.pack), named, gate))
+    baseline = None if named is None else _find_baseline(named)
     try:
         with Log("asking"), interrupt_on_sigterm():
-            measured = api.fidelity(config, options=chosen.updated(against=baseline))
+            measured = api.fidelity(config, options=chosen.updated(baseline=baseline))
     except Interrupted as end:
         err.print(f"{end.kept:,} of {end.total:,} answers are saved. Rerun the same command to resume", soft_wrap=True)
         raise
@@ -113,10 +117,10 @@ def fidelity(
     table = measured.tables.texts or _texts_of(measured.tables.choices)
     if baseline is not None and baseline.resolve() == table.resolve():
         raise ConfigError(
-            "is this run's own table, so there is nothing to compare", where=f"--against {against}",
+            "is this run's own table, so there is nothing to compare", where=f"--baseline {named}",
             hint="Write this run elsewhere with --output, or name the other table",
         )  # fmt: skip
-    report = api.fidelity_report(table, against=baseline, margin=margin, gate=fidelity_gate)
+    report = api.fidelity_report(table, baseline=baseline, margin=margin, gate=fidelity_gate)
     document = find_document(report)
     for path, writer in views:
         write_view(path, writer, document)
@@ -126,7 +130,7 @@ def fidelity(
     raise typer.Exit(1 if measured.failed else report.exit_code)
 
 
-def _read_fidelity_gate(margin: float | None, gate: Path | None, against: Path | None) -> Gate | None:
+def _read_fidelity_gate(margin: float | None, gate: Path | None, baseline: Path | None) -> Gate | None:
     """Read the rules of the gate before any request is sent.
 
     Raises:
@@ -134,9 +138,9 @@ def _read_fidelity_gate(margin: float | None, gate: Path | None, against: Path |
     """
     from meta_eval.judging.gate import read_gate
 
-    if against is None and (margin is not None or gate is not None):
+    if baseline is None and (margin is not None or gate is not None):
         where = "--margin" if margin is not None else "--gate"
-        raise ConfigError("needs a baseline to compare with", where=where, hint="Name its table: --against FILE")
+        raise ConfigError("needs a baseline to compare with", where=where, hint="Name its table: --baseline FILE")
     if margin is not None and gate is not None:
         raise ConfigError(
             "--margin and --gate cannot be combined", hint="Leave --margin out and set fidelity.margin in the gate file"
@@ -146,12 +150,12 @@ def _read_fidelity_gate(margin: float | None, gate: Path | None, against: Path |
     return None if gate is None else read_gate(gate)
 
 
-def _baseline(against: Path) -> Path:
+def _find_baseline(place: Path) -> Path:
     """Find the baseline's table, and open it once. An unreadable table stops the command before any request is sent."""
     from meta_eval.reports.fidelity_build import find_table
     from meta_eval.token_fidelity.token_table import find_choices_path, read_choices, read_tokens
 
-    path = find_table(against)
+    path = find_table(place)
     if path.exists() or not find_choices_path(path).exists():
         return read_tokens(path).path
     read_choices(find_choices_path(path))

@@ -117,7 +117,7 @@ FLAGS = {
 
 
 # The order in which a user needs them.
-_FIRST = ("pack", "config", "overrides", "tasks", "to", "against", "margin", "max_drop", "cap", "gate")
+_FIRST = ("pack", "config", "overrides", "tasks", "to", "baseline", "margin", "max_drop", "cap", "gate")
 _LAST = ("view", "allow_code", "edited", "as_json")
 
 

@@ -29,7 +29,7 @@ SHADES = (1e-6, 0.5, 1.0, 2.0, 5.0)
 def build_fidelity_report(
     table: Path,
     *,
-    against: Path | None = None,
+    baseline: Path | None = None,
     rule: FidelityRule | None = None,
     tokenizer: Tokenizer | None = None,
     exit_follows_decision: bool = False,
@@ -38,7 +38,7 @@ def build_fidelity_report(
 
     Args:
         table: Of texts; that of choices is taken from beside it. Either may be missing, not both.
-        against: The baseline's.
+        baseline: The baseline's.
         rule: What is asked of the copy; None for the defaults.
         tokenizer: Of the model, for texts.
         exit_follows_decision: Whether the exit code follows the outcome.
@@ -69,21 +69,21 @@ def build_fidelity_report(
     margin = (rule.margin if rule else None) or FIDELITY_MARGIN
     least = (rule.min_docs if rule else None) or FIDELITY_MIN_DOCS
     of_choices = None
-    if against is not None and choices and find_choices_path(against).exists():
-        other, baseline_choices = read_choices(find_choices_path(against))
+    if baseline is not None and choices and find_choices_path(baseline).exists():
+        other, baseline_choices = read_choices(find_choices_path(baseline))
         of_choices = compare_choices(baseline_choices, choices, margin, least)
-    if against is not None and tokens is not None and (against.exists() or of_choices is None):
-        baseline = read_tokens(against)
-        pair, other = pair_tables(baseline, tokens), baseline.header
+    if baseline is not None and tokens is not None and (baseline.exists() or of_choices is None):
+        baseline_tokens = read_tokens(baseline)
+        pair, other = pair_tables(baseline_tokens, tokens), baseline_tokens.header
         comparison = beside.compare_tables(pair, margin, words.vocabulary, least)
-    if against is not None and comparison is None and of_choices is None:
+    if baseline is not None and comparison is None and of_choices is None:
         raise UserError(
             "holds only choices, and the baseline holds none", where=str(beside_it),
             hint="Run both models with the same pack, --tasks and --docs",
         )  # fmt: skip
     finding, probes = None, read_probes(table)
-    if comparison and pair and against is not None:
-        baseline_probes = read_probes(against)
+    if comparison and pair and baseline is not None:
+        baseline_probes = read_probes(baseline)
         finding = diagnose(
             comparison,
             pair,
@@ -106,8 +106,8 @@ def build_fidelity_report(
         choices=tuple(measure_choice_figures(choices)),
         baseline=None if other is None else f"{other.model} ({other.engine})",
         baseline_figures=tuple(measure_figures(pair.baseline, words.vocabulary)) if pair else (),
-        against=comparison,
-        choices_against=of_choices,
+        comparison=comparison,
+        choice_comparison=of_choices,
         finding=finding,
         answers=tuple(_answers(columns, pair, words)) if columns is not None else (),
         changes=tuple(_changes(pair, comparison, words)) if pair and comparison else (),

@@ -44,7 +44,7 @@ def _alarms(report: FidelityReport) -> Iterator[Alarm]:
 
 
 def _verdict(report: FidelityReport) -> Verdict:
-    texts, choices = report.against, report.choices_against
+    texts, choices = report.comparison, report.choice_comparison
     if report.outcome is None:
         return Verdict("Without a baseline", reasons=(report.summary.rstrip("."),), advice=f"{write.YARDSTICK}.")
     of_choices = write.describe_comparison(choices, "choice").rstrip(".") if choices else ""
@@ -64,15 +64,17 @@ def _facts(texts: TableComparison) -> Iterator[Fact]:
 
 
 def _sections(report: FidelityReport) -> Iterator[Section]:
-    against = fidelity_tables.make_baseline_table("against", "How far from the baseline", report.against, "token")
-    drawn = draw_distance_plot(against, report.against.margin) if report.against else None
-    shown = replace(against, views=("json", "markdown", "terminal"))
-    yield Section("against", against.title, "Distance", (Figure("plot", drawn), shown, *_divergence(report)))
+    comparison = fidelity_tables.make_baseline_table(
+        "comparison", "How far from the baseline", report.comparison, "token"
+    )
+    drawn = draw_distance_plot(comparison, report.comparison.margin) if report.comparison else None
+    shown = replace(comparison, views=("json", "markdown", "terminal"))
+    yield Section("comparison", comparison.title, "Distance", (Figure("plot", drawn), shown, *_divergence(report)))
     figures = fidelity_tables.make_figure_table(report.figures)
     yield Section("figures", figures.title, "Likelihood", (figures, *_about_figures(report)))
     choices = fidelity_tables.make_choice_table(report.choices)
     other = fidelity_tables.make_baseline_table(
-        "choices_against", "Beside the baseline's", report.choices_against, "choice"
+        "choice_comparison", "Beside the baseline's", report.choice_comparison, "choice"
     )
     yield Section("choices", choices.title, "Choices", (choices, other, *_worst(report)))
     changes = fidelity_tables.change_table(report.changes)
@@ -83,14 +85,14 @@ def _sections(report: FidelityReport) -> Iterator[Section]:
 
 
 def _divergence(report: FidelityReport) -> Iterator[Listing]:
-    if report.against and report.against.divergence:
-        yield _sentence(write.describe_divergence(report.against.divergence))
+    if report.comparison and report.comparison.divergence:
+        yield _sentence(write.describe_divergence(report.comparison.divergence))
 
 
 def _about_figures(report: FidelityReport) -> Iterator[Table[Any] | Listing | Figure]:
     if not report.figures:
         return
-    if report.against is None:
+    if report.comparison is None:
         yield replace(_sentence(f"{write.YARDSTICK}."), views=("markdown", "terminal"))
     yield fidelity_tables.make_kind_table(report)
     yield replace(_sentence(write.describe_margins(report.figures[0].margins)), views=("html",))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from meta_eval.token_fidelity.comparison import Outcome, TableComparison
     from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figures
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 EXIT_CODES: dict[Outcome, int] = {"same": 0, "different": 1, "undecided": 3}
 
@@ -82,8 +82,8 @@ class FidelityReport:
         choices: Likewise of choices; empty where there are none.
         baseline: The model of the baseline, with its engine; None without a baseline.
         baseline_figures: The same of the baseline; empty without a baseline.
-        against: The comparison; None without a baseline.
-        choices_against: The comparison of the choices; None without a baseline's.
+        comparison: The comparison; None without a baseline.
+        choice_comparison: The comparison of the choices; None without a baseline's.
         finding: What sets the copy apart; None for nothing.
         answers: Some answers token by token, the farthest first.
         changes: Some positions whose likeliest token changed.
@@ -99,8 +99,8 @@ class FidelityReport:
     choices: tuple[ChoiceFigures, ...] = ()
     baseline: str | None = None
     baseline_figures: tuple[Figures, ...] = ()
-    against: TableComparison | None = None
-    choices_against: TableComparison | None = None
+    comparison: TableComparison | None = None
+    choice_comparison: TableComparison | None = None
     finding: Finding | None = None
     answers: tuple[Answer, ...] = ()
     changes: tuple[Change, ...] = ()
@@ -116,13 +116,13 @@ class FidelityReport:
     @property
     def summary(self) -> str:
         """The result in one line."""
-        return write.write_headline(self.against, self.choices_against, self.figures, self.choices)
+        return write.write_headline(self.comparison, self.choice_comparison, self.figures, self.choices)
 
     @property
     def outcome(self) -> Outcome | None:
         """Of texts and choices together; None without a baseline. Either may show a difference, and where both decide
         something both must be the same."""
-        comparisons = [comparison for comparison in (self.against, self.choices_against) if comparison is not None]
+        comparisons = [comparison for comparison in (self.comparison, self.choice_comparison) if comparison is not None]
         outcomes = [comparison.outcome for comparison in comparisons if comparison.is_enough] or [
             comparison.outcome for comparison in comparisons
         ]
@@ -143,8 +143,8 @@ class FidelityReport:
             "figures": [{**_plain(figure), "perplexity": _number(figure.perplexity)} for figure in self.figures],
             "choices": [_plain(choice) for choice in self.choices],
             "outcome": self.outcome,
-            "against": None if self.against is None else _plain(self.against),
-            "choices_against": None if self.choices_against is None else _plain(self.choices_against),
+            "comparison": None if self.comparison is None else _plain(self.comparison),
+            "choice_comparison": None if self.choice_comparison is None else _plain(self.choice_comparison),
             "finding": None if self.finding is None else _plain(self.finding),
             "notes": list(self.notes),
             "exit_follows_decision": self.exit_follows_decision,
@@ -152,19 +152,10 @@ class FidelityReport:
         }
 
 
-# Attributes whose key in the JSON is another.
-_JSON_KEYS = {
-    "baseline_logprob": "before", "candidate_logprob": "after", "baseline_id": "before", "candidate_id": "after",
-}  # fmt: skip
-
-
 def _plain(data: Any) -> Any:
     """Data for JSON: mappings with numbers as names get texts, and what is no number is none."""
     if dataclasses.is_dataclass(data) and not isinstance(data, type):
-        return {
-            _JSON_KEYS.get(attribute.name, attribute.name): _plain(getattr(data, attribute.name))
-            for attribute in dataclasses.fields(data)
-        }
+        return {attribute.name: _plain(getattr(data, attribute.name)) for attribute in dataclasses.fields(data)}
     if isinstance(data, Mapping):
         return {f"{name:g}" if isinstance(name, float) else str(name): _plain(value) for name, value in data.items()}
     if isinstance(data, Sequence) and not isinstance(data, str):

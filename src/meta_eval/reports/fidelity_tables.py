@@ -90,12 +90,12 @@ def make_kind_table(report: FidelityReport) -> Table[_KindRow]:
             headings={"terminal": "log-prob."},
         ),
     ]  # fmt: skip
-    if report.against is not None:
+    if report.comparison is not None:
         columns += [
             Column("distance", "distance", lambda kind: kind.compared and kind.compared.distance, write.format_nats),
             Column("shift", "shift", lambda kind: kind.compared and kind.compared.shift, write.format_nats),
         ]
-    compared_kinds = {kind.name: kind for kind in report.against.kinds} if report.against else {}
+    compared_kinds = {kind.name: kind for kind in report.comparison.kinds} if report.comparison else {}
     kinds = report.figures[0].kinds if report.figures else ()
     rows = tuple(Row(kind.name, _KindRow(kind, compared_kinds.get(kind.name))) for kind in kinds)
     return Table("kinds", "By kind of token", tuple(columns), rows, first="tokens")
@@ -123,10 +123,10 @@ def make_baseline_table(key: str, title: str, comparison: TableComparison | None
             headings={"terminal": "changed"},
         ),
     )  # fmt: skip
-    return Table(key, title, columns, _paired(comparison), _against_legend(comparison, unit))
+    return Table(key, title, columns, _paired(comparison), _baseline_legend(comparison, unit))
 
 
-def _against_legend(comparison: TableComparison | None, unit: str) -> str:
+def _baseline_legend(comparison: TableComparison | None, unit: str) -> str:
     margin = f"{comparison.margin:g}" if comparison else ""
     return (
         f"Nats a {unit}; the distance decides, by its {FIDELITY_LEVEL_TEXT} interval beside the margin of {margin}; a "
@@ -175,8 +175,8 @@ def change_table(changes: Iterable[Change]) -> Table[Change]:
         Column("at", "token", lambda change: change.at, text.format_count),
         words("context", "said before", lambda change: change.context),
         words("recorded", "recorded", lambda change: change.recorded),
-        words("before", "baseline", lambda change: change.baseline_token),
-        words("after", "copy", lambda change: change.candidate_token),
+        words("baseline", "baseline", lambda change: change.baseline_token),
+        words("candidate", "copy", lambda change: change.candidate_token),
         Column(
             "difference", "less likely by", lambda change: change.difference, write.format_nats,
             "nats by which the copy finds the recorded token less likely",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 YARDSTICK = (
     "Without a baseline these numbers have no verdict: the recorded text is tokenised again, and was another "
-    "engine's. What two runs of one model differ in on your engine is the yardstick (--against)"
+    "engine's. What two runs of one model differ in on your engine is the yardstick (--baseline)"
 )
 
 

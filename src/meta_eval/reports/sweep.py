@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from meta_eval.judging.judgement import Task
     from meta_eval.reports.model import Report
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _SHORT = {"within margin": "holds", "worse": "worse", "undecided": "?"}
 _LEGEND = "Percent, of one pack. Each model is judged by itself: holds, worse, or undecided (?)."

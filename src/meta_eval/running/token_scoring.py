@@ -102,8 +102,8 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
                 settings.tokenizer_of(model), needed=True, needs_bos=manifest.needs_bos,
                 add_bos=manifest.run_settings.add_bos_token,
             )  # fmt: skip
-            if options.against is not None:
-                check_same_tokenizer(Path(options.against), hash_tokenizer(settings.tokenizer_of(model)), model)
+            if options.baseline is not None:
+                check_same_tokenizer(Path(options.baseline), hash_tokenizer(settings.tokenizer_of(model)), model)
             report_progress(describe_start(settings, logs))
             with find_client(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
