@@ -51,7 +51,7 @@ def test_the_summary_is_one_line_with_the_numbers_the_reasons_and_what_would_set
     pack = manifest(meta_some=entry(N, published(65.0)), meta_other=entry(7))
     summary = reported(tmp_path, right(650), pack, recorded=[True] * 660 + [False] * 340).summary
     assert summary.startswith("UNDECIDED: mean drop of 1 task 1.0 points (95 % interval ")
-    assert "margin 1; the mean drop may be as large as" in summary
+    assert "margin 1; the interval of the mean drop reaches the margin" in summary
     assert "; not run: meta_other. " in summary
     assert "No number of repeats is sure to settle it; the smallest margin that this run shows is" in summary
     assert "\n" not in summary
@@ -173,20 +173,20 @@ def test_a_run_names_its_folder_as_seen_from_here(tmp_path: Path, monkeypatch: p
 
 def test_two_runs_of_one_name_are_told_apart_by_their_folders_or_files(tmp_path: Path) -> None:
     runs = [read_run([write_run(tmp_path / name / "out", [1.0, 0.0])]) for name in ("bf16", "fp8")]
-    assert build_report_of_two(compare_runs(*runs), *runs).title == "org/Some-Model: fp8/out beside bf16/out"
+    assert build_report_of_two(compare_runs(*runs), *runs).title == "org/Some-Model: fp8/out (B) beside bf16/out (A)"
     both = tmp_path / "both"
     write_run(both, [1.0, 0.0])
     write_run(both, [1.0, 0.0], time=TIME.replace("2026", "2027"))
     runs = [read_run([one]) for one in sorted(both.glob("results_*"))]
     title = build_report_of_two(compare_runs(*runs), *runs).title
-    assert title == f"org/Some-Model: results_{TIME.replace('2026', '2027')}.json beside results_{TIME}.json"
+    assert title == f"org/Some-Model: results_{TIME.replace('2026', '2027')}.json (B) beside results_{TIME}.json (A)"
 
 
 def test_folders_that_share_nothing_keep_their_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [read_run([write_run(tmp_path / name / "out", [1.0, 0.0])]) for name in ("here/bf16", "fp8")]
     monkeypatch.chdir(tmp_path / "here")
     other = (tmp_path / "fp8" / "out").resolve()
-    assert build_report_of_two(compare_runs(*runs), *runs).title == f"org/Some-Model: {other} beside bf16/out"
+    assert build_report_of_two(compare_runs(*runs), *runs).title == f"org/Some-Model: {other} (B) beside bf16/out (A)"
 
 
 def test_the_question_of_a_dialog_is_its_last_turn(tmp_path: Path) -> None:

@@ -79,8 +79,8 @@ def _title_of_two(a: model.RunProvenance, b: model.RunProvenance) -> str:
     """Name both models. If the names are equal, name what tells the runs apart."""
     first, second = model.tell_runs_apart((a, b))
     if a.model != b.model or first == second:
-        return f"{b.model} beside {a.model}"
-    return f"{a.model}: {second} beside {first}"
+        return f"{b.model} (B) beside {a.model} (A)"
+    return f"{a.model}: {second} (B) beside {first} (A)"
 
 
 def _provenances(run: Run, tasks: Iterable[str]) -> list[Provenance]:

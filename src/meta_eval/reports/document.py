@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from meta_eval.judging.judgement import Alarm
@@ -97,7 +97,6 @@ class Verdict:
         title: The outcome, or what stands in its place.
         caveats: What must be known first.
         facts: The numbers, the first of them the largest.
-        counts: How many tasks have each outcome.
         reasons: Clauses.
         advice: What would settle it, a sentence; empty for nothing.
     """
@@ -105,7 +104,6 @@ class Verdict:
     title: str
     caveats: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
     advice: str = ""
 

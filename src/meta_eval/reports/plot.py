@@ -32,9 +32,6 @@ _TICKS = 9
 # The axis of distances, powers of ten in nats a token.
 _LOWEST, _HIGHEST = -4, 1
 
-_DROPS = ("within margin", "worse", "undecided")
-_DISTANCES = ("same", "different", "undecided")
-
 
 @dataclass(frozen=True, slots=True)
 class Tick:
@@ -70,7 +67,6 @@ class Plot:
         marks: One a row.
         ticks: Of the axis.
         zero: Where 0 stands; None on an axis of scores.
-        outcomes: Those that a mark may have, for the legend.
         axis: What the axis is.
         interval: What the interval is.
         hint: How to read it.
@@ -82,7 +78,6 @@ class Plot:
     marks: tuple[Mark, ...]
     ticks: tuple[Tick, ...]
     zero: float | None
-    outcomes: tuple[str, ...]
     axis: str
     interval: str
     hint: str = ""
@@ -94,18 +89,17 @@ def make_plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Pl
     """A mark per task, and the mean over several tasks. If nothing is compared, a mark per score."""
     counts: Counter[str] = Counter(task.outcome for task in report.tasks)
     if drops.rows:
-        marks = [_drop_mark(row, report.decision.margin) for row in drops.rows if row.outcome]
+        marks = [_drop_mark(row, report.decision.margin) for row in drops.rows]
         axis = _axis([place for mark in marks for place in _places(mark)])
         return Plot(
-            drops, *_placed(marks, *axis, zero=True), _DROPS, "points of drop, worse to the right",
-            f"{LEVEL_TEXT} interval of the drop, which decides",
-            "A drop is within margin where all of its interval lies under the margin, so ends before the band does.",
+            drops, *_placed(marks, *axis, zero=True), "points of drop, worse to the right",
+            f"{LEVEL_TEXT} interval", "Within margin: the interval ends in the band or left of it.",
             "nothing to compare with", counts,
         )  # fmt: skip
     table = _alone(report, scores)
     marks = [_score_mark(row) for row in table.rows]
     shown = _placed(marks, 0.0, 1.0, 0.2, zero=False)
-    return Plot(table, *shown, _DROPS, "percent", f"{LEVEL_TEXT} interval", nothing="no score", counts=counts)
+    return Plot(table, *shown, "percent", f"{LEVEL_TEXT} interval", nothing="no score", counts=counts)
 
 
 def draw_distance_plot(table: Table[Paired], margin: float) -> Plot | None:
@@ -115,7 +109,7 @@ def draw_distance_plot(table: Table[Paired], margin: float) -> Plot | None:
     ticks = (Tick(_log_place(10.0**power), f"{10.0**power:g}") for power in range(_LOWEST, _HIGHEST + 1))
     marks = tuple(_distance_mark(row, _log_place(margin)) for row in table.rows)
     axis = "distance, nats a token, by powers of ten"
-    return Plot(table, marks, tuple(ticks), 0.0, _DISTANCES, axis, f"{FIDELITY_LEVEL_TEXT} interval, which decides")
+    return Plot(table, marks, tuple(ticks), 0.0, axis, f"{FIDELITY_LEVEL_TEXT} interval")
 
 
 def _distance_mark(row: Row[Paired], margin: float) -> Mark:

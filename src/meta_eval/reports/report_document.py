@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -47,7 +46,6 @@ def _verdict(report: Report) -> Verdict:
         decision.outcome,
         decision.caveats,
         tuple(_facts(decision)) or (Fact("", "Nothing was compared."),),
-        Counter(task.outcome for task in report.tasks if not task.members),
         decision.reasons[len(decision.caveats) :],
         f"{advice[:1].upper()}{advice[1:]}." if advice else "",
     )
@@ -61,9 +59,6 @@ def _facts(decision: Decision) -> Iterator[Fact]:
     yield Fact(f"mean drop of {text.plural(tasks, 'task')}{weighed}", text.format_drop(decision.mean.value), "points")
     yield Fact(f"{LEVEL_TEXT} interval", text.format_drop_interval(decision.interval))
     yield Fact("margin", text.format_percent(decision.margin))
-    if decision.unweighted_mean is not None and tasks > 1 and decision.weighting != "equal":
-        bounds = text.format_drop_interval(decision.unweighted_interval)
-        yield Fact("every task the same", text.format_drop(decision.unweighted_mean.value), detail=bounds)
 
 
 def _sections(report: Report) -> Iterator[Section]:
@@ -88,9 +83,7 @@ def _sections(report: Report) -> Iterator[Section]:
 
 def _about_tasks(report: Report) -> Iterator[Listing]:
     """What the table of drops does not say: baselines, reasons, cut answers, and known reasons for a difference."""
-    yield _listing(
-        "", [Item(tuple(names), f"compared with {what}") for what, names in text.group_by_reference(report.tasks)]
-    )
+    yield _listing("", list(_references(report)))
     yield _listing("What else is to know", _explained(report.tasks))
     only = f"{'second' if report.document_type == 'compare' else 'first'}:limit hit"
     cut = [(task.name, text.describe_cut_answers(task)) for task in report.tasks]
@@ -103,6 +96,16 @@ def _about_tasks(report: Report) -> Iterator[Listing]:
     title = "Known reasons for a difference"
     yield replace(_listing(title, _known(report.tasks)), views=("html", "markdown"), folded=("html",))
     yield replace(_listing("", _known(below)), views=("terminal",))
+
+
+def _references(report: Report) -> Iterator[Item]:
+    """What tasks are compared with. If it is the same for all of them, they are not named."""
+    groups = text.group_by_reference(report.tasks)
+    for what, names in groups:
+        if len(names) < len(report.tasks):
+            yield Item(tuple(names), f"compared with {what}")
+        elif report.document_type != "compare" or what != f"run {report.runs[0].label}":
+            yield Item((), f"Compared with {what}")
 
 
 def _listing(title: str, items: list[Item]) -> Listing:
@@ -130,7 +133,9 @@ def _about_scores(report: Report) -> Iterator[Listing]:
     distances = [
         Item((_name(task, score),), f"the baseline scores {words}")
         for task, score in scores
-        if not (score.baseline_difference and score.baseline_difference.within_rounding)
+        if (gap := score.baseline_difference)
+        and gap.explanation
+        and not gap.within_rounding
         and (words := text.describe_distance(score))
     ]
     yield Listing(tuple(distances), views=("terminal",))
@@ -160,6 +165,6 @@ def _subtasks(report: Report) -> Iterator[Table[Any] | Figure]:
 
 def _provenance(report: Report) -> Iterator[Listing]:
     for run in report.runs:
-        facts = tuple(Item((name,), value) for name, value in run.provenance)
+        facts = tuple(Item((name,), value) for name, value in run.provenance if value != run.model)
         folder = f" ({run.folder})" if run.folder else ""
         yield Listing(facts, f"{run.label}: {run.model}{folder}", ("html", "markdown"), ("markdown",), facts=True)
