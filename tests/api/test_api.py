@@ -194,7 +194,7 @@ WHOLE = {"model_name": "m", "evals_dataset": "sample", "tasks": ("meta_gpqa",)}
     ("keys", "words"),
     [
         ({"limit": -5}, "Config: limit: -5 is not allowed. Allowed: null for all docs"),
-        ({"limt": 5}, "Config: limt: there is no such key; did you mean 'limit'? Known keys: "),
+        ({"limt": 5}, "Config: limt: there is no such key; did you mean 'limit'? All keys: "),
         ({"originals": {"math": {"ids": "x"}}}, "Config: originals.math.ids: there is no such key; did you mean 'id'?"),
         ({"model_args": {"token": "s3cret-s3cret"}}, "is a credential"),
         ({"base_url": "https://me:s3cret-s3cret@host/v1"}, "holds a credential"),

@@ -52,7 +52,7 @@ def test_a_former_name_does_the_same_and_says_the_new_one(
     before, now = cli(old, *arguments.split()), cli(*new.split(), *arguments.split())
     note = f"note: `meta-eval {old}` is now `meta-eval {new}`\n"
     assert (before.returncode, before.stdout) == (now.returncode, now.stdout)
-    if "Usage" in now.stderr:  # a wrong command line, of which each verb says its own
+    if " --help`" in now.stderr:  # a wrong command line, of which each verb says its own
         assert before.stderr.replace(old, new) == now.stderr
     else:
         assert before.stderr == note + now.stderr
@@ -85,3 +85,31 @@ def test_what_was_removed_says_what_to_use(words: str, instead: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "Value error" not in done.stderr
     assert instead in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("compare a b --maxdrop 1", "--maxdrop: `meta-eval compare` has no such option; did you mean --max-drop? See"),
+        (
+            "run --margin 3",
+            "--margin: `meta-eval run` has no such option; set this key of the configuration with --set margin=",
+        ),
+        ("compare", "meta-eval compare: RUNS… is missing. See"),
+        ("tasks new a", "meta-eval tasks new: --subset is missing. See"),
+        ("export --to requets", "--to: 'requets' is not one of 'requests', 'recipe'; did you mean 'requests'? See"),
+        ("fidelity --docs many", "--docs: 'many' is not"),
+        ("fidelity --docs 0", "--docs: "),
+        ("prepare --set", "--set: needs a value. See"),
+        ("prepare --json=3", "--json: takes no value. See"),
+        ("verify a b", "meta-eval verify: takes fewer arguments; unexpected: b. See"),
+        ("veriffy", "meta-eval: there is no command 'veriffy'; did you mean 'verify'? See"),
+        ("tasks shw", "meta-eval tasks: there is no command 'shw'; did you mean 'show'? See"),
+    ],
+)
+def test_an_error_of_usage_has_the_form_of_all_errors(words: str, said: str) -> None:
+    done = cli(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {said}")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.endswith(" --help`\n")

@@ -6,7 +6,6 @@ check failed, 2 an error that the user can fix, 3 undecided, 70 a bug of meta-ev
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -127,11 +126,12 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
             return _end(str(refused(error.__context__)))
         return _end(f"a template or the code of a pack ended the program with exit code {error.code}")
     except _USAGE as error:
-        text = io.StringIO()
-        error.show(file=text)
-        words = text.getvalue().rstrip().replace(": Value error, ", ": ")
-        err.print(Text(visible("\n".join((words, *renamed.find_removed(words))))), soft_wrap=True)
-        return 2
+        from meta_eval.cli.usage_errors import describe_usage_error
+
+        if type(error).__name__ == "NoArgsIsHelpError":
+            err.print(Text(visible(error.format_message())), soft_wrap=True)
+            return 2
+        return _end(str(describe_usage_error(error)))
     except Exception as error:
         from meta_eval.boundary.extensions import find_extension_fault
         from meta_eval.cli import bug

@@ -74,7 +74,7 @@ def _list(chosen: ListOptions, *, as_json: bool) -> None:
 
 @app.command("show", short_help="Print the template of a task and its first doc.")
 @_listing
-def show(name: str = typer.Argument(..., help="A task from the list."), *, chosen: ListOptions) -> None:
+def show(name: str = typer.Argument(..., metavar="NAME", help="A task from the list."), *, chosen: ListOptions) -> None:
     """Print the template of a task and its first doc: the prompt with its special tokens, the gold and the settings.
 
     Example: meta-eval tasks show mmlu
@@ -105,7 +105,9 @@ def show(name: str = typer.Argument(..., help="A task from the list."), *, chose
     template_dir=options.Flag(Path, "--template-dir DIR", "Folder of templates."),
 )
 def new(
-    name: str = typer.Argument(..., help="Name of the new task and of its folder."), *, chosen: NewTaskOptions
+    name: str = typer.Argument(..., metavar="NAME", help="Name of the new task and of its folder."),
+    *,
+    chosen: NewTaskOptions,
 ) -> None:
     """Write a template folder that works at once, and say what to edit.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
 
+from meta_eval import assets
 from meta_eval.backends.registry import SHIPPED, list_backends
 from meta_eval.messages.errors import ConfigError, suggest_name
 from meta_eval.messages.escaping import quoted
@@ -32,6 +33,10 @@ ALLOWED = {
     "cluster": "a mapping of tasks to fields of their docs, such as {drop: section_id}",
     "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",
 }
+
+# The page that explains every key, and the number of keys up to which a message lists them instead.
+_REFERENCE = assets.asset_path("docs/reference/configuration.md")
+_MOST_LISTED = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,8 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
     keys = _keys_at(model, key[:-1])
     if first["type"] == "extra_forbidden":
         what = f"{'.'.join(key)}: there is no such key{suggest_name(key[-1], keys)}"
-        return ConfigError(what, where=place.of(key), hint=f"Known keys: {', '.join(sorted(keys))}")
+        hint = f"All keys: {_REFERENCE}" if len(keys) > _MOST_LISTED else f"Known keys: {', '.join(sorted(keys))}"
+        return ConfigError(what, where=place.of(key), hint=hint)
     key = tuple(
         part
         for number, part in enumerate(key)

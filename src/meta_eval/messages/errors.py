@@ -17,6 +17,8 @@ from meta_eval.messages.escaping import one_line
 from meta_eval.messages.secrets import redact_secrets
 
 _LONGEST_WORD = 200
+# From this similarity on, a word is a typo of the other. Shorter parts of a name than this tell nothing.
+_TYPO, _SHORTEST_PART = 0.8, 4
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -139,8 +141,16 @@ def _parts(value: object) -> Iterable[object]:
 
 
 def suggest_name(word: str, names: Iterable[str]) -> str:
-    """The text ``; did you mean 'x'?`` for the nearest known word, or an empty string."""
+    """The text ``; did you mean 'x'?`` for the nearest known words, or an empty string.
+
+    A clear typo has one suggestion. Otherwise there are up to three, also words that contain the word.
+    """
     if len(word) > _LONGEST_WORD:  # too long for a typo, and the comparison takes quadratic time
         return ""
-    near = get_close_matches(word, [one for one in names if len(one) <= _LONGEST_WORD], n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    known = sorted({name for name in names if len(name) <= _LONGEST_WORD})
+    near = get_close_matches(word, known, n=1, cutoff=_TYPO) or [
+        *get_close_matches(word, known, cutoff=0.6),
+        *(name for name in known if len(word) >= _SHORTEST_PART and word in name),
+    ]
+    shown = [repr(name) for name in list(dict.fromkeys(near))[:3]]
+    return f"; did you mean {' or '.join(filter(None, (', '.join(shown[:-1]), shown[-1])))}?" if shown else ""

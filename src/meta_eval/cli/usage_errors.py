@@ -1,0 +1,84 @@
+"""Errors of usage: unknown options and commands, missing and wrong values. They become errors like all others."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from meta_eval.cli import renamed
+from meta_eval.messages.errors import UserError, suggest_name
+
+# What pydantic says in the terms of code.
+_PLAIN = {"a valid integer": "a whole number", "a valid number": "a number"}
+
+
+def describe_usage_error(error: Any) -> UserError:
+    """Turn an error of usage of Typer into an error with the place, the fault and the next step.
+
+    Args:
+        error: Typer's exception, whose classes it does not export.
+    """
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else " ".join(["meta-eval", *_named_verb()])
+    words = error.format_message()
+    advice = " ".join(renamed.find_removed(words))
+    hint = f"{advice} See `{command} --help`".lstrip()
+    for where, what in _explain(error, context, command):
+        return UserError(what, where=where, hint=hint)
+    return UserError(words[:1].lower() + words[1:].rstrip("."), where=command, hint=hint)
+
+
+def _named_verb() -> list[str]:
+    """The verb of the command line, which some errors lack."""
+    return [word for word in sys.argv[1:2] if word.replace("-", "").isalpha() and not word.startswith("-")]
+
+
+def _explain(error: Any, context: Any, command: str) -> Iterable[tuple[str, str]]:
+    """The place and the fault of an error that Typer describes in another form."""
+    param, words = getattr(error, "param", None), error.format_message()
+    option = getattr(error, "option_name", None)
+    if option is not None and words.startswith("No such option"):
+        yield option, f"`{command}` has no such option{_suggest_option(option, context)}"
+    elif option is not None:
+        yield option, "needs a value" if "requires" in words else "takes no value"
+    elif param is not None and words.startswith("Missing"):
+        yield command, f"{_name(param)} is missing"
+    elif param is not None:
+        yield _name(param), _describe_value(error)
+    elif words.startswith("No such command"):
+        name = words.split("'")[1]
+        known = [verb for verb, of in context.command.commands.items() if not of.hidden]
+        yield command, f"there is no command {name!r}{suggest_name(name, known)}"
+    elif words.startswith("Got unexpected extra"):
+        yield command, f"takes fewer arguments; unexpected: {words.partition('(s) (')[2].rstrip(')')}"
+
+
+def _name(param: Any) -> str:
+    """The longest name of an option, or the metavar of an argument."""
+    names: list[str] = [name for name in param.opts if name.startswith("-")]
+    return max(names, key=len) if names else str(param.metavar or param.name).strip("[]")
+
+
+def _describe_value(error: Any) -> str:
+    """Say what a value must be. pydantic, which newer versions of Typer use, knows the value but does not say it."""
+    words = str(error.message).removeprefix("Value error, ").rstrip(".")
+    if words.startswith("Input should be "):
+        bound = words.removeprefix("Input should be ").partition(", unable to parse")[0]
+        given = error.__cause__.errors()[0]["input"] if hasattr(error.__cause__, "errors") else "this"
+        return f"{given!r} is not allowed: it must be {_PLAIN.get(bound, bound)}"
+    given, *choices = re.findall("'([^']*)'", words) or [""]
+    return f"{words}{suggest_name(given, choices)}"
+
+
+def _suggest_option(option: str, context: Any) -> str:
+    """The nearest options of the command, or ``--set`` for a key of the configuration."""
+    from meta_eval.config import Config
+
+    known = {name for param in context.command.params for name in (*param.opts, *param.secondary_opts)}
+    key = option.lstrip("-").replace("-", "_")
+    if "--set" in known and key in Config.model_fields:
+        return f"; set this key of the configuration with --set {key}=VALUE"
+    near = suggest_name(option, [name for name in known if name.startswith("--")] if option.startswith("--") else [])
+    return near.replace("'", "")
