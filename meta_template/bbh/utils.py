@@ -1,4 +1,4 @@
-"""BIG-Bench Hard: an answer is right when it is the target to the letter, as the benchmark's authors count."""
+"""Score BIG-Bench Hard by exact text, as the benchmark's authors do."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -11,10 +11,10 @@ macro_average = rows.macro_average
 
 
 def process_results(doc: dict, results: list[str]) -> dict:
-    """``em``: what was extracted is the gold, to the letter: brackets, signs, decimal points and case count.
+    """Score ``em``: whether the extracted answer is the gold, with case, signs, brackets and decimal points.
 
-    ``em_macro`` is the same with its subtask. ``exact_match`` is the recipe's, without case and punctuation: it takes
-    20 for -20, and any Dyck word for another of as many brackets.
+    ``em_macro`` is the same with its subtask. ``exact_match`` is the recipe's and ignores case and punctuation. It
+    counts 20 for -20, and any Dyck word for another with as many brackets.
     """
     scores = rows.process_results(doc, results)
     right = float(not scores["unextracted"] and results[0].strip() == doc["gold"].strip())

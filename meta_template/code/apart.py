@@ -1,10 +1,11 @@
-"""A program and its tests in two processes: calls go to the program's and values come back, by value.
+"""Run a program and its tests in two processes. Calls go to the program's process, and values come back as copies.
 
-So nothing of a test, and no word that would prove it passed, is where the program can reach it, and what a test
-compares are values of Python's own types: an object of the program's own, with an ``__eq__`` of its own, never arrives.
-Where a value cannot come over (such an object, a generator), and where a test needs more of a program than its
-function, `test` says so, and `together` runs both in one process, as the benchmarks' own harnesses do. There a program
-can fake a pass, with an ``__eq__`` to begin with, so a pass is then told apart.
+The program can therefore reach neither the tests nor the words that prove a pass. Tests compare values of Python's own
+types only. An object of a class of the program, which could define its own ``__eq__``, never reaches them.
+
+Some tests need an object that cannot be copied, such as a generator, or more of the program than its function. `test`
+then reports it, and `together` runs both in the same process, as the benchmarks' own harnesses do. A program can fake a
+pass there, for example by ``__eq__``, so such a pass is marked.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-# What a process tells the supervisor in one line: a word for each test that passed, then one of these and the reason.
+# A process reports to the supervisor in lines: the word of each test that passed, then one of these with a reason.
 WHY, FAILURE, TOGETHER, ENDED = b"?", b"!", b"=", b"-"
-MOST_BYTES = 64 << 20  # of one value
+MOST_BYTES = 64 << 20  # of a value
 
-# Types that tests compare by value, beside those that pickle knows with nothing imported: what to make them of.
+# Further types that tests compare by value, with the arguments that make a copy. pickle copies plain data itself.
 _EXACT: dict[type, Callable[[Any], tuple]] = {
     complex: lambda value: (value.real, value.imag),
     range: lambda value: (value.start, value.stop, value.step),
@@ -46,7 +47,7 @@ _MADE = {kind.__name__: kind for kind in _EXACT}
 
 
 class NotByValueError(Exception):
-    """Something has no value that could go to the other process."""
+    """A value cannot be copied to the other process."""
 
 
 class _Pickler(pickle.Pickler):
@@ -54,7 +55,7 @@ class _Pickler(pickle.Pickler):
         kind = type(value)
         if kind in _EXACT:
             return (kind.__name__, *_EXACT[kind](value))
-        # Numbers and arrays of numbers; numpy is there when the program, or a test, imported it.
+        # Numbers and arrays of numbers. A value of numpy exists only if numpy is imported.
         if kind.__module__ == "numpy" and (
             kind.__name__ == "ndarray" or isinstance(value, sys.modules["numpy"].generic)
         ):
@@ -65,7 +66,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads what a program wrote: plain data and the types above. Nothing that it names is looked up or called."""
+    """Read plain data and the types above from a program. Nothing that the data name is looked up or called."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise NotByValueError(f"{module}.{name}")
@@ -100,7 +101,11 @@ def _send(pipe: int, data: bytes) -> None:
 
 
 def _receive(pipe: int) -> bytes:
-    """What the other side sent; EOFError when it ended, or sends more than any honest one would."""
+    """Read a message from the other process.
+
+    Raises:
+        EOFError: It ended, or sends more than `MOST_BYTES`.
+    """
 
     def exactly(count: int) -> bytes:
         pieces = []
@@ -122,11 +127,14 @@ def _receive(pipe: int) -> bytes:
 
 
 def serve(program: dict, asked: int, answers: int) -> None:
-    """Run a program, then its function, as often as the tests ask for it.
+    """Run a program, then call its function each time the tests ask for it.
 
-    What comes of it is a pair of a word and a value: ``ran`` and the names that the program gave a meaning, with
-    whether that is the module of this name; ``value``; the name of an exception that was ``raised``; ``object``, which
-    has no value.
+    Each reply is a pair of a word and a value:
+
+    - ``ran``: the names that the program defined, each with whether it is the module of that name.
+    - ``value``: what the function returned.
+    - ``raised``: the name of an exception.
+    - ``object``: the function returned something that cannot be copied.
     """
     space = _module("program")
     name = program["entry_point"]
@@ -160,7 +168,7 @@ def serve(program: dict, asked: int, answers: int) -> None:
 
 
 def test(program: dict, tests: dict, words: list[str], report: int, asked: int, answers: int) -> None:
-    """Run the tests against the function of a program in another process, and tell how they end."""
+    """Run the tests against the function of a program in another process, and report the result."""
     space = _module("tests")
     try:
         codes = [compile(text, "<tests>", "exec", dont_inherit=True) for text in tests["tests"]]
@@ -185,7 +193,7 @@ def test(program: dict, tests: dict, words: list[str], report: int, asked: int, 
             word, value = _loaded(_receive(answers))
         except NotByValueError:
             word = "object"
-        except BaseException:  # nobody is there any more, or writes what no honest program would
+        except BaseException:  # the process ended, or sends what no honest program would
             _leave(report, ENDED)
         if word == "object":
             _leave(report, TOGETHER)
@@ -194,7 +202,7 @@ def test(program: dict, tests: dict, words: list[str], report: int, asked: int, 
             kind = kind if isinstance(kind, type) and issubclass(kind, BaseException) else Exception
             if expected == "ran":
                 _leave(report, WHY, f"{kind.__name__} in the program")
-            raise kind.__new__(kind)  # past what its __init__ may ask for
+            raise kind.__new__(kind)  # __init__ may require arguments
         if word != expected:
             _leave(report, ENDED)
         return value
@@ -214,7 +222,7 @@ def test(program: dict, tests: dict, words: list[str], report: int, asked: int, 
 
 
 def _needed(tests: list[str]) -> set[str]:
-    """The names that tests use and do not make."""
+    """Return the names that tests use and do not define."""
     used, made = set(), set()
 
     def look(table: symtable.SymbolTable) -> None:
@@ -233,13 +241,13 @@ def _needed(tests: list[str]) -> set[str]:
     return used - made
 
 
-# Both in one process
+# Both in the same process
 
 
 def together(program: dict, tests: dict, words: list[str], report: int) -> None:
-    """The program, then its tests, in one name space, as the benchmarks do it."""
-    run = exec  # the program may put its own in its place
-    # Before the program runs, since it may break the compiler.
+    """Run the program, then its tests, in one name space, as the benchmarks do."""
+    run = exec  # the program may replace exec
+    # Compile before the program runs, because it may break the compiler.
     setup = compile(program["setup"], "<setup>", "exec", dont_inherit=True)
     codes = [compile(text, "<tests>", "exec", dont_inherit=True) for text in tests["tests"]]
     space = _module("program")
@@ -263,16 +271,16 @@ def _run_tests(codes: list[types.CodeType], space: dict, words: list[str], repor
 
 
 def _module(name: str) -> dict:
-    """A module that exists, as pickle and dataclasses ask for it.
+    """Make an importable module, which pickle and dataclasses need, and return its names.
 
-    Its name is not __main__: what a program does when it is called as a script is no part of its answer.
+    Its name is not __main__, so the part of a program for use as a script does not run.
     """
     sys.modules[name] = types.ModuleType(name)
     return sys.modules[name].__dict__
 
 
 def _described(error: BaseException, stage: str) -> str:
-    """What an exception is and where it was raised: the same on every version of Python."""
+    """Describe an exception and its place in words that are the same on every version of Python."""
     line = 0
     trace = error.__traceback__
     while trace is not None:
@@ -283,7 +291,7 @@ def _described(error: BaseException, stage: str) -> str:
 
 
 def _kind(error: BaseException) -> str:
-    """The name of an exception, or of what it derives from: a name of the program's own could tell anything."""
+    """Return the name of an exception's first built-in class. A program could give its own class any name."""
     return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
 
 

@@ -1,9 +1,9 @@
-"""Runs programs that a model wrote, each in processes of its own that can do as little as possible.
+"""Run programs that a model wrote, each in its own restricted processes.
 
-This file run as a script is the supervisor: started by `runner`, fed one JSON request a line, it forks processes for
-each program, watches them, kills them and tells what became of them. The supervisor runs nothing of a program and is
-never restricted; a forked process restricts itself before it runs the first line. What exactly holds where stands in
-`runner`, and how a program and its tests are kept apart in `apart`.
+As a script this file is the supervisor. `runner` starts it and sends a JSON request in each line. For each program the
+supervisor forks processes, watches them, kills them and replies with the result. It runs no code of a program and is
+not restricted itself. A forked process restricts itself before it runs the first line. `runner` lists the restrictions.
+`apart` separates a program from its tests.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import apart  # beside this file, whose folder -P keeps off the path
+import apart  # in this file's folder, which -P keeps off the path
 import kernel_limits
 
 sys.path.pop(0)
 
-FIRST_PIPE = 3  # a forked process has its pipes here and after, and nothing else open
+FIRST_PIPE = 3  # a forked process has its pipes from this number on, and no other open file
 OUT_OF_THE_WAY = 100
-MOST_BYTES = 1 << 16  # of what one process may tell; more is a program that found the pipe
+MOST_BYTES = 1 << 16  # of a process's report; only a program that found the pipe sends more
 MOST_THREADS = 32
 LOOK_EVERY_S = 0.01
 ENDED_EARLY = "ended before its tests were over"
 ALWAYS_READABLE = ("/usr", "/lib", "/lib64", "/etc/localtime", "/dev/zero", "/dev/random", "/dev/urandom")
-# All that can be told of an exception where the program could write it itself.
+# The only form of a reason that is accepted where the program could write it itself.
 _WHY = re.compile(r"([A-Za-z]{1,40}) in (?:the program|the tests(?:, line \d{1,6})?)")
 
 
@@ -48,23 +48,25 @@ def main(settings: dict) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     kernel_limits.die_with_parent(settings["parent"], signal.SIGTERM)
     replies = os.fdopen(os.dup(1), "w", encoding="ascii", buffering=1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not look like a reply
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a library's output must not look like a reply
     os.chdir("/")
     sys.path.extend(settings["path"])
     missing = []
-    for name in settings["preload"]:  # once here, instead of once in every program
+    for name in settings["preload"]:  # once here and not in every program
         try:
             __import__(name)
         except Exception as error:
             missing.append(f"{name} ({type(error).__name__}: {error})")
-    # So that a program that draws numbers has one verdict, not another on each run.
+    # A program that draws random numbers gets the same verdict on each run.
     random.seed(0)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
-    with contextlib.suppress(OSError):  # when memory runs out, a program goes before what it is run for
+    with contextlib.suppress(
+        OSError
+    ):  # if memory runs out, the kernel kills a program before the process that needs its verdict
         Path("/proc/self/oom_score_adj").write_text("500")
     kernel_limits.be_private()
-    gc.freeze()  # a forked process would else copy what its collector looks at
+    gc.freeze()  # otherwise the collector of each forked process would copy memory
     cage = _Cage(settings)
     replies.write(json.dumps({"missing": missing, "kernel": cage.kernel}) + "\n")
     for line in sys.stdin.buffer:
@@ -72,11 +74,11 @@ def main(settings: dict) -> None:
 
 
 class _Cage:
-    """What holds a process, as far as this machine has it; tried once, in a process that then ends."""
+    """The restrictions that this machine supports. Each is tried once, in a process that then ends."""
 
     def __init__(self, settings: dict) -> None:
-        self.files: list[int] = settings["files"]  # of the program, of the tests; never read here
-        # Where a process says that it could not be held, in which case nothing of a program runs.
+        self.files: list[int] = settings["files"]  # of the program and of the tests; never read here
+        # A process that could not be restricted reports it here and runs nothing.
         self.trouble, self.in_trouble = (_out_of_the_way(pipe) for pipe in os.pipe())
         readable = [*ALWAYS_READABLE, *settings["path"], *settings["readable"]]
         self._holds: dict[str, kernel_limits.PathRules | kernel_limits.CallFilter] = {}  # in the order of loading
@@ -94,12 +96,16 @@ class _Cage:
                     self._holds[name] = hold
 
     def check(self) -> None:
-        """Raise SystemExit where a process was not held."""
+        """Stop the supervisor if a process could not be restricted.
+
+        Raises:
+            SystemExit: It could not.
+        """
         if select.select([self.trouble], [], [], 0)[0]:
             sys.exit(1)
 
     def shut(self) -> None:
-        """Hold this process, for good."""
+        """Restrict this process for the rest of its life."""
         kernel_limits.drop_privileges()
         for hold in self._holds.values():
             hold.load()
@@ -114,7 +120,7 @@ def _path_rules(readable: list[str], most: int) -> kernel_limits.PathRules:
 
 
 def _out_of_the_way(number: int) -> int:
-    """The same open file under a number that no process's own pipes will take."""
+    """Move an open file to a number that is above those of all pipes."""
     moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
     os.close(number)
     return moved
@@ -136,16 +142,18 @@ def _works(attempt: Callable[[], None]) -> bool:
 
 
 def _supervise(request: dict, cage: _Cage) -> dict:
-    """Run one program to its end, or end it.
+    """Run a program until it ends or reaches a limit.
 
     Returns:
-        ``passed``, how many of the tests passed; ``why`` the next did not; ``failure``, why nobody can tell;
-        ``self_judged``, whether what passed is the program's own word, as it ran in one process with its tests.
+        - ``passed``: the number of tests that passed.
+        - ``why``: why the next test did not pass.
+        - ``failure``: why there is no verdict.
+        - ``self_judged``: whether tests passed in the process of the program, which could have faked it.
     """
     asked, asking = os.pipe()
     answering, answers = os.pipe()
     report, reporting = os.pipe()
-    # The program's process before there are any words, and without the tests: it cannot find what it never had.
+    # Fork the program's process before the words exist and without the tests, so it cannot find them.
     program = _fork(request, cage, [asked, answers], apart.serve, cage.files[:1])
     words = [os.urandom(8).hex() for _ in range(request["tests"])]
     tests = _fork(request, cage, [reporting, asking, answering], apart.test, cage.files, words)
@@ -165,8 +173,8 @@ def _supervise(request: dict, cage: _Cage) -> dict:
 
 
 def _watch(report: int, children: dict[str, int], words: list[str], request: dict) -> dict:
-    """What became of processes, one of which tells how the tests end; they are over then."""
-    told, cut_off = b"", "timeout"  # also when the supervisor is told to end
+    """Wait for the report on the tests, end all processes, and return the result."""
+    told, cut_off = b"", "timeout"  # also if the supervisor must end
     passed = 0
     try:
         said, cut_off = _listen(report, time.monotonic() + request["wall_s"], list(children.values()))
@@ -179,7 +187,7 @@ def _watch(report: int, children: dict[str, int], words: list[str], request: dic
         kind, reason = told[:1], told[1:].decode("ascii", "replace")
         silent = cut_off is None and passed < len(words) and kind in (b"", apart.ENDED)
         ends = [_end(child, wait=silent) for child in children.values()]
-    # Out of CPU time may be who ignored the first signal; the kernel measures limit and usage with different clocks.
+    # A program may ignore the first signal of the CPU limit. The kernel measures limit and usage by different clocks.
     enough = 0.8 * request["cpu_s"]
     verdict = {"kind": kind, "passed": passed, "why": cut_off, "failure": None}
     if passed == len(words):
@@ -202,22 +210,25 @@ def _watch(report: int, children: dict[str, int], words: list[str], request: dic
 
 
 def _checked(reason: str) -> str:
-    """What a program may have written itself: a known exception and a line, so that it tells nothing else."""
+    """Accept a reason only if it is a known exception with a place, because a program may have written it."""
     match = _WHY.fullmatch(reason)
     raised = getattr(builtins, match[1], None) if match else None
     return reason if isinstance(raised, type) and issubclass(raised, BaseException) else "Exception in the program"
 
 
 def _listen(report: int, deadline: float, children: list[int]) -> tuple[bytes, str | None]:
-    """All that is told until the pipe closes, and why it did not come to that.
+    """Read the report until the pipe closes or a limit is reached.
+
+    Returns:
+        The report, and the limit that was reached or None.
 
     Raises:
-        SystemExit: Nobody listens to the supervisor any more.
+        SystemExit: The process that started the supervisor is gone.
     """
     said = b""
     ready = select.poll()
     ready.register(report, select.POLLIN)
-    ready.register(0, 0)  # no event asked for: still told when the other side closes it
+    ready.register(0, 0)  # poll reports a closed pipe although no event is requested
     while True:
         left = deadline - time.monotonic()
         events = dict(ready.poll(max(0, min(left, LOOK_EVERY_S)) * 1000))
@@ -235,23 +246,23 @@ def _listen(report: int, deadline: float, children: list[int]) -> tuple[bytes, s
 
 
 def _threads(child: int) -> int:
-    """How many a process has; 0 where nobody can tell."""
+    """Return the number of threads of a process, or 0 if it is unknown."""
     try:
-        with open(f"/proc/{child}/stat", "rb") as file:  # noqa: PTH123 (asked every few milliseconds)
+        with open(f"/proc/{child}/stat", "rb") as file:  # noqa: PTH123 (called every few milliseconds)
             return int(file.read().rpartition(b")")[2].split()[17])
     except (OSError, ValueError, IndexError):
         return 0
 
 
 def _end(child: int, *, wait: bool) -> tuple[int, float, bool]:
-    """Kill a process with all that it may have started.
+    """Kill a process and its process group.
 
     Args:
-        child: Its id.
-        wait: Whether it may be ending by itself, of which it is worth to see how.
+        child: The id of the process.
+        wait: Whether to give the process 0.05 s to end by itself, so that its own signal is known.
 
     Returns:
-        The signal that ended it, or 0; its CPU seconds; whether it was still there to be killed.
+        The signal that ended it or 0, its CPU seconds, and whether it had to be killed.
     """
     pid, status, usage = os.wait4(child, os.WNOHANG)
     patience = time.monotonic() + 0.05
@@ -273,7 +284,7 @@ def _end(child: int, *, wait: bool) -> tuple[int, float, bool]:
 def _fork(
     request: dict, cage: _Cage, pipes: list[int], work: Callable[..., None], files: list[int], *arguments: Any
 ) -> int:
-    """A process that reads files, restricts itself, then works. Nothing after that can be trusted to work."""
+    """Fork a process that reads files, restricts itself, then works. After that its modules cannot be trusted."""
     supervisor = os.getpid()
     child = os.fork()
     if child:
@@ -294,7 +305,7 @@ def _fork(
 
 
 def _restrict(request: dict, cage: _Cage, pipes: list[int], supervisor: int) -> None:
-    """Give up everything that a small program does not need. The order matters: each step needs what the next takes."""
+    """Give up everything that a small program does not need. The order matters: later steps forbid earlier ones."""
     kernel_limits.die_with_parent(supervisor, signal.SIGKILL)
     os.setpgid(0, 0)
     for number in (0, 1, 2):
@@ -312,22 +323,22 @@ def _restrict(request: dict, cage: _Cage, pipes: list[int], supervisor: int) -> 
         resource.RLIMIT_NOFILE: request["open_files"],
         resource.RLIMIT_CORE: 0,
     }
-    if not cage.kernel["calls"]:  # else the filter refuses processes, of root too, which this limit does not bind
+    if not cage.kernel["calls"]:  # the filter refuses new processes, even root's, to whom this limit does not apply
         limits[resource.RLIMIT_NPROC] = 0
     for name, value in limits.items():
         _, hard = resource.getrlimit(name)
-        # Of CPU time one second more to the very end: a signal that says what it is comes first.
+        # A second before the kernel kills it for CPU time, the process gets a signal that names the limit.
         both = (value, value + 1 if name == resource.RLIMIT_CPU else value)
         if hard != resource.RLIM_INFINITY:
             both = (min(both[0], hard), min(both[1], hard))
-        with contextlib.suppress(OSError, ValueError):  # macOS refuses some; the time limit still stands
+        with contextlib.suppress(OSError, ValueError):  # macOS refuses some; the wall limit still applies
             resource.setrlimit(name, both)
     cage.shut()
-    os.closerange(FIRST_PIPE + len(pipes), 1 << 16)  # the rules of paths were among them
+    os.closerange(FIRST_PIPE + len(pipes), 1 << 16)  # also the rules of paths
 
 
 def _discourage() -> None:
-    """Where the kernel offers no filter: take the doors out of Python, which stops who does not look for others."""
+    """Disable Python's functions for sockets and processes if there is no filter. A program can get around it."""
     import socket
 
     def refused(*_: object, **__: object) -> NoReturn:

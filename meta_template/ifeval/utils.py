@@ -1,15 +1,16 @@
-"""IFEval: rows to docs, and lm-eval's own checkers over every instruction.
+"""Make docs of IFEval and score answers with lm-eval's own checkers.
 
-A prompt is followed when all its instructions are. Strict takes the answer as it is; loose also accepts it without its
-first line, its last line, its asterisks, or several of these. Meta publishes the mean of the four accuracies (prompt
-and instruction level, strict and loose; llama-models, models/llama3_1/eval_details.md).
+A prompt is followed if all its instructions are. Strict checks the answer as it is. Loose also accepts it without its
+first line, its last line, its asterisks, or several of these. Meta publishes the mean of four accuracies: prompt and
+instruction level, strict and loose (llama-models, models/llama3_1/eval_details.md).
 
-Meta's recorded ``is_correct`` is not whether the prompt is followed. On 540 of 541 real rows of Llama 3.1 8B Instruct,
-which this was read off, it is true where exactly one of the instructions is strictly followed or all of them are, as if
-some metric of the answer equalled 1: the share of prompts, of instructions, or a count. `one_or_all` reads our verdicts
-in the same way, for nothing but to compare the recorded one with it. What it can say: that as many instructions were
-found followed, as far as their number decides it. What it cannot: whether an answer is right (one of three instructions
-followed reads as true, two of three as false), so that it is no score, and more of it is no better.
+Meta's recorded ``is_correct`` does not say whether the prompt is followed. It is true if exactly one instruction is
+strictly followed, or all are. This rule was derived from 541 real rows of Llama 3.1 8B Instruct and fits 540 of them.
+Perhaps Meta tests whether any metric of the answer equals 1: a share of prompts, a share of instructions, or a count.
+
+`one_or_all` applies this rule to our verdicts, only to compare them with the recorded ones. Agreement says something
+about the number of followed instructions. It does not say whether an answer is right: one of three instructions gives
+true, two of three give false. So it is no score, and higher is not better.
 """
 
 import functools
@@ -21,13 +22,13 @@ import random
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-# The instructions whose checkers split text with nltk's Punkt model, which nltk does not bring along.
+# The checkers of these instructions need nltk's Punkt model, which nltk does not include.
 NEEDS_PUNKT = frozenset(("change_case:capital_word_frequency", "length_constraints:number_sentences"))
 PACK = Path(__file__).resolve().parent.parent
 
-# lm-eval's checkers draw at random what an instruction leaves open. In IFEval that is the letter of keys 1122 and 1129,
-# which are to count "#" and "!": no letters, so that one of the alphabet is drawn for each check. Here it is always the
-# one that lm-eval's reference draws first under the seed that lm_eval sets by default, a "y".
+# lm-eval's checkers draw at random what an instruction leaves open. In IFEval that is a letter for keys 1122 and 1129:
+# they ask to count "#" and "!", which are no letters. With this seed, lm_eval's default, the draw is always "y", the
+# first draw of lm-eval itself.
 SEED = 0
 
 _spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
@@ -42,14 +43,14 @@ logger = logging.getLogger("meta_eval.ifeval")
 
 
 def make_doc(row: dict) -> dict:
-    """The columns that every doc of every task has, and what the checkers need.
+    """Make a doc with the common columns and the arguments of the checkers.
 
-    The question is a serialized dialog; ``original_prompt`` is the original's text, which the prompt holds without
-    white space at its ends. ``kwargs`` stays JSON text, for a table would fill every instruction with every argument.
-    IFEval has no gold but its instructions.
+    The question is a serialized dialog. ``original_prompt`` is the text of the original dataset. The prompt contains it
+    without white space at its ends. ``kwargs`` stays JSON text, because a table would give every instruction every
+    argument. The names of the instructions are the gold.
 
     Raises:
-        ValueError: Not one JSON object of arguments for each instruction, or no instruction.
+        ValueError: There is no instruction, or not exactly one JSON object of arguments for each.
     """
     if not row["instruction_id_list"] or len(row["kwargs"]) != len(row["instruction_id_list"]):
         raise ValueError(
@@ -67,7 +68,7 @@ process_docs = rows.docs_by(make_doc)
 
 
 def read_arguments(text: str, key: int) -> dict:
-    """The arguments of one instruction without the empty ones.
+    """Read the arguments of an instruction, without those that are null.
 
     Raises:
         ValueError: The text is not a JSON object.
@@ -82,13 +83,13 @@ def read_arguments(text: str, key: int) -> dict:
 
 
 def doc_to_text(doc: dict) -> str:
-    """The prompt, exactly as Meta gave it to its model.
+    """Return the prompt exactly as Meta recorded it, and check that the answer can be scored.
 
-    lm-eval asks for every prompt before it generates anything, so this is where missing parts are found in time.
+    lm-eval asks for every prompt before it generates anything, so nothing is generated in vain.
 
     Raises:
         ImportError: lm-eval's checkers cannot be imported.
-        LookupError: The doc needs nltk's punkt_tab and it is not there.
+        LookupError: The doc needs nltk's punkt_tab, which is missing.
     """
     checkers()
     if not NEEDS_PUNKT.isdisjoint(doc["instruction_id_list"]):
@@ -100,17 +101,18 @@ def doc_to_text(doc: dict) -> str:
 
 
 def process_results(doc: dict, results: list[str]) -> dict:
-    """Score one answer.
+    """Score an answer.
 
-    ``inst_level_*`` is one verdict an instruction, ``mean_acc`` both lists, for the averages below; ``one_or_all_*``
-    is how Meta's recorded verdict reads (see this module). A checker that raises leaves its instruction not followed,
-    ``ungraded`` 1 and a warning.
+    ``inst_level_*`` has a verdict for each instruction and ``mean_acc`` both lists, for the averages below.
+    ``one_or_all_*`` follows the rule of Meta's recorded verdict (see this module).
+
+    If a checker raises, its instruction counts as not followed, ``ungraded`` is 1, and a warning names the key.
     """
     strict, loose, failures = [], [], []
     for index, instruction in enumerate(doc["instruction_id_list"]):
         try:
             followed_strict, followed_loose = followed(doc, index, results[0] or "")
-        except Exception as error:  # whatever a checker does, the run goes on
+        except Exception as error:  # a faulty checker must not stop the run
             followed_strict = followed_loose = False
             failures.append(f"{instruction}: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
         strict.append(followed_strict)
@@ -130,10 +132,10 @@ def process_results(doc: dict, results: list[str]) -> dict:
 
 
 def followed(doc: dict, index: int, response: str) -> tuple[bool, bool]:
-    """Whether one instruction is followed, strictly and loosely, by lm-eval's checkers.
+    """Return whether an instruction is followed strictly, and loosely, by lm-eval's checkers.
 
-    Strictly followed is loosely followed: the loose check tries the answer as it is too, and both draw the same. So the
-    loose one, eight checks where nothing passes, is made only of what the strict one refuses.
+    The loose check tries up to eight variants of the answer, first the answer itself, with the same random draws. It
+    therefore passes whenever the strict check does, and only runs if that fails.
     """
     module = checkers()
     example = module.InputExample(
@@ -148,7 +150,7 @@ def followed(doc: dict, index: int, response: str) -> tuple[bool, bool]:
 
 
 def seeded(check, *arguments):
-    """What a function returns when its first draw is that of `SEED`; the draws of everybody else stay as they were."""
+    """Call a function with random numbers from `SEED`, then restore the state of `random`."""
     state = random.getstate()
     random.seed(SEED)
     try:
@@ -158,18 +160,18 @@ def seeded(check, *arguments):
 
 
 def one_or_all(verdicts: list[bool]) -> float:
-    """1 where exactly one instruction is followed or all are, else 0: what Meta recorded as ``is_correct``."""
+    """Return 1 if exactly one instruction is followed or all are, else 0: the rule of Meta's ``is_correct``."""
     return float(sum(verdicts) in (1, len(verdicts)))
 
 
 def instruction_mean(items: list[list[bool]]) -> float:
-    """The share of instructions followed, over all docs: a prompt with three counts three times."""
+    """Return the share of followed instructions over all docs. A prompt with three instructions counts three times."""
     verdicts = [verdict for item in items for verdict in item]
     return sum(verdicts) / len(verdicts)
 
 
 def mean_of_four(items: list[tuple[list[bool], list[bool]]]) -> float:
-    """The mean of prompt and instruction level accuracy, strict and loose."""
+    """Return the mean of four accuracies: prompt and instruction level, strict and loose."""
     accuracies = []
     for verdicts in zip(*items, strict=True):
         accuracies += [sum(all(doc) for doc in verdicts) / len(verdicts), instruction_mean(verdicts)]
@@ -181,14 +183,14 @@ def mean_of_four(items: list[tuple[list[bool], list[bool]]]) -> float:
 
 @functools.cache
 def checkers():
-    """lm-eval's own IFEval module, with language detection made deterministic.
+    """Import lm-eval's IFEval module and make its language detection deterministic.
 
     Raises:
         ImportError: A package of lm-eval's ifeval extra is missing.
     """
     try:
         nltk = importlib.import_module("nltk")
-        # A pack may bring the data; before the import below, which tries to download it when it finds none.
+        # A pack may include the data. lm-eval's module downloads missing data when it is imported.
         nltk.data.path.insert(0, str(PACK / "nltk_data"))
         importlib.import_module("langdetect").DetectorFactory.seed = 0
         return importlib.import_module("lm_eval.tasks.ifeval.utils")
@@ -198,7 +200,11 @@ def checkers():
 
 @functools.cache
 def require_punkt() -> None:
-    """Raises LookupError, with the command that installs it, when nltk's Punkt model is not on this machine."""
+    """Check that nltk's Punkt model is installed.
+
+    Raises:
+        LookupError: It is missing. The message gives the command that installs it.
+    """
     import nltk
 
     try:

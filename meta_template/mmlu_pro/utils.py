@@ -1,14 +1,14 @@
-"""The functions that the YAMLs of this folder name: what to change in a copy of it.
+"""The functions that the YAML files of this folder name. Edit them in your copy.
 
-They stand in ``_common``, where other tasks share them. For another way of your own, write a function of that name here
-in place of the shared one; it gets and returns what that one does. ``_common`` itself need not be copied: prepare
-takes the shipped one where the template folder has none.
+The functions below are shared: they come from ``_common``. To change one, replace its line by a function of the same
+name. Your function takes the same arguments and returns the same types. You need not copy ``_common``: if your template
+folder has none, prepare uses the shipped one.
 """
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-# lm-eval gives this file no package to import others from; these two lines do. Keep them as they are.
+# lm-eval loads this file outside any package. These two lines make imports from other folders work: keep them.
 _spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
 _spec.loader.exec_module(load := module_from_spec(_spec))
 
@@ -16,7 +16,10 @@ rows, letters = load.module(".._common.rows"), load.module(".._common.letters")
 
 
 def make_doc(row: dict) -> dict:
-    """The columns that every doc has; yours may have more: ``{**rows.make_doc(row), "year": row["year"]}``."""
+    """Make a doc with the common columns.
+
+    To add a column of yours, return ``{**rows.make_doc(row), "year": row["year"]}``.
+    """
     return rows.make_doc(row)
 
 

@@ -1,4 +1,4 @@
-"""Rewriting a text: how much of the longest common subsequence of words it shares with a reference."""
+"""Score a rewritten text by ROUGE-L, the longest common subsequence of words with a reference."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -10,6 +10,9 @@ rouge = load.module(".._common.rouge")
 
 
 def process_results(doc: dict, results: list[str]) -> dict:
-    """``rougeL``: rouge-score's F-measure, the best over the references. ``unextracted`` counts empty answers."""
+    """Score ``rougeL``: rouge-score's F-measure from 0 to 1, the best over the references.
+
+    ``unextracted`` counts empty answers.
+    """
     output = (results[0] or "").strip()
     return {"rougeL": rouge.best(output, doc["answers"])[0], "unextracted": float(not output)}

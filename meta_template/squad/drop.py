@@ -1,14 +1,15 @@
 """DROP: lm-eval's own copy of the official metric (allennlp, drop_em_and_f1.py).
 
-Words are compared as sets, hyphens part words, numbers as values; an answer that misses every number of the gold scores
-nothing. Its script rounds each F1 to two decimals. Each of Meta's correct responses is taken for one answer; where one
-holds several spans, their words count together.
+The metric compares words as sets, and numbers by value. Hyphens separate words. An answer that misses every number of
+the gold scores 0. The script rounds each F1 to two decimals.
+
+Each of Meta's correct responses counts as an answer. If a response holds several spans, their words count together.
 """
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-import scipy.optimize  # noqa: F401 (get_metrics imports it when it scores the first answer, which is late to find it missing)
+import scipy.optimize  # noqa: F401 (get_metrics imports it, but only for the first answer: too late to find it missing)
 from lm_eval.tasks.drop.utils import get_metrics
 
 _spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
@@ -18,7 +19,7 @@ NO_MATCH = load.module(".._common.rows").NO_MATCH
 
 
 def process_results(doc: dict, results: list[str]) -> dict:
-    """``f1``, the published one, and ``exact_match``, both the best over the correct responses."""
+    """Score ``f1``, which Meta publishes, and ``exact_match``, both the best over the correct responses."""
     answer = results[0]
     if answer == NO_MATCH:
         return {"f1": 0.0, "exact_match": 0.0, "unextracted": 1.0}

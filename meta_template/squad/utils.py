@@ -1,18 +1,18 @@
-"""Answers that are short texts, compared with several correct ones: SQuAD, QuAC, TriviaQA.
+"""Score short answers against several correct responses: SQuAD, QuAC, TriviaQA.
 
-Each benchmark is scored after its own official script; the rules that differ:
+Each benchmark follows its official script. These rules differ:
 
 =========  ==============================================  ======================================================
 benchmark  normalisation                                   an answer's score
 =========  ==============================================  ======================================================
-SQuAD      lower case, no punctuation, no articles         the best over the correct responses (evaluate-v2.0.py)
-QuAC       as SQuAD                                        each response left out once, the best of the others, the
-                                                           mean of these; CANNOTANSWER is right or wrong, to the
-                                                           letter, and decided by the majority (scorer.py)
-TriviaQA   punctuation and some quotes become spaces       the best over the aliases (triviaqa_evaluation.py)
+SQuAD      lower case, no punctuation, no articles         best over the correct responses (evaluate-v2.0.py)
+QuAC       as SQuAD                                        leave out each response in turn, take the best over the
+                                                           others, and average; unless most responses are spans,
+                                                           only the text CANNOTANSWER is right (scorer.py)
+TriviaQA   punctuation and some quotes become spaces       best over the aliases (triviaqa_evaluation.py)
 =========  ==============================================  ======================================================
 
-DROP stands in drop.py.
+DROP is in drop.py.
 """
 
 import math
@@ -27,14 +27,14 @@ NO_MATCH = rows.NO_MATCH
 mean = rows.mean
 normalise, overlap = spans.normalise, spans.overlap
 
-# How SQuAD's readers write that a question has no answer, normalised.
+# Normalised texts that say that a question of SQuAD has no answer.
 NO_ANSWER = frozenset(("unanswerable", "no answer", "noanswer", "not answerable", "cannot answer", "not in background"))
-# How QuAC does, for answers and correct responses alike; in other letters it is a text like any other.
+# The text that says so in QuAC, in answers and correct responses. In any other spelling it is ordinary text.
 CANNOT_ANSWER = "CANNOTANSWER"
 
 
 def normalise_alias(text: str) -> str:
-    """As TriviaQA's script: a mark of punctuation parts words, typographic quotes are punctuation too."""
+    """Normalise as TriviaQA's script: punctuation separates words, and typographic quotes are punctuation."""
     return normalise(text, also="\u2018\u2019\u00b4`", instead=" ")
 
 
@@ -42,14 +42,14 @@ def no_answer(text: str) -> bool:
     return normalise(text) in NO_ANSWER
 
 
-# Scoring. What a filter found nothing in is wrong, whatever the gold.
+# Scoring. An answer in which the filter found nothing is wrong, whatever the gold.
 
 
 def squad(doc: dict, results: list[str]) -> dict:
-    """SQuAD v2: ``exact_match``, the published one, and ``f1``, both the best over the correct responses.
+    """Score SQuAD v2: ``exact_match``, which Meta publishes, and ``f1``, both the best over the correct responses.
 
-    A correct response of which normalisation leaves nothing ("The") does not count beside others; where there is no
-    other, an answer of which nothing is left is right, as in the script.
+    A correct response that normalisation empties ("The") is ignored if there are others. If there are none, an answer
+    that normalisation empties is right, as in the script.
     """
     answer = results[0]
     if answer == NO_MATCH:
@@ -62,17 +62,20 @@ def squad(doc: dict, results: list[str]) -> dict:
     return {"exact_match": exact, "f1": max(exact, *(overlap(answer, gold) for gold in golds)), "unextracted": 0.0}
 
 
-# Questions on which people's own answers share less than this leave QuAC's F1 (scorer.py, min_f1).
+# The script's F1 leaves out questions on which people agree less than this (scorer.py, min_f1).
 _AGREEMENT = 0.4
 
 
 def quac(doc: dict, results: list[str]) -> dict:
-    """QuAC: ``f1`` after its script, over all questions; ``f1_best``, the best over the correct responses as in SQuAD.
+    """Score QuAC in three ways, from 0 to 1:
 
-    ``f1_filtered`` is ``f1`` where people agree, and None where they do not, which `mean` passes over: what the script
-    calls F1. With one correct response all are the same. Which one Meta's F1 is nobody has seen.
+    - ``f1``: by the script's rule, over all questions.
+    - ``f1_best``: the best over the correct responses, as in SQuAD.
+    - ``f1_filtered``: ``f1`` if people agree, else None, which `mean` skips. The script calls this F1.
+
+    With a single correct response all three are the same. It is unknown which of them is Meta's F1.
     """
-    answer = results[0].rstrip()  # the filter leaves the rest of the line
+    answer = results[0].rstrip()  # the filter keeps spaces at the end of the line
     golds = [gold for gold in doc["answers"] if gold != CANNOT_ANSWER]
     answerable = 2 * len(golds) > len(doc["answers"])
     if answer == NO_MATCH:
@@ -80,7 +83,7 @@ def quac(doc: dict, results: list[str]) -> dict:
     elif answerable:
         scores = sorted((overlap(answer, gold) for gold in golds), reverse=True)
         best = scores[0]
-        # Leaving out any response but the best leaves the best in.
+        # The best response counts each time, except when it is left out itself.
         mean = ((len(scores) - 1) * best + scores[1]) / len(scores) if len(scores) > 1 else best
     else:
         mean = best = float(answer == CANNOT_ANSWER)
@@ -94,7 +97,7 @@ def quac(doc: dict, results: list[str]) -> dict:
 
 
 def _human_f1(golds: list[str]) -> float:
-    """How well each correct response is met by the best of the others; of a single one 1."""
+    """Return the mean F1 of each correct response with the best of the others. A single response gives 1."""
     if len(golds) == 1:
         return 1.0
     best = [
@@ -104,7 +107,7 @@ def _human_f1(golds: list[str]) -> float:
 
 
 def triviaqa(doc: dict, results: list[str]) -> dict:
-    """TriviaQA: right when the answer is one of the aliases."""
+    """Score TriviaQA: an answer is right if it is one of the aliases."""
     answer = results[0]
     is_extracted = answer != NO_MATCH
     right = is_extracted and normalise_alias(answer) in map(normalise_alias, doc["answers"])
