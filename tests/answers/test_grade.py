@@ -407,9 +407,12 @@ def test_the_command_says_what_the_function_says(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["gone.jsonl", "--pack", "work_dir"], "gone.jsonl: cannot be read"),
+        (
+            ["gone.jsonl", "--pack", "work_dir"],
+            "gone.jsonl: cannot be read: there is no such file; did you mean 'answers.jsonl'? Name files of answers",
+        ),
         (["requests.jsonl", "--pack", "work_dir"], "requests.jsonl: holds requests, not answers"),
-        (["answers.jsonl", "--pack", "gone"], "gone: is not a pack"),
+        (["answers.jsonl", "--pack", "gone"], "gone: there is no such folder. Run `meta-eval prepare`"),
         (["answers.jsonl", "--pack", "work_dir", "--prefer", "first"], "--prefer: 'first' is not allowed"),
         (["answers.jsonl", "--pack", "work_dir", "--output", "answers.jsonl"], "answers.jsonl: cannot be written"),
         (["answers.jsonl", "--pack", "work_dir", "--tasks", "meta_x"], "unknown task or group 'meta_x'"),

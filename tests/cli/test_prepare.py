@@ -27,6 +27,7 @@ from places import KILLS, TEMPLATES
 from rows import make_row, write_rows
 
 from meta_eval import prepare
+from meta_eval.assets import asset_path
 from meta_eval.config import load_config
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import Manifest, read_manifest
@@ -270,6 +271,10 @@ def test_what_does_not_fit_the_context_is_refused_before_anything_runs() -> None
     ("keys", "words"),
     [
         ({"evals_dataset": "sampel"}, ["evals_dataset", "'sampel'", "did you mean 'sample'"]),
+        (
+            {"evals_dataset": "nope", "template_dir": str(asset_path("smollm2/tasks"))},
+            ["evals_dataset: 'nope' is neither a file"],
+        ),
         ({"evals_dataset": "./nothing"}, ["./nothing", "neither a file, a folder nor a hub id"]),
         ({"evals_dataset": "Llama-3.1-8B-evals"}, ["did you mean 'meta-llama/Llama-3.1-8B-evals'"]),
         ({"tasks": "meta_ifevl"}, ["eval_config.yaml: tasks", "did you mean 'meta_ifeval'", "offers"]),

@@ -173,7 +173,7 @@ def test_an_unlisted_dataset_is_a_warning_if_the_hub_has_it(hub: FakeHub, tmp_pa
     [
         ({"status": 401}, ["hf auth login", "HF_TOKEN"]),
         ({"status": 403, "code": "GatedRepo"}, [f"/datasets/{EVALS}", "access"]),
-        ({"status": 404, "code": "RepoNotFound"}, [EVALS, "not"]),
+        ({"status": 404, "code": "RepoNotFound"}, [EVALS, "there is no such dataset"]),
     ],
 )
 def test_a_refusal_is_one_message_and_leaves_the_old_pack(

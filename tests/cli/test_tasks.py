@@ -55,6 +55,13 @@ def test_show_prints_the_template_and_one_doc_with_its_special_tokens(task: str)
     assert "<|start_header_id|>" in done.stderr or task == "meta_mmlu"
 
 
+def test_show_of_an_unknown_task_says_how_to_list_all() -> None:
+    done = cli("tasks", "show", "mlu_pro")
+    assert done.returncode == 2
+    assert "did you mean 'meta_mmlu_pro_instruct' or 'meta_mmlu_pro_pretrain'?" in done.stderr
+    assert done.stderr.endswith(" tasks: `meta-eval tasks --evals-dataset sample` lists them\n")
+
+
 def test_show_of_an_unknown_task_names_the_nearest() -> None:
     done = cli("tasks", "show", "meta_ifevl")
     assert done.returncode == 2

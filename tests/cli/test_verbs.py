@@ -113,3 +113,16 @@ def test_an_error_of_usage_has_the_form_of_all_errors(words: str, said: str) -> 
     assert done.stderr.startswith(f"error: {said}")
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.endswith(" --help`\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [("grade answers.jsonl", "Name it with --pack PACK, or make"), ("verify", "Name its folder, or make")],
+)
+def test_without_pack_and_configuration_a_verb_says_how_to_name_or_make_a_pack(
+    words: str, hint: str, tmp_path: Path
+) -> None:
+    done = cli(*words.split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: no pack is named, and neither eval_config.yaml nor work_dir is in this folder. " in done.stderr
+    assert hint in done.stderr

@@ -294,13 +294,18 @@ def test_what_was_not_run_alike_is_no_repeat(tmp_path: Path, options: dict[str, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("report", "nowhere"), "nowhere: no such file or folder"),
+        (("report", "nowhere"), "nowhere: there is no such file or folder. Name a results folder"),
+        (("report", "out_"), "out_: there is no such file or folder; did you mean 'out'? Name a results folder"),
         (("report", "out", "--pack", "out"), "out: is not a pack"),
         (("report", "out", "--max-drop", "1", "--gate", "g.yaml"), "--gate and --max-drop are given together"),
         (("report", "out", "--max-drop", "-1"), "--max-drop"),
         (("report", "out", "--margin", "0"), "--margin: 0 is not a number of points above 0"),
         (("report", "out", "--html", "no/such/r.html"), "no/such/r.html: cannot be written"),
-        (("compare", "out", "nowhere"), "nowhere: no such file or folder"),
+        (("compare", "out", "nowhere"), "nowhere: there is no such file or folder. Name a results folder"),
+        (
+            ("compare", "out", "out", "--gate", "no.yaml"),
+            "no.yaml: cannot be read: there is no such file. Rules and examples: ",
+        ),
     ],
 )
 def test_what_the_user_can_fix_is_one_message_and_code_2(

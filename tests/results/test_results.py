@@ -419,7 +419,7 @@ def test_an_older_run_stands_in_for_a_damaged_one_only_when_asked(tmp_path: Path
 def test_nothing_to_read(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="no lm_eval files found"):
         read(tmp_path)
-    with pytest.raises(ResultsError, match="no such file or folder"):
+    with pytest.raises(ResultsError, match="there is no such file or folder"):
         read(tmp_path / "missing")
     (tmp_path / "samples.jsonl").write_text("{}", encoding="utf-8")
     with pytest.raises(ResultsError, match="not named like lm_eval"):

@@ -187,6 +187,16 @@ def test_a_broken_template_is_named_with_its_file_and_key(folder: Path, old: str
         assert word in str(caught.value)
 
 
+def test_a_file_that_others_include_is_no_task(folder: Path) -> None:
+    path = yaml_of(folder)
+    shared = path.with_name("answering.yaml")
+    shared.write_text("output_type: generate_until\n", encoding="utf-8")
+    with pytest.raises(TemplateError, match=r"answering.yaml: is neither a task"):
+        read_templates(folder)
+    edit(path, ("task: meta_mmlu_pro_instruct", "task: meta_mmlu_pro_instruct\ninclude: answering.yaml"))
+    assert [*read_templates(folder).tasks] == ["meta_mmlu_pro_instruct"]
+
+
 @pytest.mark.parametrize("inner_first", [True, False])
 def test_a_chain_of_includes_has_an_end_whichever_of_its_files_is_read_first(inner_first: bool, folder: Path) -> None:
     inner = yaml_of(folder).name

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from meta_eval.answers.token_logprobs import TokenLogprobs, read_tokens
-from meta_eval.boundary.inputs import open_regular
+from meta_eval.boundary.inputs import describe_error, open_regular
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.messages.errors import UserError, locating
 from meta_eval.results.raw_samples import MAX_SAMPLE_BYTES
@@ -175,7 +175,8 @@ def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
                 with locating(where):
                     yield _answer(content, where)
     except OSError as error:
-        raise AnswersError(f"cannot be read ({error.strerror})", where=str(file)) from None
+        hint = "Name files of answers to the requests that `meta-eval export` writes"
+        raise AnswersError(f"cannot be read: {describe_error(error)}", where=str(file), hint=hint) from None
 
 
 def _read_header(content: Mapping[str, Any], file: str, answers: Answers) -> None:

@@ -12,10 +12,11 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader, FileIO
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.messages.errors import UserError
+from meta_eval.messages.errors import UserError, suggest_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +37,9 @@ MAX_DATA = 16 * 2**30
 # A Git LFS pointer: its first bytes and its maximum size (git-lfs/spec).
 _POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/", 1024
 POINTER = "a Git LFS pointer and not the file itself: run `git lfs pull` there"
+
+# Names of a folder that a missing file's name is compared with.
+_MOST_ENTRIES = 1000
 
 
 class TooDeepError(ValueError):
@@ -63,7 +67,8 @@ def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
     status = os.fstat(number)
     if not stat.S_ISREG(status.st_mode):
         os.close(number)
-        raise OSError(0, "it is not a regular file", str(path))
+        what = "a folder, not a file" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+        raise OSError(0, f"it is {what}", str(path))
     file: BufferedReader = BufferedReader(FileIO(number), buffering)
     if len(_POINTER) < status.st_size <= _POINTER_BYTES and file.peek(len(_POINTER)).startswith(_POINTER):
         file.close()
@@ -192,8 +197,19 @@ def describe_error(error: Exception) -> str:
     """The error in one line, without the path. Messages name the path anyway."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
+    if isinstance(error, FileNotFoundError) and isinstance(error.filename, str):
+        return f"there is no such file{suggest_path(Path(error.filename))}"
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(words.split())[:300] or type(error).__name__
+
+
+def suggest_path(path: Path) -> str:
+    """The text ``; did you mean 'x'?`` for the nearest names in the folder of a missing path, or an empty string."""
+    try:
+        with os.scandir(path.parent) as entries:
+            return suggest_name(path.name, [entry.name for entry in islice(entries, _MOST_ENTRIES)])
+    except (OSError, ValueError):
+        return ""
 
 
 def expand_home(path: str, *, where: str | None = None) -> Path:

@@ -50,7 +50,7 @@ def grade(
     """
     from meta_eval.answers.grading import grade_answers as run
 
-    folder = options.pack_folder(pack, config)
+    folder = options.pack_folder(pack, config, hint="Name it with --pack PACK")
     with Steps("grading"):
         done = run(answers, folder, chosen)
     err.print(

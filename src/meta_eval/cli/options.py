@@ -39,15 +39,29 @@ AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout.")
 SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout. Scores are from 0 to 1.")
 
 
-def pack_folder(pack: Path | None, config: Path) -> Path:
-    """The pack that was named, else the configuration's work_dir, else the default work_dir."""
+def pack_folder(pack: Path | None, config: Path, *, hint: str = "Name its folder") -> Path:
+    """The pack that was named, else the configuration's work_dir, else the default work_dir.
+
+    Args:
+        pack: The pack.
+        config: The configuration.
+        hint: How to name the pack.
+
+    Raises:
+        ConfigError: There is none of these, or the configuration is wrong.
+    """
     if pack is not None:
         return pack
     from meta_eval.config import Config, is_missing_default, load_config
 
     default = Path(Config.model_fields["work_dir"].default)
-    if is_missing_default(config) and default.is_dir():
-        return default
+    if is_missing_default(config):
+        if default.is_dir():
+            return default
+        raise ConfigError(
+            f"no pack is named, and neither {DEFAULT_CONFIG} nor {default} is in this folder",
+            hint=f"{hint}, or make one: `meta-eval init`, then `meta-eval prepare`",
+        )
     return Path(load_config(config).work_dir)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from meta_eval.templates.listing import TaskLine
 
 app = typer.Typer(
-    help="List the tasks (the default), show a task, or start a new one.\n\nExample: meta-eval tasks show mmlu",
+    help="List the tasks (the default), show a task, or start a new one.\n\nExample: meta-eval tasks show meta_ifeval",
     invoke_without_command=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -77,14 +77,14 @@ def _list(chosen: ListOptions, *, as_json: bool) -> None:
 def show(name: str = typer.Argument(..., metavar="NAME", help="A task from the list."), *, chosen: ListOptions) -> None:
     """Print the template of a task and its first doc: the prompt with its special tokens, the gold and the settings.
 
-    Example: meta-eval tasks show mmlu
+    Example: meta-eval tasks show meta_ifeval
     """
     from meta_eval.pack.meta_pack import make_first_doc
     from meta_eval.templates.task_selection import select_tasks
 
     folder, datasets = _open(chosen.updated(evals_dataset=chosen.evals_dataset or "sample"), with_rows=True)
     with locating("NAME"):
-        (selection, *_), _groups = select_tasks(folder, [name], datasets or ())
+        (selection, *_), _groups = select_tasks(folder, [name], datasets or (), allow_code=True)
     template = selection.template
     doc = make_first_doc(folder, selection)
     out = make_result_console()

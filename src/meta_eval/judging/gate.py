@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from meta_eval import assets
 from meta_eval.backends.settings import CutAnswers, Margin
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.judging.conditions import CONDITIONS
@@ -20,6 +21,8 @@ from meta_eval.stats import Weighting
 from meta_eval.thresholds import MARGIN
 
 BaselineKind = Literal["published", "recorded", "run"]
+
+_HINT = f"Rules and examples: {assets.asset_path('docs/guides/gate.md')}"
 
 # Former names of keys of ``gate.yaml``.
 _FORMER_NAMES = {"against": "baseline_kind", "max_drop": "margin"}
@@ -241,7 +244,7 @@ def read_gate(path: Path) -> Gate:
     Raises:
         ConfigError: It cannot be read, is not YAML, or has an invalid value.
     """
-    tree = _use_new_names(read_yaml(path, error=ConfigError).tree, path)
+    tree = _use_new_names(read_yaml(path, error=ConfigError, hint=_HINT).tree, path)
     try:
         return Gate.model_validate(tree)
     except ValidationError as error:
@@ -255,4 +258,4 @@ def read_gate(path: Path) -> Gate:
             raise ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(keys)}") from None
         what = f"{key}: " if key else ""
         message = str(first["msg"]).removeprefix("Value error, ")
-        raise ConfigError(f"{what}{first['input']!r} is not allowed: {message}", where=str(path)) from None
+        raise ConfigError(f"{what}{first['input']!r} is not allowed: {message}", where=str(path), hint=_HINT) from None

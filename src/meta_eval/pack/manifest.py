@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from meta_eval.backends.base import Backend
 from meta_eval.backends.registry import UnknownBackendError, find_backend
 from meta_eval.backends.settings import RunSettings
-from meta_eval.boundary.inputs import InputError, describe_error, read_text
+from meta_eval.boundary.inputs import InputError, describe_error, read_text, suggest_path
 from meta_eval.boundary.model_errors import Public
 from meta_eval.boundary.ownership import finish_folder
 from meta_eval.boundary.pack_names import PackPath, TaskName
@@ -314,7 +314,8 @@ def read_manifest(pack: Path) -> Manifest:
     hint = "Run `meta-eval prepare` to make a pack"
     finish_folder(pack)
     if not os.path.lexists(path):
-        raise PackError("is not a pack: it has no manifest.json", where=str(pack), hint=hint)
+        missing = f"there is no such folder{suggest_path(pack)}" if not os.path.lexists(pack) else None
+        raise PackError(missing or "is not a pack: it has no manifest.json", where=str(pack), hint=hint)
     try:
         text = read_text(path, limit=_MAX_BYTES)
         tree = json.loads(text)

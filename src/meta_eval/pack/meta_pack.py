@@ -38,9 +38,9 @@ class Prepared:
 
 def assemble_pack(config: Config, config_place: str) -> Pack:
     """Build the pack of one of Meta's evals datasets in memory; arguments and errors as of `meta_eval.prepare`."""
-    templates = read_templates(_template_dir(config))
     report_progress(f"opening {config.evals_dataset}")
     datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
+    templates = read_templates(_template_dir(config))
     with locating(f"{config_place}: tasks"):
         selections, groups = select_tasks(templates, config.tasks, datasets, allow_code=config.allow_code)
     left_out = () if config.allow_code else find_withheld_tasks(templates, groups, datasets)

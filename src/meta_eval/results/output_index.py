@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from meta_eval.boundary.inputs import suggest_path
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.results_file import ResultsFile, as_mapping, looks_like_results, read_results_file
 
@@ -111,7 +112,11 @@ def _index_file(
     path: Path, results: dict[Path, ResultsFile], faults: dict[Path, ResultsError], *, skip_damaged: bool
 ) -> list[TaskOutput]:
     if not path.exists():
-        raise ResultsError("no such file or folder", where=str(path))
+        raise ResultsError(
+            f"there is no such file or folder{suggest_path(path)}",
+            where=str(path),
+            hint="Name a results folder, as `meta-eval run`, `meta-eval grade` or lm_eval --output_path writes it",
+        )
     if not path.is_file():
         raise ResultsError("is not a regular file", where=str(path))
     file = _resolve_folder(path)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meta_eval import catalog
-from meta_eval.boundary.inputs import expand_home
+from meta_eval.boundary.inputs import expand_home, suggest_path
 from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.messages.errors import ConfigError, SourceError, suggest_name
 from meta_eval.messages.logs import log
@@ -92,7 +92,11 @@ def _is_path(name: str, where: str) -> bool:
         return True
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
         meta = f"meta-llama/{catalog.identify_dataset(name).model}-evals"
-        near = f"; did you mean {meta!r}?" if catalog.is_listed(meta) else suggest_name(name, [SAMPLE])
+        near = (
+            f"; did you mean {meta!r}?"
+            if catalog.is_listed(meta)
+            else suggest_name(name, [SAMPLE]) or suggest_path(path)
+        )
         raise ConfigError(
             f"{name!r} is neither a file, a folder nor a hub id{near}",
             where=where,

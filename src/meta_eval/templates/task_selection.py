@@ -25,6 +25,9 @@ Offers = dict[str, list[EvalsDataset]]
 
 _ALLOW_CODE = f"Set allow_code: true to run them in a sandbox; see {assets.asset_path('docs/method/code_tasks.md')}"
 
+# A message lists names up to this number.
+_MOST_LISTED = 12
+
 
 def explain_refusal(template: Template, dataset: EvalsDataset) -> str | None:
     """Explain why an evals dataset does not offer a task; None if it does."""
@@ -78,7 +81,9 @@ def select_tasks(
                 raise ConfigError(f"{written_name!r} runs model-written code", hint=_ALLOW_CODE)
             if name not in offered:
                 reasons = "; ".join(filter(None, (explain_refusal(folder.tasks[name], part) for part in datasets)))
-                raise ConfigError(f"{written_name!r} cannot be prepared: {reasons}", hint=_offers(folder, offered))
+                raise ConfigError(
+                    f"{written_name!r} cannot be prepared: {reasons}", hint=_offers(folder, offered, datasets)
+                )
             chosen.setdefault(name, Selection(folder.tasks[name], offered[name][0]))
         elif name in folder.groups:
             members = _members(folder, name, offered)
@@ -88,18 +93,18 @@ def select_tasks(
             if not members:
                 raise ConfigError(
                     f"{datasets[0].dataset_id} has no task of the group {name!r}",
-                    hint=_offers(folder, offered),
+                    hint=_offers(folder, offered, datasets),
                 )
             groups[name] = tuple(selection.template.name for selection in members)
             for selection in members:
                 chosen.setdefault(selection.template.name, selection)
         else:
             near = suggest_name(name, [*folder.tasks, *folder.groups, *aliases])
-            raise ConfigError(f"unknown task or group {name!r}{near}", hint=_offers(folder, offered))
+            raise ConfigError(f"unknown task or group {name!r}{near}", hint=_offers(folder, offered, datasets))
     remaining = {name: tuple(member for member in members if member not in without) for name, members in groups.items()}
     left = tuple(selection for name, selection in chosen.items() if name not in without)
     if not left:
-        raise ConfigError("leaves out every task", hint=_offers(folder, offered))
+        raise ConfigError("leaves out every task", hint=_offers(folder, offered, datasets))
     return left, {name: members for name, members in remaining.items() if members}
 
 
@@ -161,8 +166,13 @@ def _refuse_clash(group: str, members: Sequence[Selection]) -> None:
         claims[key] = name
 
 
-def _offers(folder: TemplateFolder, offered: Offers) -> str:
+def _offers(folder: TemplateFolder, offered: Offers, datasets: Sequence[EvalsDataset]) -> str:
+    """Name what an evals dataset offers, or how to list it."""
     groups = [group for group in folder.groups if _members(folder, group, offered)]
-    if not offered:
+    names = [*groups, *sorted(offered)]
+    if not names:
         return "This evals dataset offers no task of the template folder"
-    return f"This evals dataset offers: {', '.join([*groups, *sorted(offered)])}"
+    if len(names) <= _MOST_LISTED:
+        return f"This evals dataset offers: {', '.join(names)}"
+    listing = f"meta-eval tasks --evals-dataset {datasets[0].dataset_id}"
+    return f"This evals dataset offers {len(groups)} groups and {len(offered)} tasks: `{listing}` lists them"

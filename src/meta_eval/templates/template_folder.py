@@ -1,7 +1,7 @@
 """Reads template folders: their tasks, includes and groups.
 
 There is no list of tasks. A task is any ``*.yaml`` below the template folder with a ``task:`` name. Its block
-``metadata: {meta_eval: …}`` has all settings for meta-eval.
+``metadata: {meta_eval: …}`` has all settings for meta-eval. A YAML without a name that others include is no task.
 
 Names that begin with an underscore are shared by tasks: ``_common/``, ``_generative_yaml``. If a template folder lacks
 such a file, the shipped file is used, so a copied task folder works on its own.
@@ -91,16 +91,16 @@ def read_templates(root: Path) -> TemplateFolder:
     reading = FolderReader(root)
     tasks: dict[str, Template] = {}
     groups: dict[str, PurePosixPath] = {}
-    for path in sorted(root.rglob("*.yaml")):
-        file = PurePosixPath(path.relative_to(root).as_posix())
-        if _hidden(file) or any(part.startswith("_") for part in file.parent.parts):
-            continue
+    shared = _find_shared(reading)
+    for path, file in _list_yaml(root):
         top = reading.tree(file)
         if "group" in top:
             with locating(path):
                 _need_name("group", top["group"])
             _need_free("group", top["group"], groups.get(top["group"]), path)
             groups[top["group"]] = file
+            continue
+        if file in shared:
             continue
         with locating(path):
             template = _template(reading, file)
@@ -110,6 +110,22 @@ def read_templates(root: Path) -> TemplateFolder:
     if not tasks:
         raise TemplateError("holds no task template (a *.yaml with a `task:` name)", where=f"template_dir {root}")
     return TemplateFolder(root, tasks, groups)
+
+
+def _list_yaml(root: Path) -> Iterator[tuple[Path, PurePosixPath]]:
+    for path in sorted(root.rglob("*.yaml")):
+        file = PurePosixPath(path.relative_to(root).as_posix())
+        if not _hidden(file) and not any(part.startswith("_") for part in file.parent.parts):
+            yield path, file
+
+
+def _find_shared(reading: FolderReader) -> set[PurePosixPath]:
+    """The files that others include and that name no task themselves."""
+    included: set[PurePosixPath] = set()
+    for path, file in _list_yaml(reading.root):
+        with locating(path):
+            included |= {*merge_includes(reading, file, ())[2][1:]}
+    return {file for file in included if "task" not in merge_includes(reading, file, ())[0]}
 
 
 class FolderReader:
