@@ -99,7 +99,10 @@ def test_answers_of_another_file_of_the_same_name_are_not_taken(place: Path) -> 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"model_name": "other.gguf"}, "model_name: other.gguf: no such file. Name a GGUF file"),
+        (
+            {"model_name": "other.gguf"},
+            "model_name: other.gguf: there is no such file; did you mean 'model.gguf'? Set model_name to the path of a GGUF file",
+        ),
         ({"model_args": {"cache_type": "q8_0"}}, "model_args.cache_type: llama.cpp has no such field"),
         ({"model_args": {"cache_type_k": "q7"}}, "q7 is none of ggml_type_f16, ggml_type_q8_0"),
         ({"model_args": {"n_ctx": 512}}, "'n_ctx' is not allowed here: use the key max_model_len"),
@@ -111,3 +114,22 @@ def test_what_it_cannot_do_is_one_message(place: Path, changes: dict[str, Any], 
     done = run(place, **changes)
     assert done.returncode == 2
     assert words in " ".join(done.stderr.split())
+
+
+def test_a_missing_model_is_said_before_a_pack_is_made(place: Path) -> None:
+    assert run(place, model_name="other.gguf").returncode == 2
+    assert not (place / "work_dir").exists()
+    done = cli("prepare", cwd=place)
+    assert done.returncode == 0, "a pack may run on another machine"
+    assert "note: model_name: other.gguf: there is no such file; did you mean 'model.gguf'?" in done.stderr
+
+
+def test_fidelity_names_the_backend_that_has_no_log_probabilities_of_prompts(place: Path) -> None:
+    run(place, model_name="other.gguf")
+    done = cli("fidelity", cwd=place)
+    assert done.returncode == 2
+    assert not (place / "work_dir").exists()
+    assert done.stderr.endswith(
+        "error: backend llamacpp cannot be asked how likely each token of a text is. Use a backend that can "
+        "(vllm, server, ray), such as --set backend=vllm\n"
+    )

@@ -441,6 +441,24 @@ def test_the_time_that_is_left_is_estimated_once_it_can_be(lanes: int, latency: 
     assert all(truth / 2 < left < truth * 2 for left, truth in known)
 
 
+@pytest.mark.parametrize(
+    ("response", "said"),
+    [
+        ({"completion_tokens": 3, "prompt_tokens": 100}, "3 tokens, 0.3 a second"),
+        ({"completion_tokens": 300, "prompt_tokens": 100}, "300 tokens, 30 a second"),
+        ({"prompt_tokens": 20000}, "20.0k prompt tokens, 2,000 a second"),
+        ({"prompt_tokens": 90, "cached_tokens": 90}, ""),
+        ({}, ""),
+    ],
+)
+def test_progress_never_says_0_a_second(response: dict[str, int], said: str) -> None:
+    clock = _Clock(1, 1.0, tokens=0)
+    pace = Pace({"t": 2}, {}, clock=lambda: clock.now)
+    clock.now = 10.0
+    pace.add(EngineResponse(Request("t/0", "t", 0, 0, "generate", "?", 64, (), None, ()), text="x", **response))
+    assert pace.describe() == said
+
+
 def test_the_file_says_what_its_answers_depend_on_and_no_secret(place: Path, client: type[FakeClient]) -> None:
     ran = run(config(model_args={"quantization": "fp8"}))
     head = json.loads(ran.answers[0].read_text().splitlines()[0])

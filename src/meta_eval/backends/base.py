@@ -71,6 +71,13 @@ class Backend(ABC):
         if self.imports:
             require_module(self.imports, self.extra or self.install, backend=self.name)
 
+    def check_model(self, model: str) -> None:  # noqa: B027 (most load a model from anywhere)
+        """Refuse a model that cannot be loaded on this machine. Runs before a pack is made.
+
+        Raises:
+            BackendError: It cannot.
+        """
+
     def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (most have nothing to say)
         """Warnings about these settings, each a sentence without a full stop."""
         return ()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from meta_eval.backends.base import Backend, load_class
+from meta_eval.backends.base import Backend, BackendError, load_class
 from meta_eval.backends.settings import Settings
+from meta_eval.boundary.inputs import suggest_path
+from meta_eval.boundary.pack_names import join_names
 
 # Parallel requests, as in llama.cpp's own server. ``model_args: {n_parallel: N}`` overrides it.
 _SLOTS = 4
@@ -32,6 +35,23 @@ class LlamaCpp(Backend):
 
     def load_client(self) -> type[Any]:
         return load_class("meta_eval.running.llamacpp_client:LlamaCppClient")
+
+    def check_model(self, model: str) -> None:
+        path = Path(model)
+        if not path.is_file():
+            what = "is a folder" if path.is_dir() else f"there is no such file{suggest_path(path)}"
+            files = [str(file) for file in sorted(path.parent.glob("*.gguf"))]
+            example = f", such as {join_names(files, 3)}" if files else ""
+            raise BackendError(
+                what, where=f"model_name: {model}", hint=f"Set model_name to the path of a GGUF file{example}"
+            )
+
+    def warnings(self, settings: Settings) -> tuple[str, ...]:
+        try:
+            self.check_model(settings.model_name)
+        except BackendError as error:
+            return (str(error),)
+        return ()
 
     def starts_server(self, settings: Settings) -> bool:  # noqa: ARG002 (whatever they say)
         return True

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from meta_eval.backends.base import Backend
+from meta_eval import assets
+from meta_eval.backends.base import Backend, BackendError
+from meta_eval.backends.registry import SHIPPED
 from meta_eval.running.client import Client
 
 _WITHOUT: Mapping[str, str] = {
@@ -12,6 +14,7 @@ _WITHOUT: Mapping[str, str] = {
     "choices": "does not say how likely choices are",
     "force": "cannot be asked how likely each token of a text is",
 }
+_ENGINES = f"Engines that can: {assets.asset_path('docs/guides/same_model.md')}"
 
 
 def find_refusals(
@@ -33,3 +36,21 @@ def find_refusals(
         if why:
             refusals[kind] = why
     return refusals
+
+
+def check_scores(backend: Backend) -> None:
+    """Refuse a backend that scores neither texts nor choices, so that no pack can be measured with it.
+
+    Raises:
+        BackendError: It only writes texts.
+    """
+    if not backend.kinds & {"force", "choices"}:
+        raise describe_refusal(backend, "force", find_refusals(backend, ["force"])["force"])
+
+
+def describe_refusal(backend: Backend, kind: str, why: str) -> BackendError:
+    """The error for a kind of requests that fidelity needs and a backend cannot answer."""
+    if kind in backend.kinds:
+        return BackendError(why, hint=_ENGINES)
+    others = [name for name, shipped in SHIPPED.items() if kind in shipped.kinds]
+    return BackendError(why, hint=f"Use a backend that can ({', '.join(others)}), such as --set backend={others[0]}")

@@ -10,13 +10,12 @@ from pathlib import Path
 from meta_eval.answers.answer_files import Answers, EngineAnswer
 from meta_eval.answers.recorded_answers import Recordings, build_scoring_requests
 from meta_eval.answers.requests import Request, choose_docs
-from meta_eval.backends.base import Backend, BackendError
-from meta_eval.backends.registry import SHIPPED
+from meta_eval.backends.base import Backend
 from meta_eval.backends.settings import RunSettings
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import Manifest
 from meta_eval.running.canary_docs import spread_docs
-from meta_eval.running.capabilities import find_refusals
+from meta_eval.running.capabilities import describe_refusal, find_refusals
 from meta_eval.running.client import Client
 from meta_eval.verification.evaluator import Evaluator
 
@@ -45,10 +44,10 @@ class ToForce:
         self.left: dict[str, int] = {}
         self.hashes: dict[str, dict[str, str]] = {name: {} for name in self._numbers}
         self.lengths: dict[str, dict[int, int]] = {}
-        self._kinds: dict[str, str] = {}
+        self._kinds: dict[str, None] = {}
         for number, request in enumerate(self._all()):
             self.hashes[request.task][request.id] = request.sha256
-            self._kinds.setdefault(request.kind, request.id)
+            self._kinds[request.kind] = None
             if request.kind == "force":
                 self.lengths.setdefault(request.task, {})[request.doc] = len(request.prompt)
             if number % shard[1] == shard[0]:
@@ -79,11 +78,7 @@ class ToForce:
             BackendError: It cannot answer all requests.
         """
         for kind, why in find_refusals(backend, self._kinds, client).items():
-            others = ", ".join(name for name, shipped in SHIPPED.items() if kind in shipped.kinds)
-            hint = f"Backends that can: {others}"
-            raise BackendError(
-                f"cannot be asked: {why}", where=self._kinds[kind], hint=None if kind in backend.kinds else hint
-            )
+            raise describe_refusal(backend, kind, why)
 
     def _drawn(self, tasks: Sequence[str], manifest: Manifest, docs: int | None, seed: int) -> dict[str, Sequence[int]]:
         """Draw the numbers of docs by task."""

@@ -24,8 +24,7 @@ class LlamaCppClient(ServerClient):
 
     def start_server(self) -> Served:
         """Raises: BackendError: There is no such file, or it cannot be loaded."""
-        if not Path(self.model).is_file():
-            raise BackendError("no such file", where=f"model_name: {self.model}", hint="Name a GGUF file")
+        self.backend.check_model(self.model)
         if not self.settings.add_bos_token:
             raise BackendError(
                 "the record was made without a BOS, and llama.cpp adds one if the GGUF file says so",

@@ -125,6 +125,8 @@ def run_pack(
     check_shard(options.shard)
     check_order_options(options)
     shard, grade_only = options.shard, options.grade_only
+    if not grade_only:
+        _check_engine(config, model or config.model_name)
     pack = prepare_pack(config, config_place, edited=options.edited)
     manifest = read_manifest(pack)
     settings = settings_of(manifest, config)
@@ -133,8 +135,6 @@ def run_pack(
     grading = Grading(pack, options)
     model, output = settings.model_name, Path(settings.output_path).expanduser()
     backend = backend_of(settings)
-    if not grade_only and (backend.reads_text or find_tokenizer_file(settings.tokenizer_of(model)) is None):
-        backend.check_installed(settings)
     tokens = _tokens(model, backend, settings, manifest, grade_only=grade_only)
     logs = output / "answers" / "logs"
     if shard[1] > 1:  # a file shared by several machines would be useless
@@ -184,6 +184,18 @@ def run_pack(
             if baseline:
                 _make_baseline(pack, grading)
     return done
+
+
+def _check_engine(config: Config, model: str) -> None:
+    """Refuse an engine or a model that is not on this machine, before a pack is made.
+
+    Raises:
+        BackendError: It is not there.
+    """
+    backend = backend_of(config)
+    backend.check_model(model)
+    if backend.reads_text or find_tokenizer_file(config.tokenizer_of(model)) is None:
+        backend.check_installed(config)
 
 
 def _reruns(options: RunOptions) -> int:

@@ -49,7 +49,7 @@ class Pace:
     def begin(self) -> None:
         """Measure the speed from now on. Earlier requests, such as the canary, have other delays."""
         self._began = self._clock()
-        self._answers = self._written = 0
+        self._answers = self._written = self._read = 0
         self._work = self._waited = 0.0
 
     def add(self, response: EngineResponse) -> None:
@@ -66,15 +66,20 @@ class Pace:
             counts[1] += tokens
         self._answers += 1
         self._written += written
+        self._read += fresh
         self._work += written + fresh * _PROMPT
         self._waited += (response.ended or 0.0) - (response.started or response.ended or 0.0)
         done = self._total - sum(self._left.values())
-        report_progress(f"{task}: {self.describe()}", done, self._total)
+        report_progress(": ".join(filter(None, (task, self.describe()))), done, self._total)
 
     def describe(self) -> str:
-        """``1.2M tokens, 3,400 a second, 12 min left``."""
+        """``1.2M tokens, 3,400 a second, 12 min left``. Prompt tokens count if an engine writes none."""
         tokens = sum(written for _, written in self._tokens.values())
-        words = [f"{_short(tokens)} tokens, {self._written / self._seconds:,.0f} a second"]
+        name, total, new = (
+            ("tokens", tokens, self._written) if tokens else ("prompt tokens", self._prompts[1], self._read)
+        )
+        words = [f"{_short(total)} {name}"] if total else []
+        words += [f"{_rate(new / self._seconds)} a second"] if new else []
         left = self.seconds_left()
         if left is not None:
             words.append(f"{format_duration(left)} left")
@@ -127,6 +132,10 @@ def format_duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.2g}"
 
 
 def _short(count: float) -> str:
