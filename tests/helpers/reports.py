@@ -122,7 +122,7 @@ def make_report(*, exit_follows_decision: bool = False, name: str = "Llama-3.1-8
     }
     decision, decided = made(tasks, drops, [Veto("not run: meta_gpqa_cot")])
     alarms = (
-        Alarm("not run", "These tasks were prepared and have no result.", None, (AlarmOccurrence("meta_gpqa_cot"),)),
+        Alarm("not run", "There is no result of these tasks to compare.", None, (AlarmOccurrence("meta_gpqa_cot"),)),
         Alarm(
             "limit hit", "Answers as long as they were allowed to be may have been cut off.", "limit hit",
             (AlarmOccurrence("meta_mmlu_pro_instruct", None, 31, 12032),),

@@ -347,6 +347,7 @@ def test_an_invalid_comparison_shows_its_figures_and_ends_with_2_under_a_gate(tm
     assert tree["summary"].startswith(f"UNDECIDED: {reason}; mean drop of 1 task 30.0 points")
     assert tree["tasks"][0]["drop"]["value"] == pytest.approx(0.3)
     assert f"UNDECIDED: {reason}" in " ".join(gated.stderr.split())
+    assert "run A" not in gated.stderr and "publ." not in gated.stderr
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert page.index("100 of 100 docs had another prompt") < page.index('<dl class="figures">')
     assert "**UNDECIDED**: runs not alike" in " ".join((tmp_path / "c.md").read_text(encoding="utf-8").split())

@@ -127,7 +127,7 @@ def test_an_alarm_is_one_line_for_any_number_of_tasks() -> None:
         report.alarms[0], tasks=tuple(AlarmOccurrence(f"meta_{number}") for number in range(57))
     )
     text = printed(dataclasses.replace(report, alarms=(alarm,)))
-    assert " ".join(text.split()).count("These tasks were prepared") == 1
+    assert " ".join(text.split()).count("There is no result of these tasks") == 1
     assert "meta_0, meta_1, meta_2, meta_3, meta_4, meta_5 and 51 more" in " ".join(text.split())
     assert "meta_56" in markdown.render(find_document(dataclasses.replace(report, alarms=(alarm,))))
 
@@ -372,6 +372,18 @@ def test_a_page_escapes_what_stands_outside_the_samples(tmp_path: Path, text: st
     page = written(tmp_path, make_report(name=text))[1]
     assert [tag for tag, _ in page.elements] == plain
     assert visible(text) in page.text
+
+
+def test_the_first_screen_of_a_page_states_no_fact_twice(tmp_path: Path) -> None:
+    write_html(tmp_path / "page.html", make_comparison())
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    top, _, rest = page.partition('<section id="decision"')
+    box = rest.partition("</section>")[0]
+    margin, plot = "<dt>margin</dt><dd>1.0</dd>", rest.partition('<table class="plot">')[2].partition("</table>")[0]
+    assert margin in box and "1.0 point" not in box
+    assert "every task the same" in plot and "every task the same" not in box
+    assert "compared with run A" not in page
+    assert top.count('<h1 class="hidden">') == 1
 
 
 def test_samples_come_back_whole_from_the_chunks(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
     "gate failed": ("gate failed", "More of these answers than the gate allows: that is a DON'T SHIP.", None),
     "gate not met": ("gate not met", "More of these answers than the gate allows, or it cannot be known.", None),
     "no pack": ("no pack named", "Nothing says what a run is to be compared with: name its pack with --pack.", None),
-    "not run": ("not run", "These tasks were prepared and have no result.", None),
+    "not run": ("not run", "There is no result of these tasks to compare.", None),
     "left out": (
         "left out",
         "Nothing is decided of these tasks. Mend their files, or decide without them: --tasks=-NAME.",

@@ -168,6 +168,7 @@ def _remarks(task: Task) -> tuple[str, ...]:
 def make_score_table(report: Report) -> Table[Score]:
     """Each score with the published number that it answers, and what the baseline is from that."""
     published_word = report.published_label.split(" ")[0] or "published"
+    hidden = {} if report.published_label else dict.fromkeys(("html", "markdown", "terminal"), "")
     columns: tuple[Column[Score], ...] = (
         Column("docs", "docs", lambda score: score.docs, text.format_count),
         Column(
@@ -180,18 +181,18 @@ def make_score_table(report: Report) -> Table[Score]:
         ),
         Column(
             "published", published_word, _published, text.format_percent,
-            headings={"terminal": "rec." if published_word.startswith("rec") else "publ."},
+            headings=hidden or {"terminal": "rec." if published_word.startswith("rec") else "publ."},
         ),
         Column(
             "difference", "difference", lambda score: score.candidate_minus_reference, text.format_points,
-            headings={"terminal": "diff."},
+            headings=hidden or {"terminal": "diff."},
         ),
         Column(
             "baseline", "baseline", _get_baseline_difference,
             text.format_points,
             f"{report.baseline_owner_recorded} answers under this pack's graders, less the published number: the "
             "graders' or the record's, and no part of the drop",
-            headings={"markdown": "", "terminal": "base."},
+            headings=hidden or {"markdown": "", "terminal": "base."},
         ),
     )  # fmt: skip
     rows = tuple(row for task in report.tasks for row in _score_rows(task))

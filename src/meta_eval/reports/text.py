@@ -9,7 +9,7 @@ from meta_eval.boundary.pack_names import join_names
 from meta_eval.judging.alarms import describe_alarm
 from meta_eval.judging.sampled_scores import count_needed
 from meta_eval.messages.escaping import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
-from meta_eval.thresholds import LEVEL_TEXT
+from meta_eval.thresholds import LEVEL_TEXT, NAMED
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, RepeatPlan
@@ -121,10 +121,10 @@ def describe_repeats(plan: RepeatPlan | None) -> str | None:
     """What would settle an open question; None where nothing is open."""
     if plan is None:
         return None
-    least = "" if plan.measured else ", if all flips are the engine's; two runs of one model would tell (--repeats)"
+    least = "" if plan.measured else " or more; two runs of one model (--repeats) would tell how many flips are noise"
     if plan.runs:
-        listed = ", ".join(f"{task} {count} times" for task, count in plan.runs)
-        return f"to settle it, run in all {listed}{least}"
+        runs = join_names([f"{task} {count} times" for task, count in plan.runs], NAMED)
+        return f"to settle it, run {runs} in total{least}"
     return (
         f"no number of repeats is sure to settle it; the smallest margin that this run shows is "
         f"{format_percent(plan.provable_margin)}, which is for the next time"
