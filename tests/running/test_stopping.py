@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from rows import make_row, write_rows
 from meta_eval import Config, grade, report
 from meta_eval.answers.requests import Request
 from meta_eval.messages.errors import ConfigError, UserError
+from meta_eval.results.baseline import Baseline, read_baseline
+from meta_eval.results.doc_results import DocResult
 from meta_eval.running.pipeline import RunResult
 from meta_eval.stats.sequential import PairableDocs, plan_rounds
 
@@ -134,6 +136,32 @@ def test_a_copy_that_lost_much_is_stopped_early(
     assert ran.stopped is not None
     assert ran.stopped.outcome == "DON'T SHIP"
     assert len(client.asked) < 300
+
+
+def test_docs_count_with_the_mean_of_a_baselines_runs(
+    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scored(value: Any, score: float) -> Any:
+        return tuple(part if isinstance(part, str) else score for part in value) if isinstance(value, tuple) else score
+
+    def all_scored(doc: DocResult, score: float) -> DocResult:
+        results = {
+            name: replace(kept, metrics={metric: scored(value, score) for metric, value in kept.metrics.items()})
+            for name, kept in doc.filter_results.items()
+        }
+        return replace(doc, filter_results=results)
+
+    def two_runs(*places: Any) -> Baseline:
+        """A run that is all right and one that is all wrong: the copy loses 40 points to the first alone."""
+        found = read_baseline(*places)
+        ((docs,),) = found.regraded.values()
+        runs = tuple(tuple(all_scored(doc, score) for doc in docs) for score in (1.0, 0.0))
+        return replace(found, regraded=dict.fromkeys(found.regraded, runs))
+
+    monkeypatch.setattr("meta_eval.running.early_stop.read_baseline", two_runs)
+    ran = decided(place, evals, monkeypatch, 0.0)
+    assert ran.stopped is not None
+    assert ran.stopped.outcome == "SHIP"
 
 
 def test_the_margin_of_a_gate_stops_the_run(

@@ -35,7 +35,7 @@ _FIRST, _GROWTH = 64, 0.25
 
 @dataclass(slots=True)
 class _Task:
-    """A task of the gate: the metric of its drop, its docs as recorded, and the new docs."""
+    """A task of the gate: the metric of its drop, its recorded docs (of several runs the first's), and the new docs."""
 
     metric_key: str
     docs: tuple[DocResult, ...]
@@ -76,10 +76,13 @@ class Stopping:
         chosen, names = gate.choose([*grading.tasks], manifest.groups, manifest.left_out)
         gate = chosen.expand_groups(manifest.groups)
         for name in [name for name in gate.tasks if name in grading.tasks] or names:
-            # Of a baseline of several runs the first: rounds are planned doc by doc.
-            recorded = baseline.regraded.get(name, ((),))[0]
-            docs = tuple(doc for doc in recorded if doc.doc_id in requests[name])
-            scores = _metric(docs, manifest.tasks[name])
+            # Of a baseline of several runs, docs count with their mean. How the runs differ is no part of a round.
+            runs = [
+                tuple(doc for doc in docs if doc.doc_id in requests[name])
+                for docs in baseline.regraded.get(name, ((),))
+            ]
+            docs = runs[0]
+            scores = _metric(runs, manifest.tasks[name])
             if scores is None or len(scores.doc_indices) < len(requests[name]):
                 why = baseline.missing_reasons.get(name, "some docs have no recorded answer")
                 raise ConfigError(
@@ -175,11 +178,11 @@ def _share(task: _Task, doc: int) -> float:
     return task.recorded.comparable_contributions[places[doc]]
 
 
-def _metric(docs: Sequence[DocResult], entry: TaskEntry) -> Scores | None:
+def _metric(runs: Sequence[Sequence[DocResult]], entry: TaskEntry) -> Scores | None:
     """The metric of the drop, chosen as in report: a metric with a published score, else the verdict."""
     published = sorted(entry.reference_scores, key=lambda number: not number.same_settings)
     for metric_key in (*(number.metric for number in published), entry.primary_metric):
-        scores = ScoredRun([docs]).scores(metric_key)
+        scores = ScoredRun(runs).scores(metric_key)
         if scores is not None:
             return scores
     return None
