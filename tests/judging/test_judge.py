@@ -1237,6 +1237,11 @@ def test_several_runs_of_each_side_are_compared_from_the_command_line(tmp_path: 
     (task,) = json.loads(done.stdout)["tasks"]
     assert task["runs"] == 2
     assert task["drop"]["value"] == pytest.approx(0.02)
+    single = cli("compare", places[0], places[2], "--json")
+    for compared, several in ((done, True), (single, False)):
+        assert json.loads(compared.stdout)["tasks"][0]["drop"]["has_run_effect"] == several
+        words = " ".join(compared.stderr.split())
+        assert ("single run a side, intervals do not contain what differs from run to run" not in words) == several
     refused = cli("compare", *places[:3], COLUMNS="300")
     assert refused.returncode == 2
     assert "A1 A2 -- B1 B2" in refused.stderr

@@ -211,7 +211,13 @@ def _task_drop(decision: TaskDecision) -> dict[str, Any]:
 
 
 def _drop(drop: Drop, interval: Interval) -> dict[str, Any]:
-    return {"value": drop.value, "interval": _plain(interval), "baseline": drop.baseline, "candidate": drop.candidate}
+    return {
+        "value": drop.value,
+        "interval": _plain(interval),
+        "has_run_effect": drop.has_run_effect,
+        "baseline": drop.baseline,
+        "candidate": drop.candidate,
+    }
 
 
 def _plan_json(plan: RepeatPlan | None) -> dict[str, Any] | None:

@@ -124,8 +124,18 @@ def _drop_legend(report: Report) -> str:
     others = " of the mean, and of each task its margin" if _has_margins(decision) else ""
     return (
         f"Percent and points; a positive drop is worse, and at most {100 * decision.margin:g} is allowed{others}. The "
-        f"weight is a task's share of the mean {describe_weights(decision)}."
+        f"weight is a task's share of the mean {describe_weights(decision)}.{_describe_run_effect(decision)}"
     )
+
+
+def _describe_run_effect(decision: Decision) -> str:
+    """Which intervals do not contain what differs from run to run; empty if all do, or if no drop is paired."""
+    drops = [task.drop for task in decision.tasks if task.drop.paired]
+    if decision.mean is None or decision.mean.has_run_effect or not drops:
+        return ""
+    if not any(drop.has_run_effect for drop in drops):
+        return " With a single run a side, intervals do not contain what differs from run to run."
+    return " The mean's interval does not contain what differs from run to run: some tasks have a single run a side."
 
 
 def describe_weights(decision: Decision) -> str:

@@ -140,6 +140,11 @@ class Drop:
         return min(1.0, self.flip_size * _rising(margin))
 
     @property
+    def has_run_effect(self) -> bool:
+        """Whether the interval contains what differs from run to run. A side needs two runs for it."""
+        return self.runs is not None and self.runs.freedom > 0
+
+    @property
     def recovery(self) -> float | None:
         """The candidate's score as a share of the baseline's; None if that is 0, or if lower is better."""
         return self.candidate / self.baseline if self.baseline > 0 and not self.lower_is_better else None
