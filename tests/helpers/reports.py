@@ -124,7 +124,7 @@ def make_report(*, exit_follows_decision: bool = False, name: str = "Llama-3.1-8
     alarms = (
         Alarm("not run", "There is no result of these tasks to compare.", None, (AlarmOccurrence("meta_gpqa_cot"),)),
         Alarm(
-            "limit hit", "Answers as long as they were allowed to be may have been cut off.", "limit hit",
+            "limit hit", "Answers that reached the token limit may have been cut off.", "limit hit",
             (AlarmOccurrence("meta_mmlu_pro_instruct", None, 31, 12032),),
         ),
         Alarm(

@@ -299,7 +299,7 @@ def limited(folder: Path, limits: dict[str, float], *, of_task: bool = False, **
             {"metrics": ["exact_match"], "filtered_resps": [], "resps": [["x"]]}, {"unextracted": 5}, "UNDECIDED",
             "of 1,000 of 1,000 it is not known whether they are answers in which nothing was found",
         ),
-        ({"finish_reason": "length"}, {"cut": 50}, "UNDECIDED", "answers as long as they were allowed to be, and 50 %"),
+        ({"finish_reason": "length"}, {"cut": 50}, "UNDECIDED", "answers that reached the token limit, and 50 %"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("of_task", [False, True])

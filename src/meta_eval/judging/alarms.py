@@ -69,7 +69,7 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
     "chance": ("below chance", "Guessing would score more: look at the answers before anything else.", None),
     "floor": ("almost nothing right", "No model that works scores so little: look at the answers first.", None),
     "unextracted": ("nothing extracted", "Answers that nothing could be extracted from count as wrong.", "unextracted"),
-    "limit": ("limit hit", "Answers as long as they were allowed to be may have been cut off.", "limit hit"),
+    "limit": ("limit hit", "Answers that reached the token limit may have been cut off.", "limit hit"),
     "ungraded": ("not graded", "A grader failed; these answers count as wrong. lm_eval's log names them.", "ungraded"),
     "self judged": (
         "self-judged passes",

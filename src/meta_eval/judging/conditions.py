@@ -51,7 +51,7 @@ def is_unextracted(doc: DocResult, filter_name: str) -> bool | None:
 
 CONDITIONS = (
     Condition("unextracted", "answers in which nothing was found to grade", "gate failed", is_unextracted),
-    Condition("cut", "answers as long as they were allowed to be", "gate not met", lambda doc, _: doc.limit_hit),
+    Condition("cut", "answers that reached the token limit", "gate not met", lambda doc, _: doc.limit_hit),
     Condition("empty", "empty answers", "gate not met", lambda doc, _: doc.answer_empty),
 )
 
