@@ -15,7 +15,7 @@ demo: .venv/.installed
 	@mkdir -p $(DEMO)
 	$(BIN)/meta-eval prepare --config eval_config.yaml --set evals_dataset=sample --set tasks=meta_instruct,meta_pretrain --set work_dir=$(DEMO)/work_dir
 	$(BIN)/meta-eval verify $(DEMO)/work_dir --min-agreement 0.8
-	@echo "next: make quickstart (130 MB), which asks a real model on a CPU, or docs/quickstart.md"
+	@echo "No model was asked, so there is no decision yet. For one without a GPU: make quickstart (130 MB, two minutes)"
 
 # docs/quickstart.md: a small model on llama.cpp, its recorded run, and the same model made worse. The same command continues.
 quickstart: .venv/.installed

@@ -84,12 +84,15 @@ class NewTaskOptions(TemplateOptions):
     """Options of `tasks new`, in addition to those of `TemplateOptions`.
 
     Attributes:
+        evals_dataset: The evals dataset that must have the subset. None means that a name of no published subset is
+            only a warning.
         subset: The details subset that the task reads.
         like: The task, or folder of tasks, to copy.
     """
 
     subset: str
     like: str = "mmlu_pro"
+    evals_dataset: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

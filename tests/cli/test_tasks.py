@@ -105,6 +105,20 @@ def test_prepare_picks_a_new_task_up() -> None:
     assert json.loads(done.stdout)["tasks"] == {"mine": {"rows": 3}}
 
 
+def test_a_new_task_says_whether_its_subset_is_known() -> None:
+    done = cli("tasks", "new", "mine", "--subset", "mmlu_por")
+    assert done.returncode == 0
+    assert "note: --subset mmlu_por: Meta published no such subset; did you mean 'mmlu_pro'" in done.stderr
+    assert "whether a dataset of yours has it was not checked: name it with --evals-dataset" in done.stderr
+    for source in ("sample", "meta-llama/Llama-3.1-8B-Instruct-evals"):
+        done = cli("tasks", "new", "other", "--subset", "mmlu_por", "--evals-dataset", source)
+        assert done.returncode == 2
+        assert f"--subset: {source} has no subset 'mmlu_por'; did you mean 'mmlu_pro'" in done.stderr
+    assert not Path("meta_template/other").exists()
+    done = cli("tasks", "new", "other", "--subset", "mmlu_pro", "--evals-dataset", "sample")
+    assert (done.returncode, "note:" in done.stderr) == (0, False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -1,4 +1,4 @@
-"""Compares paths with all links resolved."""
+"""Compares paths with all links resolved, and shortens them for people."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ def is_in(path: Path, folder: Path) -> bool:
     missing.
     """
     return any(_is_same(above, folder) for place in _places(path) for above in (place, *place.parents))
+
+
+def shorten_path(path: Path) -> str:
+    """A path for messages: relative to the working directory if it lies below it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def _places(path: Path) -> Iterator[Path]:

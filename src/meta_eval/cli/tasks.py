@@ -102,6 +102,9 @@ def show(name: str = typer.Argument(..., metavar="NAME", help="A task from the l
 @options.spread_options(
     subset=options.Flag(str, "--subset S", "The subset of the evals dataset that the task reads."),
     like=options.Flag(str, "--like TASK", "The task, or folder of tasks, to copy."),
+    evals_dataset=options.Flag(
+        str | None, "--evals-dataset X", "Check that this evals dataset has the subset: a hub id, a folder, or sample."
+    ),
     template_dir=options.Flag(Path, "--template-dir DIR", "Folder of templates."),
 )
 def new(
@@ -113,8 +116,9 @@ def new(
 
     Example: meta-eval tasks new my_task --subset my_subset
     """
-    from meta_eval.templates.new_task import write_template
+    from meta_eval.templates.new_task import check_subset, write_template
 
+    check_subset(chosen.subset, None if chosen.evals_dataset is None else _open_dataset(chosen.evals_dataset))
     written = write_template(name, chosen)
     for path in written.files:
         err.print(f"wrote {path}", soft_wrap=True)
@@ -125,20 +129,24 @@ def new(
 
 
 def _open(chosen: ListOptions, *, with_rows: bool = False) -> tuple[TemplateFolder, Sequence[EvalsDataset] | None]:
-    """Open the templates and the evals dataset. Without rows, a published dataset comes from the catalog."""
+    """Open the templates and the evals dataset, as `_open_dataset` does."""
     from meta_eval import assets
-    from meta_eval.source.lookup import find_listed_dataset, open_evals_dataset
     from meta_eval.templates import read_templates
 
     missing = chosen.template_dir == TEMPLATES and not chosen.template_dir.exists()
     folder = read_templates(assets.asset_path("meta_template") if missing else chosen.template_dir)
-    if chosen.evals_dataset is None:
-        return folder, None
-    listed = find_listed_dataset(chosen.evals_dataset)
+    return folder, None if chosen.evals_dataset is None else _open_dataset(chosen.evals_dataset, with_rows=with_rows)
+
+
+def _open_dataset(name: str, *, with_rows: bool = False) -> Sequence[EvalsDataset]:
+    """Open an evals dataset. Without rows, a published dataset comes from the catalog."""
+    from meta_eval.source.lookup import find_listed_dataset, open_evals_dataset
+
+    listed = find_listed_dataset(name)
     if listed is not None and not with_rows:
-        return folder, (listed,)
+        return (listed,)
     with err.status("opening the evals dataset"):
-        return folder, open_evals_dataset(chosen.evals_dataset)
+        return open_evals_dataset(name)
 
 
 def _visible(prompt: str) -> Text:

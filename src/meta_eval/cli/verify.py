@@ -13,6 +13,7 @@ import typer
 from rich.table import Table
 
 from meta_eval.boundary.pack_names import join_names
+from meta_eval.boundary.paths import shorten_path
 from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, notes, print_result
 from meta_eval.messages.logs import display_logs
@@ -119,13 +120,16 @@ def _show(proof: Proof) -> None:
     differing = sum(len(result.tallies.disagreements) for result in checked.values() if result.tallies)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
-        baseline_note = "" if proof.regraded else f"; the baseline of later reports is in {folder / 'baseline'}"
-        err.print(f"{differing} disagreements are in {folder}{baseline_note}", soft_wrap=True)
+        place = shorten_path(folder)
+        baseline_note = "" if proof.regraded else f"; the baseline of later reports is in {place}/baseline"
+        err.print(f"{differing} disagreements are in {place}{baseline_note}", soft_wrap=True)
     word = "passed" if proof.passed else "not passed"
     if proof.edited:
         err.print(f"edited after prepare: {join_names(proof.edited)}", style="bold red", soft_wrap=True)
         word += " (edited pack)"
     err.print(f"{word}: {_counts(proof)}", style="bold", soft_wrap=True)
+    if proof.passed and not proof.regraded:
+        err.print("next: `meta-eval run`, or the lm_eval command that prepare printed")
 
 
 def _counts(proof: Proof) -> str:

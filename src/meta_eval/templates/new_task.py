@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from meta_eval import assets
+from meta_eval import assets, catalog
 from meta_eval.boundary.inputs import read_regular, read_text
-from meta_eval.boundary.pack_names import RULE, is_name
+from meta_eval.boundary.pack_names import RULE, is_name, join_names
 from meta_eval.messages.errors import ConfigError, TemplateError, locating, suggest_name
 from meta_eval.messages.escaping import quoted
+from meta_eval.messages.logs import log
+from meta_eval.source.dataset import EvalsDataset
 from meta_eval.templates import task_yaml
 from meta_eval.templates.spec import Template
 from meta_eval.templates.template_folder import TemplateFolder, locate_file, read_templates
@@ -23,6 +25,34 @@ class NewTask:
 
     files: tuple[Path, ...]
     edits: tuple[str, ...]
+
+
+def check_subset(subset: str, datasets: Sequence[EvalsDataset] | None) -> None:
+    """Refuse a subset that an evals dataset lacks. Without a dataset, warn of a subset that Meta has not published.
+
+    Raises:
+        ConfigError: None of the datasets has the subset.
+    """
+    if datasets is None:
+        published = {name for each in catalog.list_dataset_ids() for name in _list_subsets(each)}
+        if subset not in published:
+            log.warning(
+                f"--subset {subset}: Meta published no such subset{suggest_name(subset, published)}; whether a dataset "
+                "of yours has it was not checked: name it with --evals-dataset"
+            )
+        return
+    subsets = {name for dataset in datasets for name in dataset.subsets}
+    if subset not in subsets:
+        raise ConfigError(
+            f"{datasets[0].dataset_id} has no subset {subset!r}{suggest_name(subset, subsets)}",
+            where="--subset",
+            hint=f"It offers: {join_names(sorted(subsets), 12)}",
+        )
+
+
+def _list_subsets(dataset_id: str) -> Sequence[str]:
+    identity = catalog.identify_dataset(dataset_id)
+    return catalog.list_subsets(str(identity.family), str(identity.variant))
 
 
 def write_template(name: str, options: NewTaskOptions) -> NewTask:
