@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 
+from meta_eval.boundary.pack_names import expand_patterns
 from meta_eval.messages.errors import ConfigError, suggest_name
 from meta_eval.thresholds import MARGIN
 
@@ -34,7 +34,7 @@ def expand_margins(
     for name, points in margins.items():
         if name == MEAN_KEY:
             continue
-        matches = [candidate for candidate in names if fnmatchcase(candidate, name)]
+        matches = [match for match in expand_patterns([name], names) if match in names]
         if not matches:
             raise ConfigError(
                 f"{name}: there is no such task or group{suggest_name(name, names)}",
