@@ -214,3 +214,18 @@ def test_the_runs_of_a_baseline_are_different_runs_of_one_model(three: Path, tmp
     with pytest.raises(UserError, match="the runs are of several models"):
         pack_of(tmp_path, three, ["run_0", str(tmp_path / "other")])
     assert not (tmp_path / "pack").exists()
+
+
+def test_a_task_that_one_run_lacks_is_named(three: Path, tmp_path: Path) -> None:
+    tasks = own_gsm8k(tmp_path / "tasks", ROWS, task="sums")
+    (tasks / "gsm8k.yaml").rename(tasks / "sums.yaml")
+    shutil.copy(three / "tasks" / "gsm8k.yaml", tasks)
+    record(tasks, tmp_path / "both", ["gsm8k", "sums"], num_fewshot=0)
+    record(tasks, tmp_path / "one", ["gsm8k"], num_fewshot=0, planted={"gsm8k": range(3)})
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(tasks)}
+    with noted() as notes:
+        pack = prepare(
+            tmp_path / "pack", "gsm8k@0,sums@0", **keys, baseline=[str(tmp_path / "both"), str(tmp_path / "one")]
+        )
+    assert {name: len(task.baseline) for name, task in read_manifest(pack).tasks.items()} == {"gsm8k": 2, "sums": 1}
+    assert any("of the baseline has no sums: the baseline's other runs count there" in note for note in notes)

@@ -138,6 +138,11 @@ def add_baseline(pack: Pack, records: Sequence[Record]) -> Pack:
         )
     if lacking := [name for name in manifest.tasks if name not in recorded]:
         log.warning(f"the baseline has no {', '.join(lacking)}: these tasks are compared with the next best baseline")
+    for record in records:
+        if lacking := [name for name in common if name not in record.tasks]:
+            log.warning(
+                f"{record.name} of the baseline has no {', '.join(lacking)}: the baseline's other runs count there"
+            )
     files, tasks = dict(pack.files), dict(manifest.tasks)
     entries = dict(manifest.files)
     for name in common:
