@@ -1,9 +1,16 @@
-"""Levels, margins, tolerances and alarm thresholds: every number that decides something, with its reason.
+"""Levels, margins, tolerances and alarm thresholds: every number and choice that decides something, with its reason.
 
 Shares are from 0 to 1; a point is 0.01. Views and messages take their wording from here.
 """
 
 from __future__ import annotations
+
+from typing import Literal
+
+# What a task counts in the mean drop.
+Weighting = Literal["precision", "equal", "docs"]
+# What a drop does with cut answers.
+CutAnswers = Literal["graded", "wrong", "unscored"]
 
 # Confidence level of intervals and significance level of p values. The field's convention.
 LEVEL = 0.95

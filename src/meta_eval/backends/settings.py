@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from meta_eval.messages.escaping import one_line, quoted
-from meta_eval.stats.weights import Weighting
-from meta_eval.thresholds import MARGIN
+from meta_eval.thresholds import MARGIN, CutAnswers, Weighting
 
 
 def make_visible(text: str) -> str:
@@ -43,10 +42,6 @@ def _check_margin(value: object) -> object:
 
 # The largest accepted drop in percentage points: a number, or numbers by name for the mean, tasks, groups and patterns.
 Margin = Annotated[float | dict[Name, float], BeforeValidator(_check_margin)]
-
-
-# What a drop does with cut answers.
-CutAnswers = Literal["graded", "wrong", "unscored"]
 
 
 def parse_args(value: object) -> object:

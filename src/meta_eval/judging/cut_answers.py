@@ -13,14 +13,13 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from meta_eval import stats
-from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.alarms import RaisedAlarm
 from meta_eval.judging.judgement import AlarmOccurrence, CutSummary, DropEstimate
 from meta_eval.judging.task_comparison import RunPair, ScoredRun, measure_drop
 from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.metrics import COUNTED
 from meta_eval.results.several_answers import replace_verdict
-from meta_eval.thresholds import ALARM_LIMIT_HIT, ALPHA
+from meta_eval.thresholds import ALARM_LIMIT_HIT, ALPHA, CutAnswers
 
 Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
 

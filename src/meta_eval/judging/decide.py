@@ -49,8 +49,8 @@ from meta_eval.judging.caps import (
     format_points,
 )
 from meta_eval.judging.task_drop import RepeatPlan, TaskDrop, plan_repeats
-from meta_eval.stats import Drop, Interval, Weighting
-from meta_eval.thresholds import ALPHA, CAP, MARGIN, NAMED
+from meta_eval.stats import Drop, Interval
+from meta_eval.thresholds import ALPHA, CAP, MARGIN, NAMED, Weighting
 
 Outcome = Literal["within margin", "worse", "undecided"]
 DecisionOutcome = Literal["SHIP", "DON'T SHIP", "UNDECIDED"]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from meta_eval import assets
-from meta_eval.backends.settings import CutAnswers, Margin
+from meta_eval.backends.settings import Margin
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.judging.conditions import CONDITIONS
 from meta_eval.messages.errors import ConfigError, locating, suggest_name
@@ -17,8 +17,7 @@ from meta_eval.messages.former_names import replace_former_names, say_new_names
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.margins import MEAN_KEY, expand_margins
 from meta_eval.results.choice import Choice
-from meta_eval.stats import Weighting
-from meta_eval.thresholds import MARGIN
+from meta_eval.thresholds import MARGIN, CutAnswers, Weighting
 
 BaselineKind = Literal["published", "recorded", "run"]
 

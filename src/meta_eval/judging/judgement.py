@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.stats import DropBreakdown, Interval
+from meta_eval.thresholds import CutAnswers
 
 # Whose recorded answers and verdicts a run is compared with, where its pack says nothing else.
 META = "Meta's"

@@ -15,9 +15,9 @@ from meta_eval import stats
 from meta_eval.judging.caps import compute_task_caps
 from meta_eval.judging.decide import decide_outcome
 from meta_eval.judging.task_drop import TaskDrop
-from meta_eval.stats import Drop, Weighting
+from meta_eval.stats import Drop
 from meta_eval.stats.identical import chance_within, flip_unit, margin_within, narrow_drop, of_counts
-from meta_eval.thresholds import ALPHA, CAP, MARGIN, MAX_PLANNED_RUNS, SURE
+from meta_eval.thresholds import ALPHA, CAP, MARGIN, MAX_PLANNED_RUNS, SURE, Weighting
 
 if TYPE_CHECKING:
     import numpy as np

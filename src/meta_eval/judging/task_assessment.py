@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.alarms import RaisedAlarm, find_caveats, find_vetoes, group_alarms
 from meta_eval.judging.cut_answers import raise_cut_more
 from meta_eval.judging.decide import TaskDrop, decide_outcome
@@ -16,7 +15,7 @@ from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Judgement, Task
 from meta_eval.judging.task_comparison import RunPair
 from meta_eval.stats import Drop
-from meta_eval.thresholds import CAP
+from meta_eval.thresholds import CAP, CutAnswers
 
 
 @dataclass(frozen=True, slots=True)

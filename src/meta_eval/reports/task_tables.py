@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from meta_eval.reports import text
 from meta_eval.reports.tables import CellValue, Column, Row, Table
 from meta_eval.results.doc_figures import FIGURES
-from meta_eval.thresholds import LEVEL_TEXT
+from meta_eval.thresholds import LEVEL_TEXT, Weighting
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, TaskDecision
     from meta_eval.judging.judgement import Flips, Score, Task
     from meta_eval.reports.model import Report
-    from meta_eval.stats import Drop, Interval, Weighting
+    from meta_eval.stats import Drop, Interval
 
 
 # The mean by the weights of its tasks, in words.

@@ -36,7 +36,7 @@ from meta_eval.stats.score import (
     stratified_wilson,
     wilson_interval,
 )
-from meta_eval.stats.weights import Weighting, precision_weights, weigh_tasks
+from meta_eval.stats.weights import precision_weights, weigh_tasks
 
 __all__ = [
     "Drop",
@@ -44,7 +44,6 @@ __all__ = [
     "DropPart",
     "Interval",
     "RunSpread",
-    "Weighting",
     "average_breakdowns",
     "average_runs",
     "break_down_drop",

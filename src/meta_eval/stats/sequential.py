@@ -32,8 +32,7 @@ from typing import Literal
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.stats.betting import Bounds, Doc, Target, Wealth
 from meta_eval.stats.intervals import correct_by_holm
-from meta_eval.stats.weights import Weighting
-from meta_eval.thresholds import ALPHA, ROUNDING
+from meta_eval.thresholds import ALPHA, ROUNDING, Weighting
 
 # The seed of simulations. It is public, so a run draws its own.
 SEED = 0

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 from meta_eval.stats.drop import Drop
-
-Weighting = Literal["precision", "equal", "docs"]
+from meta_eval.thresholds import Weighting
 
 
 def weigh_tasks(drops: Sequence[Drop], weighting: Weighting = "precision") -> list[float]:
