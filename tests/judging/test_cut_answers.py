@@ -14,7 +14,6 @@ import pytest
 from runs import entry, manifest, write_run
 
 from meta_eval import compare, stats
-from meta_eval.backends.settings import CutAnswers
 from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.judge import judge_run
@@ -25,6 +24,7 @@ from meta_eval.reports.view import find_document
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.lm_eval_run import Run, read_run
+from meta_eval.thresholds import CutAnswers
 
 RIGHT = [1.0] * 600 + [0.0] * 400
 
