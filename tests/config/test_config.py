@@ -147,7 +147,11 @@ def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallba
         ("dtype: int7", ["dtype", "'int7'"]),
         ("tokenizer: 'a,b'", ["tokenizer", "','"]),
         ("backend: vlm", ["backend", "did you mean 'vllm'", "Allowed: vllm"]),
-        ("bundle: perhaps", ["bundle", "'perhaps'"]),
+        ("bundle: perhaps", ["bundle", "'perhaps' is not allowed: it must be true or false. All keys: "]),
+        ("max_model_len: many", ["'many' is not allowed: it must be a whole number. All keys: "]),
+        ("max_model_len: 2.5", ["2.5 is not allowed: it must be a whole number. All keys: "]),
+        ("retries: -1", ["-1 is not allowed: it must be 0 or more. All keys: "]),
+        ("dtype: float17", ["it must be 'auto', ", "; did you mean 'float16'"]),
     ],
 )
 def test_each_mistake_is_one_message_with_file_line_and_key(tmp_path: Path, line: str, words: list[str]) -> None:

@@ -149,7 +149,7 @@ def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"baseline": "no_such_folder"}, "baseline: no_such_folder holds no recorded run in a known format"),
+        ({"baseline": "no_such_folder"}, "baseline: no_such_folder: there is no such file or folder"),
         ({"bundle": False}, "baseline: a baseline needs the pack's docs in the pack"),
         ({}, "has no task in common with this pack: it has gsm8k"),
     ],

@@ -137,7 +137,7 @@ def test_without_a_command_of_lm_eval_prepare_says_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("functoin", r"did you mean 'function'.*Allowed: vllm.*, function"),
+        ("functoin", r"did you mean 'function'.*Allowed: vllm, .* more"),
         ("other", r"'other' \(function_backend:FunctionBackend\) defines the backend 'function'"),
         ("gone", r"'gone': function_backend:Gone: cannot be loaded: AttributeError"),
     ],

@@ -8,6 +8,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ValidationError
 
 from meta_eval.messages.errors import UserError
+from meta_eval.messages.value_errors import describe_wrong_value
 
 
 class Public(BaseModel):
@@ -18,7 +19,7 @@ class Public(BaseModel):
         """The error to raise instead."""
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
-        message = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+        message = describe_wrong_value(first["msg"], first["input"])
         return UserError(f"{key}: {message}" if key else message, where=cls.__name__)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

@@ -11,6 +11,7 @@ from pathlib import Path
 import typer
 
 from meta_eval import assets
+from meta_eval.boundary.inputs import describe_error
 from meta_eval.cli.console import err
 from meta_eval.cli.options import Flag, spread_options
 from meta_eval.messages.errors import ConfigError
@@ -54,7 +55,7 @@ def init(
         raise ConfigError(f"unknown example {example!r}", where="--example", hint=f"Name {', '.join(_EXAMPLES)}")
     model = find_model_file(_EXAMPLES[example])
     if model is None:
-        raise ConfigError("its model is not installed", where=f"--example {example}", hint=_INSTALL_MODEL)
+        raise ConfigError("its model is not installed", where=f"--example {example}", hint=f"Run `{_INSTALL_MODEL}`")
     files = {name: assets.asset_path(f"{example}/{name}") for name in _EXAMPLE_FILES}
     _write({**files, model.name: model}, directory)
     err.print("next: meta-eval run")
@@ -76,8 +77,12 @@ def _write(files: Mapping[str, Path], directory: Path) -> None:
     for name in files:
         if os.path.lexists(directory / name):
             raise ConfigError(
-                "already exists", where=str(directory / name), hint="Move it away, or name another folder"
+                "already exists",
+                where=str(directory / name),
+                hint="Move it away, or name another folder: meta-eval init FOLDER",
             )
+    if directory.exists() and not directory.is_dir():
+        raise ConfigError("is a file, not a folder", where=str(directory), hint="Name a folder: meta-eval init FOLDER")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, source in files.items():
@@ -89,5 +94,5 @@ def _write(files: Mapping[str, Path], directory: Path) -> None:
             else:
                 shutil.copyfile(source, directory / name)
     except OSError as error:
-        raise ConfigError(f"cannot be written ({error})", where=str(directory)) from None
+        raise ConfigError(f"cannot be written: {describe_error(error)}", where=str(directory)) from None
     err.print(f"wrote {', '.join(str(directory / name) for name in files)}")

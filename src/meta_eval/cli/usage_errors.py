@@ -9,9 +9,7 @@ from typing import Any
 
 from meta_eval.cli import renamed
 from meta_eval.messages.errors import UserError, suggest_name
-
-# What pydantic says in the terms of code.
-_PLAIN = {"a valid integer": "a whole number", "a valid number": "a number"}
+from meta_eval.messages.value_errors import describe_wrong_value
 
 
 def describe_usage_error(error: Any) -> UserError:
@@ -63,11 +61,10 @@ def _name(param: Any) -> str:
 
 def _describe_value(error: Any) -> str:
     """Say what a value must be. pydantic, which newer versions of Typer use, knows the value but does not say it."""
-    words = str(error.message).removeprefix("Value error, ").rstrip(".")
-    if words.startswith("Input should be "):
-        bound = words.removeprefix("Input should be ").partition(", unable to parse")[0]
+    words = describe_wrong_value(str(error.message))
+    if words.startswith("it must be "):
         given = error.__cause__.errors()[0]["input"] if hasattr(error.__cause__, "errors") else "this"
-        return f"{given!r} is not allowed: it must be {_PLAIN.get(bound, bound)}"
+        return f"{given!r} is not allowed: {words}"
     given, *choices = re.findall("'([^']*)'", words) or [""]
     return f"{words}{suggest_name(given, choices)}"
 

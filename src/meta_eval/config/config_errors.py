@@ -9,8 +9,10 @@ from pydantic import BaseModel, ValidationError
 
 from meta_eval import assets
 from meta_eval.backends.registry import SHIPPED, list_backends
+from meta_eval.boundary.pack_names import join_names
 from meta_eval.messages.errors import ConfigError, suggest_name
 from meta_eval.messages.escaping import quoted
+from meta_eval.messages.value_errors import describe_wrong_value
 
 # Allowed values where pydantic's message is unclear. Keep docs/reference/configuration.md the same.
 ALLOWED = {
@@ -35,7 +37,7 @@ ALLOWED = {
 }
 
 # The page that explains every key, and the number of keys up to which a message lists them instead.
-_REFERENCE = assets.asset_path("docs/reference/configuration.md")
+_ALL_KEYS = f"All keys: {assets.asset_path('docs/reference/configuration.md')}"
 _MOST_LISTED = 12
 
 
@@ -73,7 +75,7 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
     keys = _keys_at(model, key[:-1])
     if first["type"] == "extra_forbidden":
         what = f"{'.'.join(key)}: there is no such key{suggest_name(key[-1], keys)}"
-        hint = f"All keys: {_REFERENCE}" if len(keys) > _MOST_LISTED else f"Known keys: {', '.join(sorted(keys))}"
+        hint = _ALL_KEYS if len(keys) > _MOST_LISTED else f"Known keys: {', '.join(sorted(keys))}"
         return ConfigError(what, where=place.of(key), hint=hint)
     key = tuple(
         part
@@ -86,18 +88,18 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
         return ConfigError(f"{'.'.join(key)}: is not set{rest}", where=place.of(key), hint=_allowed(key))
     allowed = _allowed(key)
     if first["type"] == "value_error":
-        what = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+        what = describe_wrong_value(first["msg"])
     elif allowed:
         what = f"{quoted(first['input'])} is not allowed"
     else:
-        what = f"{quoted(first['input'])} is not allowed: {str(first['msg']).removeprefix('Input ').rstrip('.')}"
+        what = f"{quoted(first['input'])} is not allowed: {describe_wrong_value(first['msg'], first['input'])}"
     name = f"{'.'.join(key)}: " if key else ""
-    return ConfigError(f"{name}{what}{rest}", where=place.of(key), hint=allowed)
+    return ConfigError(f"{name}{what}{rest}", where=place.of(key), hint=allowed or _ALL_KEYS)
 
 
 def _allowed(key: tuple[str, ...]) -> str | None:
     if key == ("backend",):
-        return f"Allowed: {', '.join(list_backends())}"
+        return f"Allowed: {join_names(list_backends(), _MOST_LISTED)}"
     return f"Allowed: {ALLOWED[key[0]]}" if key and key[0] in ALLOWED else None
 
 

@@ -124,7 +124,8 @@ def _override(data: dict[str, Any], override: str) -> tuple[str, ...]:
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
     if not equals or not all(path) or len(path) > _MOST_PARTS:
-        raise ConfigError("is not of the form key=value", where=f"--set {override:.200}")
+        hint = "Write it as in --set tasks=meta_ifeval"
+        raise ConfigError("is not of the form key=value", where=f"--set {override:.200}", hint=hint)
     try:
         value = parse_yaml(text, where=f"--set {override:.200}", lines_in_where=False).tree
     except NotYamlError:

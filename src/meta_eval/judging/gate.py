@@ -14,6 +14,7 @@ from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.judging.conditions import CONDITIONS
 from meta_eval.messages.errors import ConfigError, locating, suggest_name
 from meta_eval.messages.former_names import replace_former_names, say_new_names
+from meta_eval.messages.value_errors import describe_wrong_value
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.margins import MEAN_KEY, expand_margins
 from meta_eval.results.choice import Choice
@@ -256,5 +257,5 @@ def read_gate(path: Path) -> Gate:
             what = f"{key}: there is no such key{suggest_name(name, keys)}"
             raise ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(keys)}") from None
         what = f"{key}: " if key else ""
-        message = str(first["msg"]).removeprefix("Value error, ")
+        message = describe_wrong_value(first["msg"], first["input"])
         raise ConfigError(f"{what}{first['input']!r} is not allowed: {message}", where=str(path), hint=_HINT) from None

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from meta_eval.boundary.hashing import hash_bytes
-from meta_eval.boundary.inputs import expand_home
+from meta_eval.boundary.inputs import expand_home, suggest_path
 from meta_eval.config import Config
 from meta_eval.messages.errors import ConfigError, UserError, locating
 from meta_eval.messages.logs import log, report_progress
@@ -104,6 +104,8 @@ def _open(name: str, where: str) -> Record:
     try:
         place = find_place(name, revision=None, key="baseline")
         record_format = find_format(place)
+        if place.path is not None and not place.path.exists():
+            raise ConfigError(f"{name}: there is no such file or folder{suggest_path(place.path)}")
         if record_format is None:
             names = ", ".join(record_format.name for record_format in list_formats())
             raise ConfigError(f"{name} holds no recorded run in a known format ({names})", where=where)

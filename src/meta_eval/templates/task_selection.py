@@ -71,7 +71,7 @@ def select_tasks(
     offered = {name: parts for name, parts in fitting.items() if allow_code or not folder.tasks[name].unsafe_code}
     aliases = {alias: name for name, template in folder.tasks.items() for alias in template.spec.aliases}
     included, excluded = split_excluded(expand_patterns(names, offered))
-    without = _excluded(folder, excluded, aliases)
+    without = _excluded(folder, excluded, aliases, _offers(folder, offered, datasets))
     chosen: dict[str, Selection] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for written_name in included:
@@ -108,13 +108,13 @@ def select_tasks(
     return left, {name: members for name, members in remaining.items() if members}
 
 
-def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str, str]) -> set[str]:
+def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str, str], hint: str) -> set[str]:
     """The tasks that names with a minus leave out."""
     excluded: set[str] = set()
     for name in (aliases.get(written_name, written_name) for written_name in names):
         if name not in folder.tasks and name not in folder.groups:
             near = suggest_name(name, [*folder.tasks, *folder.groups, *aliases])
-            raise ConfigError(f"unknown task or group to leave out: {name!r}{near}")
+            raise ConfigError(f"unknown task or group to leave out: {name!r}{near}", hint=hint)
         members = (member for member, task in folder.tasks.items() if name in task.spec.groups)
         excluded |= {name} if name in folder.tasks else set(members)
     return excluded

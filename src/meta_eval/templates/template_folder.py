@@ -19,12 +19,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from meta_eval import assets
-from meta_eval.boundary.inputs import InputError, read_text
+from meta_eval.boundary.inputs import InputError, read_text, suggest_path
 from meta_eval.boundary.pack_names import RULE, is_inside, is_name
 from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
 from meta_eval.messages.errors import TemplateError, locating, suggest_name
 from meta_eval.messages.escaping import quoted
 from meta_eval.messages.former_names import OF_TEMPLATES, replace_former_names, say_new_names
+from meta_eval.messages.value_errors import describe_wrong_value
 from meta_eval.templates.checks import check_settings
 from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, find_functions
 
@@ -84,7 +85,7 @@ def read_templates(root: Path) -> TemplateFolder:
     """
     if not root.is_dir():
         raise TemplateError(
-            "there is no such folder",
+            "is a file, not a folder" if root.exists() else f"there is no such folder{suggest_path(root)}",
             where=f"template_dir {root}",
             hint="Run `meta-eval init` to write meta_template/, or set template_dir",
         )
@@ -108,7 +109,11 @@ def read_templates(root: Path) -> TemplateFolder:
         tasks[template.name] = template
     say_new_names(reading.former_names, root)
     if not tasks:
-        raise TemplateError("holds no task template (a *.yaml with a `task:` name)", where=f"template_dir {root}")
+        raise TemplateError(
+            "holds no task template (a *.yaml with a `task:` name)",
+            where=f"template_dir {root}",
+            hint="Write one with `meta-eval tasks new`, or set template_dir",
+        )
     return TemplateFolder(root, tasks, groups)
 
 
@@ -346,4 +351,6 @@ def _spec_error(error: ValidationError) -> TemplateError:
         return TemplateError(what, hint=f"Known keys: {', '.join(sorted(keys))}")
     if first["type"] == "missing":
         return TemplateError(f"{key}: is not set")
-    return TemplateError(f"{key}: {quoted(first['input'])} is not allowed: {first['msg']}")
+    return TemplateError(
+        f"{key}: {quoted(first['input'])} is not allowed: {describe_wrong_value(first['msg'], first['input'])}"
+    )
