@@ -72,7 +72,7 @@ def test_where_it_is_unknown_how_the_baselines_answers_ended_none_of_them_is_cou
     assert task.cut is not None
     assert (task.cut.docs, task.cut.baseline_docs, task.cut.drop_as_wrong, task.cut.drop_without) == (30, *3 * [None])
     assert describe_cut_answers(task) == (
-        "30 of 1,000 answers cut; unknown of the baseline: score 60.0 with them (57.0 with them as wrong), 58.8 without"
+        "30 of 1,000 answers cut; unknown for the baseline: score 60.0 with them (57.0 with them as wrong), 58.8 without"
     )
 
 

@@ -65,7 +65,7 @@ def test_the_outcome_is_that_of_the_interval_which_is_shown() -> None:
 
 
 def test_a_drop_inside_the_margin_is_remarked_on() -> None:
-    assert decide_alone(160, 100, 10_000).remark == "a drop of about 0.6 points is there, and is allowed"
+    assert decide_alone(160, 100, 10_000).remark == "a drop of about 0.6 points is proven, and is allowed"
     assert decide_alone(100, 100, 10_000).remark is None
 
 
@@ -144,7 +144,7 @@ def test_one_task_that_has_collapsed_is_a_dont_whatever_the_mean() -> None:
 def test_a_drop_that_may_be_allowed_is_no_dont() -> None:
     decision = decide_outcome([evidence(200, 120, 10_000)])
     assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 3)
-    assert decision.reasons[0] == "the interval of the mean drop reaches the margin"
+    assert decision.reasons[0] == "the mean drop is proven neither smaller nor larger than the margin"
 
 
 def test_a_task_that_is_worse_forbids_ship() -> None:
@@ -411,3 +411,14 @@ def test_an_identical_model_is_seldom_shown_below_anywhere() -> None:
         worse += decision.outcome == "DON'T SHIP"
     assert below <= 0.05 * (RUNS // 2)
     assert worse <= 0.025 * (RUNS // 2)
+
+
+def test_the_summary_names_few_tasks_whatever_their_number() -> None:
+    decision = decide_outcome([evidence(18 + index, 4, 300, f"t{index}") for index in range(22)])
+    assert len(decision.reasons) == 1 and decision.reasons[0].endswith(" more")
+    undecided = decide_outcome([evidence(14 + index % 3, 9, 300, f"t{index}") for index in range(22)], margin=0.02)
+    assert "drops beyond the cap are not excluded, in points: t2 " in undecided.reasons[1]
+    assert undecided.reasons[1].endswith(" and 11 more")
+    beyond = decide_outcome([evidence(19 + index % 2, 12, 400, f"t{index}") for index in range(22)], margin=0.012)
+    assert beyond.interval is not None and beyond.interval.lower > 0.012
+    assert beyond.reasons[0].endswith("larger than the margin: with 23 tests its interval alone is no proof")

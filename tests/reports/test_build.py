@@ -51,7 +51,7 @@ def test_the_summary_is_one_line_with_the_numbers_the_reasons_and_what_would_set
     pack = manifest(meta_some=entry(N, published(65.0)), meta_other=entry(7))
     summary = reported(tmp_path, right(650), pack, recorded=[True] * 660 + [False] * 340).summary
     assert summary.startswith("UNDECIDED: mean drop of 1 task 1.0 points (95 % interval ")
-    assert "margin 1; the interval of the mean drop reaches the margin" in summary
+    assert "margin 1; the mean drop is proven neither smaller nor larger than the margin" in summary
     assert "; not run: meta_other. " in summary
     assert "No number of repeats is sure to settle it; the smallest margin that this run shows is" in summary
     assert "\n" not in summary

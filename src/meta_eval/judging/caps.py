@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 
 from meta_eval import stats
+from meta_eval.boundary.pack_names import join_names
 from meta_eval.judging.task_drop import TaskDrop
 from meta_eval.stats import Drop
 from meta_eval.stats.identical import worst_end
-from meta_eval.thresholds import ALPHA, CAP_IDENTICAL, CAP_LEEWAY, CAP_MIN_DOCS
+from meta_eval.thresholds import ALPHA, CAP_IDENTICAL, CAP_LEEWAY, CAP_MIN_DOCS, NAMED
 
 
 def correct_beyond(drops: Sequence[Drop], limits: Sequence[float]) -> list[float]:
@@ -79,7 +80,10 @@ def explain_open_ends(ends: Sequence[tuple[str, float, float]]) -> list[str]:
     may."""
     if not ends:
         return []
-    shown = "; ".join(f"{name} {100 * end:.1f} (cap {100 * cap:.1f})" for name, end, cap in ends)
+    names = [
+        f"{name} {100 * end:.1f} (cap {100 * cap:.1f})" for name, end, cap in sorted(ends, key=lambda entry: -entry[1])
+    ]
+    shown = join_names(names, NAMED)
     return [f"drops beyond the cap are not excluded, in points: {shown}"]
 
 

@@ -300,9 +300,9 @@ def _task(
 def _remark(outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float, count: int) -> str | None:
     clauses = []
     if outcome == "within margin" and interval.lower > 0:
-        clauses.append(f"a drop of about {format_points(drop.value)} is there, and is allowed")
+        clauses.append(f"a drop of about {format_points(drop.value)} is proven, and is allowed")
     elif outcome == "undecided" and interval.lower > 0 and p_corrected >= ALPHA:
-        clauses.append(f"the interval leaves out 0, which chance does to some task where {count} are looked at")
+        clauses.append(f"the interval excludes 0, which chance alone does in some of {count} tasks")
     elif interval.upper < 0 and p_corrected < ALPHA:
         clauses.append(
             f"it is {'better than' if drop.lower_is_better else 'above'} its baseline, "
@@ -323,13 +323,18 @@ def _overall(
     vetoes: Sequence[str],
 ) -> tuple[DecisionOutcome, tuple[str, ...]]:
     beyond = correct_beyond([mean, *(task.drop for task in tasks)], [margin, *(task.margin for task in tasks)])
-    proven = [_name_loss(task, margin) for task, p in zip(tasks, beyond[1:], strict=True) if p < ALPHA]
-    proven = [*(["the mean drop"] if beyond[0] < ALPHA else []), *proven]
+    losers = sorted(
+        (task for task, p in zip(tasks, beyond[1:], strict=True) if p < ALPHA), key=lambda task: -task.drop.value
+    )
+    mean_first = ["the mean drop"] if beyond[0] < ALPHA else []
+    proven = [*mean_first, *(_name_loss(task, margin) for task in losers)]
     reasons = [*([f"proven larger than the margin: {join_names(proven, NAMED)}"] if proven else []), *failures]
     if reasons:
         return "DON'T SHIP", (*reasons, *vetoes)
-    if mean.interval().upper >= margin:
-        reasons.append("the interval of the mean drop reaches the margin")
+    interval = mean.interval()
+    if interval.upper >= margin:
+        many = f": with {len(tasks) + 1} tests its interval alone is no proof" if interval.lower > margin else ""
+        reasons.append(f"the mean drop is proven neither smaller nor larger than the margin{many}")
     if worse := [task for task in tasks if task.outcome == "worse"]:
         reasons.append(f"worse: {', '.join(f'{task.task} by {format_points(task.drop.value)}' for task in worse)}")
     reasons += explain_open_ends(

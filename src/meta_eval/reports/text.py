@@ -189,7 +189,7 @@ def describe_cut_answers(task: Task) -> str | None:
         return None
     of_baseline = f"; {cuts.baseline_docs:,} of the baseline's" if cuts.baseline_docs is not None else ""
     if cuts.drop is not None and cuts.baseline_docs is None:
-        of_baseline = "; unknown of the baseline"
+        of_baseline = "; unknown for the baseline"
     wrong = ""
     if cuts.as_wrong is not None and format_percent(cuts.as_wrong) != format_percent(cuts.score):
         wrong = f" ({format_percent(cuts.as_wrong)} with them as wrong)"
