@@ -61,9 +61,8 @@ def main(settings: dict) -> None:
     random.seed(0)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
-    with contextlib.suppress(
-        OSError
-    ):  # if memory runs out, the kernel kills a program before the process that needs its verdict
+    # If memory runs out, the kernel kills a program before the process that needs its verdict.
+    with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
     kernel_limits.be_private()
     gc.freeze()  # otherwise the collector of each forked process would copy memory
