@@ -14,7 +14,7 @@ def process_results(doc: dict, results: list[str]) -> dict:
     """Score ``em``: whether the extracted answer is the gold, with case, signs, brackets and decimal points.
 
     ``em_macro`` is the same with its subtask. ``exact_match`` is the recipe's and ignores case and punctuation. It
-    counts 20 for -20, and any Dyck word for another with as many brackets.
+    accepts 20 for -20, and any Dyck word for another with as many brackets.
     """
     scores = rows.process_results(doc, results)
     right = float(not scores["unextracted"] and results[0].strip() == doc["gold"].strip())

@@ -26,7 +26,8 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-# A process reports to the supervisor in lines: the word of each test that passed, then one of these with a reason.
+# A process reports to the supervisor in lines: the word of each test that passed. If a test did not pass, a line with
+# one of these and a reason follows.
 WHY, FAILURE, TOGETHER, ENDED = b"?", b"!", b"=", b"-"
 MOST_BYTES = 64 << 20  # of a value
 
@@ -131,9 +132,9 @@ def serve(program: dict, asked: int, answers: int) -> None:
 
     Each reply is a pair of a word and a value:
 
-    - ``ran``: the names that the program defined, each with whether it is the module of that name.
+    - ``ran``: the names that the program defined, each with whether it is the module of that name. Sent first.
     - ``value``: what the function returned.
-    - ``raised``: the name of an exception.
+    - ``raised``: the name of an exception of the program or its function.
     - ``object``: the function returned something that cannot be copied.
     """
     space = _module("program")

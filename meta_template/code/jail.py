@@ -32,7 +32,7 @@ import kernel_limits
 
 sys.path.pop(0)
 
-FIRST_PIPE = 3  # a forked process has its pipes from this number on, and no other open file
+FIRST_PIPE = 3  # a forked process has /dev/null as 0 to 2, its pipes from here on, and no other open file
 OUT_OF_THE_WAY = 100
 MOST_BYTES = 1 << 16  # of a process's report; only a program that found the pipe sends more
 MOST_THREADS = 32

@@ -1,13 +1,15 @@
-"""What the Linux kernel takes from a process for good: calls, files and privileges.
+"""Restrict a process for the rest of its life by the Linux kernel: its system calls, files and privileges.
 
-Three of its means, open to every user, in a container too, and not to be undone by the process: a seccomp filter, which
-lets pass the system calls of a list and refuses every other; a Landlock rule set, which lets files be read below some
-paths only (Linux 5.13 and later); and the end of all capabilities. The filter is written by libseccomp, which every
-distribution with systemd or apt has, so that no number of a call and no instruction of a filter is ours. Landlock has
-no C library; its three numbers are the same on every processor.
+Every user may use these three restrictions, also in a container. The process cannot undo them.
 
-With the filter no version of Landlock gives more than the first: what later ones add (truncating, ioctl on devices,
-signals and abstract sockets) are calls and arguments that the filter does not let pass.
+- A seccomp filter allows the system calls of a list and refuses all others. libseccomp writes it, which every
+  distribution with systemd or apt has. So this module needs no numbers of calls and no instructions of a filter.
+- A Landlock rule set allows reading below some paths only (Linux 5.13 and later). It has no C library, but its three
+  call numbers are the same on every processor.
+- All capabilities are dropped.
+
+With the filter, later versions of Landlock add nothing to the first. They restrict truncation, ioctl on devices,
+signals and abstract sockets, which the filter refuses anyway.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from collections.abc import Iterable, Sequence
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 
-# What a program may ask of the kernel, whatever the arguments: its own memory, time, signal handlers and threads; to
-# read files that Landlock lets it open; to write to what is open already; to learn about itself.
+# Calls that are allowed with any arguments. They are about the process's own memory, time, signal handlers and threads.
+# They read files that Landlock lets it open, write to open files, and tell the process about itself.
 _ALLOWED: Sequence[str] = (
     "read", "readv", "pread64", "write", "writev", "lseek", "close", "close_range", "dup", "dup2", "dup3", "pipe",
     "pipe2", "eventfd2", "stat", "fstat", "lstat", "newfstatat", "statx", "statfs", "fstatfs", "access",
@@ -40,41 +42,41 @@ _ALLOWED: Sequence[str] = (
     "getpeername", "shutdown",
 )  # fmt: skip
 
-# libseccomp's comparisons, and rules on arguments: which one, compared how, with what. A masked comparison reads its
-# first number as the mask. Rules for one call are alternatives.
+# libseccomp's comparisons, and calls that are allowed with some arguments. A test has the argument, the comparison and
+# its numbers. A masked comparison uses the first number as the mask. Rules for the same call are alternatives.
 _EQUAL, _MASKED = 4, 7
 _WRITING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
-_A_THREAD = 0x3D0F00  # the flags with which C libraries make one; musl adds CLONE_DETACHED, which means nothing
+_A_THREAD = 0x3D0F00  # the flags of C libraries for a thread; musl adds CLONE_DETACHED, which has no effect
 _AF_UNIX, _SOCK_STREAM, _O_ASYNC = 1, 1, 0x2000
 _Test = tuple[int, int, int, int]
 _WITH: list[tuple[str, tuple[_Test, ...]]] = [
     ("open", ((1, _MASKED, _WRITING, os.O_RDONLY),)),
     ("openat", ((2, _MASKED, _WRITING, os.O_RDONLY),)),
     ("clone", ((0, _MASKED, 0xFFFFFFFF & ~0x400000, _A_THREAD),)),
-    # asyncio wakes itself through one. A socket for datagrams, or an address to send to, would reach other sockets.
+    # asyncio wakes itself through a socket pair. Datagrams or an address could reach other sockets.
     ("socketpair", ((0, _EQUAL, _AF_UNIX, 0), (1, _MASKED, 0xFF, _SOCK_STREAM))),
     ("sendto", ((4, _EQUAL, 0, 0),)),
-    # Duplicate, close-on-exec, and flags but for the one that sends signals. No owner, lease, lock, size of a pipe.
+    # Duplicate, close-on-exec, and flags except O_ASYNC, which sends signals. No owner, lease, lock or size of a pipe.
     *(("fcntl", ((1, _EQUAL, command, 0),)) for command in (0, 1, 2, 3, 1030)),
     ("fcntl", ((1, _EQUAL, 4, 0), (2, _MASKED, _O_ASYNC, 0))),
-    # Is it a terminal, how wide, how much is there, do not block, close on exec. Nothing on inodes.
+    # Whether it is a terminal, its width, the bytes to read, non-blocking mode, close-on-exec. Nothing on inodes.
     *(("ioctl", ((1, _EQUAL, request, 0),)) for request in (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)),
-    # The name of a thread or of memory; whether privileges can be got.
+    # The name of a thread or of memory, and whether new privileges are possible.
     *(("prctl", ((0, _EQUAL, option, 0),)) for option in (15, 16, 39, 0x53564D41)),
     ("prlimit64", ((0, _EQUAL, 0, 0),)),
 ]
-# For opening /dev/null, where Landlock refuses to write anything else.
+# For opening /dev/null if Landlock refuses to write any other file.
 _WRITE_ONLY: list[tuple[str, tuple[_Test, ...]]] = [
     ("open", ((1, _MASKED, os.O_ACCMODE, os.O_WRONLY),)),
     ("openat", ((2, _MASKED, os.O_ACCMODE, os.O_WRONLY),)),
 ]
-# As if the kernel were too old for them: C libraries then take an older call, whose arguments can be looked at.
+# The filter claims that the kernel lacks these. C libraries then use an older call, whose arguments it can test.
 _UNKNOWN = ("clone3", "openat2", "epoll_pwait2")
 
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _OPTIMIZE = 8  # SCMP_FLTATR_CTL_OPTIMIZE, since libseccomp 2.5: 2 for a binary tree
 
-# landlock(7): rights, the first ABI that knows them, and which of them a single file can have.
+# landlock(7): rights, the first ABI that has them, and those that apply to a file.
 _EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
 _RIGHTS_SINCE = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
 _OF_A_FILE = _EXECUTE | 1 << 1 | _READ_FILE | 1 << 14 | 1 << 15
@@ -93,13 +95,13 @@ class _Comparison(ctypes.Structure):
 
 
 class CallFilter:
-    """The seccomp filter: built once, loaded by each process that is to be held by it.
+    """The seccomp filter. It is built once and loaded by each process to restrict.
 
     Args:
-        write_null: Let files be opened for writing, which Landlock then must refuse but for /dev/null.
+        write_null: Allow opening files for writing. Landlock must then refuse all but /dev/null.
 
     Raises:
-        OSError: No libseccomp, or it does not do what it is asked for.
+        OSError: There is no libseccomp, or it reports an error.
     """
 
     def __init__(self, *, write_null: bool) -> None:
@@ -117,11 +119,11 @@ class CallFilter:
             ctypes.c_void_p,
         ]
         library.seccomp_load.argtypes = [ctypes.c_void_p]
-        # Calls of another instruction set (32-bit ones on x86_64, x32) end the process: libseccomp's own default.
+        # Calls of another instruction set (32-bit or x32 on x86_64) end the process, which is libseccomp's default.
         self._context = library.seccomp_init(_ERRNO | errno.EPERM)
         if not self._context:
             raise OSError(errno.ENOMEM, "seccomp_init")
-        library.seccomp_attr_set(self._context, _OPTIMIZE, 2)  # an older library filters as well, slower
+        library.seccomp_attr_set(self._context, _OPTIMIZE, 2)  # an older library ignores this, and its filter is slower
         for name in _ALLOWED:
             self._rule(_ALLOW, name)
         for name, tests in _WITH + (_WRITE_ONLY if write_null else []):
@@ -130,7 +132,7 @@ class CallFilter:
             self._rule(_ERRNO | errno.ENOSYS, name)
 
     def load(self) -> None:
-        """Hold this process, and every thread that it will start, by the filter.
+        """Apply the filter to this process and to every thread that it will start.
 
         Raises:
             OSError: The kernel refuses.
@@ -142,7 +144,7 @@ class CallFilter:
 
     def _rule(self, action: int, name: str, *tests: _Test) -> None:
         number = self._library.seccomp_syscall_resolve_name(name.encode())
-        if number < 0:  # this processor, or this library, knows no such call: it stays refused
+        if number < 0:  # the processor or the library lacks this call, which stays refused
             return
         array = (_Comparison * len(tests))(*tests)
         failed = self._library.seccomp_rule_add_array(self._context, action, number, len(tests), array)
@@ -151,11 +153,13 @@ class CallFilter:
 
 
 def die_with_parent(parent: int, signal_number: int) -> None:
-    """Get a signal when the parent ends (the thread of it that made this process); end if that has happened already.
+    """Request a signal at the end of the parent, or exit if the parent has already ended.
+
+    The kernel sends it when the thread that made this process ends.
 
     Args:
-        parent: The parent's process id, as it was when it made this process.
-        signal_number: SIGKILL, or one that a handler waits for.
+        parent: The process id of the parent at the time of the fork.
+        signal_number: SIGKILL, or a signal that this process handles.
     """
     _prctl(_PR_SET_PDEATHSIG, signal_number)
     if os.getppid() != parent:
@@ -163,12 +167,12 @@ def die_with_parent(parent: int, signal_number: int) -> None:
 
 
 def be_private() -> None:
-    """Nobody without privileges may look into this process, nor into those that it forks (ptrace(2), proc(5))."""
+    """Forbid processes without privileges to inspect this process and its forks (ptrace(2), proc(5))."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def drop_privileges() -> None:
-    """Give up every capability, and the way to get any by executing a file (setuid programs)."""
+    """Drop all capabilities, and the possibility to gain any by a setuid program."""
     if sys.platform.startswith("linux"):
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         header = struct.pack("Ii", 0x20080522, 0)  # version 3, this process
@@ -177,18 +181,18 @@ def drop_privileges() -> None:
 
 
 def landlock_abi() -> int:
-    """The kernel's version of Landlock; 0 where it has none, or a container forbids it."""
+    """Return the kernel's version of Landlock, or 0 if it has none or a container forbids it."""
     if not sys.platform.startswith("linux"):
         return 0
     return max(0, _syscall(_LANDLOCK_CREATE, None, 0, 1))
 
 
 class PathRules:
-    """The Landlock rule set: open nothing any more but files below some paths for reading, and /dev/null.
+    """The Landlock rule set. It allows reading files below some paths, and all access to /dev/null.
 
     Args:
-        readable: Files and folders; one that is not there is passed over.
-        most: Use no version of Landlock above this one.
+        readable: Files and folders. Missing or inaccessible paths are skipped.
+        most: The highest version of Landlock to use.
 
     Raises:
         OSError: The kernel has no Landlock, or refuses.
@@ -199,7 +203,8 @@ class PathRules:
         if abi < 1:
             raise OSError(errno.ENOSYS, "no Landlock")
         handled = sum(rights for since, rights in _RIGHTS_SINCE.items() if since <= abi)
-        # The second number would refuse TCP ports, which the filter does; the third signals and abstract sockets.
+        # The second number could restrict TCP ports, which the filter refuses. The third restricts signals and
+        # abstract sockets.
         attributes = struct.pack("QQQ", handled, 0, 0b11 if abi >= 6 else 0)[: 24 if abi >= 6 else 8]
         rules = _syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0)
         if rules < 0:
@@ -210,7 +215,7 @@ class PathRules:
         _allow(self.rules, os.devnull, handled)
 
     def load(self) -> None:
-        """Hold this process, which may get no privileges any more, and every thread that it will start.
+        """Apply the rules to this process and to every thread that it will start. `drop_privileges` must come first.
 
         Raises:
             OSError: The kernel refuses.
@@ -240,7 +245,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _whole(arguments: Iterable[int | bytes | None]) -> list[object]:
-    """Arguments of a variadic function: a bare int would go as 32 bits, and the kernel reads 64."""
+    """Convert integers for a variadic C function, which would get 32 bits where the kernel reads 64."""
     return [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
 
 

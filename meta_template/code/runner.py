@@ -1,20 +1,20 @@
-"""Runs programs that a model wrote, with their tests, and says which passed: the asking side of `jail`.
+"""Run programs that a model wrote, with their tests, and return verdicts. This is the client of `jail`.
 
-What holds while a program runs:
+These restrictions apply to a program:
 
-* Everywhere: a process of its own without this one's environment, stdin, output or open files; another for its tests
-  (see `apart`); limits of CPU time, wall time, address space and open files, no byte in any file; killed when it is
-  over, and when this process is.
-* On Linux with libseccomp, for root too and in a container: no system call but those that a small program needs. So no
-  socket, no new process, no other program, no signal or look into another process, nothing shared with one, no file
-  made or changed, and no privilege in any way. More than a few threads end it.
-* On Linux with Landlock (5.13 and later, where a container does not forbid it), or with bubblewrap where users may make
-  namespaces: nothing is read but the Python installation and the system's libraries. Without both, what this user can
-  read, a program can read, and that includes the environment of this user's processes.
-* Elsewhere (macOS): only the first of these, and Python's own ways to sockets and processes are blocked, which stops
-  mistakes and nothing else.
+* Everywhere: it has its own process without this process's environment, stdin, output and open files. Its tests have
+  another process (see `apart`). CPU time, wall time, address space and open files are limited. It cannot write a byte
+  to a file. It is killed at its end, and at the end of this process.
+* On Linux with libseccomp, also for root and in a container: only the system calls of small programs are allowed. There
+  are no sockets, new processes, other programs or privileges. It cannot signal, inspect or share anything with another
+  process, and cannot create or change a file. More than `MOST_THREADS` of `jail` end it.
+* On Linux with Landlock (5.13 and later, unless a container forbids it), or with bubblewrap if users may make
+  namespaces: only the Python installation and the system's libraries can be read. Without both, a program can read what
+  this user can read. That includes the environment of this user's processes.
+* Elsewhere (macOS): only the first restriction. Python's own functions for sockets and processes are blocked too, which
+  prevents accidents and nothing else.
 
-Where less than the first three holds, nothing is run unless the user accepts it: see `ACCEPT`.
+If the first three restrictions do not all apply, nothing is run unless the user accepts it: see `ACCEPT`.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from .._common.worker import Worker
 logger = logging.getLogger("meta_eval.code")
 _JAIL = Path(__file__).resolve().with_name("jail.py")
 
-GRACE_S = 15.0  # beyond a program's own time: a loaded machine
-# The variable, and what it must hold, to run programs where less holds them than should.
+GRACE_S = 15.0  # beyond a program's own time, for a loaded machine
+# The environment variable, and its value, that accepts weaker restrictions.
 ACCEPT = ("META_EVAL_CODE_SANDBOX", "weak")
 NEWEST_LANDLOCK = 7
 
 
 class Program(NamedTuple):
-    """The set-up, the code of the answer, and each of its tests.
+    """The set-up, the code of the answer, and the tests.
 
-    ``entry_point`` is the function that the tests call; ``helpers`` is what else the problem gives them. Tests that
-    need more of the program run in one process with it.
+    ``entry_point`` is the function that the tests call. ``helpers`` has the other definitions of the problem. Tests
+    that need more of the program run in its process.
     """
 
     setup: str
@@ -60,7 +60,7 @@ class Program(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """For one program. ``wall_s`` is longer than ``cpu_s`` so that a loaded machine does not fail right programs."""
+    """Limits of a program. ``wall_s`` is longer than ``cpu_s``, so a loaded machine does not fail right programs."""
 
     cpu_s: int
     wall_s: float
@@ -69,9 +69,12 @@ class Limits(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """``passed`` tests, from the first on; ``why`` the next did not pass; ``failure``, when nobody can tell.
+    """The result of a program.
 
-    ``self_judged``: what passed ran in one process with its tests, where a program can make them pass.
+    - ``passed``: the number of tests that passed, counted from the first.
+    - ``why``: why the next test did not pass.
+    - ``failure``: why there is no verdict.
+    - ``self_judged``: whether tests passed in the process of the program, which could have faked it.
     """
 
     passed: int
@@ -81,16 +84,16 @@ class Verdict(NamedTuple):
 
 
 class SandboxError(RuntimeError):
-    """Programs cannot be run here at all."""
+    """Programs cannot be run here, or only with weaker restrictions."""
 
 
 class Sandbox:
-    """Runs programs, several at a time, and remembers what became of them.
+    """Run programs, several at a time, and remember their verdicts.
 
     Args:
-        workers: How many at a time; None for one a core.
-        without: Means to do without (``calls``, ``paths``, ``bubblewrap``), to see what holds where there are none.
-        landlock: Use no version of Landlock above this one, to see what holds on an older kernel.
+        workers: Programs at a time. None means as many as there are cores.
+        without: Restrictions to omit (``calls``, ``paths``, ``bubblewrap``), to test a machine that lacks them.
+        landlock: The highest version of Landlock to use, to test an older kernel.
     """
 
     def __init__(
@@ -101,22 +104,22 @@ class Sandbox:
         self._known: dict[bytes, Verdict] = {}
 
     def run(self, programs: Sequence[Program], limits: Limits) -> list[Verdict]:
-        """A verdict for each program, in their order; equal ones are run once."""
+        """Return a verdict for each program, in order. Equal programs are run once."""
         keys = [hashlib.sha256(json.dumps([program, limits]).encode()).digest() for program in programs]
         new = {key: program for key, program in zip(keys, programs, strict=True) if key not in self._known}
         fresh = dict(zip(new, self._run_all(list(new.values()), limits), strict=True))
-        # What failed through no fault of the program is worth another attempt when it is asked for again.
+        # A program without a verdict is run again on the next request.
         self._known |= {key: verdict for key, verdict in fresh.items() if verdict.failure is None}
         return [fresh[key] if key in fresh else self._known[key] for key in keys]
 
     def check(self, *, needs_numpy: bool) -> dict[str, bool]:
-        """Prove that programs can be run, and that a test can fail.
+        """Check that programs can be run, and that a test can fail.
 
         Returns:
-            Which means hold: ``calls`` (seccomp), ``paths`` (Landlock) and ``bubblewrap``.
+            Whether each restriction applies: ``calls`` (seccomp), ``paths`` (Landlock) and ``bubblewrap``.
 
         Raises:
-            SandboxError: They cannot, or less holds them than should and nobody accepted that.
+            SandboxError: Programs cannot be run, or the restrictions are too weak and not accepted by `ACCEPT`.
         """
         jail = _Jail(["numpy"] if needs_numpy else [], self._means)
         try:
@@ -170,23 +173,23 @@ class Sandbox:
 
 
 class _Means(NamedTuple):
-    """What to hold programs by, as far as it is there."""
+    """The restrictions to use if the machine supports them."""
 
     without: tuple[str, ...]
     landlock: int
 
 
 class _Jail(Worker):
-    """One supervisor process, which runs one program at a time; used by one thread."""
+    """A supervisor process, which runs a program at a time. Only a single thread may use it."""
 
     def __init__(self, preload: list[str], means: _Means) -> None:
         self.kernel: dict[str, bool] = {}
         self._wall: list[str] = []
-        self._files = []  # what is run and what tests it, each for the one process that may know
+        self._files = []  # the program and its tests, each for the process that may read it
         self._means = means
         self._preload = preload
-        # The variables are for the supervisor: a program sees none of them. Not -I, which would ignore the first, and
-        # then the order of a set of strings, and with it a verdict, could be another on each run.
+        # These variables are for the supervisor. A program sees only those of threads. The option -I would ignore
+        # PYTHONHASHSEED. The order of a set of strings, and so a verdict, could then differ between runs.
         environment = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "TZ": "UTC"}
         environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         environment |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
@@ -196,7 +199,7 @@ class _Jail(Worker):
         )
 
     def start(self) -> None:
-        """Start the supervisor where it does not run yet, in namespaces where there can be any."""
+        """Start the supervisor unless it runs, in namespaces if the machine allows them."""
         if self.runs():
             return
         for wall in [[]] if "bubblewrap" in self._means.without else [_wall(), []]:
@@ -206,13 +209,13 @@ class _Jail(Worker):
             try:
                 super().start(wall)
                 return
-            except (OSError, EOFError):  # users may make no namespaces here, as in many containers
+            except (OSError, EOFError):  # users may not make namespaces here, as in many containers
                 self.close()
                 if not wall:
                     raise
 
     def _described(self) -> dict:
-        """The settings of the supervisor."""
+        """Return the settings of the supervisor."""
         return {
             "parent": 1 if self._wall else os.getpid(),  # bubblewrap's own first process is the parent there
             "preload": self._preload,
@@ -229,16 +232,16 @@ class _Jail(Worker):
         self.kernel = {**hello["kernel"], "bubblewrap": bool(self._wall)}
 
     def verdict(self, program: Program, limits: Limits) -> Verdict:
-        """`run`, where every failure is a verdict and not an exception."""
+        """Call `run`, and return failures as verdicts in place of exceptions."""
         reply, failure = self.answer((program, limits), _seconds(limits))
         return Verdict(0, failure=failure) if failure else Verdict(**reply)
 
     def run(self, program: Program, limits: Limits) -> Verdict:
-        """Run one program in the process that `start` started."""
+        """Run a program in the process that `start` started."""
         return Verdict(**self.ask((program, limits), _seconds(limits)))
 
     def ask(self, request: tuple[Program, Limits], limit_s: float) -> dict:
-        """Put the program and its tests where only their processes read them, then ask for the verdict."""
+        """Write the program and its tests to separate files for their processes, then ask for the verdict."""
         program, limits = request
         code = {"setup": program.setup, "code": program.code, "entry_point": program.entry_point}
         tests = {"tests": program.tests, "helpers": program.helpers}
@@ -250,25 +253,25 @@ class _Jail(Worker):
         return super().ask({"tests": len(program.tests), **limits._asdict()}, limit_s)
 
     def close(self) -> None:
-        """End the supervisor, which ends its program."""
+        """End the supervisor and with it its program."""
         super().close()
         for file in self._files:
             file.close()
 
 
 def _seconds(limits: Limits) -> float:
-    """How long a reply may take: a program may run twice, apart from its tests and then with them."""
+    """Return the time limit of a reply. A program may run twice: apart from its tests, then with them."""
     return 2 * limits.wall_s + GRACE_S
 
 
 @functools.cache
 def sandbox() -> Sandbox:
-    """The one that all tasks share."""
+    """Return the sandbox that all tasks share."""
     return Sandbox()
 
 
 def _packages() -> list[str]:
-    """The packages that this process sees; no folder of the user's own."""
+    """Return the package folders of this process, without the user's other folders."""
     return [str(Path(entry).absolute()) for entry in sys.path if Path(entry).name.endswith("-packages")]
 
 
@@ -277,7 +280,7 @@ def _installation() -> list[str]:
 
 
 def _wall() -> list[str]:
-    """The beginning of a command that runs in namespaces of its own, where bubblewrap is installed; else nothing."""
+    """Return the start of a command that runs in separate namespaces by bubblewrap, or [] if it is not installed."""
     command = shutil.which("bwrap")
     if command is None:
         return []

@@ -1,10 +1,10 @@
-r"""Code: rows to docs, the program in an answer, and does it pass its tests?
+r"""Make docs of code tasks, extract the program from an answer, and run its tests.
 
-Meta's prompts open the answer themselves: the assistant's turn holds a fence and, for HumanEval, the function up to
-its docstring, and the model goes on from there. `given` is that opened part; what is run is made of it and the answer.
+Meta's prompts begin the answer. The assistant's turn already has a fence and, for HumanEval, the function up to its
+docstring. The model continues from there. `given` is this beginning. The program is made of it and the answer.
 
-Every answer of a task is judged at once, in the filters, by `runner`, several at a time; what a filter hands on is
-JSON text with the program, how many of its tests passed, and why the next did not. The metrics only read it.
+The filters judge all answers of a task together. `runner` runs several programs at a time. A filter returns JSON text
+with the program, the number of tests that passed, and why the next did not. The metrics only read this text.
 """
 
 import ast
@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-# CPU seconds for one program; the wall limit is longer, so that a loaded machine does not fail right programs. The
-# benchmarks' own harnesses give about 3 s of wall time to the few tests of HumanEval and MBPP. EvalPlus adds hundreds
-# of inputs to each problem.
+# CPU seconds of a program. The wall limit is longer, so a loaded machine does not fail right programs. The benchmarks'
+# own harnesses give about 3 s of wall time to the few tests of HumanEval and MBPP. EvalPlus adds hundreds of inputs to
+# each problem.
 CPU_S = 5
 CPU_PLUS_S = 30
 WALL_FACTOR = 4
 
 FENCE = "```"
-# A fence, with the language that it may name and the end of its line.
+# A fence with the rest of its line, which may name a language.
 _FENCED = re.compile(rf"{FENCE}(?:[ \t]*[A-Za-z0-9_+-]*[ \t]*\r?\n)?")
 
 logger = logging.getLogger("meta_eval.code")
@@ -53,9 +53,9 @@ def _mbpp(row: dict, more_tests: list[str], cpu_s: int) -> dict:
 
 
 def _doc(row: dict, gold: str, setup: str, tests: list[str], name: str, cpu_s: int) -> dict:
-    """The columns that every doc of every task has, and what it takes to judge an answer.
+    """Make a doc with the common columns and the tests.
 
-    The gold is the original's solution, which is there to be read: what judges are the tests.
+    The gold is the solution of the original dataset. It is only shown to readers, because the tests judge.
     """
     doc = rows.make_doc({**row, "input_correct_responses": [gold]})
     return {
@@ -71,7 +71,7 @@ def _doc(row: dict, gold: str, setup: str, tests: list[str], name: str, cpu_s: i
     }
 
 
-# The one test of HumanEval+ holds the original inputs and EvalPlus's. Of MBPP+ the asserts of MBPP come first, then
+# HumanEval+ has a single test with the original inputs and EvalPlus's. MBPP+ has two: the asserts of MBPP, then
 # EvalPlus's test.
 process_human_eval = rows.docs_by(lambda row: _human_eval(row, CPU_S))
 process_human_eval_plus = rows.docs_by(lambda row: _human_eval(row, CPU_PLUS_S))
@@ -80,16 +80,16 @@ process_mbpp_plus = rows.docs_by(lambda row: _mbpp(row, [row["test"]], CPU_PLUS_
 
 
 def helpers(stub: str, name: str) -> str:
-    """What a problem gives beside the function that is asked for: imports, and functions that its tests call too."""
+    """Return what a problem defines besides the requested function: imports, and functions that tests also call."""
     tree = _parsed(stub)
     nodes = [] if tree is None else [node for node in tree.body if getattr(node, "name", None) != name]
     return ast.unparse(ast.Module(nodes, []))
 
 
 def entry_point(tests: list[str]) -> str:
-    """The function that every one of some asserts calls and that Python does not bring; empty where none is.
+    """Return the name of the function that every assert calls, or "" if there is none. Built-in functions do not count.
 
-    Of several it is the one that stands first in the first assert.
+    If there are several, the first in the first assert is returned.
     """
     called = []
     for test in tests:
@@ -104,10 +104,9 @@ def _calls_by_name(node: ast.AST) -> bool:
 
 
 def doc_to_text(doc: dict) -> str:
-    """The prompt, exactly as Meta gave it to its model.
+    """Return the prompt exactly as Meta recorded it, and check that programs can be run.
 
-    lm-eval asks for every prompt before it generates anything, so this is where a machine that cannot run programs is
-    found in time.
+    lm-eval asks for every prompt before it generates anything, so nothing is generated in vain.
 
     Raises:
         RuntimeError: Programs cannot be run here.
@@ -125,9 +124,9 @@ def _require_sandbox(needs_numpy: bool) -> None:
 
 
 def strict_program(doc: dict, answer: str) -> str | None:
-    """What stands between the first fence and the next, as the prompt wants it; None when the answer adds nothing.
+    """Return the text between the first fence and the next, or None if the answer adds nothing to it.
 
-    Prompt and answer count as one text: the fence that opens is the prompt's.
+    The beginning in the prompt and the answer count as a single text. The prompt has the opening fence.
     """
     text = doc["given"] + answer
     start = _block_start(text)
@@ -138,10 +137,10 @@ def strict_program(doc: dict, answer: str) -> str | None:
 
 
 def flexible_program(doc: dict, answer: str) -> str | None:
-    """The first reading of an answer that is Python and defines what the tests call; None when none is.
+    """Return the first reading of an answer that is Python and defines what the tests call, or None.
 
-    It also takes code in a fence of the answer's own, code without a fence and with talk after it, a signature that is
-    repeated, and an answer that was cut off after the function was complete.
+    It also accepts code in another fence, code without a fence before other words, a repeated signature, and an answer
+    that was cut off after the complete function.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
@@ -149,24 +148,24 @@ def flexible_program(doc: dict, answer: str) -> str | None:
 
 
 def _readings(doc: dict, answer: str) -> Iterator[str]:
-    """Every program that an answer may mean, the likeliest first."""
+    """Yield every program that an answer may mean, the likeliest first."""
     strict = strict_program(doc, answer)
     if strict is not None:
         yield strict
     opened = _block_start(doc["given"])
     begun = "" if opened is None else doc["given"][opened:]
-    # In a fence of its own: a whole program, or what follows on what the prompt began. Which fences open and which
-    # close is not asked, as what is no program between two of them is no Python either.
+    # Code in another fence is a whole program or continues the prompt's beginning. Opening and closing fences are not
+    # told apart, because words between two code blocks are no Python anyway.
     continued, *blocks = _FENCED.split(answer)
     for block in blocks:
-        # A whole program may lean on what the prompt imports and defines, which the benchmark's own harness runs first.
+        # A whole program may need the prompt's imports and functions, which the benchmark's own harness runs first.
         joined = f"{begun}\n{block}"
         yield from (block, joined) if "__future__" in block else (joined, block)
     yield f"{begun}\n{continued}"
-    # A fence inside a string of the program ends nothing.
+    # A fence inside a string does not end the program.
     for fence in re.finditer(FENCE, answer):
         yield begun + answer[: fence.start()]
-    # Talk after code that no fence ends, or examples that were cut off; what goes must begin outside the function.
+    # Drop words after code without a closing fence, or examples that were cut off. They begin outside the function.
     for start in dict.fromkeys((begun, f"{begun}\n", "")):
         lines = (start + continued).split("\n")
         for end in range(len(lines) - 1, 0, -1):
@@ -175,13 +174,13 @@ def _readings(doc: dict, answer: str) -> Iterator[str]:
 
 
 def _block_start(text: str) -> int | None:
-    """Where the content of the first fenced block begins; None where there is no fence."""
+    """Return the index at which the content of the first fence begins, or None without a fence."""
     fence = _FENCED.search(text)
     return fence.end() if fence else None
 
 
 def _defines(program: str, name: str) -> bool:
-    """Whether a text is Python and gives the name a meaning of more than a docstring; without a name, any code."""
+    """Return whether a text is Python and defines the name with more than a stub. Without a name, any code counts."""
     tree = _parsed(program)
     if tree is None:
         return False
@@ -201,7 +200,10 @@ def _defines(program: str, name: str) -> bool:
 
 
 def _says_nothing(statement: ast.stmt) -> bool:
-    """Whether it is no more than a stub has: a docstring, or an import, as one of HumanEval's stubs begins with."""
+    """Return whether a statement may be part of a stub: a constant such as a docstring, or an import.
+
+    A stub of HumanEval begins with an import.
+    """
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return True
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
@@ -218,20 +220,23 @@ def _parsed(program: str) -> ast.Module | None:
 
 
 def strict(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """The filter that takes an answer as the prompt wants it."""
+    """Filter: judge the program in the form that the prompt asks for."""
     return judged(resps, docs, strict_program)
 
 
 def flexible(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """The filter that looks for the program in an answer."""
+    """Filter: search the answer for the program and judge it."""
     return judged(resps, docs, flexible_program)
 
 
 def judged(resps: list[list[str]], docs: list[dict], program_of: Callable[[dict, str], str | None]) -> list[list[str]]:
-    """A verdict on each answer as JSON text: ``code``, tests ``passed``, ``why`` the next did not, ``failure``.
+    """Return a verdict on each answer as JSON text.
 
-    ``code`` is null when no program was found; ``failure`` says why nobody can tell, which counts as wrong;
-    ``self_judged``, that what passed could have made its tests pass.
+    - ``code``: the program, or null if none was found.
+    - ``passed``: the number of tests that passed.
+    - ``why``: why the next test did not pass.
+    - ``failure``: why there is no verdict. Such an answer counts as wrong.
+    - ``self_judged``: whether tests passed in the process of the program, which could have faked it.
 
     Raises:
         RuntimeError: Programs cannot be run here, or not safely.
@@ -266,7 +271,7 @@ def _as_text(code: str | None, verdict) -> str:
 
 
 def process_results(doc: dict, results: list[str]) -> dict:  # noqa: ARG001 (lm-eval passes both)
-    """Read the verdict on one answer: ``pass@1`` is whether the first test passed, of MBPP+ that of MBPP."""
+    """Read the verdict on an answer. ``pass@1`` is whether the first test passed, which for MBPP+ is that of MBPP."""
     verdict = json.loads(results[0])
     return {
         "pass@1": float(verdict["passed"] >= 1),
@@ -277,7 +282,7 @@ def process_results(doc: dict, results: list[str]) -> dict:  # noqa: ARG001 (lm-
 
 
 def process_results_plus(doc: dict, results: list[str]) -> dict:
-    """The same, and ``pass@1_plus``: whether every test passed, EvalPlus's too."""
+    """Add ``pass@1_plus`` to `process_results`: whether every test passed, also EvalPlus's."""
     return {
         **process_results(doc, results),
         "pass@1_plus": float(json.loads(results[0])["passed"] >= len(doc["tests"])),
