@@ -1,4 +1,4 @@
-"""The answering side of math_grader.py, a script: are two answers equal by computer algebra?"""
+"""A script that compares answers by computer algebra. math_grader.py starts it and sends requests."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pathlib import Path
 def main(settings: dict) -> None:
     """Answer requests from stdin until it closes."""
     sys.path[:] = settings["path"]
-    gc.disable()  # what is imported stays
-    for unused in ("numpy", "scipy"):  # sympy loads them where it finds them, and nothing here needs them
+    gc.disable()  # imported objects stay, so collecting them is useless
+    for unused in ("numpy", "scipy"):  # sympy loads them if they are installed, but nothing here needs them
         sys.modules[unused] = None
     replies = os.fdopen(os.dup(1), "w", encoding="ascii", buffering=1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not look like a reply
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a library's output must not look like a reply
     _limit_memory(settings["memory_bytes"])
     try:
         methods = {"sympy": _when_asked(_sympy_method), "math_verify": _math_verify_method()}
     except (MemoryError, OSError):
         raise
-    except Exception as error:  # ImportError as a rule, but antlr4 has its own way to refuse a version
+    except Exception as error:  # usually ImportError, but antlr4 refuses a version by another error
         replies.write(json.dumps({"missing": f"{type(error).__name__}: {error}"}) + "\n")
         return
     replies.write(json.dumps({"missing": None}) + "\n")
@@ -37,8 +37,8 @@ def main(settings: dict) -> None:
     for number in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(number, signal.SIG_DFL)
     for line in sys.stdin.buffer:
-        # The limit is of this process's own work, so that a verdict is the same on a machine that has much to do. If
-        # the asking process was killed nobody ends this one: then the alarm does.
+        # The first limit counts CPU time, so a verdict is the same on a busy machine. The second ends this process if
+        # the asking process was killed.
         signal.setitimer(signal.ITIMER_PROF, settings["limit_s"])
         signal.setitimer(signal.ITIMER_REAL, settings["orphan_s"])
         method, gold, answer = json.loads(line)
@@ -53,9 +53,10 @@ def main(settings: dict) -> None:
 
 
 def _when_asked(method):
-    """A method that is made when it is first called, for most answers never ask it; at once where it may not work here.
+    """Return a method that is set up at its first call, because most answers never need it.
 
-    sympy's LaTeX parser takes a fifth of a second to load, and so far wants this version of the antlr4 runtime.
+    sympy's LaTeX parser takes 0.2 s to load. So far it requires version 4.11 of the antlr4 runtime. With any other
+    version the method is set up immediately, so an error is reported at the start.
     """
     if not importlib.metadata.version("antlr4-python3-runtime").startswith("4.11."):
         return method()
@@ -68,7 +69,7 @@ def _when_asked(method):
 
 
 def _beside(name: str):
-    """A module of this folder: the script is isolated from it."""
+    """Import a module of this folder, which is not on the path of this script."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).resolve().with_name(name))
     wrote, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # grading leaves nothing in a pack
     try:
@@ -85,12 +86,12 @@ def _limit_memory(memory_bytes: int) -> None:
     soft = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
     try:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-    except (OSError, ValueError):  # macOS refuses; the time limit still stands
+    except (OSError, ValueError):  # macOS refuses; the time limit still applies
         return
 
 
 def _sympy_method():
-    """Are two expressions equal to sympy? The recipe's question: does their difference simplify to 0."""
+    """Return a method that tests by sympy, as the recipe, whether the difference of two expressions simplifies to 0."""
     import sympy
     from sympy.parsing.latex import parse_latex
 
@@ -103,8 +104,8 @@ def _sympy_method():
         return rf"{mixed[1]}({mixed[2]}+{mixed[3]})" if mixed else answer
 
     def parsed(answer: str):
-        # strict, for otherwise the parser stops at the first thing that it does not understand and returns what it
-        # has: "1}^{2020}" would equal 1.
+        # strict, because otherwise the parser stops at the first text that it does not understand, and returns the part
+        # before: "1}^{2020}" would equal 1.
         return parse_latex(spelled_out(answer), strict=True).subs(constants)
 
     def equal(gold: str, answer: str) -> bool:
@@ -112,16 +113,16 @@ def _sympy_method():
             left, right = parsed(gold), parsed(answer)
         except (MemoryError, RecursionError):
             raise
-        except Exception:  # not an expression to sympy: words, tuples, matrices
+        except Exception:  # sympy cannot read it: words, tuples, matrices
             return False
         if left == right:
             return True
         if divides_by_zero(left) or divides_by_zero(right):
-            return False  # no number; sympy finds it equal to 0 from one side and not from the other
+            return False  # not a number; sympy's comparison with 0 would depend on the order
         try:
             difference = left - right
             if difference.has(sympy.oo, -sympy.oo, sympy.zoo, sympy.nan):
-                return False  # infinity is itself alone
+                return False  # infinity equals only itself
             zero = vanishes(difference, left)
             return bool(sympy.simplify(difference) == 0) if zero is None else zero
         except (TypeError, ValueError, AttributeError, NotImplementedError):  # not comparable: x < 3 and a number
@@ -131,7 +132,10 @@ def _sympy_method():
         return any(power.exp.is_negative and power.base.is_zero for power in expression.atoms(sympy.Pow))
 
     def vanishes(difference, part) -> bool | None:
-        """By thirty digits, as sympy may fail to prove a number 0, or take seconds; None where they do not tell."""
+        """Return whether a number is 0 by its first 30 digits, or None if they do not decide.
+
+        sympy may fail to prove it, or take seconds.
+        """
         if not difference.is_number or difference.is_rational:
             return None
         value = difference.evalf(30, maxn=200)
@@ -142,12 +146,15 @@ def _sympy_method():
             return False
         return True if abs(value) <= scale * sympy.Float("1e-28") else None
 
-    parsed(r"\frac{1}{2}")  # raises ImportError when the antlr4 runtime has a version that the parser refuses
+    parsed(r"\frac{1}{2}")  # raises ImportError if the parser refuses the version of the antlr4 runtime
     return equal
 
 
 def _math_verify_method():
-    """math-verify on the whole output, with its own time limits off: users saw it hang past them."""
+    """Return a method that calls math-verify on the whole output.
+
+    math-verify's own time limits are off, because users saw it run past them.
+    """
     from math_verify import parse, verify
 
     _beside("sooner.py").quicken()

@@ -1,13 +1,16 @@
-r"""Is an answer the gold? By its shape first, then by its numbers, and by computer algebra only where that decides.
+r"""Compare an answer with the gold: first by structure, then by numerical values, and only if needed by sympy.
 
-An answer is taken apart: list, equation, union, tuple, interval, set, matrix, relation, number with a base, word. Parts
-are compared with parts. Two parts that are the same text are equal; two whose values differ are not; what is left is
-asked of a grader (sympy).
+An answer is split into its parts: list, equation, union, tuple, interval, set, matrix, relation, number with a base,
+word. Then parts are compared with parts. Parts with the same text are equal. Parts with different values are not equal.
+A grader (sympy) decides about the rest.
 
-What counts as the same: the order of a list or set says nothing, that of a tuple everything. ``x=5`` is the value 5,
-but an equation is an equation, up to a factor: ``2x+2y=6`` and ``x+y-3=0`` are equal, and neither is ``0`` or ``6``.
-Brackets of intervals count, those of matrices do not. A base that one side leaves out is not missed. Words are compared
-as words, without case.
+These rules decide what is equal:
+
+- The order counts in a tuple, but not in a list or set.
+- ``x=5`` is the value 5. Equations are equal up to a factor: ``2x+2y=6`` is ``x+y-3=0``. Neither is ``0`` or ``6``.
+- Brackets count for intervals, but not for matrices.
+- A base may be missing on a side.
+- Words are compared without case.
 """
 
 import functools
@@ -18,18 +21,18 @@ from typing import NamedTuple
 from . import recorded, values
 from .normalise import SYMBOL, normalise
 
-MOST_PARTS = 40  # of a list, set or matrix; each may cost a question
+MOST_PARTS = 40  # of a list, set or matrix; each may need the grader
 
 
 class Verdict(NamedTuple):
-    """``equal`` is False too when a grader failed; ``failure`` says why it did, and is None when it did not."""
+    """``failure`` says why a grader failed, or is None. ``equal`` is False if a grader failed."""
 
     equal: bool
     failure: str | None = None
 
 
 Ask = Callable[[str, str], tuple[bool, str | None]]
-"""Asks whether two expressions are equal by computer algebra: the verdict, and why there is none."""
+"""Compares two expressions by computer algebra. Returns the verdict, and why there is none or None."""
 
 _OPENING = {"(": ")", "[": "]", r"\{": r"\}", r"\langle": r"\rangle"}
 _DEPTH = {"(": 1, "[": 1, "{": 1, r"\{": 1, r"\langle": 1, r"\begin": 1} | dict.fromkeys(
@@ -66,26 +69,26 @@ _CALCULATED = re.compile(r"[-+*/^!]|\\(?:frac|cdot|times|div|sqrt|pm)(?![A-Za-z]
 
 
 def equal(gold: str, answer: str, ask: Ask, rounded: bool = False) -> Verdict:
-    """Whether an answer says what the gold says.
+    """Return whether an answer equals the gold.
 
     Args:
-        gold: What the reference boxes, as it stands there.
-        answer: What the model boxes, as it stands there.
-        ask: The grader for what only algebra decides.
-        rounded: Whether the fractions of the gold count at three significant digits.
+        gold: The content of the reference's box.
+        answer: The content of the model's box.
+        ask: The grader for parts that need algebra.
+        rounded: Whether three significant digits are enough for fractions of the gold.
     """
     return _Comparison(ask, rounded).run(gold, answer)
 
 
 def value_side(text: str) -> str:
-    """What Meta takes of an answer: the right side of its last ``=``, normalised, without the base of its digits."""
+    """Return the part of an answer that Meta uses: the right side of its last ``=``, normalised, without a base."""
     side = split(normalise(text), "=")[-1]
     based = _BASED.fullmatch(side)
     return based["digits"] if based else side
 
 
 class _Comparison:
-    """One comparison: its questions, and the first failure among them."""
+    """A comparison of gold and answer, with the first failure of the grader."""
 
     def __init__(self, ask: Ask, rounded: bool) -> None:
         self._ask = ask
@@ -104,7 +107,7 @@ class _Comparison:
         return Verdict(right, None if right else self._failure)
 
     def _same_letters(self, a: str, b: str) -> bool:
-        """Lists of labels: ``\\text{B, E}`` and ``E, B``."""
+        """Return whether two lists of labels are equal: ``\\text{B, E}`` and ``E, B``."""
         left, right = split(a, ","), split(b, ",")
         return len(left) > 1 and sorted(map(_word, left)) == sorted(map(_word, right))
 
@@ -115,7 +118,7 @@ class _Comparison:
         return self._unordered(left, right, self._sided)
 
     def _unordered(self, left: Sequence[str], right: Sequence[str], same: Callable[[str, str], bool]) -> bool:
-        """One to one, in any order; what is the same text is not asked about."""
+        """Return whether parts match in any order. Parts with the same text are paired first, without the grader."""
         if len(left) != len(right) or len(left) > MOST_PARTS:
             return False
         rest = list(right)
@@ -135,7 +138,7 @@ class _Comparison:
     def _ordered(self, left: Sequence[str], right: Sequence[str]) -> bool:
         return (
             len(left) == len(right) <= MOST_PARTS
-            # cheap ones first: one that differs spares all questions
+            # numerical values first: a difference makes the grader unnecessary
             and (self._rounded or not any(values.same(a, b) is False for a, b in zip(left, right, strict=True)))
             and all(self._part(a, b) for a, b in zip(left, right, strict=True))
         )
@@ -169,7 +172,7 @@ class _Comparison:
         same = values.same(a, b)
         if same is not None:
             return same or (self._rounded and recorded.rounds_to(a, b))
-        if re.search(r"[,;]|\\begin|^-?\\infty$", f"{a}\n{b}", re.MULTILINE):  # no expression to any parser
+        if re.search(r"[,;]|\\begin|^-?\\infty$", f"{a}\n{b}", re.MULTILINE):  # no parser reads these as an expression
             return False
         return self._asked(a, b)
 
@@ -229,7 +232,7 @@ class _Comparison:
 
 @functools.lru_cache(maxsize=8192)
 def split(text: str, at: str) -> tuple[str, ...]:
-    r"""At a symbol outside all brackets; of an interval's two different brackets either closes the other."""
+    r"""Split a text at a symbol outside all brackets. The brackets of an interval may differ: ``[0,1)``."""
     return tuple(_split(text, frozenset((at,)))[0])
 
 
@@ -249,7 +252,7 @@ def _split(text: str, at: frozenset[str]) -> tuple[list[str], list[str]]:
 
 
 def _items(text: str) -> list[str]:
-    r"""The parts of a list, ``a\pm b`` as the two that it stands for."""
+    r"""Return the parts of a list, with two parts for ``a\pm b``."""
     parts = split(text, ",")
     out = []
     for part in parts:
@@ -261,7 +264,7 @@ def _items(text: str) -> list[str]:
 
 
 def _listed(text: str) -> list[str]:
-    """The parts of a list; a set of several is one, also where it has a name."""
+    """Return the parts of a list. A set with several elements is a list too, also after a name: ``A={1,2}``."""
     sides = split(text, "=")
     enclosed = _enclosed(sides[-1] if is_name(sides[0]) else text)
     inner = _items(enclosed[1]) if enclosed and enclosed[0] == (r"\{", r"\}") else []
@@ -269,7 +272,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _bare(text: str) -> str:
-    r"""Without the brackets around one thing, ``(B)``, ``(x+1)``, and without the variable of ``x\in[0,1]``."""
+    r"""Remove the brackets around a single part, ``(B)``, ``(x+1)``, and the variable of ``x\in[0,1]``."""
     sides = split(text, r"\in")
     text = sides[1] if len(sides) == 2 and is_name(sides[0]) else text
     while True:
@@ -293,7 +296,7 @@ def _inside(text: str, opening: str) -> str | None:
 
 
 def _enclosed(text: str) -> tuple[tuple[str, str], str] | None:
-    r"""The brackets around a tuple, interval or set, and what they hold; a set may hold one thing."""
+    r"""Return the brackets of a tuple, interval or set, and their content, or None. A set may have a single element."""
     symbols = SYMBOL.findall(text)
     if len(symbols) < 2 or symbols[0] not in _OPENING or symbols[-1] not in _OPENING.values():
         return None
@@ -317,7 +320,7 @@ def _rows(text: str) -> list[list[str]] | None:
 
 
 def _relation(text: str) -> tuple[list[str], list[str]] | None:
-    """The sides of a chain of relations and their signs, the small side first."""
+    """Return the sides of a chain of relations and their signs, with the smaller side first, or None."""
     parts, signs = _split(text, _RELATIONS)
     if not signs:
         return None
@@ -335,7 +338,7 @@ def _base(match: re.Match[str]) -> str:
 
 
 def _is_text(raw: str, normal: str, other: str) -> bool:
-    r"""Whether an answer is words: ``\text{east}``, or letters that are no product of variables."""
+    r"""Return whether an answer is text: ``\text{east}``, a time, or letters that are not a product of variables."""
     if re.search(r"[A-Za-z]{2}", normal) and _TEXT.fullmatch(raw.strip().strip("$")) and not _CALCULATED.search(normal):
         return True
     if _CLOCK.fullmatch(normal):
@@ -345,12 +348,12 @@ def _is_text(raw: str, normal: str, other: str) -> bool:
 
 
 def _word(text: str) -> str:
-    """Words without case, full stops, brackets and the minutes of a full hour."""
+    """Normalise words: ignore case, blanks, ``.``, ``-``, apostrophes, round brackets, and the minutes of a full hour."""
     return re.sub(r"^(\d+):00(?=[ap]m)", r"\1", re.sub(r"[\s.()'-]", "", text).casefold())
 
 
 def is_name(text: str) -> bool:
-    """Whether a side of ``=`` only says what is given: ``x``, ``f(x)``, ``AB``, ``Area``, ``(x,y)``, ``P(A)``."""
+    """Return whether a side of ``=`` is only a name: ``x``, ``f(x)``, ``AB``, ``Area``, ``(x,y)``, ``P(A)``."""
     return re.search(r"[A-Za-z]", text) is not None and not _CALCULATED.search(re.sub(r"[(\[{][^()]*[)\]}]", "", text))
 
 
@@ -360,7 +363,7 @@ def _is_constant(text: str) -> bool:
 
 
 def _is_equation(sides: Sequence[str]) -> bool:
-    """Whether ``=`` joins two sides of which neither merely names or works out the other."""
+    """Return whether two sides make an equation, so that neither side only names or computes the other."""
     if len(sides) != 2:
         return False
     left, right = sides
@@ -368,10 +371,10 @@ def _is_equation(sides: Sequence[str]) -> bool:
 
 
 def _value(sides: Sequence[str], lenient: bool = False) -> str | None:
-    r"""The value that ``x=5``, ``5=x`` or ``2+3=5`` gives; None for an equation.
+    r"""Return the value of ``x=5``, ``5=x`` or ``2+3=5``, or None for an equation.
 
-    ``a+b=7`` gives 7 where a value is asked for (``lenient``), as the recipe has it, but ``a+b=0`` gives no 0: that is
-    how equations end.
+    If ``lenient``, ``a+b=7`` gives 7 as in the recipe. It is set if the gold is a value. But ``a+b=0`` does not
+    give 0, because equations often end with it.
     """
     if len(sides) == 2 and is_name(sides[1]) and _is_constant(sides[0]):
         return sides[0]

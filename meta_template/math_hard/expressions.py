@@ -1,9 +1,10 @@
-r"""Reading a LaTeX expression into a tree, without sympy.
+r"""Parse a LaTeX expression without sympy.
 
 A tree is ("number", value), ("name", text), ("pi",), ("imaginary",), ("function", name, tree) or (operator, tree…).
-What is ambiguous or not understood is no expression here (`UnreadableError`), never a guess; nothing is ever handed to
-Python's own parser. Expects the form that normalise.py leaves: no spaces but after commands, arguments of fractions and
-roots in braces.
+Ambiguous and unknown expressions raise `UnreadableError`. Nothing is guessed, and Python's own parser is never used.
+
+The text must have the form that normalise.py returns. It has spaces only after commands, and the arguments of fractions
+and roots are in braces.
 """
 
 import functools
@@ -11,14 +12,14 @@ import itertools
 import re
 from fractions import Fraction
 
-LONGEST = 400  # characters; what is longer is nobody's final answer, and a tree of its depth no use
+LONGEST = 400  # characters; a final answer is never longer
 DEEPEST = 40
 
 Tree = tuple
 
 
 class UnreadableError(ValueError):
-    """Not an expression that is understood here, or one without a value."""
+    """The expression is not understood, or has no value."""
 
 
 _TOKEN = re.compile(
@@ -48,7 +49,7 @@ _ENDS = frozenset((None, "+", "-", ")", "}", "]", "|", ":", "°", "!")) | _TIMES
 
 
 class _Reader:
-    """Recursive descent; a tree is ("number", value), ("name", text) or (operator, tree…)."""
+    """A recursive descent parser."""
 
     def __init__(self, expression: str) -> None:
         if len(expression) > LONGEST:
@@ -104,7 +105,7 @@ class _Reader:
 
     def product(self) -> Tree:
         tree = self.factor()
-        divided = False  # 1/2x is read in two ways
+        divided = False  # 1/2x is ambiguous
         while True:
             text = self.peek()
             if text in _TIMES or text in _OVER:
@@ -122,7 +123,7 @@ class _Reader:
                 tree = self._beside(tree)
 
     def _beside(self, tree: Tree) -> Tree:
-        r"""Two factors with nothing between them: a product, but for two numbers and for ``1\frac{1}{2}``."""
+        r"""Join adjacent factors to a product, or ``1\frac{1}{2}`` to a sum. Two numbers are refused."""
         whole = tree[0] == "number" and self.tokens[self.at - 1][1].isdigit()
         kind, text = self.tokens[self.at]
         if kind == "number":
@@ -200,7 +201,7 @@ class _Reader:
                 raise UnreadableError("an inverse or a power?")
         if self.peek() in ("(", "{"):
             argument = self.factor()
-        else:  # \sin 2x, up to the next sign or function
+        else:  # \sin 2x: the argument ends at the next sign or function
             argument = self.factor()
             while self.peek() not in _ENDS and self.tokens[self.at][0] in ("number", "name"):
                 argument = self._beside(argument)
@@ -222,7 +223,7 @@ class _Reader:
 
 
 def _decimal(text: str) -> Fraction:
-    r"""Exactly, and ``0.1\overline{6}`` is 1/6."""
+    r"""Return the exact value of a decimal. ``0.1\overline{6}`` is 1/6."""
     fixed, _, repeated = text.partition(r"\overline{")
     if not repeated:
         return Fraction(fixed.rstrip(".") or "0")
@@ -237,7 +238,7 @@ def _decimal(text: str) -> Fraction:
 
 @functools.lru_cache(maxsize=8192)
 def read(text: str) -> Tree | None:
-    """The tree of an expression; None when it is not understood."""
+    """Return the tree of an expression, or None if it is not understood."""
     try:
         return _Reader(text).all()
     except (UnreadableError, RecursionError, IndexError):
@@ -245,7 +246,7 @@ def read(text: str) -> Tree | None:
 
 
 def names(tree: Tree) -> frozenset[str]:
-    """The variables of a tree."""
+    """Return the variables of a tree."""
     if tree[0] == "name":
         return frozenset((tree[1],))
     return frozenset(itertools.chain.from_iterable(names(part) for part in tree[1:] if isinstance(part, tuple)))

@@ -1,7 +1,7 @@
-"""Are two answers equal by computer algebra? Asked of processes that may be killed.
+"""Compare answers by computer algebra, in processes that can be killed.
 
-sympy and math-verify can run for ever, take all memory or crash on what a model writes, and their own time limits
-(signal.alarm) work in the main thread only. So algebra.py does the work, in processes of their own, one for each core.
+sympy and math-verify can run for ever, use all memory or crash on the text of a model. Their own time limits
+(signal.alarm) work in the main thread only. So algebra.py runs in separate processes, as many as there are cores.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pathlib import Path
 from .._common.worker import Worker
 from .equivalence import Verdict
 
-LIMIT_S = 5.0  # for one verdict; the recipe's limit
+LIMIT_S = 5.0  # for a verdict; the recipe's limit
 MEMORY_BYTES = 4 << 30
-MOST_PROCESSES = 16  # each is at work for a second before its first verdict, and has 0.15 GB
-REQUESTS_A_PROCESS = 40  # that are worth this second
+MOST_PROCESSES = 16  # each needs a second to start, and 0.15 GB
+REQUESTS_A_PROCESS = 40  # a process with fewer does not repay its start
 
 INSTALL = 'run: pip install "lm-eval[math]" "antlr4-python3-runtime==4.11.*"'
 
@@ -34,13 +34,13 @@ Request = tuple[str, str, str]
 
 
 class Grader:
-    """Asks the grading processes. Safe in any thread; a verdict does not depend on how many processes there are.
+    """Send requests to grading processes. It is thread-safe. Verdicts do not depend on the number of processes.
 
     Args:
-        limit_s: Seconds that a process may work at one verdict, start-up not counted; of the clock, about four times
-            as many, so that a machine with much else to do gives the same verdicts.
+        limit_s: CPU seconds of a process for a verdict, without its start. The limit of wall time is 4 times this plus
+            10 s, so a busy machine gives the same verdicts.
         memory_bytes: Address space of a grading process.
-        processes: The most at once; None for one a core.
+        processes: The most processes at a time. None means the number of cores, at most `MOST_PROCESSES`.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Grader:
         self._own()
 
     def _own(self) -> None:
-        """After a fork each process has workers of its own."""
+        """Make workers for this process, again after a fork."""
         if self._owner != os.getpid():
             self._owner = os.getpid()
-            self._idle: queue.LifoQueue[Worker] = queue.LifoQueue()  # the last that worked is warm
+            self._idle: queue.LifoQueue[Worker] = queue.LifoQueue()  # the last used first: it already runs
             self._workers = [self._worker() for _ in range(self._processes)]
             for worker in self._workers:
                 self._idle.put(worker)
@@ -69,7 +69,7 @@ class Grader:
             Path(__file__).resolve().with_name("algebra.py"),
             ["-I"],
             lambda: {
-                # Isolated from the environment, but with the very packages that this process sees.
+                # Isolated from the environment, but with the packages of this process.
                 "path": [str(Path(entry).absolute()) for entry in sys.path if entry],
                 "memory_bytes": self._memory_bytes,
                 "limit_s": self._limit_s,
@@ -88,7 +88,7 @@ class Grader:
             self._idle.put(worker)
 
     def grade(self, method: str, gold: str, answer: str) -> Verdict:
-        """Compare once, remember for ever.
+        """Return the verdict on a comparison. Each comparison is computed once and remembered.
 
         Args:
             method: ``sympy`` (two LaTeX expressions) or ``math_verify`` (an expression and a whole output).
@@ -103,21 +103,21 @@ class Grader:
         return self._known[key]
 
     def grade_all(self, requests: Iterable[Request]) -> None:
-        """Have all processes work at many comparisons, each once; `grade` then knows the verdicts.
+        """Compute many comparisons on all processes. `grade` then has their verdicts.
 
         Raises:
             ImportError: sympy's LaTeX parser or math-verify cannot work here.
         """
         new = {key: request for request in requests if (key := _key(request)) not in self._known}
-        # What looks alike goes to the same process, one after the other, as a parser learns the shapes that it meets:
-        # a stretch for each, and who is done takes from the end of the longest that is left.
+        # Similar requests go to the same process in sequence, because a parser remembers token types. Each process has
+        # a stretch. When it is done, it takes requests from the end of the longest remaining stretch.
         alike = sorted(new.items(), key=lambda item: (item[1][0], re.sub(r"\d+", "0", item[1][1]), item[1]))
         count = min(self._processes, -(-len(new) // REQUESTS_A_PROCESS))
         stretches = [deque(alike[len(alike) * n // count : len(alike) * (n + 1) // count]) for n in range(count)]
         errors: list[ImportError] = []
 
         def work(own: deque[tuple[bytes, Request]]) -> None:
-            with self._borrowed() as worker, contextlib.suppress(IndexError):  # another took the last
+            with self._borrowed() as worker, contextlib.suppress(IndexError):  # another thread took the last request
                 while not errors and any(stretches):
                     key, request = own.popleft() if own else max(stretches, key=len).pop()
                     try:
@@ -149,14 +149,14 @@ class Grader:
             worker.start()
 
     def close(self) -> None:
-        """End the grading processes; a later call starts others."""
+        """End the grading processes. A later call starts new processes."""
         self._own()
         for worker in self._workers:
             worker.close()
 
 
 def _cores() -> int:
-    """Those that this process may use, where the system tells."""
+    """Return the number of cores that this process may use, or of all cores if the system does not tell."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

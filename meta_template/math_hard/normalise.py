@@ -1,18 +1,21 @@
-r"""The form in which answers are compared: what only dresses an answer goes, one spelling stays for each thing.
+r"""Normalise answers for comparison: remove units and formatting, and write each thing in a single way.
 
 The rules are those of Minerva (Lewkowycz et al. 2022, "Solving Quantitative Reasoning Problems with Language Models",
-appendix D), which Meta's recipe uses, but for these, where its plain replacements corrupt an answer:
-unit words go only where they stand as words behind a value (``ft`` also stood in ``\left``, ``\infty``), and take an
-exponent along (``cm^2`` left ``^2``); the article ``a`` goes only before a word (``a + b`` became ``+b``); shorthand
-fractions and roots are read with TeX's rules (``\frac1{72}``, ``\sqrt[3]2``); a comma between digits goes only where
-it groups thousands (``0,1`` became ``01``); ``\left``, ``\right``, spacing and style commands go, as they mean nothing.
+appendix D), which Meta's recipe uses. Its plain replacements corrupt some answers, so these rules differ:
+
+- Unit words are removed only as words after a value, with their exponent. Minerva also removed ``ft`` from ``\left``,
+  and left ``^2`` of ``cm^2``.
+- The article ``a`` is removed only before a word. Minerva made ``+b`` of ``a + b``.
+- Shorthand fractions and roots follow TeX's rules: ``\frac1{72}``, ``\sqrt[3]2``.
+- A comma between digits is removed only if it groups thousands. Minerva made ``01`` of ``0,1``.
+- ``\left``, ``\right``, spacing and style commands are removed, because they have no meaning.
 """
 
 import functools
 import re
 
-# A plain word behind a value is a unit where it stands here, or where it has four letters and more and they are no run
-# of the alphabet: 4abcd is a product.
+# A plain word after a value is a unit if it is listed here, or has at least four letters that are not in alphabetical
+# sequence: 4abcd is a product.
 _GLUED_UNITS = "cm|mm|km|kg|ft|mph|ml|min|sec|th|st|nd|rd"  # also without a space: 5cm
 _SHORT_UNITS = (
     f"{_GLUED_UNITS}|cc|dm|gal|gm|gms|hr|hrs|in|kmh|kph|lb|lbs|mg|mi|mins|oz|rad|rpm|secs|sq|sue|yd|yds|yr|yrs"
@@ -21,7 +24,7 @@ _WORD = r"(?!(?:a?b?c?d?e?f?|p?q?r?s?t?|u?v?w?x?y?z?)(?![A-Za-z]))[A-Za-z]{4,}"
 _POWER = r"(?: ?\^ ?(?:[23]|\{ ?[23] ?\}))?"  # of a unit: cm^2
 _MORE_WORDS = rf"(?:[ /-]+[A-Za-z][A-Za-z.'/-]*{_POWER})*"
 _UNITS = rf"(?: (?:{_SHORT_UNITS})|(?:{_GLUED_UNITS})| ?{_WORD})(?![A-Za-z]){_POWER}{_MORE_WORDS}\.?"
-_CLOCK = r"[ap]\.? ?m(?![A-Za-z])"  # no unit: 9 a.m. is not 9 p.m.
+_CLOCK = r"[ap]\.? ?m(?![A-Za-z])"  # not a unit: 9 a.m. is not 9 p.m.
 
 _UNICODE = str.maketrans(
     {
@@ -86,7 +89,7 @@ _SPELLINGS = {
 }
 _STYLE = "displaystyle|textstyle|scriptstyle|left|right|[bB]igg?[lr]?|bf|rm|it|limits"
 
-# In order, on text whose white space is single spaces. What goes leaves a space, so that nothing grows together.
+# Applied in order to text with single spaces. Most removed text leaves a space, so its neighbours stay separate.
 _RULES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -96,19 +99,19 @@ _RULES = tuple(
         (r"(?<!\\)\\(?:[,;:! ]|(?:q?quad|enspace|thinspace)(?![A-Za-z]))|~", " "),
         (r"\.\$", "$"),  # the full stop that ends a sentence in a formula
         (r"(?<!\\)\\\$", " "),  # dollars
-        (r"(?<!\\)\\%|(?<=\d)%|(?<=\d )%", " "),  # a unit like any other
+        (r"(?<!\\)\\%|(?<=\d)%|(?<=\d )%", " "),  # removed like a unit
         (r",? ?\\text ?\{ ?,? ?(?:and|or) ?\}", ","),
         (r"(?<=[\d)\]}A-Za-z$]),? (?:and|or)(?= ?[-\d(\[\\$A-Za-z])", ","),
         (r"\^ ?(?:\\circ(?![A-Za-z])|\{ ?\^? ?\\circ ?\})", "°"),
         (r"° ?(?:\\text ?\{ ?[CF] ?\}|[CF](?![A-Za-z]))", "°"),  # of a temperature
         (r"\\[lcd]?dots(?![A-Za-z])|\"", " "),
         (r"\^? ?\{? ?\\text ?\{ ?(?:th|st|nd|rd) ?\} ?\}?", " "),
-        # \text{237 cm}: the value comes out, its unit stays in.
+        # \text{237 cm} becomes 237 \text{cm}.
         (
             rf"(?:^|(?<=[=,$])) ?\\text ?\{{ ?(-?[\d.,]*\d) (?!{_CLOCK})((?:[A-Za-z .,/'-]|{_POWER})+)\}}",
             r"\1 \\text{\2}",
         ),
-        # \text{} behind a value is its unit, but for a letter in capitals or brackets; before a value it is its name.
+        # \text{} after a value is its unit, except a capital letter or a time. Before a value it is its name.
         (
             rf"(?:(?<=[\d)}}\]A-Za-z°])|(?<=[\d)}}\]A-Za-z°]\$)) ?\\text ?\{{(?! ?\(?[A-Z]\)? ?\}})(?! ?{_CLOCK})"
             rf"(?:[A-Za-z .,/'-]|{_POWER})*\}}{_POWER}",
@@ -132,8 +135,10 @@ _ANGLED = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
 
 
 def plain(text: str) -> str:
-    """Only white space, the size of brackets and fractions and shorthand arguments gone: texts that still are the same
-    say the same to every grader."""
+    """Remove white space and the size of brackets and fractions, and put shorthand arguments in braces.
+
+    If two texts are then the same, every grader takes them as equal.
+    """
     text = re.sub(r"\\[dt]frac(?![A-Za-z])", r"\\frac", text)
     text = re.sub(r"\\(?:left|right)(?![A-Za-z])|\\[,;:!]", " ", text)
     return re.sub(r"\s+", "", _braced(text, unwrapped=frozenset()))
@@ -141,7 +146,7 @@ def plain(text: str) -> str:
 
 @functools.lru_cache(maxsize=8192)
 def normalise(answer: str) -> str:
-    """The form in which answers are compared; an answer of which nothing would be left stays as it is."""
+    """Return the form in which answers are compared. An answer that would become empty is only stripped."""
     text = " ".join(answer.translate(_UNICODE).split())
     text = re.sub(r"\\[A-Za-z]+", lambda command: _SPELLINGS.get(command[0], command[0]), text)
     for pattern, replacement in _RULES:
@@ -150,7 +155,7 @@ def normalise(answer: str) -> str:
     text = _braced(_PLAIN_UNITS.sub("", text))
     if not _ANGLED.search(text):
         text = text.replace("°", "")
-    # A space stays only where it ends a command: \pi r.
+    # A space is kept only if it ends a command: \pi r.
     text = re.sub(r"(\\[A-Za-z]+)\s+(?=[A-Za-z])|\s+", lambda space: f"{space[1]} " if space[1] else "", text)
     text = re.sub(r"_\{([A-Za-z0-9])\}", r"_\1", text)
     text = re.sub(r"\(([0-9A-F]+)\)_(?=\d|\{)", r"\1_", text)  # (1011)_2
@@ -162,7 +167,10 @@ def normalise(answer: str) -> str:
 
 
 def _formula(text: str) -> str:
-    """The one formula in words; without dollar signs where there are several, or numbers beside it."""
+    """Return the formula of a text with words around it.
+
+    If the text has no formula, several, or digits outside the formula, only the dollar signs are removed.
+    """
     pieces = text.split("$")
     if len(pieces) == 3 and pieces[1].strip() and not re.search(r"\d", pieces[0] + pieces[2]):
         return pieces[1].strip()
@@ -170,7 +178,7 @@ def _formula(text: str) -> str:
 
 
 def _prefixed(text: str) -> str:
-    r"""``{a\over b}`` as ``{\frac{a}{b}}``, ``{n\choose k}`` likewise; ``1{1\over 2}`` as a mixed number."""
+    r"""Write ``{a\over b}`` as ``{\frac{a}{b}}``, ``{n\choose k}`` likewise, and ``1{1\over 2}`` as a mixed number."""
     if r"\over" not in text and r"\choose" not in text:
         return text
     text = f"{{{text}}}"
@@ -181,7 +189,7 @@ def _prefixed(text: str) -> str:
 
 
 def _braced(text: str, unwrapped: frozenset[str] = _UNWRAPPED) -> str:
-    r"""``\text{…}`` and its like unwrapped, arguments of fractions and roots in braces, unpaired braces gone."""
+    r"""Unwrap ``\text{…}`` and the like, put arguments of fractions and roots in braces, and drop unpaired braces."""
     symbols = SYMBOL.findall(text)
     partner = _partners(symbols)
     before = [""] * len(symbols)
@@ -201,7 +209,7 @@ def _braced(text: str, unwrapped: frozenset[str] = _UNWRAPPED) -> str:
         elif symbol in unwrapped:
             opening = skip_spaces(index + 1)
             if symbol == r"\overline" and re.search(r"[\d.] *$", "".join(symbols[:index])):
-                continue  # a decimal that repeats
+                continue  # a repeating decimal
             if opens(opening):
                 symbols[index] = symbols[opening] = symbols[partner[opening]] = " "
         elif symbol in _ARGUMENTS:
@@ -220,7 +228,7 @@ def _braced(text: str, unwrapped: frozenset[str] = _UNWRAPPED) -> str:
 
 
 def _partners(symbols: list[str]) -> dict[int, int]:
-    """The index of each opening brace that closes, with the index of what closes it, and the reverse."""
+    """Return the index of the partner of each paired brace, in both directions."""
     partner: dict[int, int] = {}
     waiting: list[int] = []
     for index, symbol in enumerate(symbols):

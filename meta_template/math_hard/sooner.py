@@ -1,4 +1,4 @@
-"""math-verify's own verdicts, sooner: what algebra.py changes in math-verify and its parser before it asks them."""
+"""Make math-verify faster without a change of its verdicts. algebra.py calls `quicken` before it uses math-verify."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ _NUMBER = re.compile(r"(-?)(?:(\d{1,300})|(\d+\.\d+)|\\frac\{(\d+)\}\{(\d+)\})")
 
 
 def quicken() -> None:
-    """Have math-verify come to the same verdicts in less time: nearly all of it goes into ANTLR.
+    """Replace functions of math-verify and its parser by faster ones, which give the same verdicts.
 
-    A number is read without ANTLR and without sympy's parser, a text only once, and a tree is built once a shape of
-    text, in ANTLR's SLL mode first: it gives the tree of the full mode, or a syntax error, and only then the full mode
-    is needed (Parr, Harwell and Fisher 2014, "Adaptive LL(*) Parsing: The Power of Dynamic Analysis"). Two expressions
-    that have other values somewhere are not simplified in search of their equality. Where a version of math-verify has
-    none of these names, it is only slower.
+    Nearly all of math-verify's time goes into ANTLR, so less is parsed:
+
+    - A number is read without ANTLR and without sympy's parser.
+    - A text is parsed once, and so is a sequence of token types.
+    - ANTLR's SLL mode is tried first. It gives the tree of the full mode or a syntax error. Only an error needs the
+      full mode (Parr, Harwell and Fisher 2014, "Adaptive LL(*) Parsing: The Power of Dynamic Analysis").
+    - Two expressions are not simplified if their values differ at some point.
+
+    A version of math-verify without these functions is only slower.
     """
     from latex2sympy2_extended import latex2sympy2
     from math_verify import grader, parser
@@ -40,7 +44,7 @@ def quicken() -> None:
 
 
 _full_mode = [True]
-MOST_SHAPES = 1024  # of texts whose trees are kept
+MOST_SHAPES = 1024  # whose trees are kept
 
 
 def _read_digits(parse):
@@ -53,14 +57,14 @@ def _read_digits(parse):
 
 
 def _once_a_shape(create):
-    """Parsers for math-verify: what has the types of tokens of an earlier text has its tree, with these tokens in it.
+    """Return a function that makes parsers, which reuse the tree of a text with the same token types.
 
-    The grammar looks at nothing but the types (its predicates ask for precedence alone), so that all numbers with a
-    unit, all pairs of numbers are parsed once; what does not parse is not tried again.
+    The new tokens are put into the tree. The grammar depends on token types only, because its predicates only test
+    precedence. So all numbers with a unit, or all pairs of numbers, are parsed once. A failure is remembered too.
     """
     from antlr4.atn.PredictionMode import PredictionMode
 
-    trees: dict = {}  # by mode and types: the tree and its tokens; None where there is none
+    trees: dict = {}  # by mode and types: the tree and its tokens, or None if it does not parse
 
     def create_parser(converter, text: str):
         made = create(converter, text)
@@ -83,7 +87,7 @@ def _once_a_shape(create):
 
 
 class _Remembering:
-    """A parser that remembers what its ``math`` finds."""
+    """A parser that stores the tree of its ``math`` rule."""
 
     def __init__(self, parser, trees: dict, shape: tuple) -> None:
         self._parser, self._trees, self._shape = parser, trees, shape
@@ -103,7 +107,7 @@ class _Remembering:
 
 
 class _Known:
-    """A parser that is done."""
+    """A parser that returns a stored tree."""
 
     def __init__(self, tree) -> None:
         self._tree = tree
@@ -117,7 +121,7 @@ def _sll_first(plain):
         _full_mode[0] = False
         try:
             return plain(text, **options)
-        except Exception:  # a syntax error, or what the full mode will raise too
+        except Exception:  # a syntax error, or an error that the full mode raises too
             _full_mode[0] = True
             return plain(text, **options)
         finally:
@@ -127,7 +131,7 @@ def _sll_first(plain):
 
 
 def read_number(text: str):
-    """What math-verify's parser makes of a number that stands alone; None of all else."""
+    """Return the value that math-verify's parser gives for a plain number, or None for other texts."""
     import sympy
 
     match = _NUMBER.fullmatch(text.strip())
@@ -147,9 +151,9 @@ def read_number(text: str):
 
 
 def differ(a, b) -> bool:
-    """Whether two expressions have other values where their variables are put: then they are not equal.
+    """Return whether two expressions have different values at a point, so they cannot be equal.
 
-    False where that cannot be told. The points are positive, so that roots and logarithms have a value there.
+    False also means that it is unknown. The coordinates of the point are positive, so roots and logarithms are defined.
     """
     import sympy
 

@@ -1,10 +1,14 @@
-r"""MATH: rows to docs, the last \boxed{} of an answer, and is it the gold?
+r"""Make docs of MATH, extract the last \boxed{} of an answer, and score it.
 
-Three verdicts stand side by side. ``exact_match`` asks whether what is boxed equals the original's gold: the recipe's
-question, answered by equivalence.py. ``final_em`` is what Meta published: its golds are numbers of three significant
-digits, so an answer with these three digits counts. ``math_verify`` is math-verify's own opinion of the whole output.
-What needs sympy happens in processes of their own (math_grader.py asks, algebra.py answers). A filter, which sees the
-answers of all docs at once, has them all graded ahead on all cores; the scoring of a doc then finds its verdicts.
+There are three verdicts:
+
+- ``exact_match``: the boxed answer equals the original's gold (equivalence.py). The recipe asks the same.
+- ``final_em``: Meta's published metric. Meta's golds are numbers with three significant digits, so an answer with the
+  same three digits counts.
+- ``math_verify``: math-verify's verdict on the whole output.
+
+sympy and math-verify run in separate processes (algebra.py), which math_grader.py starts. A filter sees the answers of
+all docs together and has them graded on all cores. The scoring of a doc then looks its verdicts up.
 """
 
 import atexit
@@ -17,10 +21,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 LIMIT_S = 5.0  # for one verdict of one grader; the recipe's limit
-PROCESSES = None  # that grade; None for one a core
+PROCESSES = None  # for grading; None means as many as there are cores
 
 logger = logging.getLogger("meta_eval.math")
-_decided: dict = {}  # what gold and answer are to each other, where no process had to be asked
+_decided: dict = {}  # verdicts on gold and answer that needed no process
 
 _spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
 _spec.loader.exec_module(load := module_from_spec(_spec))
@@ -35,10 +39,10 @@ macro_average = rows.macro_average
 
 
 def make_doc(row: dict) -> dict:
-    r"""The columns that every doc of every task has.
+    r"""Make a doc with the common columns.
 
-    The gold is what the original's solution boxes. What Meta recorded as correct, a number of three digits as a rule,
-    is in ``answers``; a row without any has the gold there too.
+    The gold is the boxed answer of the original's solution. ``answers`` has Meta's recorded golds, which are usually
+    numbers with three digits. If a row has none, ``answers`` has the gold.
 
     Raises:
         ValueError: The solution has no boxed answer.
@@ -60,7 +64,7 @@ process_docs = rows.docs_by(make_doc)
 
 
 def grade_ahead(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """Leaves the answers as they are, and has their verdicts ready for `process_results`, from all cores."""
+    """Filter: return the answers unchanged, and compute their verdicts for `process_results` on all cores."""
     outputs = [
         (doc, output, last_boxed(output)) for some, doc in zip(resps, docs, strict=True) for output in some if output
     ]
@@ -90,10 +94,10 @@ def grade_ahead(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
 
 
 def process_results(doc: dict, results: list[str]) -> dict:
-    r"""Score one answer; nothing that a model writes raises here.
+    r"""Score an answer. No text of a model raises an exception here.
 
-    ``unextracted`` is 1 when the answer boxes nothing. ``ungraded`` is 1 when a grader ran out of time or memory or
-    crashed: that counts as wrong, and a warning names the question.
+    ``unextracted`` is 1 if the answer has no box. ``ungraded`` is 1 if a grader ran out of time or memory or crashed.
+    Its verdict then counts as wrong, and a warning names the question.
     """
     output = results[0] or ""
     answer = last_boxed(output)
@@ -125,13 +129,19 @@ def process_results(doc: dict, results: list[str]) -> dict:
 
 
 def counts_for_meta(doc: dict, answer: str, exact: bool) -> bool:
-    r"""Whether Meta counts an answer as right, by the gold that it recorded.
+    r"""Return whether Meta counts an answer as right, by its recorded gold.
 
-    A recorded number decides alone: the answer says the same as the original's gold to the letter, or what stands to
-    the right of its last ``=`` has the number's three significant digits, or is less than half a hundredth off. So
-    Meta's verdicts are: 1212 counts for 1208, 1/17280 for 1/5120, and a mixed number, which Meta read as a product,
-    only as the original writes it. Where fractions are rounded inside something longer (an interval, a point), they
-    count at three digits each. Where nothing is rounded, or nothing recorded, ``exact`` decides: is it equal?
+    If the recorded gold is a number, any of these is enough:
+
+    - The answer has the same text as the original's gold.
+    - The value to the right of its last ``=`` has the same three significant digits.
+    - This value differs by at most `recorded.HALF_A_HUNDREDTH`.
+
+    Meta's verdicts follow these rules: 1212 counts for 1208, and 1/17280 for 1/5120. Meta read a mixed number as a
+    product, so it only counts in the original's spelling.
+
+    If the recorded gold contains rounded numbers, as in an interval or a point, each fraction of the gold counts at
+    three digits. In all other cases ``exact`` decides.
     """
     golds = doc.get("answers") or []
     numbers = [gold for gold in golds if recorded.is_number(gold)]
@@ -150,14 +160,14 @@ def _sympy(gold: str, answer: str) -> tuple[bool, str | None]:
 
 @functools.cache
 def _grader():
-    """One for all docs."""
+    """Return the grader of all docs."""
     grader = math_grader.Grader(LIMIT_S, processes=PROCESSES)
     atexit.register(grader.close)
     return grader
 
 
 def _require_graders() -> None:
-    """Fail when lm-eval loads the task, not when the answers are paid for.
+    """Fail when lm-eval loads the task, before any answer is generated.
 
     Raises:
         ImportError: sympy's LaTeX parser or math-verify cannot work here.
@@ -166,7 +176,7 @@ def _require_graders() -> None:
         versions = [importlib.metadata.version(name) for name in ("antlr4-python3-runtime", "sympy", "math-verify")]
     except importlib.metadata.PackageNotFoundError:
         versions = [""]
-    if not versions[0].startswith("4.11"):  # what every sympy so far asks for; a later one may take another
+    if not versions[0].startswith("4.11"):  # the version that sympy requires so far; later versions of sympy may differ
         _grader().check()
 
 
@@ -174,10 +184,10 @@ def _require_graders() -> None:
 
 
 def last_boxed(text: str) -> str | None:
-    r"""What the last ``\boxed`` of a text holds, or the last ``\fbox`` of a text without; None when that is nothing.
+    r"""Return the content of the last ``\boxed``, or of the last ``\fbox`` if there is no ``\boxed``, or None.
 
-    ``\boxed{…}`` ends at the brace that matches, ``\boxed 5`` at the end of the formula or line. A last box that never
-    closes is an answer cut off, and an earlier box is not the answer then.
+    ``\boxed{…}`` ends at the matching brace, ``\boxed 5`` at the end of the formula or line. None is returned for an
+    empty box, and if the last box never closes. Such an answer was cut off, so an earlier box is not the answer.
     """
     for command in (r"\\boxed", r"\\fbox"):
         starts = [match.end() for match in re.finditer(command + r"(?![A-Za-z])", text)]
@@ -187,7 +197,7 @@ def last_boxed(text: str) -> str | None:
 
 
 def extract(output: str) -> str | None:
-    """What counts as the answer of an output: `meta-eval verify` shows it beside the gold."""
+    """Return the answer of an output, which `meta-eval verify` shows beside the gold."""
     return last_boxed(output)
 
 

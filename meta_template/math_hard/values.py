@@ -1,7 +1,6 @@
-r"""What number a LaTeX expression is, without sympy: the cheap test before the dear one.
+r"""Evaluate LaTeX expressions as numbers without sympy, which is much slower.
 
-An expression is evaluated exactly, in fractions, as far as it is rational, else in floating point, complex where it
-must be.
+Rational expressions are evaluated exactly as fractions. Others use floating point, with complex numbers if needed.
 """
 
 import cmath
@@ -40,10 +39,10 @@ _FUNCTIONS: dict[str, Callable[[complex], complex]] = {
 
 
 def evaluate(tree: Tree, at: Mapping[str, Fraction]) -> Number:
-    """The value of a tree where its variables have these values.
+    """Return the value of a tree for these values of its variables.
 
     Raises:
-        UnreadableError: It has none: a division by zero, a factorial of a half, a number too large to hold.
+        UnreadableError: It has no value: a division by zero, a factorial of a half, a number that is too large.
     """
     try:
         value = _value(tree, at)
@@ -106,7 +105,7 @@ def _root(radicand: Number, degree: Number) -> Number:
         if top and bottom:
             return Fraction(top, bottom)
     if n > 2 and isinstance(radicand, Fraction | float) and radicand < 0:
-        raise UnreadableError("which root?")  # the real one to a reader, another to sympy
+        raise UnreadableError("which root?")  # readers mean the real root, sympy another
     return complex(radicand) ** (1 / n)
 
 
@@ -134,7 +133,7 @@ def _real(value: Number) -> Fraction | float:
 
 _LEAVES: dict[str, Number] = {"pi": math.pi, "imaginary": 1j}
 _OPERATIONS: dict[str, Callable[..., Number]] = {
-    "°": lambda a: a,  # a unit; a function turns its argument into radians before it comes to this
+    "°": lambda a: a,  # a unit; a function converts its argument to radians before
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -152,7 +151,7 @@ _OPERATIONS: dict[str, Callable[..., Number]] = {
 
 # Comparing
 
-# Where variables are put: fractions without a common pattern, all positive first, for roots and logarithms.
+# Values of variables: fractions without a common pattern. They are positive, so roots and logarithms are defined.
 _POINTS = tuple(
     tuple(Fraction(sign * (1009 * k + 7919 * (place + 1) ** 2) % 4001 + 503, 997) for place in range(12))
     for k, sign in ((3, 1), (17, 1), (101, 1))
@@ -166,7 +165,7 @@ def _at(variables: list[str], point: tuple[Fraction, ...]) -> dict[str, Fraction
 
 
 def close(a: Number, b: Number) -> bool:
-    """Equal: exactly where both are exact, else up to `TOLERANCE`."""
+    """Return whether numbers are equal: exactly if both are exact, else up to `TOLERANCE`."""
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return a == b
     a, b = complex(a), complex(b)
@@ -179,13 +178,14 @@ def _near(a: Number, b: Number) -> bool:
 
 
 def same(gold: str, answer: str) -> bool | None:
-    """Whether two expressions are equal, where that can be seen without algebra.
+    """Return whether two expressions are equal, if this can be decided without algebra.
 
-    Equal where all arithmetic is exact: two fractions, or two rational functions that agree at three points of
-    four-digit fractions, which unequal ones of an answer's size do not. Different where the values differ.
+    They are equal if exact values agree: of two fractions, or of two rational functions at three points. The points
+    are four-digit fractions, at which different functions of an answer's size differ. They are not equal if their
+    values differ.
 
     Returns:
-        None when it cannot be seen: not understood, or equal only up to floating point.
+        None if it is undecided: an expression is not understood, or values only agree in floating point.
     """
     trees = [read(gold), read(answer)]
     if None in trees:
@@ -202,17 +202,17 @@ def same(gold: str, answer: str) -> bool | None:
         compared = True
         try:
             if not close(left, right):
-                # f(x+1) and f(1+x) are two names here; and a difference of large numbers loses digits
+                # f(x+1) and f(1+x) are different names here, and a difference of large numbers loses digits
                 unsure = any("(" in name for name in variables) or _near(left, right)
                 return None if unsure else False
-        except OverflowError:  # an exact number that floating point does not hold, against one that is not exact
+        except OverflowError:  # an exact number is too large for floating point
             return None
         exact = exact and isinstance(left, Fraction) and isinstance(right, Fraction)
     return True if exact and compared else None
 
 
 def proportional(left: str, right: str) -> bool | None:
-    """Whether one expression is a multiple of the other, other than by zero; None when it cannot be seen."""
+    """Return whether an expression is a non-zero multiple of the other, or None if it is undecided."""
     trees = [read(left), read(right)]
     if None in trees:
         return None
@@ -230,8 +230,7 @@ def proportional(left: str, right: str) -> bool | None:
 
 
 def constant(text: str) -> Number | None:
-    """The value of an expression, None where it has none. One with variables has a value where it is the same
-    everywhere."""
+    """Return the value of an expression, or None. With variables, it needs the same value at two points."""
     tree = read(text)
     if tree is None:
         return None
