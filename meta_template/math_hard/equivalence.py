@@ -348,7 +348,7 @@ def _is_text(raw: str, normal: str, other: str) -> bool:
 
 
 def _word(text: str) -> str:
-    """Normalise words: ignore case, blanks, ``.``, ``-``, apostrophes, round brackets, and the minutes of a full hour."""
+    """Normalise words: ignore case, blanks, full stops, hyphens, apostrophes, round brackets, and ``:00``."""
     return re.sub(r"^(\d+):00(?=[ap]m)", r"\1", re.sub(r"[\s.()'-]", "", text).casefold())
 
 

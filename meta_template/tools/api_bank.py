@@ -1,11 +1,13 @@
-"""API-Bank: is a call the right one?
+"""API-Bank: compare calls with the gold's.
 
-Meta asks for the exact value of an argument with one right value, and for ROUGE where any wording of the same meaning
-will do, with golds that it corrected; neither its evaluation nor its golds are public. API-Bank's own evaluation runs
-the call against a database of its own, which no pack can do; which arguments are free text is taken from there: those
-that it compares by their share of common words (``content`` of agendas and reminders, ``meeting_topic``) or by what a
-search finds for them (``keyword``, ``keywords``). Values are compared as texts: ``100`` is ``'100'``, ``1`` is not
-``1.0``.
+Meta compares arguments with a single right value exactly, and scores free text by ROUGE. It also corrected golds. Its
+evaluation and golds are not public.
+
+API-Bank's own evaluation runs the call against its database, which a pack cannot do. It says which arguments are free
+text. It compares some by their share of common words: ``content`` of agendas and reminders, and ``meeting_topic``. It
+uses others for a search: ``keyword`` and ``keywords``.
+
+Values are compared as texts: ``100`` equals ``'100'``, but ``1`` does not equal ``1.0``.
 """
 
 import itertools
@@ -19,11 +21,11 @@ FREE_TEXT = frozenset(("content", "keyword", "keywords", "meeting_topic"))
 
 
 def grade(answer: list[Call], gold: list[Call]) -> tuple[bool, float]:
-    """Whether one call is the gold exactly, and its score when free text is scored by ROUGE-L.
+    """Return whether calls equal the gold's exactly, and their score with free text by ROUGE-L.
 
-    The score is 0 unless the function, the names of its arguments and all arguments that are no free text are right,
-    and then the mean ROUGE-L (F-measure, 0 to 1) of the free texts, 1 where there are none. API-Bank reads keyword
-    arguments alone, so one that has no name is wrong.
+    The score is 0 if a function, the name of an argument, or an argument that is not free text is wrong. Else it is the
+    mean ROUGE-L (F-measure, 0 to 1) of the free texts, or 1 if there are none. Positional arguments are wrong, because
+    API-Bank reads keyword arguments only.
     """
     exact, scores = True, []
     for ours, right in itertools.zip_longest(answer, gold, fillvalue=Call("")):
@@ -34,7 +36,7 @@ def grade(answer: list[Call], gold: list[Call]) -> tuple[bool, float]:
             same = given == _text(value)
             exact = exact and same
             if name in FREE_TEXT and isinstance(value, str):
-                # rouge-score sees ASCII letters and digits only, and would give equal texts without any a 0.
+                # rouge-score only reads ASCII letters and digits. Equal texts without them would get 0.
                 scores.append(1.0 if same else rouge.best(given, [value])[0])
             elif not same:
                 return False, 0.0

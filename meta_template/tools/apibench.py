@@ -1,10 +1,14 @@
-"""Gorilla's APIBench: which API of the hub's database does an answer call, and is its domain the gold's?
+"""Gorilla's APIBench: find the API of the hub's database that an answer calls, and compare its domain with the gold's.
 
-As the benchmark's own evaluation has it (gorilla/eval/eval-scripts of ShishirPatil/gorilla): of an answer the code
-after ``api_call`` counts; of this code the last call that has the name of a database entry; and the entry is meant when
-the text of each of its arguments stands in the text of the call, quotes apart. The first entry of the database decides,
-so its order counts, and so does that ``bert-base`` stands in ``bert-base-cased``. That evaluation parses with
-tree-sitter, which reads on after an error; we look for names and brackets, which is all that it makes use of.
+The rules are those of the benchmark's own evaluation (gorilla/eval/eval-scripts of ShishirPatil/gorilla):
+
+- The code after ``api_call`` counts.
+- For each entry of the database, the last call of its function counts.
+- The entry matches if the call's text contains the text of each of its arguments, without quotes.
+- The first matching entry decides. So the order of the database matters, and ``bert-base`` matches ``bert-base-cased``.
+
+The original evaluation parses with tree-sitter, which continues after an error. This module only searches for names and
+brackets, because the evaluation uses nothing else.
 """
 
 import functools
@@ -24,7 +28,7 @@ _CALL = re.compile(r"\s*([^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*)\s*\(")
 
 @dataclass(frozen=True)
 class Api:
-    """An entry of the database: what it is for, the name of its function, and the texts that a call of it shows."""
+    """An entry of the database: its domain, the name of its function, and the texts that a call must contain."""
 
     domain: str
     name: str
@@ -33,10 +37,11 @@ class Api:
 
 @dataclass(frozen=True)
 class Hub:
-    """How the evaluation of one hub differs.
+    """The evaluation rules of a hub.
 
-    ``whole``: an answer that names no ``api_call`` is code as a whole; without, it is wrong. ``shown``: the text that
-    an argument of a database entry must show in a call, by its text; None for one that does not count.
+    - ``whole``: whether an answer without ``api_call`` counts as code. Else it is wrong.
+    - ``shown``: a function from the text of an entry's argument to the text that a call must contain. None means that
+      the argument does not count.
     """
 
     whole: bool
@@ -55,14 +60,15 @@ HUBS = {
 
 
 def read_database(path: Path, hub: str) -> tuple[Api | None, ...]:
-    """A hub's APIs, in order; None for an entry that is no call or shows nothing, which no answer can mean.
+    """Read a hub's APIs, in order. An entry is None if no answer can match it: it has no call, or no text to compare.
 
     Args:
         path: JSON lines with ``domain`` and ``api_call``.
-        hub: One of `HUBS`.
+        hub: A key of `HUBS`.
 
     Raises:
-        OSError, ValueError: The file is missing, or is another.
+        OSError: The file is missing.
+        ValueError: The file is not JSON lines.
     """
     return _database(path, hub, path.stat().st_mtime_ns)
 
@@ -84,7 +90,7 @@ def _api(entry: dict, hub: Hub) -> Api | None:
 
 
 def arguments(text: str) -> list[str]:
-    """What stands between the commas of a list of arguments, brackets and strings left whole."""
+    """Split a list of arguments at its commas, but not inside brackets and strings."""
     cuts, at = [-1], 0
     while (comma := text.find(",", at)) >= 0:
         opening = TOKEN.search(text, at, comma)
@@ -97,9 +103,10 @@ def arguments(text: str) -> list[str]:
 
 
 def closing(text: str, opening: int) -> int:
-    """The place after the bracket that closes the one at ``opening``.
+    """Return the index after the bracket that closes the bracket at ``opening``.
 
-    Quoted brackets do not count, unless none closes it so; where none closes it at all, the end of the text.
+    Quoted brackets are ignored at first. If no bracket then closes it, they count. If still none does, the end of the
+    text is returned.
     """
     for tokens in (TOKEN, _BRACKET):
         depth = 0
@@ -112,29 +119,30 @@ def closing(text: str, opening: int) -> int:
 
 
 def code_of(answer: str, *, whole: bool) -> str | None:
-    """The code of an answer: what stands after its first ``api_call``, up to the last bracket before ``api_provider``.
+    """Return the code of an answer: the text after the first ``api_call`` up to the last ``)`` before ``api_provider``.
 
-    None where there is no ``api_call``; with ``whole`` it is then the answer.
+    Without ``api_call``, the answer is returned if ``whole``, else None.
     """
     answer = answer[:MAX_LENGTH]
     _, marker, rest = answer.partition("api_call")
     if not marker:
         return answer if whole else None
     rest = rest.split("api_call")[0].split("api_provider")[0]
-    # The two characters from the first colon on go, and without a bracket the last one: so the evaluation cuts.
+    # As in the evaluation, the code starts at the second character after the first colon. If it has no bracket, the
+    # last character is dropped.
     return rest[max(rest.find(":"), 0) + 2 : rest.rfind(")") + 1 if ")" in rest else -1]
 
 
 def has_code(code: str) -> bool:
-    """Whether there is anything in a text that could be a call."""
+    """Return whether a text may contain a call."""
     return bool(re.search(r"\w\s*\(", code) or _first_piece(code))
 
 
 def read_gold(text: str) -> tuple[str | None, str | None] | None:
-    """Domain and call of a gold, each None where it does not say it; None where it is no gold.
+    """Return domain and call of a gold, each None if it is absent. Return None if the text is not a gold.
 
-    A gold is an object with ``domain`` and ``api_call``, also inside ``api_data``; the form that an answer has; a
-    domain alone, which is a line without brackets; or a call alone.
+    A gold has one of these forms: an object with ``domain`` and ``api_call``, also inside ``api_data``; the form of an
+    answer; only a domain, which is a line without ``(``; only a call.
     """
     tree = read_object(text)
     if isinstance(tree, dict) and isinstance(tree.get("api_data"), dict):
@@ -154,10 +162,10 @@ def read_gold(text: str) -> tuple[str | None, str | None] | None:
 
 
 def meant(code: str, database: tuple[Api | None, ...]) -> Api | None:
-    """The entry of the database that a code calls; None where it calls nothing that is there.
+    """Return the entry of the database that the code calls, or None.
 
-    Of an entry whose function the code does not call, the code's first piece is compared with the arguments: so the
-    evaluation goes on where it finds no call, and an answer that loads the right model in another way still counts.
+    If the code does not call the function of an entry, the first piece of the code is compared with its arguments, as
+    in the original evaluation. An answer that loads the right model in another way then still counts.
     """
     bare = _HIDDEN.sub(lambda match: "\0" * len(match[0]), code)
     called = functools.cache(lambda name: _called(code, bare, name))
@@ -169,7 +177,7 @@ def meant(code: str, database: tuple[Api | None, ...]) -> Api | None:
 
 
 def _called(code: str, bare: str, name: str) -> str | None:
-    """The text of the last call of a function that stands in no other call of it; None where there is none."""
+    """Return the text of the last call of a function that is not inside another call of it, or None."""
     call, at = None, 0
     for place in re.finditer(rf"(?<![\w.]){re.escape(name)}\s*\(", bare):
         if place.start() >= at:
@@ -179,6 +187,6 @@ def _called(code: str, bare: str, name: str) -> str | None:
 
 
 def _first_piece(code: str) -> str:
-    """What a syntax tree of code holds first and deepest: the first string, or the first ``module.function``."""
+    """Return the first leaf of the code's syntax tree: a string or ``module.function``, or ""."""
     match = _PIECE.match(code)
     return match[1] if match else ""

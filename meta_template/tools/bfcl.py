@@ -1,11 +1,12 @@
-"""BFCL v2, as the Berkeley Function Calling Leaderboard decodes and checks an answer (its commit 70d6722).
+"""BFCL v2: decode and check answers as the Berkeley Function Calling Leaderboard does (its commit 70d6722).
 
-`decode` reads an answer as calls, in the language of the functions. `grade` pairs each gold with a call of its own, in
-any order, and compares every argument with the declared type and the values that the gold allows: what counts as one
-value is decided there (an int may stand for a float, a bool for nothing else; strings forgive case, spaces and
-``,./-_*^``). The declared types stand in the prompt (`declared`); where they cannot be read, those of the gold's values
-stand for them. Arguments without a name are left out of an answer, as the leaderboard leaves them out. Nothing is
-evaluated: arithmetic on numbers, which the leaderboard gives to Python, is done here within limits.
+`decode` reads the calls of an answer in the language of the functions. `grade` pairs each gold with a different call,
+in any order. It compares every argument with the declared type and the gold's possible values. An int may replace a
+float, but a bool replaces nothing. Strings are compared without case, spaces and ``,./-_*^``.
+
+The prompt declares the types (`declared`). If they cannot be read, the types of the gold's values are used. Positional
+arguments of Python are ignored, as on the leaderboard. No code is evaluated. The leaderboard gives arithmetic on numbers to
+Python, and this module computes it within limits.
 """
 
 import ast
@@ -18,8 +19,8 @@ from . import calls
 from .bfcl_source import SourceError, read_call
 from .calls import ParseError
 
-Decoded = list[dict[str, dict[Any, Any]]]  # for each call its function and its arguments
-Possible = list[tuple[str, dict[str, list[Any]]]]  # for each call its function and the values of each argument
+Decoded = list[dict[str, dict[Any, Any]]]  # for each call its function with the arguments
+Possible = list[tuple[str, dict[str, list[Any]]]]  # for each call its function and the possible values of each argument
 
 
 # What the prompt declares
@@ -49,10 +50,10 @@ _CONVERT = {"Java": values.java, "JavaScript": values.javascript}
 
 
 def declared(prompt: str, subtask: str) -> dict[str, Any]:
-    """The language and the functions that a prompt declares.
+    """Return the language and the functions that a prompt declares.
 
-    For each function its required arguments and, for each argument, the declared type and that of its elements. For
-    Java and JavaScript the prompt calls every argument a string and names the type in its description.
+    Each function has its required arguments, and for each argument its declared type and that of its elements. For Java
+    and JavaScript the prompt declares every argument as a string and gives the type in the description.
     """
     functions: dict[str, Any] = {}
     described = ""
@@ -94,10 +95,10 @@ def _declared_type(parameter: dict[str, Any]) -> tuple[str, str]:
 
 
 def decode(answer: str, language: str) -> Decoded | None:
-    """The calls of an answer; None where the leaderboard cannot read it.
+    """Return the calls of an answer, or None if the leaderboard cannot read it.
 
-    As it stands but for line breaks, which is how Llama's answers were read; else without the blanks and backticks
-    around it, which is how every prompted answer has been read since.
+    The answer is first read without line breaks, as the leaderboard read Llama's answers. If this fails, blanks, line
+    breaks and backticks are removed at the ends only, as the leaderboard has done since for all prompted answers.
     """
     if len(answer) > calls.MAX_LENGTH:
         return None
@@ -142,7 +143,7 @@ def _value(node: ast.AST | None, depth: int) -> Any:
         case ast.Constant(value=value):
             decoded = "..." if value is Ellipsis else _bounded(value)
         case ast.UnaryOp(operand=ast.Constant(value=bool() | int() | float() as value)):
-            decoded = -_bounded(value)  # whatever the sign is: the leaderboard does not look
+            decoded = -_bounded(value)  # for any unary operator, as on the leaderboard
         case ast.BinOp():
             decoded = _arithmetic(node, depth)
         case ast.List(elts=items) | ast.Tuple(elts=items):
@@ -187,7 +188,7 @@ _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
 
 
 def _arithmetic(node: ast.AST, depth: int) -> Any:
-    """What an expression of plain numbers is worth while it stays small; two strings may be put together."""
+    """Compute an expression of numbers within limits. Two strings may be joined by ``+``."""
     if depth > calls.MAX_DEPTH:
         raise ParseError("too deep")
     match node:
@@ -214,11 +215,14 @@ def _arithmetic(node: ast.AST, depth: int) -> Any:
 
 
 def read_possible(text: str) -> Possible | None:
-    """The calls of a gold, each with the values that its arguments may have; None where it is no gold.
+    """Return the calls of a gold with the possible values of each argument, or None if the text is not a gold.
 
-    It is either BFCL's own form, as JSON or as Python writes it, ``{"name": {"argument": [value, …]}}`` or a list of
-    these, an empty string among the values meaning that the argument may be left out; or calls, whose values are the
-    only ones. ``[]`` asks for no call.
+    A gold has one of these forms:
+
+    - BFCL's format ``{"name": {"argument": [value, …]}}``, or a list of these, as JSON or Python. An empty string among
+      the values means that the argument may be omitted.
+    - Calls, whose values are then the only possible ones.
+    - ``[]``, which requests no call.
     """
     tree = calls.read_object(text)
     entries = [
@@ -244,7 +248,7 @@ def read_possible(text: str) -> Possible | None:
 
 
 def _only(value: Any) -> Any:
-    """A value as the one possible: inside a dict BFCL lists possibilities again, and JSON has no tuples."""
+    """Return a call's value in BFCL's format: a dict lists possible values for each key, and tuples become lists."""
     if isinstance(value, dict):
         return {key: [_plain(item)] for key, item in value.items()}
     return [_only(item) for item in value] if isinstance(value, list | tuple) else value
@@ -258,14 +262,14 @@ def _plain(value: Any) -> Any:
 
 
 def grade(answer: Decoded, gold: Possible, declares: dict[str, Any]) -> bool:
-    """Whether each call of the gold is answered by a call of its own, in any order, and none is left over.
+    """Return whether each call of the gold has its own matching call, in any order, and no call is left.
 
-    Calls are paired in the order of the gold with the first that fits.
+    Each call of the gold, in order, takes the first remaining call that fits.
     """
     left = list(answer)
     if len(left) != len(gold):
         return False
-    if len(gold) == len(declares["functions"]) == 1:  # the only function has its own name, whatever the gold calls it
+    if len(gold) == len(declares["functions"]) == 1:  # the declared name replaces the gold's
         gold = [(next(iter(declares["functions"])), gold[0][1])]
     for name, possible in gold:
         fitting = next((index for index, call in enumerate(left) if _fits(call, name, possible, declares)), None)
@@ -293,9 +297,9 @@ def _fits(call: dict[str, dict[Any, Any]], name: str, possible: dict[str, list[A
 
 
 def _right(value: Any, possible: list[Any], declared_type: tuple[str, str] | None, language: str) -> bool:
-    """Whether an argument's value is of its type and among the possible ones.
+    """Return whether an argument's value has its type and is a possible value.
 
-    Where the gold's values are of another type than the declared one, they stand for variables, which must be the same.
+    If the gold's values have another type than the declared one, they are taken as variables, which must be the same.
     """
     sure = [item for item in possible if item != ""]
     kinds = _KINDS[language]
@@ -322,7 +326,7 @@ def _right(value: Any, possible: list[Any], declared_type: tuple[str, str] | Non
 
 
 def _same(value: Any, possible: list[Any], nested_type: type | None) -> bool:
-    """Whether a value of the declared type is one of the possible ones."""
+    """Return whether a value of the declared type is a possible value."""
     expected = type(value)
     if expected is dict:
         return any(_dict_right(value, item) for item in possible)
@@ -346,7 +350,7 @@ def _iterable(value: Any) -> Any:
 
 
 def _nested_right(value: Any, possible: list[Any], nested_type: type | None) -> bool:
-    """Whether the elements of a list are of the declared type, or of that which a gold's elements have."""
+    """Return whether the elements of a list have the declared type, or the type of a gold's first element."""
     if nested_type is None:
         return True
     return any(
@@ -361,7 +365,7 @@ def _element_right(item: Any, listed: list[Any], nested_type: type) -> bool:
 
 
 def _dict_right(value: Any, possible: Any) -> bool:
-    """Whether every key of a dict is possible with its value, and none is missing that must not be."""
+    """Return whether every key of a dict has a possible value, and no required key is missing."""
     if not isinstance(value, dict) or not isinstance(possible, dict):
         return False
     return all(

@@ -1,8 +1,8 @@
-"""Calls in Java and JavaScript, ``Klass.method(name=value, …)``, read without running them.
+"""Parse calls in Java and JavaScript, ``Klass.method(name=value, …)``, without running them.
 
-BFCL parses them with tree-sitter, keeps the text of each value, and refuses what is no whole program of the language.
-This is a recogniser of the languages' expressions, as large as arguments need: literals, names, calls, ``new``, arrays,
-objects, operators, lambdas; the body of a function is anything whose brackets match.
+BFCL parses them with tree-sitter and keeps the text of each value. It refuses a text that is not a complete program of
+the language. This module reads the expressions that arguments need: literals, names, calls, ``new``, arrays, objects,
+operators and lambdas. The body of a function may be any text with matching brackets.
 """
 
 import re
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from .bfcl_tokens import CLOSING, SourceError, Tokens
 from .expressions import MAX_LENGTH
 
-MAX_DEPTH = 48  # of expressions inside one another
+MAX_DEPTH = 48  # of nested expressions
 
 
 @dataclass(frozen=True)
 class Source:
-    """A call: its function with all that stands before the dot, and the text of each named argument.
+    """A call: its function with the text before the dot, and the text of each named argument.
 
-    ``loose``: a name or a class stands among the arguments without a name of its own, which BFCL never accepts.
+    ``loose``: whether a positional argument is a name or a class, or ``true`` in JavaScript. BFCL never accepts it.
     """
 
     function: str
@@ -28,7 +28,7 @@ class Source:
 
 @dataclass(frozen=True)
 class _Expression:
-    """What was read: its kind, where it stands, and its text as BFCL writes it when it is part of another."""
+    """An expression: its kind, its place, and its text as BFCL writes it inside another expression."""
 
     kind: str
     start: int
@@ -56,10 +56,10 @@ _WORDS = {"Java": _STATEMENTS | {"class", "package"}, "JavaScript": _STATEMENTS 
 
 
 def read_call(program: str, language: str) -> Source:
-    """The call that a program is.
+    """Parse a program as a call.
 
     Raises:
-        SourceError: It is no call of the language, or names an argument twice.
+        SourceError: It is not a call of the language, or has an argument twice.
     """
     if len(program) > MAX_LENGTH:
         raise SourceError("too long")
@@ -82,11 +82,11 @@ def read_call(program: str, language: str) -> Source:
 
 
 class _Reader(Tokens):
-    """Expressions, from the place of the next token on."""
+    """A parser of expressions, which start at the next token."""
 
     def program(self) -> _Expression:
         wrapped = 0
-        while self.java and self.peek(wrapped) in ("(", "["):  # in Java the call may stand in brackets
+        while self.java and self.peek(wrapped) in ("(", "["):  # in Java the call may be in brackets
             wrapped += 1
         self.at = wrapped
         call = self.expression()
@@ -99,7 +99,7 @@ class _Reader(Tokens):
         return call
 
     def value(self, expression: _Expression) -> str:
-        """The text of an argument's value: Java's without the blanks between its parts, a string without quotes."""
+        """Return the text of an argument's value: without blanks between parts in Java, and a string without quotes."""
         raw = self.program_text[expression.start : expression.end]
         if self.java:
             return raw[1:-1] if expression.kind == "text" else expression.text
@@ -175,7 +175,7 @@ class _Reader(Tokens):
         return expression
 
     def listed(self, opening: str) -> tuple[tuple[_Expression, ...], int]:
-        """What stands between brackets, with commas between."""
+        """Read expressions between brackets, separated by commas. Return them and the place after the bracket."""
         self.take(opening)
         items = []
         while self.peek() != CLOSING[opening]:
@@ -226,7 +226,7 @@ class _Reader(Tokens):
         return _Expression("true" if kind == "true" else "other" if kind != "name" else "name", start, end, text)
 
     def function(self, start: int) -> _Expression:
-        """A lambda, from its arrow on."""
+        """Read a lambda, starting at its arrow."""
         self.take()
         end = self.balanced() if self.peek() == "{" else self.expression().end
         return _Expression("other", start, end, re.sub(r"\s+", "", self.program_text[start:end]))
@@ -256,7 +256,7 @@ class _Reader(Tokens):
         return expression
 
     def created(self, start: int) -> _Expression:
-        """``new`` and what follows: of an object BFCL keeps the class and the arguments, and no body."""
+        """Read ``new`` with its object or array. For a Java object BFCL keeps class and arguments, but not a body."""
         self.take("new")
         if not self.java:
             constructor = self.primary()
@@ -272,7 +272,7 @@ class _Reader(Tokens):
                 end = self.balanced()
             return _Expression("other", start, end, f"new {name}({', '.join(item.text for item in given)})")
         self.take("[")
-        if self.peek() != "]":  # a length and no values, of which BFCL makes nothing
+        if self.peek() != "]":  # BFCL does not read an array that only has a length
             raise SourceError("an array without values")
         self.take("]")
         while self.peek() == "[":
@@ -299,7 +299,7 @@ class _Reader(Tokens):
                     inner[-1] += "[]"
                 if self.peek() == ",":
                     self.take()
-            if self.peek() == ">>":  # of this type and the one around it
+            if self.peek() == ">>":  # the ends of this type and of that around it
                 kind, _, start, end = self.tokens[self.at]
                 self.tokens[self.at : self.at + 1] = [(kind, ">", start, start + 1), (kind, ">", start + 1, end)]
             self.take(">")
@@ -307,7 +307,7 @@ class _Reader(Tokens):
         return name
 
     def values(self) -> tuple[str, int]:
-        """The values of an array in braces."""
+        """Read the values of an array in braces. Return their text and the place after the brace."""
         self.take("{")
         texts = []
         while self.peek() != "}":
@@ -317,7 +317,7 @@ class _Reader(Tokens):
         return f"{{{','.join(texts)}}}", self.take("}")[3]
 
     def object(self) -> int:
-        """JavaScript's ``{key: value, …}``; the place after it."""
+        """Read JavaScript's ``{key: value, …}`` and return the place after it."""
         self.take("{")
         while self.peek() != "}":
             if self.peek() == "...":

@@ -16,11 +16,14 @@ _TOKEN = re.compile(
 
 
 class SourceError(ValueError):
-    """The text is no call of the language."""
+    """The text is not a call of the language."""
 
 
 class Tokens:
-    """The tokens of a program, and which is next: at its end an IndexError says that it is cut off."""
+    """The tokens of a program and the place of the next.
+
+    Reading past the end raises IndexError, because the program was cut off.
+    """
 
     def __init__(self, program: str, language: str) -> None:
         self.program_text, self.java, self.language = program, language == "Java", language
@@ -53,7 +56,7 @@ class Tokens:
         return token
 
     def balanced(self) -> int:
-        """Pass over brackets and all that they hold; the place after them."""
+        """Skip brackets with their content, and return the place after them."""
         open_brackets: list[str] = []
         while True:
             _, text, _, end = self.take()

@@ -1,14 +1,14 @@
-"""What a text that stands for a Java or JavaScript value is worth, as BFCL converts it by the declared type.
+"""Convert the text of a Java or JavaScript value by its declared type, as BFCL does.
 
-What is not written as the type asks for stays text, which is then right only where the gold is that text: a ``long``
-without its ``L``, a ``float`` without its ``f``. Commas cut lists wherever they stand, strings or not.
+A text in another form than that of its type stays text: a ``long`` without ``L``, or a ``float`` without ``f``. It is
+then right only if the gold is the same text. Commas separate the elements of a list even inside strings.
 """
 
 import re
 from collections.abc import Callable
 from typing import Any
 
-MAX_LENGTH = 8_000  # characters of a value; a longer one stays text
+MAX_LENGTH = 8_000  # characters of a value; a longer value stays text
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 _WHOLE = re.compile(r"-?\d{1,1000}")
@@ -36,7 +36,7 @@ _JS_PLAIN: dict[str, Callable[[str], Any]] = {
 
 
 def _loose(text: str) -> Any:
-    """A number where Python reads one, else the text."""
+    """Return the number that Python reads, else the text."""
     for convert in (int, float):
         try:
             return convert(text) if len(text) < 1000 else text
@@ -49,11 +49,11 @@ def _loose(text: str) -> Any:
 
 
 def java(text: str, kind: str, nested: str | None = None) -> Any:
-    """The value of a Java text of a declared type; the text itself where it is not written as one.
+    """Return the value of a Java text of a declared type, or the text if it does not have the form of the type.
 
     Args:
-        text: As the program has it, a string without its quotes.
-        kind: The declared type, ``integer`` or ``ArrayList``.
+        text: The text in the program. A string has no quotes.
+        kind: The declared type, such as ``integer`` or ``ArrayList``.
         nested: The declared type of a list's elements.
     """
     if len(text) > MAX_LENGTH:
@@ -65,7 +65,7 @@ def java(text: str, kind: str, nested: str | None = None) -> Any:
             match = re.search(r"new\s+\w+\[\]\s*\{(.*?)\}", text)
             parts = [part.strip() for part in match[1].split(",")] if match else []
             return [_java_item(part, nested) for part in parts if part] if match else text
-        case "HashMap":  # of one with values in it the program keeps none
+        case "HashMap":  # values in its body are dropped before
             return {} if re.search(r"new\s+HashMap<.*?>\s*\(\)", text) else text
     return _JAVA_PLAIN.get(kind, str)(text)
 
@@ -93,7 +93,7 @@ def _java_item(text: str, nested: str | None) -> Any:
 
 
 def javascript(text: str, kind: str, nested: str | None = None) -> Any:
-    """The value of a JavaScript text of a declared type, as `java`."""
+    """Return the value of a JavaScript text of a declared type, as `java` does."""
     if len(text) > MAX_LENGTH:
         return text
     match kind:
@@ -123,7 +123,7 @@ def _js_array(text: str, nested: str | None) -> Any:
 
 
 def _two_dimensional(text: str) -> str | None:
-    """What stands in an array of arrays; None where a text is no such array."""
+    """Return the text inside an array of arrays, or None if the text is not one."""
     opening = re.match(r"(?:\[|new\s+Array\()\s*(?=\[)", text)
     if opening is None:
         return None

@@ -1,4 +1,4 @@
-"""Calls written by a model, wherever they stand in its answer; `expressions` reads each of them."""
+"""Find calls in the answer of a model. `expressions` parses each of them."""
 
 import json
 import re
@@ -30,23 +30,23 @@ __all__ = [
     "read_object", "render", "render_calls", "spans", "syntax_tree", "unmarked", "walk", "whole",
 ]  # fmt: skip
 
-MAX_TRIES = 64  # places of one text at which a call or a JSON value is sought in vain
+MAX_TRIES = 64  # failed attempts in a text to read a call or a JSON value
 
 _SPECIAL = re.compile("|".join(map(re.escape, AROUND_ANSWERS)))
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _TAGGED = re.compile(r"<function=([^>\s]+)>\s*(\{.*?\})\s*(?:</function>|\Z)", re.DOTALL)
 _START = re.compile(r"(?<![\w.])[^\W\d]\w*(?:\.[^\W\d]\w*)*\(")
-_ON = re.compile(r"(?:\.[^\W\d]\w*)*[(\[]")  # .name( or ( or [ right after a call: more is done with what it returned
+_ON = re.compile(r"(?:\.[^\W\d]\w*)*[(\[]")  # .name( or ( or [ right after a call, which use its result
 _LISTED = re.compile(r"\[(?=\s*[^\W\d][\w.]*\()")  # the bracket before ``name(``
 STRING = r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*\""""
 TOKEN = re.compile(rf"{STRING}|[()\[\]{{}}]", re.DOTALL)
 
 
 def whole(text: str) -> list[Call] | None:
-    """The calls that a text is; None when it is anything besides.
+    """Return the calls of a text that has nothing else, or None.
 
-    That is one call, or several with commas, semicolons, line breaks or list brackets around them; or the same as JSON
-    objects that hold a name, and parameters or arguments. ``[]`` is no call at all.
+    The text has a call, or several separated by commas, semicolons, line breaks or list brackets. It may also have JSON
+    objects with a name, and with parameters or arguments. ``[]`` gives an empty list.
     """
     text = clean(text)
     if text == "[]":
@@ -65,11 +65,11 @@ def whole(text: str) -> list[Call] | None:
 
 
 def anywhere(text: str) -> list[Call] | None:
-    """The calls in an answer that may say other things as well; None when there are none.
+    """Return the calls in an answer that may have other text, or None.
 
-    What stands in code fences counts before what does not, and lines that are nothing but calls before calls in the
-    middle of a sentence; what is not understood is passed over. Llama's form for a tool of the user's,
-    ``<function=name>{…}</function>``, is understood here and nowhere else: no prompt of these tasks asks for it.
+    Code fences are searched before the whole text. Lines that only have calls come before calls inside a sentence. Text
+    that is not understood is skipped. Llama's format for custom tools, ``<function=name>{…}</function>``, is read only
+    here, because no prompt of these tasks asks for it.
     """
     text = clean(text)
     tagged = [_tagged(*parts) for parts in _TAGGED.findall(text)[:MAX_TRIES]]
@@ -84,7 +84,7 @@ def anywhere(text: str) -> list[Call] | None:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text, cut where no call is cut."""
+    """Split a text into lines, but not inside a call."""
     lines, begin, at = [], 0, 0
     for start, end in [*((start, end) for start, end, _ in spans(text)), (len(text), len(text))]:
         while (newline := text.find("\n", at, start)) >= 0:
@@ -95,24 +95,24 @@ def _lines(text: str) -> list[str]:
 
 
 def bracketed(text: str) -> list[Call] | None:
-    """The calls of the first ``[name(…)]`` of a text that is nothing but calls; None when there is none."""
+    """Return the calls of the first ``[name(…)]`` that only has calls, or None."""
     text = clean(text)
     return next(filter(None, map(whole, _lists(text))), None)
 
 
 def _lists(text: str) -> Iterator[str]:
-    """Every ``[name(…)]`` of a text, as far as its brackets close."""
+    """Yield every ``[name(…)]`` of a text with closed brackets."""
     for opening in list(_LISTED.finditer(text))[:MAX_TRIES]:
         if (end := closing(text, opening.start())) is not None:
             yield text[opening.start() : end]
 
 
 def spans(text: str, *, chained: bool = True) -> Iterator[tuple[int, int, Call | None]]:
-    """Every outermost call of a text: where it starts, where it ends, and the call, None where it is not understood.
+    """Yield every outermost call of a text: its start, its end, and the call, or None if it is not understood.
 
     Args:
         text: Any text.
-        chained: Whether ``f(x).g(y)`` is one span, which is not understood; without, it is ``f(x)`` alone.
+        chained: Whether ``f(x).g(y)`` is a single span, which is not understood. Else the span is only ``f(x)``.
     """
     at, failed = 0, 0
     while failed < MAX_TRIES and len(text) <= MAX_LENGTH and (match := _START.search(text, at)):
@@ -131,7 +131,7 @@ def spans(text: str, *, chained: bool = True) -> Iterator[tuple[int, int, Call |
 
 
 def walk(value: Any) -> Iterator[Call]:
-    """Every call in a value, outer ones before those in their arguments."""
+    """Yield every call in a value. Outer calls come before those in their arguments."""
     if isinstance(value, Call):
         yield value
         value = [*value.args, *value.kwargs.values()]
@@ -142,7 +142,7 @@ def walk(value: Any) -> Iterator[Call]:
 
 
 def closing(text: str, opening: int) -> int | None:
-    """The place after the bracket that closes the one at ``opening``; quoted brackets do not count."""
+    """Return the index after the bracket that closes that at ``opening``, or None. Quoted brackets are ignored."""
     depth = 0
     for token in TOKEN.finditer(text, opening):
         if token[0] in "([{":
@@ -157,7 +157,7 @@ def closing(text: str, opening: int) -> int | None:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The parts of an answer that may be nothing but calls: all of it, each code fence, each ``[…]``, each line."""
+    """Yield parts of an answer that may only have calls: all of it, each code fence, each ``[…]``, each line."""
     text = clean(text)
     yield text
     yield from _FENCE.findall(text)
@@ -166,12 +166,12 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def clean(text: str) -> str:
-    """A text without the tokens of Llama's template and the blanks around it; nothing of one that is too long."""
+    """Remove the tokens of Llama's template and white space at the ends. A text that is too long becomes empty."""
     return unmarked(text).strip() if len(text) <= MAX_LENGTH else ""
 
 
 def unmarked(text: str) -> str:
-    """A text without the tokens of Llama's template."""
+    """Remove the tokens of Llama's template from a text."""
     return _SPECIAL.sub("", text)
 
 
@@ -192,7 +192,7 @@ def _json_calls(text: str) -> list[Call] | None:
 
 
 def json_inside(text: str) -> list[Call] | None:
-    """The calls that stand as JSON objects between other text; None when there are none."""
+    """Return the calls that are JSON objects among other text, or None."""
     calls: list[Call] = []
     at, failed = 0, 0
     while failed < MAX_TRIES and (start := text.find("{", at)) >= 0:
@@ -235,7 +235,7 @@ def _json_call(tree: Any) -> Call:
         arguments, _ = _decode(arguments.strip(), 0)
     if not isinstance(arguments, dict):
         raise ParseError("no arguments")
-    # The same limits as for Python: what is not understood there is not understood here.
+    # Parse the call as Python, so the same limits apply.
     return parse(render(Call(tree["name"], (), _shallow(arguments, 0))))
 
 

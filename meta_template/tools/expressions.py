@@ -1,9 +1,10 @@
-"""Expressions written by a model, read as syntax trees and never evaluated.
+"""Parse expressions that a model wrote, without evaluation.
 
-``ast.parse`` or ``json.loads`` reads the text. Understood are literals, names and attributes, calls, lists, tuples,
-dicts, a minus before a number, and ``**{…}`` with literal keys. Anything else (operators, comprehensions, lambdas,
-subscripts, f-strings, calls of what a call returned) is a `ParseError`, and so is text that is too long or too deep.
-Nothing here raises anything else, whatever the text.
+``ast.parse`` or ``json.loads`` reads the text. These are understood: literals, names and attributes, calls, lists,
+tuples, dicts, a minus before a number, and ``**{…}`` with literal keys.
+
+All else is a `ParseError`: operators, comprehensions, lambdas, subscripts, f-strings, and calls of a call's result. So
+is a text that is too long or too deep. No text raises any other exception here.
 """
 
 import ast
@@ -15,36 +16,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-MAX_LENGTH = 20_000  # characters of a text; several times what the token limits of these tasks allow
-MAX_DEPTH = 64  # of brackets inside one another
-MAX_INT_BITS = 4096  # beyond some 4,300 digits Python refuses to write an int down
+MAX_LENGTH = 20_000  # characters of a text; several times the token limits of these tasks
+MAX_DEPTH = 64  # of nested brackets
+MAX_INT_BITS = 4096  # Python refuses to print an int with more than 4,300 digits
 
 
 class ParseError(ValueError):
-    """The text is not what this module understands."""
+    """The text is not understood by this module."""
 
 
 @dataclass(frozen=True)
 class Name:
-    """A variable or an attribute where a value was expected: ``city``, ``Unit.METRIC``."""
+    """A variable or an attribute in place of a value: ``city``, ``Unit.METRIC``."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call. Keyword arguments are equal in any order; values are equal as Python's are, so ``1 == 1.0 == True``."""
+    """A call. The order of keyword arguments does not matter. Values compare as in Python: ``1 == 1.0 == True``."""
 
     name: str
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
-# One expression
+# A single expression
 
 
 def parse(text: str) -> Call:
-    """The call that a text is.
+    """Parse a text as a call.
 
     Raises:
         ParseError: It is anything else.
@@ -56,7 +57,7 @@ def parse(text: str) -> Call:
 
 
 def parse_value(text: str) -> Any:
-    """The value that an expression is: str, int, float, bool, None, list, tuple, dict, `Name` or `Call`.
+    """Parse a text as a value: str, int, float, bool, None, list, tuple, dict, `Name` or `Call`.
 
     Raises:
         ParseError: It is anything else.
@@ -65,23 +66,23 @@ def parse_value(text: str) -> Any:
 
 
 def syntax_tree(text: str, mode: str) -> Any:
-    """``ast.parse``, for text of any kind.
+    """Call ``ast.parse`` with any text.
 
     Raises:
-        ParseError: It is too long or too deep, or no Python.
+        ParseError: The text is too long or too deep, or is not Python.
     """
     if len(text) > MAX_LENGTH:
         raise ParseError("too long")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd escapes in what a model wrote
+            warnings.simplefilter("ignore")  # about escapes in a model's text
             return ast.parse(text, mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ParseError(type(error).__name__) from None
 
 
 def read_node(node: ast.AST, depth: int = 0) -> Any:
-    """The value that a syntax tree of an expression stands for, as `parse_value`."""
+    """Return the value of a syntax tree, as `parse_value` does for a text."""
     if depth > MAX_DEPTH:
         raise ParseError("too deep")
     depth += 1
@@ -107,7 +108,11 @@ def read_node(node: ast.AST, depth: int = 0) -> Any:
 
 
 def scalar(value: object) -> Any:
-    """A literal as it is; a `ParseError` for one of another kind, or too large a number."""
+    """Return a literal unchanged.
+
+    Raises:
+        ParseError: It is of another type, or an int with more than `MAX_INT_BITS`.
+    """
     if value is None or type(value) in (str, float, bool):
         return value
     if type(value) is int and value.bit_length() <= MAX_INT_BITS:
@@ -144,7 +149,7 @@ def _keywords(nodes: list[ast.keyword], depth: int) -> dict[str, Any]:
 
 
 def read_object(text: str) -> Any:
-    """Lists, dicts and literals as JSON or as Python writes them; None where a text is neither."""
+    """Read a text as JSON or as a Python value. Return None if it is neither."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -159,7 +164,7 @@ def read_object(text: str) -> Any:
 
 
 def render(value: Any) -> str:
-    """A value as an expression that `parse_value` reads as the same value."""
+    """Write a value as an expression, from which `parse_value` reads the same value."""
     match value:
         case Name():
             text = value.text
@@ -184,12 +189,12 @@ def _keyword(name: str, value: Any) -> str:
 
 
 def render_calls(calls: list[Call]) -> str:
-    """One call as itself, several or none as a list; `whole` reads it as the same calls."""
+    """Write a single call as an expression, and several or none as a list. `calls.whole` reads the same calls."""
     return render(calls[0] if len(calls) == 1 else calls)
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can stand before the brackets of a call, and means the same there."""
+    """Return whether a text can be the name in a call, unchanged by Python's normalisation of identifiers."""
     return unicodedata.normalize("NFKC", text) == text and all(
         part.isidentifier() and not keyword.iskeyword(part) for part in text.split(".")
     )

@@ -1,12 +1,14 @@
-"""Nexus, as the notebook of NexusRaven-V2 evaluates it: are the same calls made, in the same order?
+"""Nexus: test whether an answer makes the gold's calls in the same order, as the notebook of NexusRaven-V2 does.
 
-The notebook runs the answer with dummy functions in place of the documented ones. Each records its name and those of
-its arguments, defaults included, that are true of themselves, and returns nothing; the records of answer and gold must
-be equal, and there must be some. An answer that does not begin with ``name(…)`` on one line is not run at all, so that
-``[f()]`` is wrong, and so is one that is no Python. What an error leaves undone is not recorded.
+The notebook runs the answer with dummies in place of the documented functions. A dummy returns None. It records its
+name and its arguments with their defaults, but only those with a true value, so not 0 or "". The records of answer and
+gold must be equal and not empty. Calls after an error are not recorded.
 
-Here nothing is run: `records` walks the syntax tree and binds the arguments to the signatures that the prompt
-documents. It understands calls, literals, containers and assignments; anything else ends a program, as an error would.
+An answer must start with ``name(…)`` on a single line. Else it is not run and is wrong, such as ``[f()]``. So is an
+answer that is not Python.
+
+This module runs nothing. `records` walks the syntax tree and binds arguments to the signatures in the prompt. It
+understands calls, literals, containers and assignments. Anything else ends a program, as an error would.
 """
 
 import ast
@@ -17,8 +19,8 @@ from typing import Any
 from . import calls
 from .calls import ParseError
 
-# The only dummies that record what is not true of itself too: NVDLibrary's, which are documented alone. Where others
-# are documented beside them, the notebook forgets to record calls of searchCPE.
+# Only NVDLibrary's dummies also record arguments with a false value. They are documented without other functions. If a
+# prompt documents others too, the notebook does not record calls of searchCPE.
 _RECORDS_ALL = frozenset(("searchCVE", "searchCPE"))
 _FORGOTTEN = "searchCPE"
 
@@ -30,7 +32,7 @@ class _StopError(Exception):
 
 
 def program(answer: str) -> str | None:
-    """The answer where it is a program that is run; None where it is not."""
+    """Return the answer if the notebook would run it, else None."""
     answer = answer.strip()
     if len(answer) > calls.MAX_LENGTH or not re.match(r"\w+\(.*\)", answer):
         return None
@@ -38,7 +40,7 @@ def program(answer: str) -> str | None:
 
 
 def gold_program(gold: str) -> str | None:
-    """The program of a gold: calls, a list of texts that are, or ``r = nvdlib.name(…)``; None where it is none."""
+    """Return the program of a gold, or None. A gold has calls, a list of such texts, or ``r = nvdlib.name(…)``."""
     tree = calls.read_object(gold)
     if isinstance(tree, list) and tree and all(isinstance(item, str) for item in tree):
         gold = "; ".join(tree)
@@ -55,15 +57,15 @@ def _parsed(text: str) -> ast.Module | None:
         return None
     for node in ast.walk(tree):
         names = [keyword.arg for keyword in node.keywords if keyword.arg] if isinstance(node, ast.Call) else []
-        if len(set(names)) < len(names):  # what the parser lets pass and the compiler does not
+        if len(set(names)) < len(names):  # the parser accepts it, but the compiler does not
             return None
     return tree
 
 
 def headers(prompt: str, golds: list[str]) -> list[str]:
-    """``def name(…)`` of every function that a prompt documents and that can be read.
+    """Return ``def name(…)`` of every documented function that can be parsed.
 
-    One that no gold's call of it fits is left out: it is not what the golds were written for.
+    A function is omitted if a gold's call does not fit its signature, because the gold was written for another.
     """
     by_name: dict[str, str] = {}
     for opening in re.finditer(r"\bdef\s+(\w+)\s*\(", prompt):
@@ -92,10 +94,10 @@ def _fits(node: ast.Call, bound: inspect.Signature) -> bool:
 
 
 def signature(header: str) -> tuple[str, inspect.Signature]:
-    """A function's name and signature.
+    """Parse the header of a function into its name and signature.
 
     Raises:
-        ParseError: It is none.
+        ParseError: It is not the header of a function.
     """
     try:
         (function,) = calls.syntax_tree(f"{header}: pass", "exec").body
@@ -113,12 +115,12 @@ def signature(header: str) -> tuple[str, inspect.Signature]:
         ]
         parameters += [_parameter(args.kwarg, "VAR_KEYWORD")] if args.kwarg else []
         return function.name, inspect.Signature(parameters)
-    except (AttributeError, ValueError):  # no function, or one that Python would refuse
+    except (AttributeError, ValueError):  # not a function, or Python would refuse it
         raise ParseError("no signature") from None
 
 
 def _parameter(node: ast.arg, kind: str, default: ast.AST | None = None) -> inspect.Parameter:
-    """A default that is no literal becomes a name that no argument can have."""
+    """Make a parameter. A default that is not a literal becomes a name that no argument can equal."""
     if default is None:
         value = inspect.Parameter.empty
     else:
@@ -130,7 +132,7 @@ def _parameter(node: ast.arg, kind: str, default: ast.AST | None = None) -> insp
 
 
 def grade(answer: str, gold: str, known: list[str]) -> bool:
-    """Whether two programs record the same calls, at least one."""
+    """Return whether two programs record the same calls, and at least one call."""
     signatures = dict(map(signature, known))
     undocumented = dict.fromkeys(called(gold) - signatures.keys())
     made = records(answer, signatures | undocumented)
@@ -138,15 +140,16 @@ def grade(answer: str, gold: str, known: list[str]) -> bool:
 
 
 def called(text: str) -> set[str]:
-    """The names of the functions that a program calls."""
+    """Return the names of the functions that a program calls."""
     nodes = ast.walk(_parsed(text) or ast.Module([]))
     return {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
 
 
 def records(text: str, signatures: dict[str, inspect.Signature | None]) -> list[Record]:
-    """What the dummies would record.
+    """Return the records of the dummies.
 
-    Of a function without a signature, a place is a place and a name is a name; one that is not there ends the program.
+    If the signature is None, arguments are recorded by place or by name, as in the call. A call of a function that is
+    not in ``signatures`` ends the program.
     """
     made: list[Record] = []
     tree = _parsed(text)
@@ -199,7 +202,7 @@ def _value(node: ast.AST, names: dict, signatures: dict, made: list[Record], dep
             value = {of(key): of(item) for key, item in zip(keys, values, strict=True)}
         case _:
             for inner in filter(lambda inner: isinstance(inner, ast.expr), ast.iter_child_nodes(node)):
-                of(inner)  # what is called on the way to the error is recorded
+                of(inner)  # calls before the error are recorded
             raise _StopError
     return value
 

@@ -1,9 +1,11 @@
-"""Tool calls: rows to docs, what of an answer counts as its calls, and are they the right ones?
+"""Make docs of tool-call tasks, extract calls from answers, and score them.
 
-Nobody has seen these rows: what stands here follows the public evaluations that Meta says it used, and where Meta
-changed them, Meta's own words (eval_details.md). Assumed of the rows: ``input_correct_responses`` are alternatives,
-each the text of all calls that are asked for. Each benchmark has a module of its own, which says what is right;
-calls.py and expressions.py read calls that are Python. Nothing is ever executed.
+We saw no rows of these tasks. The code follows the public evaluations that Meta names. If Meta changed them, it follows
+Meta's description (eval_details.md). We assume that ``input_correct_responses`` are alternatives, and that each has the
+text of all requested calls.
+
+Each benchmark has a module that defines which answers are right. calls.py and expressions.py parse Python calls.
+Nothing is ever executed.
 """
 
 import functools
@@ -26,7 +28,7 @@ macro_average = rows.macro_average
 
 
 def nexus_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Nexus: the columns of every doc, and ``signatures``, the functions that the prompt documents.
+    """Make docs of Nexus: the common columns, and ``signatures``, the functions that the prompt documents.
 
     Raises:
         ValueError: No gold of any row is a call.
@@ -40,7 +42,7 @@ def nexus_docs(dataset: datasets.Dataset) -> datasets.Dataset:
 
 
 def api_bank_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-    """API-Bank: the columns of every doc.
+    """Make docs of API-Bank with the common columns.
 
     Raises:
         ValueError: No gold of any row is a call.
@@ -49,7 +51,7 @@ def api_bank_docs(dataset: datasets.Dataset) -> datasets.Dataset:
 
 
 def bfcl_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-    """BFCL: the columns of every doc, and ``declared``, JSON text of what the prompt declares of its functions.
+    """Make docs of BFCL: the common columns, and ``declared``, the functions that the prompt declares, as JSON text.
 
     Raises:
         ValueError: No gold of any row is a call or lists possible answers.
@@ -62,7 +64,7 @@ def bfcl_docs(dataset: datasets.Dataset) -> datasets.Dataset:
 
 
 def gorilla_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Gorilla: the columns of every doc, and ``api_database``, the file of the hub's APIs, which the join brings.
+    """Make docs of Gorilla: the common columns, and ``api_database``, the file of the hub's APIs from the join.
 
     Raises:
         ValueError: No gold of any row names a domain or an API.
@@ -85,16 +87,16 @@ def _docs(
     return datasets.Dataset.from_list(docs)
 
 
-# Filters: of each answer what counts, as text that is read again
+# Filters: they return the part of an answer that counts, as text for scoring
 
 
 def nexus_program(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """Answers that the notebook would run."""
+    """Filter: return answers that the notebook would run."""
     return _each(responses, docs, lambda text, _: nexus.program(calls.clean(text)))
 
 
 def nexus_anywhere(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """The calls in each answer, whatever stands around them: words, code fences."""
+    """Filter: return the program of each answer, or its calls among words or in code fences."""
 
     def find(text: str, _: dict) -> str | None:
         parsed = calls.anywhere(text)
@@ -104,22 +106,22 @@ def nexus_anywhere(responses: list[list[str]], docs: list[dict]) -> list[list[st
 
 
 def in_brackets(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """The calls of the first ``[Name(…)]`` in each answer."""
+    """Filter: return the calls of the first ``[Name(…)]`` in each answer."""
     return _each(responses, docs, lambda text, _: _rendered(calls.bracketed(text)))
 
 
 def anywhere(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """The calls in each answer, whatever stands around them: words, code fences."""
+    """Filter: return the calls in each answer, also among words or in code fences."""
     return _each(responses, docs, lambda text, _: _rendered(calls.anywhere(text)))
 
 
 def bfcl_decoded(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """Answers that the leaderboard can read; one that makes no call is read as Python."""
+    """Filter: return answers that the leaderboard can read."""
     return _each(responses, docs, lambda text, doc: _bfcl_text(calls.clean(text), doc))
 
 
 def bfcl_anywhere(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """The calls in each answer, whatever stands around them: words, code fences, a line of their own; also JSON."""
+    """Filter: return the calls in each answer, also among words, in code fences, in a line, or as JSON."""
 
     def find(text: str, doc: dict) -> str | None:
         readable = (_bfcl_text(piece, doc) for piece in calls.pieces(text))
@@ -133,7 +135,7 @@ def _bfcl_text(text: str, doc: dict) -> str | None:
 
 
 def after_marker(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """The code of each answer, as the evaluation of its hub takes it."""
+    """Filter: return the code of each answer by the rule of its hub's evaluation."""
 
     def find(text: str, doc: dict) -> str | None:
         return _code(apibench.code_of(calls.unmarked(text), whole=apibench.HUBS[_hub(doc)].whole))
@@ -142,7 +144,7 @@ def after_marker(responses: list[list[str]], docs: list[dict]) -> list[list[str]
 
 
 def all_code(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """The code of each answer, or all that it says where nothing in that is code."""
+    """Filter: return the code after ``api_call``, or the whole answer if nothing after it is code."""
 
     def find(text: str, _: dict) -> str | None:
         text = calls.unmarked(text)
@@ -171,13 +173,16 @@ def _each(responses: list[list[str]], docs: list[dict], find: Callable[[str, dic
 
 
 def nexus_results(doc: dict, results: list[str]) -> dict:
-    """See `_verdict`."""
+    """Score an answer of Nexus with the metrics of `_verdict`."""
     golds = list(filter(None, map(nexus.gold_program, doc["answers"])))
     return _verdict(doc, results, golds, lambda answer, gold: nexus.grade(answer, gold, doc["signatures"]))
 
 
 def bfcl_results(doc: dict, results: list[str]) -> dict:
-    """See `_verdict`. Where no call is asked for, an answer without one is right and not unextracted."""
+    """Score an answer of BFCL with the metrics of `_verdict`.
+
+    If no call is requested, an answer without calls is right, and does not count as unextracted.
+    """
     golds = [gold for gold in map(bfcl.read_possible, doc["answers"]) if gold is not None]
     declares = json.loads(doc["declared"])
 
@@ -193,7 +198,9 @@ def bfcl_results(doc: dict, results: list[str]) -> dict:
 
 
 def gorilla_results(doc: dict, results: list[str]) -> dict:
-    """See `_verdict`; right is an API of the gold's domain. Also ``hallucination``: it calls none of the database.
+    """Score an answer of Gorilla with the metrics of `_verdict`. It is right if its API has the gold's domain.
+
+    ``hallucination`` is 1 if the answer calls no API of the database.
 
     Raises:
         OSError: The pack lacks the database.
@@ -214,7 +221,10 @@ def gorilla_results(doc: dict, results: list[str]) -> dict:
 
 
 def api_bank_results(doc: dict, results: list[str]) -> dict:
-    """See `_verdict`; also ``acc_rougeL``, which scores free text by ROUGE-L instead of asking for it exactly."""
+    """Score an answer of API-Bank with the metrics of `_verdict`.
+
+    ``acc_rougeL`` scores free text by ROUGE-L, where ``acc`` requires the exact text.
+    """
     golds = [gold for gold in map(read_calls, doc["answers"]) if gold is not None]
     answer = calls.whole(results[0]) or []
     judged = [api_bank.grade(answer, gold) for gold in golds]
@@ -225,10 +235,12 @@ def api_bank_results(doc: dict, results: list[str]) -> dict:
 
 
 def _verdict(doc: dict, results: list[str], golds: list, fits: Callable) -> dict:
-    """``acc`` is 1 when the calls of an answer are those of any gold; ``acc_macro`` the same with its subtask.
+    """Return the metrics of an answer.
 
-    ``unextracted`` counts answers in which the filter found no call; ``ungraded`` golds that nobody here can read,
-    which makes every answer wrong.
+    - ``acc``: 1 if it matches any gold.
+    - ``acc_macro``: the same with the subtask.
+    - ``unextracted``: 1 if the filter found no call.
+    - ``ungraded``: 1 if no gold could be read. Every answer then counts as wrong.
     """
     is_extracted = results[0] != rows.NO_MATCH
     right = float(is_extracted and any(fits(results[0], gold) for gold in golds))
@@ -241,9 +253,9 @@ def _verdict(doc: dict, results: list[str], golds: list, fits: Callable) -> dict
 
 
 def read_calls(text: str) -> list | None:
-    """The calls of a gold: calls and nothing else, a list of texts that are, or ``[name(…)]`` after other words.
+    """Return the calls of a gold, or None.
 
-    None where it is none of these.
+    A gold has calls and nothing else, is a list of texts with a call each, or has ``[name(…)]`` among other words.
     """
     parsed = calls.whole(text) or calls.bracketed(text)
     if parsed:
@@ -258,7 +270,7 @@ def read_calls(text: str) -> list | None:
 
 
 def _domain(domain: str | None, code: str | None, database: tuple) -> str | None:
-    """A gold's domain; of one that names a call alone, that of the API that it calls."""
+    """Return a gold's domain. If the gold only has a call, it is the domain of the called API."""
     if domain is None and code is not None:
         api = apibench.meant(code, database)
         domain = api.domain if api is not None else None
@@ -275,5 +287,5 @@ def _language_of(declared: str) -> str:
 
 
 def _language(doc: dict) -> str:
-    """The language that an answer to a doc is read as; one that makes no call is read as Python."""
+    """Return the language in which an answer is read. It is Python if no call is requested."""
     return "Python" if "[]" in doc["answers"] else _language_of(doc["declared"])
