@@ -5,8 +5,8 @@ in any order. It compares every argument with the declared type and the gold's p
 float, but a bool replaces nothing. Strings are compared without case, spaces and ``,./-_*^``.
 
 The prompt declares the types (`declared`). If they cannot be read, the types of the gold's values are used. Positional
-arguments of Python are ignored, as on the leaderboard. No code is evaluated. The leaderboard gives arithmetic on numbers to
-Python, and this module computes it within limits.
+arguments of Python are ignored, as on the leaderboard. No code is evaluated. The leaderboard gives arithmetic on
+numbers to Python, and this module computes it within limits.
 """
 
 import ast
