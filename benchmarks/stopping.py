@@ -126,7 +126,15 @@ class Gained(Task):
     """A task that wins instead of losing."""
 
 
+@dataclass(frozen=True)
+class Repeated(Task):
+    """A task whose baseline is the mean of three runs."""
+
+
 def drawn(task: Task, drop: float, rng: np.random.Generator) -> Drawn:
+    if isinstance(task, Repeated):
+        after, before, labels, clusters = draw(task, -drop, rng, runs=3)
+        return before, after, labels, clusters
     if isinstance(task, Gained):
         after, before, labels, clusters = draw(task, drop, rng)
         return before, after, labels, clusters
@@ -147,6 +155,7 @@ def drawn(task: Task, drop: float, rng: np.random.Generator) -> Drawn:
 SHAPES = (
     *((f"MMLU-Pro, {100 * flips:g} % of docs flip", mmlu_pro(flips)) for flips in (0.0, 0.02, 0.06)),
     ("MMLU-Pro, lost in every other subtask alone, 6 %", [Uneven("mmlu_pro", MMLU_PRO, 0.48, 0.06)]),
+    ("MMLU-Pro, a baseline of three runs, 6 %", [Repeated("mmlu_pro", MMLU_PRO, 0.48, 0.06)]),
     ("GPQA, 6 %", [Task("meta_gpqa_cot", (448,), 0.31, 0.06)]),
     ("IFEval, 6 %", [instruct(0.06)[0]]),
     ("MGSM, 250 questions in 7 languages, correlation 0.6, 6 %",

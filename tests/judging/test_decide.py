@@ -202,6 +202,13 @@ def test_the_cap_of_few_docs_is_what_an_identical_copy_stays_under() -> None:
     assert few.tasks[1].cap == 0.05
 
 
+def test_docs_that_exclude_no_drop_at_all_forbid_ship_and_are_named() -> None:
+    decision = decide_outcome([evidence(0, 0, 5, "tiny"), evidence(10, 10, 12_000, "large")])
+    assert (decision.outcome, decision.reasons) == (
+        "UNDECIDED", ("too few docs or clusters to exclude any drop: tiny",),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("lost", "reason"), [(45, "worse: mmlu, law by 6.6 points"), (27, "not excluded, in points: mmlu, law 5.")]
 )

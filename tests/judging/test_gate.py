@@ -265,6 +265,23 @@ def test_a_baseline_must_be_given(tmp_path: Path) -> None:
         at_the_gate(tmp_path, Gate(margin=1.0, baseline_kind="run"), right(650), entry(N))
 
 
+@pytest.mark.parametrize(
+    ("rules", "notes"),
+    [
+        ({"cap": 1}, ("the cap of meta_some is below the margin, so the margin counts",)),
+        ({"tasks": {"meta_some": {"cap": 2.5}}}, ("the cap of meta_some is below the margin, so the margin counts",)),
+        ({"cap": 3}, ()),
+        ({}, ()),
+    ],
+)
+def test_a_cap_below_the_margin_has_no_effect_and_is_noted(
+    tmp_path: Path, rules: dict[str, Any], notes: tuple[str, ...]
+) -> None:
+    gate = Gate.model_validate({"margin": 3.0, **rules})
+    result = against_baseline(tmp_path, gate, right(600), right(590))
+    assert (result.decision.outcome, result.notes) == ("SHIP", notes)
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return read_run([write_run(tmp_path_factory.mktemp("run"), right(600))])

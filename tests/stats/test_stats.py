@@ -80,9 +80,12 @@ def test_other_scores_have_students_interval() -> None:
 
 
 def test_scores_that_do_not_vary_are_not_certain() -> None:
-    interval = stats.score_interval([0.5] * 20)
-    assert interval == stats.wilson_interval(10, 20)
-    assert half_width(interval) > 0.1
+    assert stats.score_interval([0.5] * 20) == stats.wilson_interval(10, 20)
+    clusters = [number // 2 for number in range(20)]
+    for score in (0.5, 0.1, 2 / 3, 0.8933170425576351):  # a mean of floats is seldom exactly each of them
+        assert half_width(stats.score_interval([score] * 20)) > 0.1
+        assert half_width(stats.score_interval([score] * 20, clusters=clusters)) > 0.1
+        assert half_width(stats.score_interval([score] * 20, labels=clusters)) > 0.1
 
 
 @given(scores, st.booleans())

@@ -76,15 +76,27 @@ def describe_subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float
 
 
 def explain_open_ends(ends: Sequence[tuple[str, float, float]]) -> list[str]:
-    """A sentence on tasks that may have lost more than their cap, from names, worse ends and caps; empty if none
+    """What forbids SHIP in tasks that may have lost more than their cap, from names, worse ends and caps; empty if none
     may."""
-    if not ends:
-        return []
-    names = [
-        f"{name} {100 * end:.1f} (cap {100 * cap:.1f})" for name, end, cap in sorted(ends, key=lambda entry: -entry[1])
+    ends = sorted(ends, key=lambda entry: -entry[1])
+    blind = [name for name, _, cap in ends if cap >= 1]
+    open_ends = [f"{name} {100 * end:.1f} (cap {100 * cap:.1f})" for name, end, cap in ends if cap < 1]
+    return [
+        *([f"too few docs or clusters to exclude any drop: {join_names(blind, NAMED)}"] if blind else []),
+        *([f"drops beyond the cap are not excluded, in points: {join_names(open_ends, NAMED)}"] if open_ends else []),
     ]
-    shown = join_names(names, NAMED)
-    return [f"drops beyond the cap are not excluded, in points: {shown}"]
+
+
+def note_low_caps(tasks: Sequence[TaskDrop], margin: float, cap: float | None) -> list[str]:
+    """A note on caps that the user set below the margin, which then counts; empty if there are none.
+
+    Args:
+        tasks: The tasks, each with its own margin and cap.
+        margin: The margin of the others.
+        cap: The cap of the others; None if the user set none.
+    """
+    low = [task.task for task in tasks if (limit := task.cap or cap) and limit < (task.margin or margin)]
+    return [f"the cap of {join_names(low, NAMED)} is below the margin, so the margin counts"] if low else []
 
 
 def _own_cap(task_drop: TaskDrop, margin: float, cap: float) -> float:

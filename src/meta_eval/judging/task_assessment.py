@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meta_eval.judging.alarms import RaisedAlarm, find_caveats, find_vetoes, group_alarms
+from meta_eval.judging.caps import note_low_caps
 from meta_eval.judging.cut_answers import raise_cut_more
 from meta_eval.judging.decide import TaskDrop, decide_outcome
 from meta_eval.judging.drop_breakdown import break_down_mean_drop
@@ -113,7 +114,8 @@ def conclude_judgement(
     breakdown = break_down_mean_drop(
         [(task.drop_breakdown, task.decision.weight) for task in tasks if task.drop_breakdown and task.decision]
     )
-    return Judgement(decision, alarms, tuple(sorted(tasks, key=lambda task: task.name)), tuple(notes), breakdown)
+    notes = (*notes, *note_low_caps([*averaged, *others], margin, gate.cap_fraction))
+    return Judgement(decision, alarms, tuple(sorted(tasks, key=lambda task: task.name)), notes, breakdown)
 
 
 def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.intervals import Interval, group_values, normal_quantile, t_quantile
-from meta_eval.thresholds import LEVEL
+from meta_eval.thresholds import LEVEL, ROUNDING
 
 
 def wilson_interval(successes: float, n: float, level: float = LEVEL) -> Interval:
@@ -73,7 +73,7 @@ def score_interval(
     centre = math.fsum(mean(group) for group in groups.values()) / len(groups)
     variance = _variance(groups)
     freedom = len(values) - len(groups)
-    if freedom < 1 or variance <= 0:
+    if freedom < 1 or variance <= ROUNDING**2:
         size = effective_size(groups)
         return wilson_interval(min(max(centre, 0.0), 1.0) * size, size, level)
     # `_variance` divides by n; t needs n - 1 (over subtasks: docs minus subtasks).
@@ -88,7 +88,7 @@ def _clustered(
     if not average.freedom:
         return Interval(0.0, 1.0)
     t, centre = t_quantile(level, average.freedom), min(1.0, max(0.0, average.value))
-    if average.variance <= 0:
+    if average.variance <= ROUNDING**2:
         return wilson_bounds(centre, 1 / average.grain, t)
     if all(value in (0, 1) for value in values):
         return wilson_bounds(centre, centre * (1 - centre) / average.variance, t)
