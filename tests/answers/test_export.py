@@ -325,7 +325,7 @@ def test_a_full_disk_leaves_the_old_file(pack: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nowhere"], "nowhere: is not a pack"),
+        (["nowhere"], "nowhere: there is no such folder"),
         (["work_dir", "--tasks", "meta_mmlu_pretrian"], "did you mean 'meta_mmlu_pretrain'?"),
         (["work_dir", "--output", "work_dir/manifest.json/r.jsonl"], "r.jsonl: cannot be written"),
     ],
