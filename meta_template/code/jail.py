@@ -137,7 +137,7 @@ def _works(attempt: Callable[[], None]) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-# The supervisor's side of one program
+# The supervisor
 
 
 def _supervise(request: dict, cage: _Cage) -> dict:

@@ -9,7 +9,7 @@ _CHECKOUT = _HERE.parents[2]
 
 
 def asset_path(name: str) -> Path:
-    """The path of a shipped file or folder, in the installed package or in a checkout.
+    """Return the path of a shipped file or folder, in the installed package or in a checkout.
 
     In the repository, ``meta_template``, ``eval_config.yaml``, ``work_dir.gitignore`` and ``docs`` are at the top,
     where users look for them. The wheel contains them here.
@@ -19,5 +19,5 @@ def asset_path(name: str) -> Path:
 
 
 def read_asset(name: str) -> bytes:
-    """The content of a shipped file."""
+    """Return the content of a shipped file."""
     return asset_path(name).read_bytes()

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _HEAD = """\
-# Written by meta-eval prepare: the docs, prompts and answers of a recorded run of lm-eval. All that grades is the
-# task's own ({origin}), as it stands in the file that is included.
+# Written by meta-eval prepare. The docs, prompts and answers are those of a recorded run of lm-eval. The included file
+# is the task's own ({origin}), which grades answers.
 """
 
 # lm-eval's aggregations over all docs at once, and metrics that use them by default.

@@ -1,1 +1,1 @@
-"""How details of recorded runs are graded again: copied into packs, as plain lm-eval tasks."""
+"""Tasks of lm-eval that grade details of recorded runs again. They are copied into packs."""

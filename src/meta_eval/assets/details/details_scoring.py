@@ -1,5 +1,6 @@
-"""How details were graded: by the harness of the first Open LLM Leaderboard (lm-evaluation-harness b281b09, June 2023),
-and by lighteval 0.13.
+"""Grade details as their harness did.
+
+This is lm-evaluation-harness b281b09 (June 2023) for the first Open LLM Leaderboard, or lighteval 0.13.
 """
 
 import math
@@ -10,11 +11,14 @@ _ANSWER = re.compile(r"#### (-?[0-9.,]+)")
 
 
 def truthfulqa_mc(doc: dict[str, Any], results: list[tuple[float, bool]]) -> dict[str, float]:
-    """``mc1``: the likeliest of its choices is the first; ``mc2``: the share of the true ones' probabilities.
+    """Score TruthfulQA.
+
+    - ``mc1``: whether the first of its choices is the likeliest.
+    - ``mc2``: the share of true choices in the probability of all its choices, from 0 to 1.
 
     Args:
-        doc: ``mc1`` says how many choices are of mc1, ``true`` how many of the others are true and come first.
-        results: The log-likelihood of each choice, and whether it is what the model would write.
+        doc: ``mc1`` is the number of choices of mc1. ``true`` is the number of true choices of mc2, which come first.
+        results: The log-likelihood of each choice, and whether greedy decoding would generate it.
     """
     costs = [result[0] for result in results]
     first, second = costs[: doc["mc1"]], costs[doc["mc1"] :]
@@ -25,10 +29,11 @@ def truthfulqa_mc(doc: dict[str, Any], results: list[tuple[float, bool]]) -> dic
 
 
 def lighteval_choices(doc: dict[str, Any], results: list[tuple[float, bool]]) -> dict[str, float]:
-    """Whether the best choice is a right one, lighteval's ``loglikelihood_acc``.
+    """Score whether the best choice is right, as lighteval's ``loglikelihood_acc``.
 
-    ``acc`` by likelihood; ``acc_norm`` by likelihood a character (``LogProbCharNorm``); ``acc_norm_no_space`` the same,
-    a leading space not counted (``ignore_first_space``).
+    - ``acc``: by log-likelihood.
+    - ``acc_norm``: by log-likelihood per character (``LogProbCharNorm``).
+    - ``acc_norm_no_space``: the same without a leading space (``ignore_first_space``).
     """
     costs = [result[0] for result in results]
     lengths = [len(choice) for choice in doc["choices"]]
@@ -45,12 +50,12 @@ def lighteval_choices(doc: dict[str, Any], results: list[tuple[float, bool]]) ->
 
 
 def exact_match(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
-    """``em``: the answer is one of the golds, both without white space around them (``Metrics.exact_match``)."""
+    """Score ``em``: whether the answer equals a gold, without white space at the ends (``Metrics.exact_match``)."""
     return {"em": float(bool(results[0]) and results[0].strip() in [gold.strip() for gold in doc["golds"]])}
 
 
 def gsm8k(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
-    """``acc``: the first number behind ``####`` is the gold's."""
+    """Score ``acc``: whether the first number after ``####`` is the gold's."""
     answer = _number(results[0])
     return {"acc": float(answer is not None and answer == _number(doc["gold"]))}
 
