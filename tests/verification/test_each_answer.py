@@ -12,7 +12,7 @@ from lm_eval.api.model import LM
 from packs import prepare
 from recorded_runs import own_gsm8k, record
 
-from meta_eval import verify
+from meta_eval import report, verify
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.baseline import read_baseline
 
@@ -81,3 +81,15 @@ def test_the_majority_is_lm_evals(pack: Path) -> None:
     assert [doc.filter_results["score-first"].majority for doc in docs] == [0, 0, 0, 1, 0]
     assert voted == [doc.filter_results["maj@4"].metrics["exact_match"] for doc in docs] == [1.0, 0.0, 0.0, 1.0, 0.0]
     assert all(not doc.filter_results[name].verdict_of_each for doc in docs for name in ("maj@4", "maj@2"))
+
+
+def test_answers_beyond_the_first_are_no_change_of_the_grader(pack: Path, tmp_path: Path) -> None:
+    record(pack, tmp_path / "new", ["gsm8k"], model=Sampled())
+    (task,) = report([tmp_path / "new"], pack=pack).tasks
+    assert task.sampling is not None
+    assert (task.sampling.answers, task.sampling.baseline_answers) == (1, 4)
+    assert task.drop_breakdown is not None
+    assert task.drop_breakdown.model is not None
+    assert (task.drop_breakdown.grader.value, task.drop_breakdown.regraded) == (0.0, 0)
+    # Of the recorded answers half are right; lm_eval logs the verdict on the first one, which is right for one of five.
+    assert task.drop_breakdown.total.value == task.drop_breakdown.model.value == pytest.approx(0.5 - 0.2)

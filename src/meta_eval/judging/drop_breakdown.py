@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 
 from meta_eval import stats
 from meta_eval.judging.task_comparison import ScoredRun, make_number_key, pair_docs
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.scores import Scores
+from meta_eval.results.several_answers import replace_verdict
 from meta_eval.thresholds import SAME_VALUE
 
 Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
@@ -31,14 +33,16 @@ def break_down_task_drop(
     _, regraded = pair_docs(recorded, regraded, make_number_key)
     regraded, candidate = pair_docs(regraded, candidate, make_number_key)
     recorded, regraded = pair_docs(recorded, regraded, make_number_key)
-    all_scores = [scored.scores(metric_key) for scored in (recorded, regraded, candidate)]
+    first_answers = _take_first_answers(regraded, metric_key)
+    all_scores = [scored.scores(metric_key) for scored in (recorded, first_answers, regraded, candidate)]
     scores = [run_scores for run_scores in all_scores if run_scores is not None]
-    if len(scores) < 3 or len({(run_scores.averaging, run_scores.doc_indices) for run_scores in scores}) > 1:
+    if len(scores) < 4 or len({(run_scores.averaging, run_scores.doc_indices) for run_scores in scores}) > 1:
         return None
-    then, now, new = scores
+    then, first, now, new = scores
+    # lm_eval logs the verdict on the first of several answers. That the others count too is no part of the drop.
     then_shares = [
-        b if abs(a - b) <= SAME_VALUE else a
-        for a, b in zip(then.comparable_contributions, now.comparable_contributions, strict=True)
+        c if abs(a - b) <= SAME_VALUE else a - b + c
+        for a, b, c in zip(*(run_scores.comparable_contributions for run_scores in (then, first, now)), strict=True)
     ]
     docs = [candidate.docs[position] for position in new.doc_indices]
     prompt_matches = _match_prompts(regraded, candidate, new)
@@ -50,6 +54,20 @@ def break_down_task_drop(
         new.labels,
         clusters(docs),
     )
+
+
+def _take_first_answers(scored: ScoredRun, metric_key: str) -> ScoredRun:
+    """The same with the verdict on the first of several answers to a doc."""
+    metric, _, name = metric_key.partition(",")
+
+    def take_first(doc: DocResult) -> DocResult:
+        result = doc.filter_results.get(name)
+        if result is None or not (verdicts := result.verdict_of_each.get(metric)):
+            return doc
+        metrics = {**result.metrics, metric: replace_verdict(result.metrics[metric], verdicts[0])}
+        return replace(doc, filter_results={name: replace(result, metrics=metrics)})
+
+    return ScoredRun([[take_first(doc) for doc in docs] for docs in scored.runs], scored.lower_is_better)
 
 
 def _match_prompts(regraded: ScoredRun, candidate: ScoredRun, scored: Scores) -> list[bool]:
