@@ -261,7 +261,7 @@ def test_a_misspelt_task_is_no_silent_gap(tmp_path: Path) -> None:
 
 
 def test_a_baseline_must_be_given(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="needs a baseline run"):
+    with pytest.raises(ConfigError, match="needs a baseline run of meta_some"):
         at_the_gate(tmp_path, Gate(margin=1.0, baseline_kind="run"), right(650), entry(N))
 
 

@@ -229,3 +229,15 @@ def test_a_task_that_one_run_lacks_is_named(three: Path, tmp_path: Path) -> None
         )
     assert {name: len(task.baseline) for name, task in read_manifest(pack).tasks.items()} == {"gsm8k": 2, "sums": 1}
     assert any("of the baseline has no sums: the baseline's other runs count there" in note for note in notes)
+
+
+def test_a_run_of_far_fewer_docs_is_left_out_and_alone_says_why_nothing_is_compared(
+    three: Path, tmp_path: Path
+) -> None:
+    record(own_gsm8k(tmp_path / "part", ROWS[3:30]), tmp_path / "few", ["gsm8k"], num_fewshot=0)
+    with noted() as notes:
+        pack = pack_of(tmp_path / "list", three, ["run_0", str(tmp_path / "few"), "run_2"])
+    assert [Path(run.name).name for run in read_manifest(pack).tasks["gsm8k"].baseline] == ["run_0", "run_2"]
+    assert any("few has 27 docs, another 40" in note for note in notes)
+    (task,) = report([three / "run_1"], pack=pack_of(tmp_path, three, [str(tmp_path / "few")])).tasks
+    assert task.not_compared_reason == "only 27 of 40 docs have a recorded answer"

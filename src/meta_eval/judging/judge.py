@@ -18,6 +18,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from meta_eval import stats
+from meta_eval.boundary.pack_names import join_names
 from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_faults, find_run_problems
 from meta_eval.judging.conditions import check_conditions
 from meta_eval.judging.cut_answers import (
@@ -97,18 +98,14 @@ def judge_run(
     default_tasks = sorted(entries) if manifest else [*names, *filter(None, run.faults)]
     completed, default_tasks = completed.choose(default_tasks, groups, left_out)
     task_gate = completed.expand_groups(groups)
-    with_baseline_run = {name for name, entry in entries.items() if entry.baseline}
-    if any(
-        task_gate.task_rules(name).baseline_kind == "run" and name not in with_baseline_run
-        for name in task_gate.tasks or default_tasks
-    ):
+    decided = task_gate.tasks or default_tasks
+    without_run = [name for name in decided if name not in entries or not entries[name].baseline]
+    if lacking := [name for name in without_run if task_gate.task_rules(name).baseline_kind == "run"]:
         raise ConfigError(
-            "baseline_kind: run needs a baseline run",
+            f"baseline_kind: run needs a baseline run of {join_names(lacking)}",
             hint="Give both to `meta-eval compare`, or name it as baseline in the configuration",
         )
-    shared = find_shared_questions(
-        [run.tasks[name].docs for name in task_gate.tasks or default_tasks if name in run.tasks]
-    )
+    shared = find_shared_questions([run.tasks[name].docs for name in decided if name in run.tasks])
     comparisons = [build_task_comparison(name, run.all_runs(name), entries.get(name), stored) for name in names]
     assessments = [assess_task(compared, task_gate.task_rules(compared.name), shared) for compared in comparisons]
     assessments += assess_groups(run, assessments, completed)
@@ -296,23 +293,25 @@ def _choose_baseline(compared: TaskComparison, rule: GateTask) -> _ChosenBaselin
     if not result.docs:
         return "there are no samples: run lm_eval with --log_samples"
     metrics = _metrics(result, entry)
+    few = None
     if rule.baseline_kind != "published":
         verdicts = compared.recorded_verdicts if entry.graded_by == "program" or entry.baseline else None
         for label, baseline in ((ANSWERS, compared.regraded_answers), (VERDICTS, verdicts)):
             if baseline is not None:
                 pair = pair_docs(baseline, candidate, make_number_key)
                 chosen = _choose_metric(pair, metrics, label.replace(f"{META} recorded", entry.baseline_owner_recorded))
-                if not isinstance(chosen, str) and len(pair.baseline.docs) >= MIN_RECORDED * len(candidate.docs):
+                if len(pair.baseline.docs) < MIN_RECORDED * len(candidate.docs):
+                    few = f"only {len(pair.baseline.docs):,} of {len(candidate.docs):,} docs have a recorded answer"
+                elif not isinstance(chosen, str):
                     return chosen
         if rule.baseline_kind == "recorded":
-            return "there are no recorded answers or verdicts to compare it with"
-    reasons = ["no number was published for this subset" if entry.record is None else "no score of it is a share"]
+            return few or "there are no recorded answers or verdicts to compare it with"
+    nothing = "no recorded score of it is a share" if entry.record else "no number was published for this subset"
     for number in entry.reference_scores:
-        reason = explain_incomparable(result, candidate, entry, number)
-        if reason is None:
+        if (reason := explain_incomparable(result, candidate, entry, number)) is None:
             return _ChosenBaseline(NUMBER, number.metric, candidate, published=number.value / 100)
-        reasons.append(reason)
-    return reasons[-1]
+        nothing = reason
+    return few or nothing
 
 
 def _choose_metric(pair: RunPair, metrics: Sequence[str], label: str) -> _ChosenBaseline | str:

@@ -29,6 +29,7 @@ from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.records.format import ALL, Reading, Record
 from meta_eval.records.format_registry import find_format, find_place, list_formats
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
+from meta_eval.thresholds import MIN_RECORDED
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -154,6 +155,7 @@ def add_baseline(pack: Pack, records: Sequence[Record]) -> Pack:
             partial(_make_entry, name, tasks[name], pack),
             lambda run: run[1].name,
         )
+        made = _drop_partial_runs(name, made)
         _check_runs(name, [entry for entry, _ in made])
         tasks[name] = tasks[name].model_copy(update={"baseline": tuple(entry for entry, _ in made)})
         for entry, content in made:
@@ -161,6 +163,20 @@ def add_baseline(pack: Pack, records: Sequence[Record]) -> Pack:
             entries[entry.file] = FileEntry(sha256=hash_bytes(content), bytes=len(content))
     changes = {"tasks": tasks, "files": dict(sorted(entries.items()))}
     return replace(pack, files=files, manifest=manifest.model_copy(update=changes))
+
+
+def _drop_partial_runs(task: str, runs: Sequence[tuple[BaselineEntry, bytes]]) -> list[tuple[BaselineEntry, bytes]]:
+    """Leave out runs that have far fewer docs than another, with a warning: the docs of all runs alone are compared."""
+    most = max(run.docs for run, _ in runs)
+    kept = []
+    for run, content in runs:
+        if run.docs < MIN_RECORDED * most:
+            log.warning(
+                f"a run of the baseline is left out: {task}: {run.name} has {run.docs:,} docs, another {most:,}"
+            )
+        else:
+            kept.append((run, content))
+    return kept
 
 
 def _find_path(task: str, number: int) -> str:
