@@ -299,7 +299,7 @@ def test_a_partial_grade_leaves_a_task_out_that_has_no_answer(place: Path) -> No
 
 
 def test_a_partial_grade_of_nothing_is_refused(place: Path) -> None:
-    assert "hold no gradable answer" in refusal(place, rewrite(place, list.clear), partial=True)
+    assert "none of the answers can be graded" in refusal(place, rewrite(place, list.clear), partial=True)
 
 
 def test_a_failed_answer_is_named_with_its_error(place: Path) -> None:

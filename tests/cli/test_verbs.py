@@ -126,3 +126,25 @@ def test_without_pack_and_configuration_a_verb_says_how_to_name_or_make_a_pack(
     assert (done.returncode, done.stdout) == (2, "")
     assert "error: no pack is named, and neither eval_config.yaml nor work_dir is in this folder. " in done.stderr
     assert hint in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("compare a", "compare: needs two sides, and 1 are named. Use: meta-eval compare A B"),
+        ("report . --margin 0", "--margin: 0 is not a number of points above 0 and below 100. Such as 1 or 0.5"),
+        ("doctor --backend vlm", "--backend: unknown backend 'vlm'; did you mean 'vllm'? Allowed: vllm, "),
+        ("doctor --base-url here", "--base-url: 'here' is not allowed. Allowed: an address such as http://"),
+        ("doctor --engine --model-args x", "--model-args: 'x' is not of the form name=value. Allowed: a mapping"),
+        ("run --set evals_dataset=sample --set tasks=t --set model_name=m --gate g --no-report",
+         "--gate: needs the report, which --no-report and --shard turn off. Leave these out"),
+        ("prepare --set nokey", "--set nokey: is not of the form key=value. Write it as in --set tasks=meta_ifeval"),
+        ("init file", "file: is a file, not a folder. Name a folder: meta-eval init FOLDER"),
+        ("slurm --shards 0", "--shards: 0 is not a number of shards. Write 1 or more"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_said_with_the_next_step(words: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = cli(*words.split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"error: {said}" in done.stderr

@@ -228,6 +228,11 @@ def test_a_backend_that_says_nothing_of_tokens_is_refused_before_it_starts(
     )
 
 
+def test_a_wrong_override_of_a_pack_is_named(pack: Path) -> None:
+    with pytest.raises(UserError, match="^--set concurrency=x: concurrency: 'x' is not allowed: it must be a whole"):
+        measure(pack=pack, overrides=["concurrency=x"])
+
+
 def test_with_nothing_answered_there_is_no_table(pack: Path) -> None:
     with pytest.raises(UserError, match=r"none of these docs has an answer \(31 not asked yet\)"):
         measure(pack=pack, ask=False)

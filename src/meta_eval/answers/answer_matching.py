@@ -54,12 +54,12 @@ class Problems:
             problems.append(f"{len(answers.cut_off):,} {lines} cut off ({_first(answers.cut_off)})")
         hints = []
         if self.missing or self.failed:
-            hints.append("Answer what is missing and append it, or grade what is there with --partial.")
+            hints.append("Answer what is missing and append it, or grade what is there with --partial")
         if self.foreign:
-            hints.append("Name the pack whose requests were answered with --pack.")
+            hints.append("Name the pack whose requests were answered with --pack")
         if self.doubled:
-            hints.append("--prefer last takes the last of several answers.")
-        raise AnswersError(f"of {self.requests:,} requests: {'; '.join(problems)}", hint=" ".join(hints) or None)
+            hints.append("--prefer last takes the last of several answers")
+        raise AnswersError(f"of {self.requests:,} requests: {'; '.join(problems)}", hint=". ".join(hints) or None)
 
     def _problems(self, partial: bool) -> Iterator[str]:
         if not partial:

@@ -150,7 +150,9 @@ class Grading:
         problems.check(engine_answers, partial=partial)
         chosen = [name for name in self.tasks if matched[name].docs]
         if not chosen:
-            raise AnswersError("hold no gradable answer", where="the answers")
+            raise AnswersError(
+                "none of the answers can be graded", hint="Ask the model: `meta-eval run` without --grade-only"
+            )
         used = [
             answer
             for task_answers in matched.values()

@@ -146,7 +146,9 @@ def fidelity_report(
     rules = JudgingOptions(gate=gate).read_rules().fidelity
     if margin is not None:
         if not 0 < margin < 100:
-            raise ConfigError(f"{margin:g} is not a number of nats above 0 and below 100", where="margin")
+            raise ConfigError(
+                f"{margin:g} is not a number of nats above 0 and below 100", where="margin", hint="Such as 0.02"
+            )
         rules = rules.model_copy(update={"margin": margin})
     path = find_table(Path(table))
     header = read_tokens(path).header if path.exists() else read_choices(find_choices_path(path))[0]

@@ -15,7 +15,9 @@ import typer
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, show_progress
 from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.escaping import quoted
 from meta_eval.messages.logs import report_progress
+from meta_eval.messages.value_errors import describe_wrong_value
 from meta_eval.verb_options import EngineOptions
 
 if TYPE_CHECKING:
@@ -157,6 +159,7 @@ def _ask_engine(chosen: EngineOptions) -> EngineChecks:
     from pydantic import ValidationError
 
     from meta_eval.backends.registry import UnknownBackendError
+    from meta_eval.config.config_errors import describe_allowed
     from meta_eval.doctor.engine_checks import check_engine
     from meta_eval.doctor.known_answers import END, make_settings
     from meta_eval.running.client import describe_start, find_client
@@ -164,10 +167,12 @@ def _ask_engine(chosen: EngineOptions) -> EngineChecks:
     try:
         settings = make_settings(chosen)
     except UnknownBackendError as error:
-        raise ConfigError(str(error), where="--backend") from None
+        raise ConfigError(str(error), where="--backend", hint=describe_allowed("backend")) from None
     except ValidationError as error:
         first = error.errors()[0]
-        raise ConfigError(str(first["msg"]), where=f"--{str(first['loc'][0]).replace('_', '-')}") from None
+        key, what = str(first["loc"][0]), describe_wrong_value(first["msg"], first["input"])
+        what = what if what.startswith("'") else f"{quoted(first['input'])} is not allowed"
+        raise ConfigError(what, where=f"--{key.replace('_', '-')}", hint=describe_allowed(key)) from None
     logs = Path(tempfile.mkdtemp(prefix="meta-eval-doctor-"))  # kept if a check failed, because messages name it
     with (
         show_progress(describe_start(settings, logs)),

@@ -146,7 +146,9 @@ def _read_fidelity_gate(margin: float | None, gate: Path | None, baseline: Path 
             "--margin and --gate cannot be combined", hint="Leave --margin out and set fidelity.margin in the gate file"
         )
     if margin is not None and not 0 < margin < 100:
-        raise ConfigError(f"{margin:g} is not a number of nats above 0 and below 100", where="--margin")
+        raise ConfigError(
+            f"{margin:g} is not a number of nats above 0 and below 100", where="--margin", hint="Such as 0.02"
+        )
     return None if gate is None else read_gate(gate)
 
 

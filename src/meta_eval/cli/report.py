@@ -182,7 +182,7 @@ def _split_sides(runs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     a, b = places[:at], places[at + 1 :] if between in places else places[1:]
     if not a or not b or between in b or (between not in places and len(b) > 1):
         raise ConfigError(
-            f"{len(places) - places.count(between)} folders are not two sides",
+            f"needs two sides, and {len(places) - places.count(between)} are named",
             where="compare",
             hint="Use: meta-eval compare A B; for several runs of a side: meta-eval compare A1 A2 -- B1 B2",
         )

@@ -143,7 +143,9 @@ def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, html: Path | No
 def _check_report(makes_report: bool, html: Path | None, gate: Path | None) -> None:
     for name, path in (("--html", html), ("--gate", gate)):
         if path is not None and not makes_report:
-            raise ConfigError("needs the report, which --no-report and --shard turn off", where=name)
+            raise ConfigError(
+                "needs the report, which --no-report and --shard turn off", where=name, hint="Leave these out"
+            )
 
 
 def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> Report | None:

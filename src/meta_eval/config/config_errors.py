@@ -85,8 +85,8 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
     others = len({item["loc"][:1] for item in errors}) - 1
     rest = f" ({others} more {'key is' if others == 1 else 'keys are'} wrong too)" if others else ""
     if first["type"] == "missing":
-        return ConfigError(f"{'.'.join(key)}: is not set{rest}", where=place.of(key), hint=_allowed(key))
-    allowed = _allowed(key)
+        return ConfigError(f"{'.'.join(key)}: is not set{rest}", where=place.of(key), hint=describe_allowed(*key))
+    allowed = describe_allowed(*key)
     if first["type"] == "value_error":
         what = describe_wrong_value(first["msg"])
     elif allowed:
@@ -97,7 +97,8 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
     return ConfigError(f"{name}{what}{rest}", where=place.of(key), hint=allowed or _ALL_KEYS)
 
 
-def _allowed(key: tuple[str, ...]) -> str | None:
+def describe_allowed(*key: str) -> str | None:
+    """The allowed values of a key, as a hint. None if its error says them."""
     if key == ("backend",):
         return f"Allowed: {join_names(list_backends(), _MOST_LISTED)}"
     return f"Allowed: {ALLOWED[key[0]]}" if key and key[0] in ALLOWED else None

@@ -66,10 +66,8 @@ def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSet
             hint = "Leave PACK out, and a pack of other settings is prepared"
             raise ConfigError("cannot change: the pack was made with it", where=f"--set {override:.200}", hint=hint)
         places[path] = override
-    try:
-        config = Config.model_validate({**data, "tasks": settings.tasks, "evals_dataset": "sample"})
-    except ValidationError as error:
-        raise describe_first_error(error, ValuePlace("the manifest", {}, places), Config) from None
+    whole = {**data, "tasks": settings.tasks, "evals_dataset": "sample"}
+    config = _validate(whole, ValuePlace("the manifest", {}, places))
     return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
 
 
@@ -83,11 +81,15 @@ def _override_all(
     places: dict[tuple[str, ...], str] = {}
     for override in overrides:
         places[_override(data, override)] = override
+    return _validate(data, ValuePlace(source, lines, places))
+
+
+def _validate(data: dict[str, Any], place: ValuePlace) -> Config:
     try:
         return Config.model_validate(data)
     except ConfigError as error:
         if isinstance(error.__context__, ValidationError):
-            raise describe_first_error(error.__context__, ValuePlace(source, lines, places), Config) from None
+            raise describe_first_error(error.__context__, place, Config) from None
         raise
 
 

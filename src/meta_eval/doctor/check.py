@@ -25,7 +25,8 @@ class Check:
     hint: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.what}" + (f". {self.hint}" if self.hint else "")
+        end = "" if self.what.endswith("?") else "."
+        return f"{self.name}: {self.what}" + (f"{end} {self.hint}" if self.hint else "")
 
 
 def passed(name: str, what: str) -> Check:

@@ -216,7 +216,8 @@ class Gate(_GateLimits):
 
 def _check_points(points: float, where: str) -> float:
     if not 0 < points < 100:
-        raise ConfigError(f"{points:g} is not a number of points above 0 and below 100", where=where)
+        what = f"{points:g} is not a number of points above 0 and below 100"
+        raise ConfigError(what, where=where, hint="Such as 1 or 0.5")
     return points
 
 

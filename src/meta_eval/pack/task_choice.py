@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meta_eval.boundary.pack_names import expand_patterns, split_excluded
+from meta_eval.boundary.pack_names import expand_patterns, join_names, split_excluded
 from meta_eval.messages.errors import ConfigError, suggest_name
 from meta_eval.messages.logs import log
 from meta_eval.pack.manifest import Manifest
@@ -88,7 +88,7 @@ def _tasks(manifest: Manifest, names: Sequence[str]) -> set[str]:
             raise ConfigError(
                 f"unknown task or group {name!r}{suggest_name(name, existing)}",
                 where="--tasks",
-                hint=f"The pack has {', '.join(existing)}",
+                hint=f"The pack has {join_names(existing, 12)}",
             )
         members |= set(manifest.groups.get(name, (name,)))
     return members

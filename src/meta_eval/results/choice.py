@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from meta_eval.boundary.pack_names import expand_patterns, split_excluded
+from meta_eval.boundary.pack_names import expand_patterns, join_names, split_excluded
 from meta_eval.messages.errors import ConfigError, suggest_name
 
 Groups = Mapping[str, Sequence[str]]
@@ -52,10 +52,10 @@ class Choice:
             if not _matching((name,), names, groups):
                 raise ConfigError(
                     f"unknown task {name!r}{suggest_name(name, [*names, *groups])}", where=where,
-                    hint=f"Tasks: {', '.join(names)}",
+                    hint=f"Tasks: {join_names(names, 12)}",
                 )  # fmt: skip
         if not self.of(names, groups):
-            raise ConfigError("no task is left", where=where, hint=f"Tasks: {', '.join(names)}")
+            raise ConfigError("no task is left", where=where, hint=f"Tasks: {join_names(names, 12)}")
 
 
 def _matching(patterns: Iterable[str], names: Sequence[str], groups: Groups) -> set[str]:

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from meta_eval.boundary.hashing import hash_bytes
+from meta_eval.boundary.pack_names import join_names
 from meta_eval.messages.errors import ConfigError, suggest_name
 
 # Prefix of a given id. It sorts before every hash, so a cluster keeps it as its name.
@@ -78,7 +79,7 @@ def check_fields(fields: Fields, tasks: Sequence[str]) -> None:
         if not any(fnmatchcase(task, pattern) or task == pattern for task in tasks):
             raise ConfigError(
                 f"unknown task {pattern!r}{suggest_name(pattern, tasks)}", where="cluster",
-                hint=f"Tasks: {', '.join(tasks)}",
+                hint=f"Tasks: {join_names(sorted(tasks), 12)}",
             )  # fmt: skip
 
 

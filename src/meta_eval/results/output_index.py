@@ -143,7 +143,7 @@ def _index_file(
             "is not named like lm_eval's files (results_<time>.json, samples_<task>_<time>.jsonl), and no "
             "results of lm_eval before 0.4.3 are next to it, so its task is unknown",
             where=str(path),
-            hint="Restore its original name",
+            hint="Name a results folder, or restore the file's original name",
         )
     return chosen
 

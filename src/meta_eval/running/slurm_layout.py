@@ -57,9 +57,9 @@ class Jobs(ScoringOptions):
 
     def __post_init__(self) -> None:
         if not 1 <= self.shards <= _MOST_SHARDS:
-            raise ConfigError(f"{self.shards} is not a number of shards", where="--shards")
+            raise ConfigError(f"{self.shards} is not a number of shards", where="--shards", hint="Write 1 or more")
         if self.nodes < 1:
-            raise ConfigError(f"{self.nodes} is not a number of nodes", where="--nodes")
+            raise ConfigError(f"{self.nodes} is not a number of nodes", where="--nodes", hint="Write 1 or more")
         for value, rule, where, hint in (
             (self.partition, _PARTITION, "--partition", "A name, or several with commas: sinfo lists them"),
             (self.time, _TIME, "--time", "Such as 12:00:00, or 2-00:00:00 for two days"),

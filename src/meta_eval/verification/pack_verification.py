@@ -73,7 +73,7 @@ def verify(
 def _verify(pack: Path, options: VerifyOptions) -> Proof:
     min_agreement, regrade = options.min_agreement, None if options.regrade is None else Path(options.regrade)
     if min_agreement is not None and not 0 <= min_agreement <= 1:
-        raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
+        raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement", hint="Such as 0.98")
     manifest = read_manifest(pack)
     chosen = choose_tasks(manifest, options.tasks)
     files = find_samples(regrade, chosen) if regrade is not None else None
