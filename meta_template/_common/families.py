@@ -7,9 +7,9 @@ from pathlib import Path
 
 FAMILIES = json.loads(Path(__file__).with_name("families.json").read_text(encoding="utf-8"))
 
-BOS = tuple(dict.fromkeys(family["bos"] for family in FAMILIES))
+BOS = tuple(dict.fromkeys(family["bos"] for family in FAMILIES if family["bos"]))
 # These tokens end an answer or begin a tool call. They are not part of its text.
-AROUND_ANSWERS = tuple(token for family in FAMILIES for token in (family["tool_call"], *family["ends"]))
+AROUND_ANSWERS = tuple(token for family in FAMILIES for token in (family["tool_call"], *family["ends"]) if token)
 
 
 def without_bos(prompt: str) -> str:

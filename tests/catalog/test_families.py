@@ -14,7 +14,7 @@ from places import REPOSITORY
 from meta_eval import catalog
 from meta_eval.catalog.dataset_names import Identity
 from meta_eval.catalog.families import find_family, list_answer_ends, list_bos_tokens, list_families
-from meta_eval.token_fidelity.perturbations import NO_HEADERS, make_perturbations
+from meta_eval.token_fidelity.perturbations import NO_BOS, NO_HEADERS, make_perturbations
 
 FILE = REPOSITORY / "meta_template/_common/families.json"
 
@@ -48,7 +48,9 @@ def test_another_family_is_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "name": "Quokka 2",
         "evals_dataset": r"Quokka-(?P<family>2)-(?P<size>(?:Tiny-)?\d+B)(?P<instruct>-Instruct)?-evals(?:__.*)?",
         "model": "Quokka-{family}-{size}{instruct}",
-        "header": ["<|header|>", "<|/header|>"],
+        "bos": None,
+        "header": ["<|turn|>", ""],
+        "after_header": "\n",
         "ends": ["<eos>"],
     }
     file = tmp_path / "families.json"
@@ -56,7 +58,9 @@ def test_another_family_is_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("meta_eval.assets.read_asset", lambda name: file.read_bytes())
     list_families.cache_clear()
     try:
-        assert find_family("Quokka-2-7B").head("user") == "<|header|>user<|/header|>\n\n"
+        family = find_family("Quokka-2-7B")
+        assert (family.head("user"), family.openings) == ("<|turn|>user\n", ("<|turn|>",))
+        assert "" not in (*family.tokens, *list_bos_tokens())
         assert find_family("some-model").name == "Llama 3"
         assert catalog.identify_dataset("org/Quokka-2-7B-Instruct-evals") == Identity(
             "Quokka-2-7B-Instruct", "2", "instruct"
@@ -64,10 +68,11 @@ def test_another_family_is_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert catalog.identify_dataset("quokka-2-tiny-7b-evals").model == "Quokka-2-Tiny-7B"
         assert list_bos_tokens().count(llama3["bos"]) == 1
         assert list_answer_ends()[-1] == "<eos>"
-        prompt = "<|header|>user<|/header|>\n\nHi<eos><|header|>assistant<|/header|>\n\n"
-        probes = make_perturbations(
-            prompt, [1, *map(ord, prompt)], [2], 1, lambda text: [*map(ord, text)], lambda _: []
+        prompt = "<|turn|>user\nTwo\nlines<eos><|turn|>assistant\n"
+        probes = dict(
+            make_perturbations(prompt, [*map(ord, prompt)], [2], None, lambda text: [*map(ord, text)], lambda _: [])
         )
-        assert "".join(map(chr, dict(probes)[NO_HEADERS][0][1:])) == "Hi"
+        assert "".join(map(chr, probes[NO_HEADERS][0])) == "Two\nlines"
+        assert NO_BOS not in probes
     finally:
         list_families.cache_clear()

@@ -101,7 +101,7 @@ def test_the_name_of_the_recipe_is_understood() -> None:
         ),
         ("meta_bbh", INSTRUCT_31, ["pretrain models", "instruct model Llama-3.1-8B-Instruct", "offers"]),
         ("meta_ifeval", PRETRAIN_31, ["instruct models", "pretrain model Llama-3.1-8B", "offers: ", "meta_pretrain, "]),
-        ("meta_gpqa", INSTRUCT_31, ["Llama 3.2", "is of Llama 3.1"]),
+        ("meta_gpqa", INSTRUCT_31, ["family 3.2", "is of family 3.1"]),
         ("meta_math_hard", StubDataset(("gpqa",)), ["no subset 'math_hard'"]),
         ("meta_pretrain", INSTRUCT_31, ["no task of the group 'meta_pretrain'"]),
     ],

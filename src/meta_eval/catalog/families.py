@@ -24,17 +24,18 @@ class Family(BaseModel):
     Attributes:
         name: Its name in messages.
         evals_dataset: A regular expression for names of its evals datasets, with the groups family (such as ``3.1``, as
-            tasks list it in ``families``), size (everything after it: ``8B``, ``Tiny-2B``) and instruct. None if it has
-                no
-            evals datasets.
+            tasks list it in ``families``), size (everything after it: ``8B``, ``Tiny-2B``) and instruct. None if it
+            has no evals datasets.
         model: The name of a model, with these groups in braces. None if it has no evals datasets.
-        bos: The token before every prompt, as text.
-        header: The tokens before and after the role that begins a turn.
+        bos: The token before every prompt, as text. None if there is none.
+        header: The tokens before and after the role that begins a turn. The second is empty if only ``after_header``
+            ends a header.
         after_header: The text between a header and its turn.
         end_of_turn: The token after a turn.
         ends: The tokens that end an answer.
-        tool_call: The token that begins a tool call.
-        rope_scaled_from: Context length in tokens from which its rotary embeddings are scaled.
+        tool_call: The token that begins a tool call. None if there is none.
+        rope_scaled_from: Context length in tokens from which its rotary embeddings are scaled. None if they are not, or
+            if its models differ.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -42,13 +43,13 @@ class Family(BaseModel):
     name: str
     evals_dataset: str | None
     model: str | None
-    bos: str
+    bos: str | None
     header: tuple[str, str]
     after_header: str
     end_of_turn: str
     ends: tuple[str, ...]
-    tool_call: str
-    rope_scaled_from: Annotated[int, Field(gt=0)]
+    tool_call: str | None
+    rope_scaled_from: Annotated[int, Field(gt=0)] | None
 
     def match(self, dataset: str) -> re.Match[str] | None:
         """Match the name of an evals dataset of this family, in any case. None for other names."""
@@ -56,13 +57,24 @@ class Family(BaseModel):
 
     @property
     def special(self) -> tuple[str, ...]:
-        """The special tokens that its prompts may contain, BOS first."""
-        return (self.bos, *self.header, self.end_of_turn)
+        """The special tokens that its prompts may contain; BOS, if there is one, first."""
+        return tuple(filter(None, (self.bos, *self.header, self.end_of_turn)))
 
     @property
     def tokens(self) -> tuple[str, ...]:
         """Every special token of its prompts and answers."""
-        return (*self.special, *self.ends, self.tool_call)
+        return (*self.special, *self.ends, *filter(None, (self.tool_call,)))
+
+    @property
+    def openings(self) -> tuple[str, ...]:
+        """The tokens that begin a turn or a prompt."""
+        return tuple(filter(None, (self.header[0], self.bos)))
+
+    @property
+    def header_pattern(self) -> re.Pattern[str]:
+        """Matches the header of a turn, of any role, with the empty lines after it."""
+        opening, closing = map(re.escape, self.header)
+        return re.compile(rf"{opening}[^<\n]*{closing}\n*")
 
     def head(self, role: str) -> str:
         """The start of a turn."""
@@ -77,7 +89,7 @@ def list_families() -> tuple[Family, ...]:
 
 def list_bos_tokens() -> tuple[str, ...]:
     """The BOS of all families, without duplicates."""
-    return tuple(dict.fromkeys(family.bos for family in list_families()))
+    return tuple(dict.fromkeys(family.bos for family in list_families() if family.bos))
 
 
 def list_answer_ends() -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
     prompts = {name: _read_prompts(pack, entry) for name, entry in manifest.tasks.items()}
     special = _special_of(manifest)
     yield _check_special_tokens(tokenizer, model, prompts, special)
-    yield from _check_bos(manifest, tokenizer, model, prompts, special[0] if special else None)
+    yield from _check_bos(manifest, tokenizer, model, prompts, _find_bos(manifest, special))
     lengths = [_check_length(name, entry, prompts[name], tokenizer, manifest) for name, entry in manifest.tasks.items()]
     yield from (check for check in lengths if check.status != "passed")
     if fitting := [check for check in lengths if check.status == "passed"]:
@@ -59,6 +59,14 @@ def _special_of(manifest: Manifest) -> tuple[str, ...]:
         entry.record.bos_text for entry in manifest.tasks.values() if entry.record is not None and entry.record.bos_text
     )
     return tuple(dict.fromkeys(recorded))[:1]
+
+
+def _find_bos(manifest: Manifest, special: tuple[str, ...]) -> str | None:
+    """The BOS as text. None if the family has none, or if it is unknown."""
+    for entry in manifest.tasks.values():
+        if entry.record is None:
+            return find_family(entry.model).bos
+    return special[0] if special else None
 
 
 def _check_special_tokens(

@@ -16,6 +16,7 @@ from meta_eval.boundary.inputs import InputError, describe_error, read_text, sug
 from meta_eval.boundary.model_errors import Public
 from meta_eval.boundary.ownership import finish_folder
 from meta_eval.boundary.pack_names import PackPath, TaskName
+from meta_eval.catalog.families import find_family
 from meta_eval.joins.join import Original
 from meta_eval.messages.errors import PackError
 from meta_eval.messages.escaping import quoted
@@ -283,9 +284,12 @@ class Manifest(_Entry, Public):
 
     @property
     def needs_bos(self) -> bool:
-        """Whether the model's tokenizer must add a BOS. Meta's prompts rely on it, as do prompts of a record from which
-        a BOS was removed."""
-        return any(entry.record is None or "prompt_with_bos" in entry.warnings for entry in self.tasks.values())
+        """Whether the model's tokenizer must add a BOS. The prompts of a family with a BOS rely on it, as do prompts
+        of a record from which a BOS was removed."""
+        return any(
+            "prompt_with_bos" in entry.warnings or (entry.record is None and find_family(entry.model).bos is not None)
+            for entry in self.tasks.values()
+        )
 
     @property
     def backend(self) -> Backend:

@@ -168,8 +168,7 @@ def compare_answer(
 
 def _heads() -> tuple[str, ...]:
     """The texts that begin the header of a turn."""
-    tokens = (token for family in list_families() for token in (family.header[0], family.bos))
-    return (*tokens, "assistant\n", "assistant<|")
+    return (*(token for family in list_families() for token in family.openings), "assistant\n", "assistant<|")
 
 
 def _degenerate(text: str) -> str:
@@ -308,7 +307,7 @@ class Canary:
             )
         seen = self._compared(answered)
         long_from = find_family(self.client.model.rpartition("/")[2]).rope_scaled_from
-        long = [comparison for comparison in seen if (comparison.tokens or 0) > long_from]
+        long = [comparison for comparison in seen if long_from is not None and (comparison.tokens or 0) > long_from]
         forced = (
             make_forced_requests([ask for ask, _ in answered], self.recorded, self.split_text)
             if self.bos is not None

@@ -52,10 +52,10 @@ class ProbeRequests:
         """Build the probes without an answer.
 
         Args:
-            encoder: The model's tokenizer; without a BOS there are no probes.
+            encoder: The model's tokenizer.
             answered: The ids and hashes of answered probes.
         """
-        for request, names in self._ways if encoder.bos is not None else ():
+        for request, names in self._ways:
             left = {name for name in names if _key(request, name) not in answered}
             for ask in with_token_ids([request] if left else [], encoder):
                 for name, (prompt, answer) in _variants(ask, names, encoder):
@@ -96,7 +96,7 @@ def _variants(
         turned = turn_start_round(ids)
         if turned is not None:
             yield START, (turned, answer[:MAX_ANSWER_TOKENS])
-    elif encoder.bos is not None:
+    else:
         yield from make_perturbations(
             ask.request.prompt, ids, answer, encoder.bos, encoder.encode_text, encoder.encode_spelled
         )

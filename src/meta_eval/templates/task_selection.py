@@ -38,7 +38,7 @@ def explain_refusal(template: Template, dataset: EvalsDataset) -> str | None:
             f"model {identity.model}: prompts and golds of the one mean nothing to the other"
         )
     if identity.family is not None and identity.family not in spec.families:
-        return f"it is for Llama {', '.join(spec.families)}, and {dataset.dataset_id} is of Llama {identity.family}"
+        return f"it is for family {', '.join(spec.families)}, and {dataset.dataset_id} is of family {identity.family}"
     if spec.subset not in dataset.subsets:
         return f"{dataset.dataset_id} has no subset {spec.subset!r}"
     return None

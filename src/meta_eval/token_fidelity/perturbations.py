@@ -32,7 +32,7 @@ def make_perturbations(
     prompt: str,
     ids: Sequence[int],
     answer: Sequence[int],
-    bos: int,
+    bos: int | None,
     pieces: Callable[[str], list[int]],
     spelled: Callable[[str], list[int]],
 ) -> Iterator[tuple[str, Ids]]:
@@ -40,19 +40,21 @@ def make_perturbations(
 
     Args:
         prompt: The text, without BOS.
-        ids: Its tokens, with BOS.
+        ids: Its tokens, with BOS if there is one.
         answer: The tokens of the recorded answer; the first `MAX_ANSWER_TOKENS` are used.
-        bos: The BOS.
+        bos: The BOS; None if the tokenizer has none.
         pieces: Tokenizes a text, with special tokens recognised.
         spelled: Tokenizes a text, with special tokens treated as plain text.
     """
     answer_ids, prompt_ids = list(answer[:MAX_ANSWER_TOKENS]), list(ids)
-    yield NO_BOS, (change_bos(prompt_ids, bos, fewer=True), answer_ids)
-    yield SECOND_BOS, (change_bos(prompt_ids, bos, fewer=False), answer_ids)
+    start = [] if bos is None else [bos]
+    if bos is not None:
+        yield NO_BOS, (change_bos(prompt_ids, bos, fewer=True), answer_ids)
+        yield SECOND_BOS, (change_bos(prompt_ids, bos, fewer=False), answer_ids)
     for name, text in _texts(prompt):
-        yield name, ([bos, *pieces(text)], answer_ids)
+        yield name, ([*start, *pieces(text)], answer_ids)
     if _any(token for family in list_families() for token in family.tokens).search(prompt):
-        yield SPELLED, ([bos, *spelled(prompt)], answer_ids)
+        yield SPELLED, ([*start, *spelled(prompt)], answer_ids)
     middle = len(prompt_ids) // 2
     yield SHIFTED, ([*prompt_ids[:middle], prompt_ids[middle], *prompt_ids[middle:]], answer_ids)
     if len(answer_ids) > 1:
@@ -73,8 +75,7 @@ def change_bos(ids: Sequence[int], bos: int, *, fewer: bool) -> list[int]:
 def _texts(prompt: str) -> Iterator[tuple[str, str]]:
     """Make chat prompts without headers, without special tokens, and without the outermost turn."""
     for family in list_families():
-        opening, closing = map(re.escape, family.header)
-        header, end = re.compile(f"{opening}[^<]*{closing}\n*"), _any(family.ends)
+        header, end = family.header_pattern, _any(family.ends)
         if not (first := header.match(prompt)):
             continue
         yield NO_HEADERS, end.sub("", header.sub("", prompt))
