@@ -131,7 +131,7 @@ def test_without_pack_and_configuration_a_verb_says_how_to_name_or_make_a_pack(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("compare a", "compare: needs two sides, and 1 are named. Use: meta-eval compare A B"),
+        ("compare a", "compare: needs two sides. Use: meta-eval compare A B"),
         ("report . --margin 0", "--margin: 0 is not a number of points above 0 and below 100. Such as 1 or 0.5"),
         ("doctor --backend vlm", "--backend: unknown backend 'vlm'; did you mean 'vllm'? Allowed: vllm, "),
         ("doctor --base-url here", "--base-url: 'here' is not allowed. Allowed: an address such as http://"),

@@ -84,7 +84,7 @@ def test_every_check_passes_on_the_real_engine(found: dict[str, Any]) -> None:
 
 
 def test_the_canary_lets_the_sound_model_go_on(found: dict[str, Any]) -> None:
-    assert (found["sound"]["texts"], found["sound"]["equal"]) == (24, 24)
+    assert (found["sound"]["texts"], found["sound"]["identical"]) == (24, 24)
     assert (found["sound"]["forced"], found["sound"]["top"]) == (674, 1.0)
 
 

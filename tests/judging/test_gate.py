@@ -115,7 +115,7 @@ def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, kind: Any)
 
     assert decided(N).decision.outcome == "SHIP"
     assert decided(N + 1).decision.outcome == "UNDECIDED"
-    assert "1000 docs, and 1001 are asked for" in reason_of(decided(N + 1))
+    assert "1,000 docs, and 1,001 are asked for" in reason_of(decided(N + 1))
 
 
 def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import typer
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result
 from meta_eval.cli.verify import Steps
+from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError
 from meta_eval.verb_options import ExportOptions
 
@@ -93,7 +94,7 @@ def _requests(folder: Path, output: Path, chosen: ExportOptions, as_json: bool) 
     with Steps("exporting"):
         done = run(folder, output, chosen)
     count = sum(done.tasks.values())
-    err.print(f"wrote {output}: {count:,} requests", soft_wrap=True)
+    err.print(f"wrote {output}: {plural(count, 'request')}", soft_wrap=True)
     if as_json:
         print_result(json.dumps({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks}))
 

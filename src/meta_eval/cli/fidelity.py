@@ -14,6 +14,7 @@ from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, print_result, warn
 from meta_eval.cli.run import Log
+from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError
 from meta_eval.thresholds import FIDELITY_MARGIN
 from meta_eval.verb_options import FidelityOptions
@@ -176,15 +177,15 @@ def _tell(measured: FidelityResult) -> None:
     tables = measured.tables
     if tables is None:
         err.print(
-            f"{measured.asked:,} requests asked. When all shards are done, run the same command without --shard to "
-            "write the table",
+            f"{plural(measured.asked, 'request')} asked. When all shards are done, run the same command without "
+            "--shard to write the table",
             soft_wrap=True,
         )
         return
     for name, whys in tables.left_out.items():
         for why, count in whys.items():
-            warn(f"{name}: {count:,} docs are skipped: {why}")
-    what = f"{tables.answers:,} answers"
+            warn(f"{name}: {plural(count, 'doc')} skipped: {why}")
+    what = plural(tables.answers, "answer")
     if tables.texts is not None:
         what += f", {tables.tokens:,} tokens of text"
     where = " and ".join(str(path) for path in (tables.texts, tables.choices) if path is not None)

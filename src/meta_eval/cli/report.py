@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result, show_progress
+from meta_eval.cli.console import err, make_result_console, print_result, show_progress, warn
 from meta_eval.judging.judging_options import JudgingOptions
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
@@ -182,10 +182,12 @@ def _split_sides(runs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     a, b = places[:at], places[at + 1 :] if between in places else places[1:]
     if not a or not b or between in b or (between not in places and len(b) > 1):
         raise ConfigError(
-            f"needs two sides, and {len(places) - places.count(between)} are named",
+            "needs two sides",
             where="compare",
             hint="Use: meta-eval compare A B; for several runs of a side: meta-eval compare A1 A2 -- B1 B2",
         )
+    for place in sorted({path.resolve() for path in a} & {path.resolve() for path in b}):
+        warn(f"{place.name} is on both sides: nothing can differ there")
     return a, b
 
 

@@ -15,6 +15,7 @@ from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, print_result, show_progress, warn
 from meta_eval.cli.verify import Steps
+from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError, UserError
 from meta_eval.verb_options import RunOptions
 
@@ -199,7 +200,7 @@ def _score(pack: Path, task: str, scores: dict[str, float]) -> str:
     entry = read_manifest(pack).tasks[task]
     whose = "Meta published" if entry.record is None else "recorded"
     shown = [
-        f"{scores[number.metric] * 100:.1f} ({number.metric}; {whose} {number.value:g}"
+        f"{scores[number.metric] * 100:.1f} ({number.metric}; {whose} {round(number.value, 2):g}"
         f"{'' if number.same_settings else ', with other settings'})"
         for number in entry.reference_scores
         if number.metric in scores
@@ -214,7 +215,7 @@ def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool)
         from meta_eval.reports.view import find_document
 
         TextView().show(find_document(judged), err if as_json else make_result_console())
-    words = f"{ran.asked:,} requests asked, {ran.before:,} were answered before"
+    words = f"{plural(ran.asked, 'request')} asked, {ran.before:,} were answered before"
     words += f", {ran.asked_again:,} asked again" if ran.asked_again else ""
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)
     if ran.stopped is not None:

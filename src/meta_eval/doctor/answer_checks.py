@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from meta_eval.doctor.check import Check, failed, not_checked, passed
 from meta_eval.doctor.known_answers import END, MAX_MODEL_LEN, KnownAnswer
+from meta_eval.messages.counts import plural
 from meta_eval.running.client import EngineResponse
 from meta_eval.thresholds import KNOWN_LIKELIHOOD_CLOSE, KNOWN_LIKELIHOOD_ROUNDED
 
@@ -120,7 +121,7 @@ class _AnswerChecks:
     def _check_requests(self) -> Check:
         name, lost = "every request answered", [pair for pair in self.pairs if not pair.is_answered()]
         if not lost:
-            return passed(name, f"{len(self.pairs)} requests, twice")
+            return passed(name, f"{plural(len(self.pairs), 'request')}, twice")
         error = next((pair.first.error for pair in lost if pair.first and pair.first.error), "no answer came")
         return failed(name, f"{len(lost)} of {len(self.pairs)} were not: {error:.200}", "Read the log of the engine")
 

@@ -10,6 +10,7 @@ from typing import Any
 from meta_eval.doctor.check import Check, failed, not_checked, passed
 from meta_eval.doctor.lm_eval_install import LmEval, find_lm_eval, read_installed_version
 from meta_eval.doctor.lm_eval_probe import Probe
+from meta_eval.messages.counts import plural
 from meta_eval.pack.manifest import Manifest
 
 # How to install libraries that scoring imports. For others the import name is the package.
@@ -65,7 +66,7 @@ def check_environment(manifest: Manifest, probe: Probe | None) -> Iterator[Check
         return
     functions, tasks = answer["functions"], answer["tasks"]
     yield from _check_each("functions", functions, f"{len(functions)} import without meta-eval", _describe_import_hint)
-    yield from _check_each("first docs", tasks, f"{len(tasks)} tasks load theirs", _describe_load_hint)
+    yield from _check_each("first docs", tasks, f"loaded for {plural(len(tasks), 'task')}", _describe_load_hint)
     for name in (name for name in manifest.tasks if name not in tasks):
         yield not_checked("first docs", f"{name}: its rows stay on the hub (bundle: false)")
     yield from _check_scoring(probe.lm_eval, answer)

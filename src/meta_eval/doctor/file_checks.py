@@ -9,6 +9,7 @@ from pathlib import Path
 
 from meta_eval.boundary.inputs import open_parquet
 from meta_eval.doctor.check import Check, failed, not_checked, passed
+from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import PackError
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry
@@ -37,7 +38,7 @@ def check_files(pack: Path, manifest: Manifest, *, hash_up_to: int | None) -> It
     for name, what in changes.items():
         yield failed("files", f"{pack / name} {what}", _AGAIN if name in manifest.files else "Move it away")
     if not changes:
-        yield passed("files", f"{len(manifest.files)} files as {MANIFEST} lists them")
+        yield passed("files", f"{plural(len(manifest.files), 'file')} as {MANIFEST} lists them")
 
 
 def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:

@@ -10,6 +10,7 @@ from meta_eval.doctor.environment_checks import check_engine_install, check_envi
 from meta_eval.doctor.file_checks import check_files, check_output
 from meta_eval.doctor.lm_eval_probe import start_probe
 from meta_eval.doctor.prompt_checks import check_prompts
+from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import Manifest, read_manifest
 
@@ -63,4 +64,4 @@ def _read_manifest(pack: Path) -> Manifest | Check:
 
 
 def _describe(manifest: Manifest) -> Check:
-    return passed("manifest", f"{len(manifest.tasks)} tasks, prepared by meta-eval {manifest.meta_eval}")
+    return passed("manifest", f"{plural(len(manifest.tasks), 'task')}, prepared by meta-eval {manifest.meta_eval}")

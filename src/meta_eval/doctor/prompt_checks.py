@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from meta_eval.boundary.inputs import open_parquet
 from meta_eval.catalog.families import find_family
 from meta_eval.doctor.check import Check, failed, not_checked, passed
+from meta_eval.messages.counts import plural
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.prompt_lengths import BATCH, PROMPT_COLUMNS, Prompts, find_tokenizer, measure_longest_prompt
 
@@ -34,7 +35,9 @@ def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
     yield from (check for check in lengths if check.status != "passed")
     if fitting := [check for check in lengths if check.status == "passed"]:
         limit = manifest.run_settings.max_model_len
-        yield passed("length", f"{len(fitting)} tasks fit max_model_len {limit:,} with their longest prompt and answer")
+        yield passed(
+            "length", f"the longest prompt and answer of {plural(len(fitting), 'task')} fit max_model_len {limit:,}"
+        )
 
 
 def _read_prompts(pack: Path, entry: TaskEntry) -> Prompts:

@@ -48,7 +48,9 @@ class _GateLimits(BaseModel):
         keys = [condition.key for condition in CONDITIONS]
         for key in limits:
             if key not in keys:
-                raise ValueError(f"there is no condition {key!r}{suggest_name(key, keys)}; known: {', '.join(keys)}")
+                raise ValueError(
+                    f"there is no condition {key!r}{suggest_name(key, keys) or '.'} Conditions: {', '.join(keys)}"
+                )
         return limits
 
     @property

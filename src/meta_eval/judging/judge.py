@@ -55,6 +55,7 @@ from meta_eval.judging.task_comparison import (
     pair_docs,
     pair_scores,
 )
+from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import Baseline
@@ -225,7 +226,7 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
     if chosen is None or chosen.pair is None:
         return TaskAssessment(task, task_drop, tuple(alarms))
     if rule.min_docs and len(chosen.candidate.docs) < rule.min_docs:
-        note = f"{len(chosen.candidate.docs)} docs, and {rule.min_docs} are asked for"
+        note = f"{plural(len(chosen.candidate.docs), 'doc')}, and {rule.min_docs:,} are asked for"
         alarms.append(("unfinished", AlarmOccurrence(name, note=note)))
 
     others = compute_filter_drops(chosen.pair, chosen.metric_key, result.filters, clusters)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.messages.counts import plural
 from meta_eval.reports import text
 from meta_eval.reports.tables import Column, Row, Table
 
@@ -81,9 +82,9 @@ def _bounds(part: Drop | DropPart) -> str:
 
 def _notes(parts: DropBreakdown) -> Iterator[str]:
     if parts.regraded:
-        yield f"{text.plural(parts.regraded, 'recorded answer')} graded otherwise today"
+        yield f"{plural(parts.regraded, 'recorded answer')} graded otherwise today"
     if parts.docs_with_other_prompt:
-        yield f"{text.plural(parts.docs_with_other_prompt, 'doc')} asked with another prompt than the recorded one"
+        yield f"{plural(parts.docs_with_other_prompt, 'doc')} asked with another prompt than the recorded one"
     if parts.model is None:
         yield (
             "no doc was asked with the recorded prompt, so that model and prompts cannot be told apart: "

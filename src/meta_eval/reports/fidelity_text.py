@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from meta_eval.reports.text import MINUS, NONE, plural
+from meta_eval.messages.counts import plural
+from meta_eval.reports.text import MINUS, NONE
 from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 
 if TYPE_CHECKING:

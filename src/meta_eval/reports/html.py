@@ -16,6 +16,7 @@ from urllib.parse import quote_plus
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.judging.alarms import describe_alarm
+from meta_eval.messages.counts import plural
 from meta_eval.reports import text
 from meta_eval.reports.document import Block, Document
 from meta_eval.reports.fidelity_text import format_nats
@@ -113,7 +114,7 @@ def _environment() -> Environment:
         "percent": text.format_percent,
         "points": text.format_points,
         "count": text.format_count,
-        "plural": text.plural,
+        "plural": plural,
         "describe_alarm": describe_alarm,
     }
     environment.filters |= {"shape": _SHAPES.__getitem__, "block_kind": _block_kind}

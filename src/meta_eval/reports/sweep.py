@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.messages.counts import plural
 from meta_eval.reports.document import Document, Section, Verdict
 from meta_eval.reports.tables import Column, Row, Table
-from meta_eval.reports.text import format_percent, plural
+from meta_eval.reports.text import format_percent
 
 if TYPE_CHECKING:
     from meta_eval.judging.judgement import Task

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from meta_eval.messages.counts import plural
 from meta_eval.reports import text
 from meta_eval.reports.tables import CellValue, Column, Row, Table
 from meta_eval.results.doc_figures import FIGURES
@@ -164,10 +165,10 @@ def _recovery_interval(row: DropRow) -> str | None:
 def _remarks(task: Task) -> tuple[str, ...]:
     missing = task.prepared is not None and task.docs < task.prepared and not task.members
     remarks = (
-        f"{text.plural(task.prepared or 0, 'doc')} prepared" if missing else "",
-        text.plural(len(task.members), "task") if task.members else "",
-        text.plural(task.runs, "run") if task.runs > 1 else "",
-        f"{text.plural(task.sampling.answers, 'answer')} a doc" if task.sampling and task.sampling.answers > 1 else "",
+        f"{plural(task.prepared or 0, 'doc')} prepared" if missing else "",
+        plural(len(task.members), "task") if task.members else "",
+        plural(task.runs, "run") if task.runs > 1 else "",
+        f"{plural(task.sampling.answers, 'answer')} a doc" if task.sampling and task.sampling.answers > 1 else "",
     )
     return tuple(filter(None, remarks))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.judging.alarms import describe_alarm
 from meta_eval.judging.sampled_scores import count_needed
+from meta_eval.messages.counts import plural
 from meta_eval.messages.escaping import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 from meta_eval.thresholds import LEVEL_TEXT, NAMED
 
@@ -69,11 +70,6 @@ def format_mean(value: float) -> str:
 
 def format_count(number: int | None) -> str:
     return NONE if number is None else f"{number:,}"
-
-
-def plural(number: int, singular: str, many: str | None = None) -> str:
-    """``1 doc``, ``2,000 docs``."""
-    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 
 def shorten_names(names: list[str]) -> dict[str, str]:

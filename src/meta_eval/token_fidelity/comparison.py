@@ -255,7 +255,7 @@ def _overall(pooled: Paired, tasks: Sequence[Paired], min_docs: int) -> tuple[Ou
     if reasons:
         return "different", tuple(reasons)
     if pooled.docs < min_docs:
-        return "undecided", (f"{pooled.docs} docs decide nothing: at least {min_docs} are needed",)
+        return "undecided", (f"too few docs: {pooled.docs}, and at least {min_docs} are needed",)
     if pooled.outcome == "same":
         return "same", ()
     upper = pooled.interval.upper if pooled.interval else float("inf")
