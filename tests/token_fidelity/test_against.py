@@ -40,7 +40,7 @@ def test_the_difference_by_hand(tmp_path: Path) -> None:
     )  # fmt: skip
     assert change.difference == 1.0
     assert found.outcome == "undecided"
-    assert found.reasons == ("2 docs decide nothing: at least 10 are needed",)
+    assert found.reasons == ("too few docs: 2, and at least 10 are needed",)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -186,8 +187,8 @@ def _split_sides(runs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
             where="compare",
             hint="Use: meta-eval compare A B; for several runs of a side: meta-eval compare A1 A2 -- B1 B2",
         )
-    for place in sorted({path.resolve() for path in a} & {path.resolve() for path in b}):
-        warn(f"{place.name} is on both sides: nothing can differ there")
+    for place in sorted(set(map(os.path.realpath, a)) & set(map(os.path.realpath, b))):
+        warn(f"{Path(place).name} is on both sides: nothing can differ there")
     return a, b
 
 
