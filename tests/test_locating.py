@@ -10,7 +10,7 @@ from meta_eval.messages.errors import DataError, UserError, locating
 
 
 @pytest.mark.parametrize(
-    ("outer", "inner", "own", "said"),
+    ("outer", "inner", "own", "message"),
     [
         ("a file", "a row", None, "a row: is bad"),
         ("a file", None, None, "a file: is bad"),
@@ -18,11 +18,11 @@ from meta_eval.messages.errors import DataError, UserError, locating
         (None, None, None, "is bad"),
     ],
 )
-def test_the_innermost_place_is_named(outer: str | None, inner: str | None, own: str | None, said: str) -> None:
+def test_the_innermost_place_is_named(outer: str | None, inner: str | None, own: str | None, message: str) -> None:
     with pytest.raises(DataError) as caught, locating(outer), locating(inner):
         raise DataError("is bad", where=own)
-    assert str(caught.value) == said
-    assert caught.value.args == (said,)
+    assert str(caught.value) == message
+    assert caught.value.args == (message,)
 
 
 def test_a_generator_places_its_own_errors_and_not_those_of_its_reader() -> None:

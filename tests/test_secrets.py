@@ -34,12 +34,12 @@ WORD = st.text("abcXYZ019._~-", min_size=1, max_size=30)
 def test_a_credential_in_the_configuration_is_refused_and_not_repeated(override: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(None, [*BASE, override])
-    said = str(caught.value)
-    assert "credential" in said
-    assert "environment" in said
-    assert TOKEN not in said
-    assert "pass@" not in said
-    assert "abc" not in said
+    message = str(caught.value)
+    assert "credential" in message
+    assert "environment" in message
+    assert TOKEN not in message
+    assert "pass@" not in message
+    assert "abc" not in message
 
 
 @pytest.mark.parametrize("address", ["http://host/v1?api_key=s3cret", "http://host/v1#s3cret", "http://host?k=s3cret"])
@@ -62,9 +62,9 @@ def test_what_is_no_credential_is_taken(name: str) -> None:
 def test_no_message_and_no_note_holds_what_stands_before_a_host(user: str, word: str) -> None:
     address = f"https://{user}q:{word}q@hub.example/x"
     assert f"{word}q@" not in str(UserError(f"{address} cannot be reached", where=address, hint=f"Check {address}"))
-    with noted() as said:
+    with noted() as notes:
         log.warning("%s is silent", address)
-    assert said == ["https://…@hub.example/x is silent"]
+    assert notes == ["https://…@hub.example/x is silent"]
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_what_lm_eval_bootstraps_in_forked_processes_is_drawn_here_to_the_same_n
     reseal(pack)
     with monkeypatch.context() as patch:
         patch.setattr(multiprocessing, "Pool", None)
-        done = graded(place, tasks=[LETTERS], progress=lambda *said: seen.append(said))
+        done = graded(place, tasks=[LETTERS], progress=lambda *progress: seen.append(progress))
     scored = samples(done, LETTERS)
     which = scored[0]["filter"]
     values = [sample["exact_match"] for sample in scored if sample["filter"] == which]

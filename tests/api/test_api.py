@@ -130,13 +130,13 @@ def test_command_line_keywords_and_options_are_one_list(verb: str) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_default_stands_once(verb: str) -> None:
     _, options, _, _ = VERBS[verb]
-    said = _parameters(verb)
+    parameters = _parameters(verb)
     shown = {"shard": "0/1", "ask": False}
     for field in fields(options):
         if field.default is MISSING:
-            assert said[field.name].required
+            assert parameters[field.name].required
             continue
-        assert (said[field.name].default or None) == (shown.get(field.name, field.default) or None), field.name
+        assert (parameters[field.name].default or None) == (shown.get(field.name, field.default) or None), field.name
 
 
 def test_prepare_takes_overrides_for_a_configuration_made_in_python(tmp_path: Path) -> None:

@@ -57,15 +57,15 @@ def test_without_one_the_tokenizer_is_that_of_the_model_or_of_model_args() -> No
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"backend": "vllm", "model_args": {"tokenizer": "org/T"}}, "leave model_args.tokenizer out"),
         ({"backend": "gguf"}, "backend gguf has no known tokenizer option"),
         ({"model_args": {"tokenizer": "org/T"}}, "use the key tokenizer"),
     ],
 )
-def test_a_tokenizer_that_cannot_be_passed_on_is_refused(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_a_tokenizer_that_cannot_be_passed_on_is_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         settings(tokenizer="org/U", **keys)
 
 
@@ -127,6 +127,6 @@ def test_prepare_prints_one_command_on_stdout_and_the_server_in_words(tmp_path: 
     (line,) = done.stdout.splitlines()
     assert line.startswith("lm_eval --model local-completions ")
     assert "\nvllm serve m --host 127.0.0.1 --port 8000 " in done.stderr
-    said = json.loads(cli("prepare", "--config", "c.yaml", *asked, "--json", cwd=tmp_path).stdout)
-    assert said["serve"].startswith("vllm serve m ")
-    assert said["command"] == line
+    output = json.loads(cli("prepare", "--config", "c.yaml", *asked, "--json", cwd=tmp_path).stdout)
+    assert output["serve"].startswith("vllm serve m ")
+    assert output["command"] == line

@@ -92,10 +92,10 @@ def put_into(folder: Path, function: str, code: str) -> None:
     if not function:
         path.write_text(text + "\n" + code + "\n")
         return
-    head, found, tail = text.partition(f"def {function}(")
-    assert found, function
+    head, definition, tail = text.partition(f"def {function}(")
+    assert definition, function
     signature, _, body = tail.partition(":\n")
-    path.write_text(f"{head}{found}{signature}:\n    {code}\n{body}")
+    path.write_text(f"{head}{definition}{signature}:\n    {code}\n{body}")
 
 
 def prepared(templates: Path, *options: str, run: Run = forked, **keys: Any) -> subprocess.CompletedProcess[str]:

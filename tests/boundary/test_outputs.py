@@ -25,12 +25,12 @@ def test_a_report_replaces_no_input_and_nothing_but_files(tmp_path: Path, option
     (tmp_path / "link").symlink_to(gate)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
-    before = {one: one.lstat() for one in tmp_path.rglob("*")}
+    before = {file: file.lstat() for file in tmp_path.rglob("*")}
     done = cli("report", run, "--gate", gate, option, path)
     assert done.returncode == 2
     assert str(path) in done.stderr.replace("\n", "")
-    assert {one: one.lstat().st_ino for one in tmp_path.rglob("*")} == {
-        one: found.st_ino for one, found in before.items()
+    assert {file: file.lstat().st_ino for file in tmp_path.rglob("*")} == {
+        file: status.st_ino for file, status in before.items()
     }
 
 

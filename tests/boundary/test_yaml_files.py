@@ -81,13 +81,13 @@ def test_only_regular_files_are_read(kind: str, tmp_path: Path) -> None:
 
 
 def test_aliases_are_values() -> None:
-    found = parse_yaml("a: &x {b: [1, 2]}\nc: *x\nd: &y text\ne: *y", where="x")
-    assert found.tree == {"a": {"b": [1, 2]}, "c": {"b": [1, 2]}, "d": "text", "e": "text"}
+    parsed = parse_yaml("a: &x {b: [1, 2]}\nc: *x\nd: &y text\ne: *y", where="x")
+    assert parsed.tree == {"a": {"b": [1, 2]}, "c": {"b": [1, 2]}, "d": "text", "e": "text"}
 
 
 def test_every_key_and_item_has_its_line() -> None:
-    found = parse_yaml("a: 1\nb:\n  c:\n  - x\n  - {d: 2}\n", where="x")
-    assert found.lines == {
+    parsed = parse_yaml("a: 1\nb:\n  c:\n  - x\n  - {d: 2}\n", where="x")
+    assert parsed.lines == {
         ("a",): 1,
         ("b",): 2,
         ("b", "c"): 3,
@@ -109,9 +109,9 @@ def test_values_are_those_of_pyyaml(tree: object) -> None:
     """As lm-eval reads them: both read the pack."""
     text = yaml.safe_dump(tree, allow_unicode=True)
     try:
-        found = parse_yaml(text, where="x").tree
+        parsed = parse_yaml(text, where="x").tree
     except UserError as error:
         # What safe_dump writes and we refuse: a NUL, and half a surrogate pair.
         assert "not text" in str(error) or "not YAML" in str(error)
         return
-    assert found == yaml.safe_load(text)
+    assert parsed == yaml.safe_load(text)

@@ -71,4 +71,4 @@ def show(chromium: Browser, tmp_path: Path, expected: list[str]) -> Iterator[Cal
     for context in contexts:
         context.close()
     faults = [fault for fault in faults if not any(part in fault for part in expected)]
-    assert (faults, [one for one in hurt if one is not None]) == ([], [])
+    assert (faults, [fault for fault in hurt if fault is not None]) == ([], [])

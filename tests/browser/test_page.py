@@ -166,7 +166,7 @@ def with_long_names(report: Report) -> Report:
     parts = tuple(replace(part, name=f"{name}{number}") for number, part in enumerate(report.tasks[0].subtasks))
     tasks = (replace(report.tasks[0], name=name, subtasks=parts), *report.tasks[1:])
     runs = tuple(replace(run, model=name, folder=f"/{name}", provenance=((name, name),)) for run in report.runs)
-    alarms = tuple(replace(one, tasks=(AlarmOccurrence(name, None, 1, 2),)) for one in report.alarms)
+    alarms = tuple(replace(alarm, tasks=(AlarmOccurrence(name, None, 1, 2),)) for alarm in report.alarms)
     decision = replace(report.decision, reasons=(f"{name}: lost",))
     return replace(
         report, title=name, tasks=tasks, runs=runs, alarms=alarms, notes=(name,), decision=decision, group_averages=()
@@ -178,7 +178,7 @@ def with_long_names(report: Report) -> Report:
 def test_names_of_any_length_widen_no_window(show: Show, width: int, make: Callable[[], Report]) -> None:
     report = make()
     answers = 2 if report.document_type == "compare" else 1
-    samples = [replace(one, task="n" * 4000, subtask="s" * 4000) for one in make_samples(5, 400, answers=answers)]
+    samples = [replace(entry, task="n" * 4000, subtask="s" * 4000) for entry in make_samples(5, 400, answers=answers)]
     page = show(with_long_names(report), samples, viewport={"width": width, "height": 900})
     page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -202,8 +202,10 @@ def test_the_plot_has_room_and_no_label_lies_on_another(show: Show, width: int, 
             const box = one.getBoundingClientRect(); return [box.left, box.right, box.top, box.bottom]; }))"""
     )
     for row in cells:
-        for one, other in combinations(row, 2):
-            assert one[1] <= other[0] + 1 or other[1] <= one[0] + 1 or one[3] <= other[2] + 1 or other[3] <= one[2] + 1
+        for left, other in combinations(row, 2):
+            assert (
+                left[1] <= other[0] + 1 or other[1] <= left[0] + 1 or left[3] <= other[2] + 1 or other[3] <= left[2] + 1
+            )
 
 
 def test_text_stands_out_from_its_ground(look: Page) -> None:
@@ -253,18 +255,18 @@ def test_deep_search_finds_what_stands_in_a_prompt_alone(show: Show) -> None:
 def test_filters_narrow_one_another(page: Page) -> None:
     samples = list(make_samples(COUNT, 800))
     page.select_option("#task", "meta_math_hard")
-    of_task = [one for one in samples if one.task == "meta_math_hard"]
+    of_task = [entry for entry in samples if entry.task == "meta_math_hard"]
     shown(page, len(of_task))
     page.select_option("#first", "right")
-    shown(page, sum(one.answers[0].verdict == 1 for one in of_task))
+    shown(page, sum(entry.answers[0].verdict == 1 for entry in of_task))
     page.select_option("#second", "none")
-    shown(page, sum(one.answers[0].verdict == 1 and one.recorded_verdict is None for one in of_task))
+    shown(page, sum(entry.answers[0].verdict == 1 and entry.recorded_verdict is None for entry in of_task))
     page.click("button[type=reset]")
     shown(page, COUNT)
 
 
 def test_flips_are_found_both_ways(page: Page) -> None:
-    pairs = [(one.answers[0].verdict, one.recorded_verdict) for one in make_samples(COUNT, 800)]
+    pairs = [(entry.answers[0].verdict, entry.recorded_verdict) for entry in make_samples(COUNT, 800)]
     ours, theirs = pairs.count((1.0, 0.0)), pairs.count((0.0, 1.0))
     page.click("text=only ours right >> nth=-1")
     shown(page, ours)
@@ -275,8 +277,8 @@ def test_flips_are_found_both_ways(page: Page) -> None:
 def test_an_alarm_leads_to_its_samples(page: Page) -> None:
     page.click(".alarms summary >> text=nothing extracted")
     page.click("text=show them >> nth=1")
-    flagged = [one for one in make_samples(COUNT, 800) if one.task == "meta_math_hard" and one.answers[0].flags]
-    shown(page, sum("unextracted" in one.answers[0].flags for one in flagged))
+    flagged = [entry for entry in make_samples(COUNT, 800) if entry.task == "meta_math_hard" and entry.answers[0].flags]
+    shown(page, sum("unextracted" in entry.answers[0].flags for entry in flagged))
     assert page.evaluate("document.activeElement.id") == "grid"
 
 
@@ -285,9 +287,9 @@ def test_a_number_of_flips_leads_to_its_samples(page: Page) -> None:
     assert link.get_attribute("href") == "#task=meta_math_hard&only=first+only"
     link.click()
     pairs = [
-        (one.answers[0].verdict, one.recorded_verdict)
-        for one in make_samples(COUNT, 800)
-        if one.task == "meta_math_hard"
+        (entry.answers[0].verdict, entry.recorded_verdict)
+        for entry in make_samples(COUNT, 800)
+        if entry.task == "meta_math_hard"
     ]
     shown(page, pairs.count((1.0, 0.0)))
 
@@ -297,7 +299,7 @@ def test_flags_of_two_runs_are_told_apart(show: Show) -> None:
     samples = list(make_samples(COUNT, 400, answers=2))
     for label, which in (("A", 0), ("B", 1)):
         page.click(f"button:has-text('{label}: unextracted')")
-        shown(page, sum("unextracted" in one.answers[which].flags for one in samples))
+        shown(page, sum("unextracted" in entry.answers[which].flags for entry in samples))
         page.click("button[type=reset]")
 
 
@@ -333,7 +335,7 @@ def test_both_answers_of_a_comparison_stand_side_by_side(show: Show) -> None:
     page = show(make_comparison(), make_samples(20, 400, answers=2))
     page.locator(ROWS).nth(1).click()
     page.wait_for_selector(".answers.two pre")
-    boxes = [one.bounding_box() for one in page.locator(".answers.two pre").all()]
+    boxes = [answer.bounding_box() for answer in page.locator(".answers.two pre").all()]
     assert boxes[0] and boxes[1] and boxes[0]["y"] == boxes[1]["y"] and boxes[0]["x"] < boxes[1]["x"]
 
 
@@ -392,8 +394,8 @@ def test_long_common_texts_are_not_marked(show: Show) -> None:
     page = show(make_report(), [sample(f"first {body} middle {body[:5000]}", f"other {body} {body[:5000]} end")])
     page.locator(ROWS).first.click()
     page.wait_for_selector("#pane mark")
-    assert [one.strip() for one in page.locator("#pane pre mark.first").all_inner_texts()] == ["first", "middle"]
-    assert [one.strip() for one in page.locator("#pane pre mark.second").all_inner_texts()] == ["other", "end"]
+    assert [mark.strip() for mark in page.locator("#pane pre mark.first").all_inner_texts()] == ["first", "middle"]
+    assert [mark.strip() for mark in page.locator("#pane pre mark.second").all_inner_texts()] == ["other", "end"]
 
 
 def test_a_comparison_shows_any_two_of_three_answers(show: Show) -> None:
@@ -407,9 +409,9 @@ def test_a_comparison_shows_any_two_of_three_answers(show: Show) -> None:
 
 
 def test_tokens_and_limit_are_said_where_they_are_known(show: Show) -> None:
-    one = sample("a b c", "a b")
+    known = sample("a b c", "a b")
     page = show(
-        make_report(), [replace(one, answers=(replace(one.answers[0], tokens=3, limit=1024),), recorded_tokens=2)]
+        make_report(), [replace(known, answers=(replace(known.answers[0], tokens=3, limit=1024),), recorded_tokens=2)]
     )
     page.locator(ROWS).first.click()
     page.wait_for_selector("#pane h4")
@@ -462,7 +464,7 @@ def test_the_back_button_takes_back_one_step(page: Page) -> None:
 
 @pytest.mark.parametrize("name", ["meta_math_hard/545", f"meta_math_hard/{545:064x}"[:80]])
 def test_a_sample_is_linked_by_doc_or_hash(show: Show, name: str) -> None:
-    samples = [replace(one, question_hash=one.question_hash[::-1]) for one in make_samples(COUNT, 400)]
+    samples = [replace(entry, question_hash=entry.question_hash[::-1]) for entry in make_samples(COUNT, 400)]
     wanted = name if "/0" not in name else f"meta_math_hard/{samples[545].question_hash}"
     page = show(make_report(), samples)
     page.evaluate("hash => { location.hash = hash }", f"sample={wanted}")
@@ -486,8 +488,8 @@ def test_links_are_copied(show: Show) -> None:
 
 
 def test_a_sample_is_copied_as_markdown_that_its_texts_cannot_leave(show: Show) -> None:
-    one = sample("```\n# no heading\n````", "b", task="meta_math_hard")
-    page = show(make_report(), [one], permissions=["clipboard-read", "clipboard-write"])
+    fenced = sample("```\n# no heading\n````", "b", task="meta_math_hard")
+    page = show(make_report(), [fenced], permissions=["clipboard-read", "clipboard-write"])
     page.locator(ROWS).first.click()
     page.wait_for_selector("#pane pre")
     page.click("text=Copy as Markdown")
@@ -519,9 +521,14 @@ def test_lengths_are_drawn_and_a_bar_filters(show: Show) -> None:
 
 
 def test_lengths_in_tokens_and_task_by_task(show: Show) -> None:
-    found = [sample("a b", "c", doc=doc, task=f"task_{doc % 2}") for doc in range(6)]
-    samples = [replace(one, answers=(replace(one.answers[0], tokens=2 + one.doc),), recorded_tokens=1) for one in found]
-    page = show(make_report(), sorted(samples, key=lambda one: (one.task, one.doc)))
+    known = [sample("a b", "c", doc=doc, task=f"task_{doc % 2}") for doc in range(6)]
+    samples = [
+        replace(
+            known_sample, answers=(replace(known_sample.answers[0], tokens=2 + known_sample.doc),), recorded_tokens=1
+        )
+        for known_sample in known
+    ]
+    page = show(make_report(), sorted(samples, key=lambda item: (item.task, item.doc)))
     page.click("#show-lengths")
     page.click("#lengths button:has-text('tokens')")
     page.wait_for_selector("#lengths figcaption:has-text('longest 7 tokens')")
@@ -535,14 +542,16 @@ def test_lengths_in_tokens_and_task_by_task(show: Show) -> None:
 def test_the_shown_rows_are_written_as_json_lines(page: Page) -> None:
     page.select_option("#task", "meta_math_hard")
     page.select_option("#first", "right")
-    wanted = [one for one in make_samples(COUNT, 800) if one.task == "meta_math_hard" and one.answers[0].verdict == 1]
+    wanted = [
+        entry for entry in make_samples(COUNT, 800) if entry.task == "meta_math_hard" and entry.answers[0].verdict == 1
+    ]
     shown(page, len(wanted))
     with page.expect_download() as download:
         page.click("text=JSONL")
     assert download.value.suggested_filename == "meta_math_hard.jsonl"
     rows = [json.loads(line) for line in download.value.path().read_text(encoding="utf-8").splitlines()]
     assert [(row["doc"], row["prompt"], row["answers"]["ours"]["text"]) for row in rows] == [
-        (one.doc, one.prompt, one.answers[0].text) for one in wanted
+        (entry.doc, entry.prompt, entry.answers[0].text) for entry in wanted
     ]
 
 
@@ -564,7 +573,7 @@ def test_everything_is_done_with_the_keyboard(page: Page) -> None:
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "search"
     page.keyboard.type("question 1")
-    shown(page, sum(one.question.startswith("Question 1") for one in make_samples(COUNT, 800)))
+    shown(page, sum(entry.question.startswith("Question 1") for entry in make_samples(COUNT, 800)))
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowDown")
     assert selected(page) == "10"

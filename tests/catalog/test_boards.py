@@ -17,9 +17,9 @@ PARTS = [(board.name, part) for board in boards.list_boards().values() if not bo
 
 
 def part_of(board: str, name: str) -> boards.BoardColumn:
-    found = boards.find_board(board)
-    assert found is not None
-    return next(part for part in found.parts if part.name == name)
+    leaderboard = boards.find_board(board)
+    assert leaderboard is not None
+    return next(part for part in leaderboard.parts if part.name == name)
 
 
 def tasks_of(part: boards.BoardColumn) -> list[str]:
@@ -35,8 +35,10 @@ def test_the_installed_lm_eval_has_the_tasks_and_the_metrics_of_every_part(
     if isinstance(part.choices, dict):
         assert set(part.choices) == set(tasks)
     code = find_code(tasks[0], NOWHERE)
-    assert {spec.partition(",")[0] for spec in part.metrics} <= {one["metric"] for one in code.settings["metric_list"]}
-    filters = {one["name"] for one in code.settings.get("filter_list") or [{"name": "none"}]}
+    assert {spec.partition(",")[0] for spec in part.metrics} <= {
+        metric["metric"] for metric in code.settings["metric_list"]
+    }
+    filters = {pipeline["name"] for pipeline in code.settings.get("filter_list") or [{"name": "none"}]}
     assert {spec.partition(",")[2] for spec in part.metrics} <= filters
 
 
@@ -49,17 +51,17 @@ def test_the_chance_of_every_bbh_task_is_that_of_the_choices_that_lm_eval_gives(
 def test_v2_counts_chance_off_each_subtask_before_it_averages() -> None:
     # By hand: (0.75 - 0.5) / 0.5 = 0.5; 0.1 is below 1/5, so 0; (2/3 - 1/3) / (2/3) = 0.5. The mean is a third.
     scores = {"murder_mysteries": 0.75, "object_placements": 0.1, "team_allocation": 2 / 3}
-    found = compute_part(
+    score = compute_part(
         part_of("leaderboard_v2", "MUSR"),
         {f"leaderboard_musr_{name}": {"acc_norm,none": value} for name, value in scores.items()},
     )
-    assert found == pytest.approx(1 / 3)
+    assert score == pytest.approx(1 / 3)
 
 
 def test_gpqa_is_pooled_over_docs_before_chance_is_counted_off() -> None:
     scores = {"a": {"acc_norm,none": 0.25}, "b": {"acc_norm,none": 0.65}}
-    found = compute_part(part_of("leaderboard_v2", "GPQA"), scores, {"a": 300, "b": 100})
-    assert found == pytest.approx((0.35 - 0.25) / 0.75)
+    score = compute_part(part_of("leaderboard_v2", "GPQA"), scores, {"a": 300, "b": 100})
+    assert score == pytest.approx((0.35 - 0.25) / 0.75)
 
 
 def test_mmlu_of_v1_is_the_mean_of_its_subjects_whatever_their_size() -> None:
@@ -68,8 +70,8 @@ def test_mmlu_of_v1_is_the_mean_of_its_subjects_whatever_their_size() -> None:
 
 
 def test_ifeval_of_v2_is_the_mean_of_both_strict_accuracies() -> None:
-    one = {"prompt_level_strict_acc,none": 0.3, "inst_level_strict_acc,none": 0.5}
-    assert compute_part(part_of("leaderboard_v2", "IFEval"), {"leaderboard_ifeval": one}) == pytest.approx(0.4)
+    scores = {"prompt_level_strict_acc,none": 0.3, "inst_level_strict_acc,none": 0.5}
+    assert compute_part(part_of("leaderboard_v2", "IFEval"), {"leaderboard_ifeval": scores}) == pytest.approx(0.4)
 
 
 def test_a_part_that_lacks_a_metric_has_no_value() -> None:
@@ -78,10 +80,10 @@ def test_a_part_that_lacks_a_metric_has_no_value() -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.sampled_from([0.0, 1 / 19, 0.25, 0.5]))
-def test_normalised_shares_stay_shares_and_keep_their_order(one: float, other: float, chance: float) -> None:
-    low, high = sorted((normalise_score(one, chance), normalise_score(other, chance)))
+def test_normalised_shares_stay_shares_and_keep_their_order(score: float, other: float, chance: float) -> None:
+    low, high = sorted((normalise_score(score, chance), normalise_score(other, chance)))
     assert 0 <= low <= high <= 1
-    assert (normalise_score(one, chance) <= normalise_score(other, chance)) == (one <= other) or max(
-        one, other
+    assert (normalise_score(score, chance) <= normalise_score(other, chance)) == (score <= other) or max(
+        score, other
     ) <= chance
-    assert normalise_score(one, 0.0) == one
+    assert normalise_score(score, 0.0) == score

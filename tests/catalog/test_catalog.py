@@ -28,9 +28,9 @@ MODELS = [
 
 
 def values(model: str, subset: str) -> dict[str | None, float]:
-    found = catalog.find_published(model, subset)
-    by_averaging = {number.averaging: number.value for number in found}
-    assert len(by_averaging) == len(found), "one number for each averaging"
+    published = catalog.find_published(model, subset)
+    by_averaging = {number.averaging: number.value for number in published}
+    assert len(by_averaging) == len(published), "one number for each averaging"
     return by_averaging
 
 
@@ -43,9 +43,9 @@ def test_lists_the_evals_dataset_of_every_model() -> None:
 
 @pytest.mark.parametrize(("family", "count"), list(zip(FAMILIES, [30, 12, 21, 8, 12], strict=True)))
 def test_counts_the_subsets_of_each_card(family: tuple[str, str], count: int) -> None:
-    found = catalog.list_subsets(*family)
-    assert len(found) == len(set(found)) == count
-    assert list(found) == sorted(found)
+    subsets = catalog.list_subsets(*family)
+    assert len(subsets) == len(set(subsets)) == count
+    assert list(subsets) == sorted(subsets)
 
 
 def test_counts_55_distinct_subsets() -> None:
@@ -227,8 +227,8 @@ def test_needle_in_haystack_1_means_100() -> None:
 
 
 def test_infinite_bench_holds_two_benchmarks() -> None:
-    found = catalog.find_published("Llama-3.2-1B-Instruct", "infinite_bench")
-    assert {(number.metric, number.value) for number in found} == {("f1", 20.3), ("acc", 38.0)}
+    published = catalog.find_published("Llama-3.2-1B-Instruct", "infinite_bench")
+    assert {(number.metric, number.value) for number in published} == {("f1", 20.3), ("acc", 38.0)}
 
 
 def test_benchmarks_without_rows_have_no_subset() -> None:
@@ -302,8 +302,8 @@ def test_only_these_subsets_have_no_published_number() -> None:
 
 
 def test_gives_what_others_reproduced() -> None:
-    (found,) = catalog.find_reproductions("Llama-3.1-8B-Instruct", "ifeval__strict")
-    assert (found.value, found.averaging) == (77.82, "mean of two")
+    (reproduction,) = catalog.find_reproductions("Llama-3.1-8B-Instruct", "ifeval__strict")
+    assert (reproduction.value, reproduction.averaging) == (77.82, "mean of two")
     assert sorted(entry.value for entry in catalog.find_reproductions("Llama-3.2-3B-Instruct", "math")) == [40.7, 45.14]
     assert catalog.find_reproductions("Llama-3.3-70B-Instruct", "gpqa_diamond") == ()
 
@@ -312,10 +312,10 @@ def test_reproductions_lie_near_the_published_number_of_the_same_averaging() -> 
     """A number put against the wrong subset or averaging would lie further off."""
     for model in MODELS:
         for subset in all_subsets():
-            for found in catalog.find_reproductions(model, subset):
+            for reproduction in catalog.find_reproductions(model, subset):
                 for number in catalog.find_published(model, subset):
-                    if number.averaging == found.averaging and number.same_settings:
-                        assert abs(number.value - found.value) < 1.5, (number, found)
+                    if number.averaging == reproduction.averaging and number.same_settings:
+                        assert abs(number.value - reproduction.value) < 1.5, (number, reproduction)
 
 
 def all_subsets() -> set[str]:

@@ -29,8 +29,8 @@ def test_special_tokens_stand_nowhere_else() -> None:
     words = {token.strip("<|>") for family in list_families() for token in family.tokens}
     spelled = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
     code = [*(REPOSITORY / "src/meta_eval").rglob("*.py"), *(REPOSITORY / "meta_template").rglob("*.py")]
-    found = {path.relative_to(REPOSITORY).as_posix() for path in code if spelled.search(_code(path))}
-    assert found == set()
+    files = {path.relative_to(REPOSITORY).as_posix() for path in code if spelled.search(_code(path))}
+    assert files == set()
 
 
 def _code(path: Path) -> str:

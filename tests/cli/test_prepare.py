@@ -55,8 +55,8 @@ def configure(**keys: Any) -> Path:
 def make(overrides: Sequence[str] = (), **keys: Any) -> tuple[Manifest, list[str]]:
     """Prepare in this process; the manifest and what was said."""
     config = load_config(configure(**keys), overrides)
-    with noted() as said:
-        return prepare(config).manifest, said
+    with noted() as notes:
+        return prepare(config).manifest, notes
 
 
 def docs(name: str, work_dir: str = "work_dir") -> list[dict[str, Any]]:
@@ -209,10 +209,10 @@ def test_the_published_numbers_stand_in_the_manifest_and_foreign_settings_are_ma
 
 
 def test_warnings_are_logged_and_recorded() -> None:
-    manifest, said = make(tasks="meta_mmlu_pretrain,meta_gpqa_cot,meta_gpqa")
+    manifest, notes = make(tasks="meta_mmlu_pretrain,meta_gpqa_cot,meta_gpqa")
     assert manifest.tasks["meta_mmlu_pretrain"].warnings == {"duplicate_prompts": 1}
-    assert "meta_gpqa_cot: 1 of 15 rows bring a BOS of their own, which was taken off: the engine adds it" in said
-    assert "meta_gpqa: Meta generated up to 96 tokens; this template allows 2048" in said
+    assert "meta_gpqa_cot: 1 of 15 rows bring a BOS of their own, which was taken off: the engine adds it" in notes
+    assert "meta_gpqa: Meta generated up to 96 tokens; this template allows 2048" in notes
 
 
 def test_a_copied_and_edited_mmlu_pro_folder_is_a_task() -> None:
@@ -359,23 +359,23 @@ def test_an_unmatched_row_stops_or_is_left_out_and_listed() -> None:
         f"row 1 (question hash {lost}): 'Solve it for 1.' has no row with this text in ./math.jsonl; nearest: row 0: 'Solve it for 0.'"
         in done.stderr
     )
-    manifest, said = make(**keys, allow_unmatched=True)
+    manifest, notes = make(**keys, allow_unmatched=True)
     join = manifest.tasks["meta_math_hard"].join
     assert join is not None
     assert (join.matched, join.unmatched) == (1, ((lost, "unmatched"),))
-    assert any(lost in sentence for sentence in said)
+    assert any(lost in sentence for sentence in notes)
 
 
 def test_a_fallback_original_is_said_and_recorded() -> None:
     rows = [{"key": 1, "prompt": "Say hi.", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{"a": None}]}]
     write_rows(Path("google.jsonl"), rows)
     write_rows(Path("e/ifeval__strict.jsonl"), [make_row("Say hi.", gold=[])])
-    manifest, said = make(
+    manifest, notes = make(
         tasks="meta_ifeval", evals_dataset="./e",
         originals={"ifeval": {"id": "gone/away", "fallback": "./google.jsonl"}},
     )  # fmt: skip
     assert manifest.originals["ifeval"].fallback
-    assert any("Using the fallback ./google.jsonl" in sentence for sentence in said)
+    assert any("Using the fallback ./google.jsonl" in sentence for sentence in notes)
     assert docs("joined_ifeval.parquet")[0]["kwargs"] == ["{}"]
 
 

@@ -59,17 +59,17 @@ def test_a_former_name_does_the_same_and_says_the_new_one(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("--to recipe --tasks x", "--tasks: --to recipe does not take it. Leave it out, or use --to requests"),
         ("--dry-run", "--dry-run: --to requests does not take it. Leave it out, or use --to recipe"),
         ("--to recipe --force", "--force: --to recipe does not take it. Leave it out, or use --to requests"),
     ],
 )
-def test_export_takes_what_its_form_takes(words: str, said: str) -> None:
+def test_export_takes_what_its_form_takes(words: str, message: str) -> None:
     done = cli("export", "work_dir", *words.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_was_removed_says_what_to_use(words: str, instead: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("compare a b --maxdrop 1", "--maxdrop: `meta-eval compare` has no such option; did you mean --max-drop? See"),
         (
@@ -107,10 +107,10 @@ def test_what_was_removed_says_what_to_use(words: str, instead: str) -> None:
         ("tasks shw", "meta-eval tasks: there is no command 'shw'; did you mean 'show'? See"),
     ],
 )
-def test_an_error_of_usage_has_the_form_of_all_errors(words: str, said: str) -> None:
+def test_an_error_of_usage_has_the_form_of_all_errors(words: str, message: str) -> None:
     done = cli(*words.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"error: {said}")
+    assert done.stderr.startswith(f"error: {message}")
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.endswith(" --help`\n")
 
@@ -129,7 +129,7 @@ def test_without_pack_and_configuration_a_verb_says_how_to_name_or_make_a_pack(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("compare a", "compare: needs two sides. Use: meta-eval compare A B"),
         ("report . --margin 0", "--margin: 0 is not a number of points above 0 and below 100. Such as 1 or 0.5"),
@@ -143,8 +143,8 @@ def test_without_pack_and_configuration_a_verb_says_how_to_name_or_make_a_pack(
         ("slurm --shards 0", "--shards: 0 is not a number of shards. Write 1 or more"),
     ],
 )  # fmt: skip
-def test_a_wrong_value_is_said_with_the_next_step(words: str, said: str, tmp_path: Path) -> None:
+def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = cli(*words.split(), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"error: {said}" in done.stderr
+    assert f"error: {message}" in done.stderr

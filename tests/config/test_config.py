@@ -82,8 +82,8 @@ def test_the_reference_documents_every_key_with_its_default() -> None:
     rows = {key: rest for key, *rest in re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \| (.+) \|$", page, re.MULTILINE)}
     assert set(rows) == set(Config.model_fields)
     assert {rows[key][0] for key in REQUIRED} == {"(needed)"}
-    said = {key: YAML(typ="safe").load(rows[key][0].strip("`")) for key in DEFAULTS if key != "originals"}
-    assert said == {key: value for key, value in DEFAULTS.items() if key != "originals"}
+    documented = {key: YAML(typ="safe").load(rows[key][0].strip("`")) for key in DEFAULTS if key != "originals"}
+    assert documented == {key: value for key, value in DEFAULTS.items() if key != "originals"}
     originals = re.findall(r"^\| (\w+) \| `(.+?)` \| (?:`(.+?)`)? \| \w+ \|$", page, re.MULTILINE)
     assert {name: (id_, fallback or None) for name, id_, fallback in originals} == {
         name: (original["id"], original["fallback"]) for name, original in DEFAULTS["originals"].items()
@@ -208,8 +208,8 @@ def test_an_override_reaches_into_mappings_alone(tmp_path: Path, given: str, ove
 
 
 def test_model_args_as_text_take_an_override(tmp_path: Path) -> None:
-    found = load(tmp_path, RECIPE, "model_args=a=1,b=2", "model_args.b=3")
-    assert found.model_args == {"a": "1", "b": 3}
+    config = load(tmp_path, RECIPE, "model_args=a=1,b=2", "model_args.b=3")
+    assert config.model_args == {"a": "1", "b": 3}
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,8 @@ def test_what_is_known_is_what_the_shipped_model_says() -> None:
             )
     for ours, theirs in zip(anew.asks, some, strict=True):
         if "continuations" in ours:
-            assert [pytest.approx(said, abs=1e-4) for of_bos in ours["said"] for said in of_bos] == [
-                said for of_bos in theirs["said"] for said in of_bos
+            assert [pytest.approx(value, abs=1e-4) for of_bos in ours["said"] for value in of_bos] == [
+                value for of_bos in theirs["said"] for value in of_bos
             ]
         else:
             assert ours["said"] == theirs["said"]

@@ -181,12 +181,12 @@ def without_much(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 def test_a_function_that_cannot_be_imported_is_named(without_much: dict[str, list[Check]]) -> None:
     result = [check.what for check in without_much["functions"] if check.status == "failed"]
-    for yaml, said in (
+    for yaml, message in (
         ("_choice_yaml", "No module named 'meta_eval'"),
         ("ifeval", "No module named 'no_such_library'"),
         ("_generative_yaml", "has no function doc_to_text"),
     ):
-        assert any(yaml in what and said in what for what in result), (yaml, result)
+        assert any(yaml in what and message in what for what in result), (yaml, result)
 
 
 def test_a_task_that_does_not_load_its_first_doc_is_named(tmp_path: Path) -> None:

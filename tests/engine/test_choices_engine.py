@@ -39,11 +39,11 @@ def test_one_token_each_is_chosen_as_by_stock_likelihoods(
     for way in ("stock", "token", "run"):
         bench.ask(way)
     assert bench.compare()
-    said = capsys.readouterr().out
-    assert f"token: the same choice on {QUESTIONS} of {QUESTIONS}" in said
-    assert f"run: the same choice on {QUESTIONS} of {QUESTIONS}" in said
-    found = re.search(r"chosen (\{.*?\})", said)
-    chosen = ast.literal_eval(found[1]) if found else {}
+    output = capsys.readouterr().out
+    assert f"token: the same choice on {QUESTIONS} of {QUESTIONS}" in output
+    assert f"run: the same choice on {QUESTIONS} of {QUESTIONS}" in output
+    match = re.search(r"chosen (\{.*?\})", output)
+    chosen = ast.literal_eval(match[1]) if match else {}
     assert min(chosen[letter] for letter in range(4)) >= 0.1 * QUESTIONS
 
 

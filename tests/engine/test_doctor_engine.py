@@ -72,20 +72,20 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     printed = ready("-c", ASK, folder=tmp_path_factory.mktemp("doctor"))
-    said: dict[str, Any] = json.loads(printed.splitlines()[-1])
-    return said
+    output: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return output
 
 
-def test_every_check_passes_on_the_real_engine(found: dict[str, Any]) -> None:
-    assert found["doctor"]["passed"]
-    assert [check for check in found["doctor"]["checks"] if check["status"] != "passed"] == []
+def test_every_check_passes_on_the_real_engine(outcomes: dict[str, Any]) -> None:
+    assert outcomes["doctor"]["passed"]
+    assert [check for check in outcomes["doctor"]["checks"] if check["status"] != "passed"] == []
 
 
-def test_the_canary_lets_the_sound_model_go_on(found: dict[str, Any]) -> None:
-    assert (found["sound"]["texts"], found["sound"]["identical"]) == (24, 24)
-    assert (found["sound"]["forced"], found["sound"]["top"]) == (674, 1.0)
+def test_the_canary_lets_the_sound_model_go_on(outcomes: dict[str, Any]) -> None:
+    assert (outcomes["sound"]["texts"], outcomes["sound"]["identical"]) == (24, 24)
+    assert (outcomes["sound"]["forced"], outcomes["sound"]["top"]) == (674, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_the_canary_lets_the_sound_model_go_on(found: dict[str, Any]) -> None:
         ("damaged weights", "of which any model that reads them finds half. Check rope_scaling"),
     ],
 )
-def test_the_canary_stops_a_broken_set_up(found: dict[str, Any], fault: str, words: str) -> None:
-    assert words in found[fault]
+def test_the_canary_stops_a_broken_set_up(outcomes: dict[str, Any], fault: str, words: str) -> None:
+    assert words in outcomes[fault]
 
 
-def test_doctor_finds_damaged_weights(found: dict[str, Any]) -> None:
+def test_doctor_finds_damaged_weights(outcomes: dict[str, Any]) -> None:
     assert {"answers known by heart", "likelihoods", "likelihoods in one pass"} <= set(
-        found["doctor of damaged weights"]
+        outcomes["doctor of damaged weights"]
     )

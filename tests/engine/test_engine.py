@@ -81,8 +81,8 @@ def prepared(folder: Path) -> dict[str, Any]:
     }
     (folder / "eval_config.yaml").write_text(json.dumps(config))
     command = [sys.executable, "-m", "meta_eval", "prepare", "--json"]
-    said: dict[str, Any] = json.loads(subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout)
-    return said
+    output: dict[str, Any] = json.loads(subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout)
+    return output
 
 
 @pytest.fixture(scope="module")
@@ -168,8 +168,8 @@ def test_the_engine_was_asked_with_exactly_one_bos(finished: Finished, folder: P
     # Taught answers came back, and without BOS they would not have.
     assert set(says) == {"BOS?"}
     # A likelihood tells two from one as well, which a taught answer does not.
-    none, one, two = zip(*likelihoods, strict=True)
-    assert given == pytest.approx(one, abs=1e-3)
+    none, single, two = zip(*likelihoods, strict=True)
+    assert given == pytest.approx(single, abs=1e-3)
     assert max(abs(a - b) for a, b in zip(given, none, strict=True)) > 0.1
     assert max(abs(a - b) for a, b in zip(given, two, strict=True)) > 0.1
 

@@ -63,9 +63,9 @@ def measured(folder: Path, *arguments: str, **more: str) -> dict[str, Any]:
         timeout=SECONDS,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    said: dict[str, Any] = json.loads(done.stdout)
-    assert (said["asked"], said["failed"]) == (DOCS, 0)
-    return said
+    output: dict[str, Any] = json.loads(done.stdout)
+    assert (output["asked"], output["failed"]) == (DOCS, 0)
+    return output
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["vllm", "server", "ray"])
-def said(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
+def measurement(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
     serve = ["--set", "serve=true"] if request.param == "server" else []
     more = {} if request.param == "vllm" else FEWER
     return measured(folder, "--set", f"backend={request.param}", *serve, "--output", f"out-{request.param}", **more)
@@ -88,7 +88,7 @@ def said(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
 def requests(folder: Path) -> dict[str, dict[str, Any]]:
     """What is asked, by its hash."""
     lines = [json.loads(line) for line in (folder / "r.jsonl").read_text(encoding="utf-8").splitlines()[1:]]
-    return {one["request_sha256"]: one for one in lines}
+    return {line["request_sha256"]: line for line in lines}
 
 
 @pytest.fixture(scope="module")
@@ -99,58 +99,58 @@ def reference(folder: Path, requests: Mapping[str, Mapping[str, Any]]) -> dict[s
     texts = read_tokens(path.with_name(path.name.replace(".choices", "")))
     asked = {
         f"{sha256} {place}": [requests[sha256]["prompt_token_ids"], ids]
-        for sha256 in [one.request_sha256 for one in (*texts, *read_choices(path)[1])]
+        for sha256 in [asked_answer.request_sha256 for asked_answer in (*texts, *read_choices(path)[1])]
         for place, ids in enumerate(requests[sha256]["continuation_token_ids"])
     }
     (folder / "asked.json").write_text(json.dumps([NEAR, asked]))
-    found: dict[str, dict[str, list[Any]]] = json.loads(ready("-c", REFERENCE, folder=folder))
-    return found
+    likelihoods: dict[str, dict[str, list[Any]]] = json.loads(ready("-c", REFERENCE, folder=folder))
+    return likelihoods
 
 
-def table(folder: Path, said: Mapping[str, Any]) -> list[Forced]:
-    return list(read_tokens(folder / said["table"]))
+def table(folder: Path, measurement: Mapping[str, Any]) -> list[Forced]:
+    return list(read_tokens(folder / measurement["table"]))
 
 
 def test_every_token_has_the_log_probability_and_the_rank_that_transformers_gives_it(
-    folder: Path, said: Mapping[str, Any], requests: Mapping[str, Any], reference: Mapping[str, Any]
+    folder: Path, measurement: Mapping[str, Any], requests: Mapping[str, Any], reference: Mapping[str, Any]
 ) -> None:
-    answers = table(folder, said)
-    assert sum(len(one.token_ids) for one in answers) > 500
+    answers = table(folder, measurement)
+    assert sum(len(answer.token_ids) for answer in answers) > 500
     spread = []
-    for one in answers:
-        asked, right = requests[one.request_sha256], reference[f"{one.request_sha256} 0"]
-        assert list(one.token_ids) == asked["continuation_token_ids"][0]
-        assert one.prompt_tokens == len(asked["prompt_token_ids"])
-        assert one.logprobs == pytest.approx(right["logprobs"], abs=NEAR)
-        assert one.top_logprobs == pytest.approx(right["top"], abs=NEAR)
-        assert (np.array(right["least"]) <= one.ranks).all()
-        assert (one.ranks <= np.array(right["most"])).all()
-        spread += list(one.ranks)
+    for answer in answers:
+        asked, right = requests[answer.request_sha256], reference[f"{answer.request_sha256} 0"]
+        assert list(answer.token_ids) == asked["continuation_token_ids"][0]
+        assert answer.prompt_tokens == len(asked["prompt_token_ids"])
+        assert answer.logprobs == pytest.approx(right["logprobs"], abs=NEAR)
+        assert answer.top_logprobs == pytest.approx(right["top"], abs=NEAR)
+        assert (np.array(right["least"]) <= answer.ranks).all()
+        assert (answer.ranks <= np.array(right["most"])).all()
+        spread += list(answer.ranks)
     assert len(set(spread)) > 20, "tokens of all ranks were tried"
 
 
-def test_the_likeliest_tokens_are_kept_in_order(folder: Path, said: Mapping[str, Any]) -> None:
-    for one in table(folder, said):
-        assert one.top_k_ids is not None
-        assert one.top_k_logprobs is not None
-        assert one.top_k_ids.shape == (len(one.token_ids), TOP_K)
-        assert (np.diff(one.top_k_logprobs, axis=1) <= 0).all()
-        assert (one.top_k_logprobs[:, 0] == one.top_logprobs).all()
-        assert ((one.ranks == 1) <= (one.margins < NEAR)).all()
+def test_the_likeliest_tokens_are_kept_in_order(folder: Path, measurement: Mapping[str, Any]) -> None:
+    for answer in table(folder, measurement):
+        assert answer.top_k_ids is not None
+        assert answer.top_k_logprobs is not None
+        assert answer.top_k_ids.shape == (len(answer.token_ids), TOP_K)
+        assert (np.diff(answer.top_k_logprobs, axis=1) <= 0).all()
+        assert (answer.top_k_logprobs[:, 0] == answer.top_logprobs).all()
+        assert ((answer.ranks == 1) <= (answer.margins < NEAR)).all()
 
 
 def test_choices_have_the_likelihoods_that_transformers_gives_them(
-    folder: Path, said: Mapping[str, Any], reference: Mapping[str, Any]
+    folder: Path, measurement: Mapping[str, Any], reference: Mapping[str, Any]
 ) -> None:
-    _, found = read_choices(find_choices_path(folder / said["table"]))
-    assert len(found) >= 3
-    for one in found:
-        right = [sum(reference[f"{one.request_sha256} {n}"]["logprobs"]) for n in range(len(one.logprobs))]
-        assert one.logprobs == pytest.approx(right, abs=NEAR)
+    _, choices = read_choices(find_choices_path(folder / measurement["table"]))
+    assert len(choices) >= 3
+    for choice in choices:
+        right = [sum(reference[f"{choice.request_sha256} {n}"]["logprobs"]) for n in range(len(choice.logprobs))]
+        assert choice.logprobs == pytest.approx(right, abs=NEAR)
 
 
-def test_a_token_is_the_text_that_meta_recorded(folder: Path, said: Mapping[str, Any], requests: Any) -> None:
+def test_a_token_is_the_text_that_meta_recorded(folder: Path, measurement: Mapping[str, Any], requests: Any) -> None:
     tokenizer = Tokenizer.from_file(str(folder / "tiny/tokenizer.json"))
-    for one in table(folder, said):
-        (text,) = requests[one.request_sha256]["continuations"]
-        assert tokenizer.decode(list(one.token_ids), skip_special_tokens=False) == text
+    for answer in table(folder, measurement):
+        (text,) = requests[answer.request_sha256]["continuations"]
+        assert tokenizer.decode(list(answer.token_ids), skip_special_tokens=False) == text

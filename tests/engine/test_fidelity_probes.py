@@ -52,10 +52,10 @@ save_file(tensors, "shards/model.safetensors", metadata={"format": "pt"})
 
 
 def asked(folder: Path, output: str, *arguments: str, code: tuple[str, ...] = ("-m", "meta_eval")) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
+    printed: dict[str, Any] = json.loads(
         ready(*code, "fidelity", "work_dir", "--json", "--docs", "60", "--output", output, *arguments, folder=folder)
     )
-    return found
+    return printed
 
 
 @pytest.fixture(scope="module")
@@ -63,25 +63,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose model was asked."""
     there = project(tmp_path_factory.mktemp("probes") / "here", MODEL, model_args={"enforce_eager": True})
     ready("-m", "meta_eval", "prepare", folder=there)
-    said = asked(there, "base")
-    assert said["probed"] > 100
+    output = asked(there, "base")
+    assert output["probed"] > 100
     return there
 
 
-def groups(said: dict[str, Any]) -> list[str]:
-    finding = said["report"]["finding"]
+def groups(output: dict[str, Any]) -> list[str]:
+    finding = output["report"]["finding"]
     return [] if finding is None else list(finding["groups"])
 
 
 def test_of_the_same_model_in_other_batches_nothing_is_named(folder: Path) -> None:
-    said = asked(folder, "again", "--baseline", "base", "--set", "model_args=enforce_eager=True,max_num_seqs=2")
-    assert said["report"]["outcome"] == "same"
-    assert groups(said) == []
+    output = asked(folder, "again", "--baseline", "base", "--set", "model_args=enforce_eager=True,max_num_seqs=2")
+    assert output["report"]["outcome"] == "same"
+    assert groups(output) == []
 
 
 def test_an_engine_that_adds_a_bos_is_named(folder: Path) -> None:
-    said = asked(folder, "two", "--baseline", "base", code=("-c", ADDS_BOS))
-    assert groups(said) == [MORE_BOS.name]
+    output = asked(folder, "two", "--baseline", "base", code=("-c", ADDS_BOS))
+    assert groups(output) == [MORE_BOS.name]
 
 
 def test_another_rope_base_is_named(folder: Path) -> None:

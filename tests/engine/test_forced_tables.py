@@ -36,17 +36,17 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def beside(tables: Path, copy: str) -> Pair:
-    return pair_tables(*(read_tokens(tables / f"{one}.parquet") for one in ("reference", copy)))
+    return pair_tables(*(read_tokens(tables / f"{name}.parquet") for name in ("reference", copy)))
 
 
 def test_a_model_is_the_same_as_itself_on_another_kernel(tables: Path) -> None:
-    found = compare_tables(beside(tables, "again"))
-    assert found.outcome == "same"
-    assert 0 < found.all.distance.value < 0.01
+    comparison = compare_tables(beside(tables, "again"))
+    assert comparison.outcome == "same"
+    assert 0 < comparison.all.distance.value < 0.01
 
 
 def test_a_coarser_cache_is_farther_than_the_engines_own_noise(tables: Path) -> None:
-    near, far = (compare_tables(beside(tables, one)).all.distance.value for one in ("again", "kv4"))
+    near, far = (compare_tables(beside(tables, name)).all.distance.value for name in ("again", "kv4"))
     assert far > 2 * near
 
 
@@ -56,21 +56,21 @@ def test_a_mis_sharded_layer_is_different(tables: Path) -> None:
 
 def test_probes_name_it_and_nothing_else(tables: Path) -> None:
     both = beside(tables, "shards")
-    probing = ProbePair(both, *(read_probes(tables / f"{one}.parquet") for one in ("reference", "shards")))
-    found = diagnose(compare_tables(both), both, probing=probing)
-    assert found is not None and found.groups == (WEIGHTS.name,)
+    probing = ProbePair(both, *(read_probes(tables / f"{name}.parquet") for name in ("reference", "shards")))
+    diagnosis = diagnose(compare_tables(both), both, probing=probing)
+    assert diagnosis is not None and diagnosis.groups == (WEIGHTS.name,)
 
 
 def test_headers_that_are_left_out_touch_chat_alone(tables: Path) -> None:
     both = beside(tables, "no_template")
-    found = diagnose(compare_tables(both), both)
-    assert found is not None and found.groups[0] == PROMPT.name
+    diagnosis = diagnose(compare_tables(both), both)
+    assert diagnosis is not None and diagnosis.groups[0] == PROMPT.name
 
 
 def test_the_divergence_is_positive_and_says_what_it_leaves_out(tables: Path) -> None:
-    found = compare_tables(beside(tables, "shards")).divergence
-    assert found is not None and found.k == 8
-    assert found.value > 0 and 0 < found.left_out < 1
+    divergence = compare_tables(beside(tables, "shards")).divergence
+    assert divergence is not None and divergence.k == 8
+    assert divergence.value > 0 and 0 < divergence.left_out < 1
 
 
 def test_another_tokenizer_is_refused(tables: Path) -> None:

@@ -24,9 +24,9 @@ def test_transformers_says_the_same_of_the_same_prompts(hf: Path, in_process: Pa
 
 def test_its_likelihoods_are_those_of_vllm(hf: Path, in_process: Path) -> None:
     """They would differ if a BOS were missing or doubled."""
-    found, wanted = likelihoods(hf), likelihoods(in_process)
-    assert found.keys() == wanted.keys() != set()
-    for name, ours in found.items():
+    own, wanted = likelihoods(hf), likelihoods(in_process)
+    assert own.keys() == wanted.keys() != set()
+    for name, ours in own.items():
         assert ours == pytest.approx(wanted[name], abs=1e-3)
 
 

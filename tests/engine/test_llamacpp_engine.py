@@ -40,11 +40,11 @@ def test_the_tasks_write_out_the_models_own_chat_template(packages: Path) -> Non
         turns = [turn.partition("<|im_end|>")[0].partition("\n") for turn in written.split("<|im_start|>")[2:-1]]
         messages = [{"role": role, "content": content} for role, _, content in turns]
         assert [message["role"] for message in messages] == ["user", "assistant"] * (len(messages) // 2) + ["user"]
-        said = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", RENDER, model, json.dumps(messages)], capture_output=True, text=True, check=True,
             env={**os.environ, "PYTHONPATH": str(packages)},
         )  # fmt: skip
-        assert json.loads(said.stdout.splitlines()[-1]) == written
+        assert json.loads(done.stdout.splitlines()[-1]) == written
 
 
 def test_a_run_that_was_interrupted_asks_only_what_is_left(packages: Path, tmp_path: Path) -> None:

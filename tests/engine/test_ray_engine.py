@@ -30,10 +30,10 @@ def ray(tmp_path_factory: pytest.TempPathFactory, taught_model: tuple[Path, Mapp
     kept = len(lines(folder))
     second = start(folder)
     until(lambda: len(lines(folder)) >= kept + 8 or second.poll() is not None)
-    workers = [one for one, name in descendants(second.pid).items() if "vLLMEngineStageUDF" in name]
+    workers = [pid for pid, name in descendants(second.pid).items() if "vLLMEngineStageUDF" in name]
     assert workers, (folder / "log.txt").read_text()[-3000:]
-    for one in workers:
-        os.kill(one, signal.SIGKILL)
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
     second.wait(timeout=SECONDS)
     if second.returncode:
         run(folder)
@@ -55,6 +55,6 @@ def test_taught_answers_come_back_word_for_word(ray: Path, taught_model: tuple[P
 
 
 def test_stdout_of_ray_stays_out_of_the_terminal(ray: Path) -> None:
-    said = (ray / "log.txt").read_text()
-    assert "streaming_executor" not in said
+    log = (ray / "log.txt").read_text()
+    assert "streaming_executor" not in log
     assert (ray / "eval_results/answers/logs/ray.log").stat().st_size > 0

@@ -37,7 +37,7 @@ class Runs:
         here, served: Their answers by the id of the request.
         scores_here, scores_served: What they came to.
         killed: The exit status of the run whose server was killed.
-        said: What it said.
+        stderr: What it wrote to stderr.
         before: Answers that were kept when it ended.
         again: What the same command said of itself.
         left: The processes of the killed run that were there a minute after its end.
@@ -48,7 +48,7 @@ class Runs:
     scores_here: Any
     scores_served: Any
     killed: int
-    said: str
+    stderr: str
     before: dict[str, Any]
     again: Any
     left: list[str]
@@ -74,7 +74,7 @@ def runs(
         pid for pid, words in family.items() if "vllm.entrypoints.cli.main serve" in words and "watchdog" not in words
     ]
     os.kill(server, signal.SIGKILL)
-    _, said = killed.communicate(timeout=LIMIT)
+    _, stderr = killed.communicate(timeout=LIMIT)
     until = time.monotonic() + 60
     while (left := [words for pid, words in family.items() if runs_still(pid)]) and time.monotonic() < until:
         time.sleep(0.2)
@@ -82,7 +82,7 @@ def runs(
     again = _run(folder, "served.yaml")
     return Runs(
         here=_answers(in_process / "eval_results"), served=_answers(folder / "served"), scores_here=scores(in_process),
-        scores_served=scores(folder, "served"), killed=killed.returncode, said=said, before=before, again=again, left=left,
+        scores_served=scores(folder, "served"), killed=killed.returncode, stderr=stderr, before=before, again=again, left=left,
     )  # fmt: skip
 
 
@@ -93,9 +93,9 @@ def test_the_server_gives_the_answers_that_the_engine_in_process_gives(runs: Run
         served = runs.served[name]
         for field in ("prompt_sha256", "text", "finish_reason", "token_ids", "prompt_tokens", "completion_tokens"):
             assert served.get(field) == here.get(field), f"{name}: {field}"
-        for one, other in zip(served.get("choices") or (), here.get("choices") or (), strict=True):
-            assert one["is_greedy"] == other["is_greedy"]
-            assert one["logprob"] == pytest.approx(other["logprob"], abs=1e-3)
+        for choice, other in zip(served.get("choices") or (), here.get("choices") or (), strict=True):
+            assert choice["is_greedy"] == other["is_greedy"]
+            assert choice["logprob"] == pytest.approx(other["logprob"], abs=1e-3)
 
 
 def test_and_so_the_same_scores(runs: Runs) -> None:
@@ -105,8 +105,8 @@ def test_and_so_the_same_scores(runs: Runs) -> None:
 
 def test_a_server_that_is_killed_ends_the_run_with_one_message(runs: Runs) -> None:
     assert runs.killed == 2
-    assert "vllm serve, which ended with 137" in " ".join(runs.said.split())
-    assert "Traceback" not in runs.said
+    assert "vllm serve, which ended with 137" in " ".join(runs.stderr.split())
+    assert "Traceback" not in runs.stderr
 
 
 def test_nothing_of_it_is_left(runs: Runs) -> None:
@@ -141,10 +141,10 @@ def _run(folder: Path, config: str) -> Any:
 
 def _answers(output: Path) -> dict[str, Any]:
     """By the id of the request, of all whole lines that are answers."""
-    found = {}
+    answers = {}
     for file in output.glob("answers/*.jsonl"):
         for line in file.read_bytes().splitlines(keepends=True):
             if line.endswith(b"}\n") and b'"request_sha256"' in line:
-                one = json.loads(line)
-                found[one["id"]] = one
-    return found
+                answer = json.loads(line)
+                answers[answer["id"]] = answer
+    return answers

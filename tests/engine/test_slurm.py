@@ -108,14 +108,15 @@ class Job:
 
     def verdicts(self, output: str = "eval_results") -> dict[str, list[Any]]:
         """By task what lm-eval made of each doc."""
-        found = {}
+        kept_verdicts = {}
         for path in sorted((self.folder / output).rglob("samples_*.jsonl")):
             samples = [json.loads(line) for line in path.read_text().splitlines()]
             kept = [
-                {name: one[name] for name in ("doc_id", "filter", "filtered_resps", *one["metrics"])} for one in samples
+                {name: sample[name] for name in ("doc_id", "filter", "filtered_resps", *sample["metrics"])}
+                for sample in samples
             ]
-            found[path.name.removeprefix("samples_").rpartition("_")[0]] = kept
-        return found
+            kept_verdicts[path.name.removeprefix("samples_").rpartition("_")[0]] = kept
+        return kept_verdicts
 
 
 def test_shards_that_are_requeued_in_mid_run_go_on_and_the_whole_is_that_of_one_run(

@@ -16,13 +16,13 @@ HEADER = Header("my/model", "vllm 0.32.0", "a" * 64, "b" * 64, "c" * 64)
 
 def answer(doc: int, logprobs: Sequence[float], margins: Sequence[float] | None = None, **other: Any) -> Forced:
     """Make an answer from log-probabilities and margins of its tokens. Margin 0 is the likeliest token."""
-    said = np.asarray(logprobs, np.float32)
-    gaps = np.zeros(len(said), np.float32) if margins is None else np.asarray(margins, np.float32)
-    ids = np.arange(len(said), dtype=np.int32) + 10
+    probabilities = np.asarray(logprobs, np.float32)
+    gaps = np.zeros(len(probabilities), np.float32) if margins is None else np.asarray(margins, np.float32)
+    ids = np.arange(len(probabilities), dtype=np.int32) + 10
     given: dict[str, Any] = {
         "task": "meta_gsm8k", "subtask": None, "doc": doc, "request_sha256": f"{doc:064d}", "prompt_tokens": 100,
-        "token_ids": ids, "logprobs": said, "ranks": np.where(gaps > 0, 2, 1).astype(np.int32),
-        "top_ids": np.where(gaps > 0, ids + 1, ids).astype(np.int32), "top_logprobs": said + gaps,
+        "token_ids": ids, "logprobs": probabilities, "ranks": np.where(gaps > 0, 2, 1).astype(np.int32),
+        "top_ids": np.where(gaps > 0, ids + 1, ids).astype(np.int32), "top_logprobs": probabilities + gaps,
     }  # fmt: skip
     return Forced(**{**given, **other})
 

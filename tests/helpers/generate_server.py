@@ -24,8 +24,8 @@ def generate_server(*, fails_each: int) -> Iterator[tuple[str, list[int]]]:
         def do_GET(self) -> None:
             self._say(200, {"version": "1.0"})
 
-        def _say(self, status: int, said: dict[str, Any]) -> None:
-            body = json.dumps(said).encode()
+        def _say(self, status: int, tree: dict[str, Any]) -> None:
+            body = json.dumps(tree).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

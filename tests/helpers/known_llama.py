@@ -103,9 +103,9 @@ class NumpyClient(Client):
         return tuple(ids)
 
     def _said(self, ask: EngineRequest, ids: tuple[int, ...]) -> EngineResponse:
-        said = EngineResponse(ask.request, prompt_tokens=len(ids) if self.counts else None)
+        response = EngineResponse(ask.request, prompt_tokens=len(ids) if self.counts else None)
         if ask.request.kind == "choices":
-            return replace(said, choices=self._choices(ask, ids))
+            return replace(response, choices=self._choices(ask, ids))
         stop = () if self.fault == "ignores stop texts" else tuple(ask.request.stop)
         most = ask.request.max_tokens + (8 if self.fault == "ignores max_tokens" else 0)
         if self.fault == "samples":
@@ -119,7 +119,7 @@ class NumpyClient(Client):
                 text = text.replace(token, "")
         if self.fault == "says stop at the limit":
             end = "stop"
-        return replace(said, text=text, finish_reason=end, completion_tokens=tokens)
+        return replace(response, text=text, finish_reason=end, completion_tokens=tokens)
 
     def _choices(self, ask: EngineRequest, ids: tuple[int, ...]) -> list[tuple[float, bool]]:
         ends = tuple(map(tuple, ask.continuation_ids or ()))

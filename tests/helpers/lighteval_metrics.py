@@ -31,15 +31,15 @@ CHOICES = {
 
 
 def main(cases: Path, output: Path) -> None:
-    said = json.loads(cases.read_text(encoding="utf-8"))
+    tree = json.loads(cases.read_text(encoding="utf-8"))
     result: dict[str, list[dict[str, float]]] = {"texts": [], "choices": []}
-    for case in said["texts"]:
+    for case in tree["texts"]:
         doc = Doc(query="", choices=case["golds"], gold_index=list(range(len(case["golds"]))))
         answer = ModelResponse(text=[case["answer"]])
         result["texts"].append(
             {name: float(metric.compute(doc=doc, model_response=answer)) for name, metric in TEXTS.items()}
         )
-    for case in said["choices"]:
+    for case in tree["choices"]:
         doc = Doc(query="", choices=case["choices"], gold_index=case["gold"])
         tokens = [[0] * count for count in case["tokens"]]
         values = {}

@@ -53,13 +53,13 @@ def _flipped(verdict: float, lost: float, chance: random.Random) -> float:
 @contextmanager
 def server(folder: Path) -> Iterator[Names]:
     """Serve a copy of the recorded model that spoils every tenth answer."""
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
 
     def answer(body: fake_server.Body, encode: Callable[[str], list[int]]) -> fake_server.Body:
-        if not said:
-            said.update(_recorded(folder / "work_dir"))
+        if not texts:
+            texts.update(_recorded(folder / "work_dir"))
         tree = usual(body, encode)
-        tree["choices"][0] |= {"text": said.get(str(body["prompt"]), ""), "finish_reason": "stop"}
+        tree["choices"][0] |= {"text": texts.get(str(body["prompt"]), ""), "finish_reason": "stop"}
         return tree
 
     usual, fake_server.completion = fake_server.completion, answer
@@ -78,15 +78,15 @@ def two_servers(folder: Path) -> Iterator[Names]:
         tree = usual(body, encode)
         if body["model"] == "my/fp8":
             for place in filter(None, tree["choices"][0].get("prompt_logprobs") or ()):
-                for one in place.values():
-                    one["logprob"] *= 1 + 0.02 * (round(one["logprob"] * 16) % 5 - 2)
+                for token in place.values():
+                    token["logprob"] *= 1 + 0.02 * (round(token["logprob"] * 16) % 5 - 2)
         return tree
 
     small_model.write_tokenizer(folder / "tokenizer")
     usual, fake_server.completion = fake_server.completion, answer
     try:
-        with fake_server.FakeServer(model="my/bf16") as one, fake_server.FakeServer(model="my/fp8") as other:
-            yield {"http://host1:8000/v1": one.url, "http://host2:8000/v1": other.url}
+        with fake_server.FakeServer(model="my/bf16") as first, fake_server.FakeServer(model="my/fp8") as other:
+            yield {"http://host1:8000/v1": first.url, "http://host2:8000/v1": other.url}
     finally:
         fake_server.completion = usual
 

@@ -55,14 +55,14 @@ class Meta(Client):
         """Return a likely recorded answer if its own answer would be the same, otherwise an unlikely one."""
         doc = self.recorded[ask.request.id]
         asked = replace(ask, request=replace(ask.request, kind="generate", continuations=()), continuation_ids=None)
-        said = type(self).how(asked, self)
-        if said.error is not None or not type(self).forces:
-            return EngineResponse(ask.request, error=said.error or "forces nothing")
-        likely = said.text == cut_at_stop(doc["recorded_output"] or "x", ()) or type(self).likes
+        response = type(self).how(asked, self)
+        if response.error is not None or not type(self).forces:
+            return EngineResponse(ask.request, error=response.error or "forces nothing")
+        likely = response.text == cut_at_stop(doc["recorded_output"] or "x", ()) or type(self).likes
         ids = list(ask.forced_ids)
         other: Place = {-1: (-0.01, None)}
         places: list[Place] = [{token: (-0.01, 1)} if likely else {token: (-9.0, 99), **other} for token in ids]
-        return EngineResponse(ask.request, forced=collect_tokens(ids, places), prompt_tokens=said.prompt_tokens)
+        return EngineResponse(ask.request, forced=collect_tokens(ids, places), prompt_tokens=response.prompt_tokens)
 
     def right(self, ask: EngineRequest) -> EngineResponse:
         doc = self.recorded[ask.request.id]

@@ -57,5 +57,7 @@ def whole_replay(temporary: pytest.TempPathFactory) -> dict[str, Any]:
             samples = replay(pack, all_tasks())
         (folder / "results.json").write_text(json.dumps(samples, default=str), encoding="utf-8")
 
-    said: dict[str, Any] = json.loads((once(temporary, "replayed", make) / "results.json").read_text(encoding="utf-8"))
-    return said
+    result: dict[str, Any] = json.loads(
+        (once(temporary, "replayed", make) / "results.json").read_text(encoding="utf-8")
+    )
+    return result

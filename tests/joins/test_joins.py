@@ -172,7 +172,7 @@ def test_a_known_difference_between_copies_is_accepted_and_reported_by_hash(monk
     monkeypatch.setitem(JOINS, "ifeval", replace(JOINS["ifeval"], known_differences=(known,)))  # type: ignore[arg-type]
     row = ifeval_row(texts[0])
     joined = join([row, ifeval_row("a")], [original("a"), original(texts[1], key=7)])
-    assert [one["key"] for one in joined.rows] == [7, 1]
+    assert [joined_row["key"] for joined_row in joined.rows] == [7, 1]
     (pair,) = joined.known_differences
     assert (pair.difference.name, pair.question_hash) == ("some row", row["input_question_hash"])
     assert (pair.text_sha256, pair.original_sha256) == (hash_text(texts[0]), hash_text(texts[1]))

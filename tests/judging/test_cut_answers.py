@@ -134,12 +134,12 @@ def test_a_cut_answer_that_the_grader_found_right_is_wrong_where_the_user_says_s
         decision = only(compared(a, b, how)).decision
         values[how] = decision.drop.value if decision else None
     assert values == {"graded": 0.0, "wrong": pytest.approx(0.03), "unscored": 0.0}
-    said = describe_cut_answers(only(compared(a, b)))
-    assert said is not None
-    assert said.startswith(
+    sentence = describe_cut_answers(only(compared(a, b)))
+    assert sentence is not None
+    assert sentence.startswith(
         "30 of 1,000 answers cut; 0 of the baseline's: score 60.0 with them (57.0 with them as wrong), "
     )
-    assert "drop 3.0 (2.0 to 4.3) with them as wrong, 0.0 (" in said
+    assert "drop 3.0 (2.0 to 4.3) with them as wrong, 0.0 (" in sentence
 
 
 @pytest.mark.parametrize(("ended", "line"), [("content_filter", {}), ("stop", {"resps": [[" \n"]]})])
@@ -221,9 +221,9 @@ def sampled(folder: Path, each: Sequence[Sequence[float]], settings: dict[str, A
 
 
 def test_several_answers_of_both_sides_are_compared_by_their_means(tmp_path: Path) -> None:
-    one = sampled(tmp_path / "a", [[1.0], [0.0]] * 50)
+    single = sampled(tmp_path / "a", [[1.0], [0.0]] * 50)
     four = sampled(tmp_path / "b", [[1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]] * 50)
-    task = only(compared(one, four))
+    task = only(compared(single, four))
     assert task.decision is not None and task.sampling is not None
     drop = task.decision.drop
     assert (drop.baseline, drop.candidate, drop.docs) == (0.5, 0.5, 100)
@@ -246,21 +246,21 @@ def test_pass_at_k_and_the_majority_of_two_runs_are_paired_with_clusters(tmp_pat
             doc.cluster = str(doc.doc_id // 2)
     task = only(compared(*runs))
     assert task.sampling is not None
-    found = {score.name: score for score in task.sampling.scores}
+    by_name = {score.name: score for score in task.sampling.scores}
     wanted = {
         f"pass@{k}": [[stats.pass_at_k(sum(each), 4, k) for each in side] for side in (before, after)] for k in (2, 4)
     } | {"maj@4": [[float(sum(each) > 1 or each[0]) for each in side] for side in (before, after)]}
-    assert found.keys() == wanted.keys()
+    assert by_name.keys() == wanted.keys()
     for name, (first, second) in wanted.items():
         drop = stats.paired_drop(first, second, clusters=[place // 2 for place in range(60)])
-        assert found[name].drop == DropEstimate(pytest.approx(drop.value), drop.interval())
-        assert (found[name].baseline, found[name].value) == pytest.approx((drop.baseline, drop.candidate))
-    said = str(describe_sampling(task))
-    assert re.search(r"; pass@4 \d+\.\d \(.*?\), baseline \d+\.\d, drop \d+\.\d \(.*?\); maj@4 ", said)
+        assert by_name[name].drop == DropEstimate(pytest.approx(drop.value), drop.interval())
+        assert (by_name[name].baseline, by_name[name].value) == pytest.approx((drop.baseline, drop.candidate))
+    sentence = str(describe_sampling(task))
+    assert re.search(r"; pass@4 \d+\.\d \(.*?\), baseline \d+\.\d, drop \d+\.\d \(.*?\); maj@4 ", sentence)
     both = compare(tmp_path / "a", tmp_path / "b")
     scores = both.to_json()["tasks"][0]["sampling"]["scores"]
     assert [(score["name"], score["drop"]["value"]) for score in scores] == [
-        (name, pytest.approx(score.drop.value)) for name, score in found.items() if score.drop
+        (name, pytest.approx(score.drop.value)) for name, score in by_name.items() if score.drop
     ]
     document = find_document(both)
     for shown in (TextView().render(document), MarkdownView().render(document), "".join(HtmlView().render(document))):
@@ -271,8 +271,8 @@ def test_a_single_drawn_answer_says_how_many_would_do(tmp_path: Path) -> None:
     drawn = {"temperature": 0.7, "do_sample": True}
     a = sampled(tmp_path / "a", [[1.0], [0.0]] * 50, drawn)
     b = sampled(tmp_path / "b", [[1.0], [0.0], [0.0], [1.0]] * 25, drawn)
-    said = describe_sampling(only(compared(a, b)))
-    assert said is not None and "the noise of sampling is in the drop" in said
+    sentence = describe_sampling(only(compared(a, b)))
+    assert sentence is not None and "the noise of sampling is in the drop" in sentence
     assert "answers a doc would show" in str(describe_sampling(only(compared(a, b, margin=10.0))))
     assert (
         describe_sampling(only(compared(sampled(tmp_path / "c", [[1.0], [0.0]]), sampled(tmp_path / "d", [[1.0]] * 2))))

@@ -175,9 +175,9 @@ def test_margins_by_task_group_and_pattern(
         compare_runs(three_tasks, three_tasks, pack, gate=rules),
     )
     for decided in (judged.decision, compared.decision):
-        found = (decided.margin, *(task.margin for task in sorted(decided.tasks, key=lambda task: task.task)))
+        margins = (decided.margin, *(task.margin for task in sorted(decided.tasks, key=lambda task: task.task)))
         mean, some, other, third = expected
-        assert found == pytest.approx([mean / 100, other / 100, some / 100, third / 100])
+        assert margins == pytest.approx([mean / 100, other / 100, some / 100, third / 100])
 
 
 def test_a_margin_of_no_task_stops_with_its_key(three_tasks: Run) -> None:
@@ -371,8 +371,8 @@ def test_a_tasks_own_rule_of_a_gate_goes_before_a_patterns() -> None:
     rules = {"meta_*": {"margin": 3}, "meta_b": {"margin": 2}}
     gate, _ = Gate.model_validate({"tasks": rules}).choose(["meta_a", "meta_b"], {})
     assert {name: rule.margin for name, rule in gate.tasks.items()} == {"meta_b": 2, "meta_a": 3}
-    for names, said in ((["-meta_*"], "no task is left"), (["x_*"], "tasks: unknown task 'x_*'")):
-        with pytest.raises(ConfigError, match=re.escape(said)):
+    for names, message in ((["-meta_*"], "no task is left"), (["x_*"], "tasks: unknown task 'x_*'")):
+        with pytest.raises(ConfigError, match=re.escape(message)):
             Gate.model_validate({"tasks": names}).choose(["meta_a", "meta_b"], {})
 
 

@@ -792,11 +792,11 @@ def test_other_shots_or_settings_make_a_comparison_invalid(
 
 
 def test_the_same_decoding_said_in_other_words_is_no_difference(tmp_path: Path) -> None:
-    said = ({}, {"do_sample": False, "seed": 1}, {"temperature": 0.0, "top_p": 0.9}, "temperature=0,seed=7")
+    decodings = ({}, {"do_sample": False, "seed": 1}, {"temperature": 0.0, "top_p": 0.9}, "temperature=0,seed=7")
     pack = manifest(meta_some=entry(1000))
     runs = [
         read_run([write_run(tmp_path / str(number), right(500, 1000), config={"gen_kwargs": decoding})])
-        for number, decoding in enumerate(said)
+        for number, decoding in enumerate(decodings)
     ]
     assert {compare_runs(runs[0], decoding, pack).decision.outcome for decoding in runs} == {"SHIP"}
 
@@ -937,8 +937,8 @@ def test_the_direction_is_also_read_from_a_tasks_metric_list_and_from_names(tmp_
     ].lower_is_better >= {"pct"}
     named = read_run([write_run(tmp_path / "b", [1, 0], metric="pct_stereotype")]).tasks["meta_some"]
     assert named.lower_is_better >= {"pct_stereotype"}
-    said = {"higher_is_better": {"meta_some": {"pct_stereotype": True}}}
-    other = read_run([write_run(tmp_path / "c", [1, 0], metric="pct_stereotype", extra=said)]).tasks["meta_some"]
+    extra = {"higher_is_better": {"meta_some": {"pct_stereotype": True}}}
+    other = read_run([write_run(tmp_path / "c", [1, 0], metric="pct_stereotype", extra=extra)]).tasks["meta_some"]
     assert "pct_stereotype" not in other.lower_is_better
 
 

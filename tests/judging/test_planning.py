@@ -92,13 +92,13 @@ def test_the_plan_says_what_more_sampled_answers_do() -> None:
 
 def test_weak_points_are_a_sentence_each() -> None:
     assert list(describe_weak_points(plan_tasks(plan_of({"a": 20000, "b": 20000}), whole=False))) == []
-    said = list(describe_weak_points(plan_tasks(plan_of(SIZES), whole=False)))
-    assert [sentence.partition(":")[0] for sentence in said] == [
+    sentences = list(describe_weak_points(plan_tasks(plan_of(SIZES), whole=False)))
+    assert [sentence.partition(":")[0] for sentence in sentences] == [
         "an identical copy ships in at most 85 % of runs at margin 1 if 4 % of docs flip, which is assumed",
         "alone, an identical copy is seldom within margin",
         "the cap of 5 points stops identical copies",
     ]
-    assert "small 6 % (6.2)" in said[1]
+    assert "small 6 % (6.2)" in sentences[1]
 
 
 @pytest.fixture(scope="module")

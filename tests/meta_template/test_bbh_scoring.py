@@ -21,13 +21,13 @@ TASKS = shipped().tasks
 def filters() -> dict[str, Any]:
     from lm_eval.filters.extraction import RegexFilter
 
-    steps = {one["name"]: one["filter"][0] for one in TASKS["meta_bbh"].settings["filter_list"]}
+    steps = {pipeline["name"]: pipeline["filter"][0] for pipeline in TASKS["meta_bbh"].settings["filter_list"]}
     return {name: RegexFilter(regex_pattern=step["regex_pattern"]) for name, step in steps.items()}
 
 
 def score(filter_name: str, output: str, gold: str) -> dict[str, Any]:
-    ((found,),) = filters()[filter_name].apply([[output]], [{}])
-    result: dict[str, Any] = bbh.process_results(shared.make_doc(make_row(gold=[gold], subtask="bbh.x")), [found])
+    ((extracted,),) = filters()[filter_name].apply([[output]], [{}])
+    result: dict[str, Any] = bbh.process_results(shared.make_doc(make_row(gold=[gold], subtask="bbh.x")), [extracted])
     return result
 
 
@@ -86,7 +86,7 @@ def extracting() -> dict[str, Template]:
     return {
         name: task
         for name, task in TASKS.items()
-        if any(one["filter"][0]["function"] == "regex" for one in task.settings.get("filter_list") or ())
+        if any(pipeline["filter"][0]["function"] == "regex" for pipeline in task.settings.get("filter_list") or ())
     }
 
 

@@ -144,9 +144,9 @@ def test_a_task_that_divides_by_lengths_refuses_such_a_row_with_its_hash(
 @given(st.text(), st.lists(texts, min_size=2, max_size=5))
 def test_context_and_recorded_continuation_are_the_prompt_whatever_was_scored(before: str, ends: list[str]) -> None:
     prompts = [before + end for end in ends]
-    found = template().recorded_split(prompts, ends)
-    assert found is not None
-    context, continuations = found
+    split = template().recorded_split(prompts, ends)
+    assert split is not None
+    context, continuations = split
     assert [context + continuation for continuation in continuations] == prompts
     assert before.startswith(context)
     assert context == context.rstrip()
@@ -199,8 +199,8 @@ def requests(sample: dict[str, Any]) -> list[dict[str, Any]]:
     """One entry a request, under either shape in which lm-eval versions log them."""
     arguments = sample["arguments"]
     if isinstance(arguments, dict):
-        return [{"arguments": (one["arg_0"], one["arg_1"])} for one in arguments.values()]
-    return [{"arguments": one} for one in arguments]
+        return [{"arguments": (argument["arg_0"], argument["arg_1"])} for argument in arguments.values()]
+    return [{"arguments": argument} for argument in arguments]
 
 
 # Gold
@@ -359,13 +359,13 @@ def test_every_choice_task_decides_as_the_recorded_reading_does(seed: int, sampl
     manifest, pack = sample_pack
     model = simulated()(seed)
     manager = TaskManager(include_path=str(pack), include_defaults=False)
-    found = lm_eval.simple_evaluate(
+    evaluation = lm_eval.simple_evaluate(
         model=model, tasks=CHOICE_TASKS, task_manager=manager, bootstrap_iters=0, log_samples=True
     )["samples"]
     for name in CHOICE_TASKS:
         entry = manifest.tasks[name]
         rows = embedded.read_tables()[f"{entry.model}-evals", entry.subset].rows
-        for sample in found[name]:
+        for sample in evaluation[name]:
             row = rows[sample["doc_id"]]
             raw, per_character, last_word = [], [], []
             for prompt, completion in zip(row["input_final_prompts"], row["output_choice_completions"], strict=True):

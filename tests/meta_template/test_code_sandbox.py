@@ -342,16 +342,16 @@ def harmed(tmp_path: Path) -> Iterator[dict[str, Any]]:
     with subprocess.Popen(["sleep", "1000"]) as victim, contextlib.ExitStack() as stack:
         stack.callback(victim.kill)
         sockets = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) for _ in range(2)]
-        for one, name in zip(sockets, ("socket", "abstract"), strict=True):
-            one.bind(values[name])
-            one.setblocking(False)
+        for connection, name in zip(sockets, ("socket", "abstract"), strict=True):
+            connection.bind(values[name])
+            connection.setblocking(False)
         yield {"pid": victim.pid, **values}
         assert victim.poll() is None
-        assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "socket"]
+        assert sorted(left.name for left in tmp_path.iterdir()) == ["file", "socket"]
         assert (path.read_text(), path.stat().st_mode & 0o777, path.stat().st_mtime) == ("untouched", 0o640, 1)
-        for one in sockets:
+        for connection in sockets:
             with pytest.raises(BlockingIOError):
-                one.recv(1)
+                connection.recv(1)
     assert system_v() == before
 
 
@@ -367,7 +367,7 @@ def test_no_harm_is_done(name: str, alone: bool, harmed: dict[str, Any]) -> None
         programs = tuple(HEAD + program.format(**harmed) for program in HARMS.values())
         verdicts = at_once(programs, LONG, MEANS[name], ("assert gained == []",) * len(HARMS))
         none = RUNNER.Verdict(1, self_judged=True)
-        assert [trick for trick, one in zip(HARMS, verdicts, strict=True) if one != none] == []
+        assert [trick for trick, outcome in zip(HARMS, verdicts, strict=True) if outcome != none] == []
     else:
         program, tests = every_harm(**harmed)
         verdict = run(program, *tests, means=MEANS[name])
@@ -391,18 +391,22 @@ def test_a_bomb_of_threads_is_ended(name: str) -> None:
 
 
 def test_a_program_that_is_killed_from_outside_is_not_called_wrong() -> None:
-    found: list[Any] = []
+    verdicts: list[Any] = []
     long = "import time\ntime.sleep(60)\n" + RIGHT
-    thread = threading.Thread(target=lambda: found.append(run(long, means=(("bubblewrap",), 99))))
+    thread = threading.Thread(target=lambda: verdicts.append(run(long, means=(("bubblewrap",), 99))))
     before = set(descendants(os.getpid()))
     thread.start()
     assert eventually(lambda: len(set(descendants(os.getpid())) - before) >= 3)
     time.sleep(0.2)  # the processes of the program have left the supervisor's group by now
-    for pid in [one for one in set(descendants(os.getpid())) - before if os.getpgid(one) == one and is_forked(one)]:
+    for pid in [
+        process
+        for process in set(descendants(os.getpid())) - before
+        if os.getpgid(process) == process and is_forked(process)
+    ]:
         with contextlib.suppress(ProcessLookupError):  # ended with the other
             os.kill(pid, signal.SIGKILL)
     thread.join()
-    assert "killed from outside" in found[0].failure
+    assert "killed from outside" in verdicts[0].failure
 
 
 def test_no_environment_and_no_file_of_the_user_can_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -466,8 +470,8 @@ print([name for name, one in zip(tricks, sandbox.run(fakes, runner.Limits(1, 4))
     (tmp_path / "script.py").write_text(script)
     path = tmp_path / "file"
     path.write_text("untouched")
-    for one in (tmp_path, *tmp_path.parents[:3]):
-        one.chmod(one.stat().st_mode | 0o755)
+    for place in (tmp_path, *tmp_path.parents[:3]):
+        place.chmod(place.stat().st_mode | 0o755)
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     os.chown(path, 65534, 65534)
     victim = subprocess.Popen([*nobody, "sleep", "1000"])
@@ -489,10 +493,10 @@ def descendants(pid: int) -> list[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    found = [pid]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found[1:]
+    family = [pid]
+    for parent_id in family:
+        family += [child for child, parent in parents.items() if parent == parent_id]
+    return family[1:]
 
 
 def alive(pid: int) -> bool:

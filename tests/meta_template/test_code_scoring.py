@@ -83,11 +83,11 @@ NOTHING = {"given": "", "entry_point": "double"}
 )
 def test_the_program_in_an_answer(doc: dict[str, str], answer: str, strict: str | None, flexible: str | None) -> None:
     assert template().strict_program(doc, answer) == strict
-    found = template().flexible_program(doc, answer)
+    program = template().flexible_program(doc, answer)
     if flexible is None:
-        assert found is None
+        assert program is None
     else:
-        assert ast.dump(ast.parse(found)) == ast.dump(ast.parse(flexible))
+        assert ast.dump(ast.parse(program)) == ast.dump(ast.parse(flexible))
 
 
 WORDS = st.lists(
@@ -256,14 +256,17 @@ def solved() -> dict[str, list[tuple[int, int, str | None]]]:
     made: list[tuple[str, Any]] = []
     for subset, table in TABLES.items():
         rows = [make_row() | JOINS[table].bring(original) for original in sample.read_tables()["originals", table].rows]
-        made += [(subset, one) for one in getattr(template(), f"process_{subset}")(datasets.Dataset.from_list(rows))]
+        made += [
+            (subset, solution)
+            for solution in getattr(template(), f"process_{subset}")(datasets.Dataset.from_list(rows))
+        ]
     runner = template().runner
-    programs = [runner.Program(one["setup"], one["gold"], tuple(one["tests"])) for _, one in made]
+    programs = [runner.Program(solution["setup"], solution["gold"], tuple(solution["tests"])) for _, solution in made]
     verdicts = runner.Sandbox().run(programs, runner.Limits(cpu_s=20, wall_s=120))
-    found: dict[str, list[tuple[int, int, str | None]]] = {subset: [] for subset in TABLES}
-    for (subset, one), verdict in zip(made, verdicts, strict=True):
-        found[subset].append((verdict.passed, len(one["tests"]), verdict.why))
-    return found
+    outcomes: dict[str, list[tuple[int, int, str | None]]] = {subset: [] for subset in TABLES}
+    for (subset, solution), verdict in zip(made, verdicts, strict=True):
+        outcomes[subset].append((verdict.passed, len(solution["tests"]), verdict.why))
+    return outcomes
 
 
 @pytest.mark.parametrize("subset", TABLES)

@@ -57,8 +57,10 @@ def test_an_api_of_the_golds_domain_is_right(number: int, code: str, expected: b
 
 def test_a_call_of_no_api_of_the_database_is_a_hallucination() -> None:
     doc = make_docs("gorilla", _GOLDS)[0]
-    found = [judge("gorilla", doc, f"api_call: {code}") for code in ("Model.from_pretrained('acme/ear')", "fly('x')")]
-    assert [(verdict["acc"], verdict["hallucination"]) for verdict in found] == [(0.0, 0.0), (0.0, 1.0)]
+    verdicts = [
+        judge("gorilla", doc, f"api_call: {code}") for code in ("Model.from_pretrained('acme/ear')", "fly('x')")
+    ]
+    assert [(verdict["acc"], verdict["hallucination"]) for verdict in verdicts] == [(0.0, 0.0), (0.0, 1.0)]
 
 
 def _doc(tmp_path: Path, hub: str, call: str) -> dict[str, Any]:

@@ -187,9 +187,9 @@ def test_no_verdict_depends_on_what_was_drawn_before_and_no_draw_on_a_verdict(
 ) -> None:
     random.seed(seed)
     expected = random.Random(seed).random()
-    found = score(response, *instructions)
+    scores = score(response, *instructions)
     assert random.random() == expected
-    verdicts = dict(zip((name for name, _ in instructions), found["inst_level_loose_acc"], strict=True))
+    verdicts = dict(zip((name for name, _ in instructions), scores["inst_level_loose_acc"], strict=True))
     alone = {name: score(response, (name, given))["inst_level_loose_acc"][0] for name, given in instructions}
     assert verdicts == alone
 
@@ -288,13 +288,13 @@ def test_lm_eval_loads_the_task_and_scores_with_it(tmp_path: Path) -> None:
 
     manager = TaskManager(include_path=str(tmp_path / "pack"), include_defaults=False)
     evaluation = lm_eval.simple_evaluate(model=Answering(), tasks=["meta_ifeval"], task_manager=manager)
-    found = {
+    scores = {
         name.removesuffix(",none"): value
         for name, value in evaluation["results"]["meta_ifeval"].items()
         if name.endswith(",none") and "stderr" not in name
     }
     # Followed of [no comma, river, ten words] and [quoted]: strict 2 and 0, loose 2 and 1.
-    assert found == {
+    assert scores == {
         "prompt_level_strict_acc": 0,
         "inst_level_strict_acc": pytest.approx(2 / 4),
         "prompt_level_loose_acc": pytest.approx(1 / 2),

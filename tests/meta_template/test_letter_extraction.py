@@ -26,14 +26,14 @@ def filters(task: str) -> dict[str, Any]:
     from lm_eval.api.registry import get_filter
 
     template = shipped().tasks[task]
-    found = {}
-    for one in template.settings["filter_list"]:
-        arguments = {key: value for key, value in one["filter"][0].items() if key != "function"}
+    extractors = {}
+    for pipeline in template.settings["filter_list"]:
+        arguments = {key: value for key, value in pipeline["filter"][0].items() if key != "function"}
         if isinstance(reference := arguments.get("filter_fn"), FunctionRef):
             module = template_module((template.folder_of_key["filter_list"] / reference.module_file).as_posix())
             arguments["filter_fn"] = getattr(module, reference.function)
-        found[one["name"]] = get_filter(one["filter"][0]["function"])(**arguments)
-    return found
+        extractors[pipeline["name"]] = get_filter(pipeline["filter"][0]["function"])(**arguments)
+    return extractors
 
 
 def extract(task: str, answer: str) -> tuple[str, str]:
@@ -156,11 +156,11 @@ def test_the_letter_after_the_prefix(task: str, answer: str, strict: str, flexib
 
 @pytest.mark.parametrize(("answer", "_", "flexible"), FOLLOWING)
 def test_every_task_after_a_prefix_reads_as_flexibly(answer: str, _: str, flexible: str) -> None:
-    found = {
+    letters = {
         extract(task, answer)[1]
         for task in ("meta_gpqa", "meta_mmlu_instruct", "meta_hellaswag_chat", "meta_mmlu_hindi_chat")
     }
-    assert found == {flexible}
+    assert letters == {flexible}
 
 
 @pytest.mark.parametrize(
@@ -328,8 +328,8 @@ def test_a_letter_is_found_in_every_dress(letter: str, dresses: list[str], befor
 )
 def test_no_answer_makes_a_filter_fail(answer: str) -> None:
     for task in ("meta_arc_challenge_instruct", "meta_gpqa_diamond", "meta_mmlu_pro_pretrain"):
-        for found in extract(task, answer):
-            assert found == NONE or re.fullmatch("[A-Za-z]", found)
+        for letter in extract(task, answer):
+            assert letter == NONE or re.fullmatch("[A-Za-z]", letter)
 
 
 @pytest.mark.parametrize(

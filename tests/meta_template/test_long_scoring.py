@@ -268,8 +268,8 @@ def test_rouge_l(references: tuple[str, ...], output: str, score: float) -> None
 @given(st.text(), st.lists(st.text().filter(str.strip), min_size=1, max_size=3))
 def test_every_score_is_from_0_to_1_whatever_is_written(output: str, golds: list[str]) -> None:
     plain = spans.make_doc(make_row(gold=golds))
-    found = [rewriting.process_results(plain, [output]), long.haystack(plain, [output])]
-    found += [long.scrolls({**plain, "kind": kind}, [output]) for kind in ("choice", "span", "summary")]
-    found.append({"recall": long.needles(plain, [output])["recall"]})
-    values = [value for result in found for name, value in result.items() if name != "rouge" and value is not None]
+    scores = [rewriting.process_results(plain, [output]), long.haystack(plain, [output])]
+    scores += [long.scrolls({**plain, "kind": kind}, [output]) for kind in ("choice", "span", "summary")]
+    scores.append({"recall": long.needles(plain, [output])["recall"]})
+    values = [value for result in scores for name, value in result.items() if name != "rouge" and value is not None]
     assert all(isinstance(value, float) and 0 <= value <= 1 for value in values)

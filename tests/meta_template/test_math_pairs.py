@@ -36,12 +36,12 @@ def grader() -> Iterator[ModuleType]:
 
 def pairs() -> list[tuple[bool, str, str]]:
     kinds = yaml.safe_load((REPOSITORY / "tests" / "data" / "math_pairs.yaml").read_text(encoding="utf-8"))
-    golds = [one for golds in kinds.values() for one in golds]
+    golds = [gold for golds in kinds.values() for gold in golds]
     return [
-        (right, one["gold"], answer)
-        for one in golds
+        (right, gold["gold"], answer)
+        for gold in golds
         for right in (True, False)
-        for answer in one["right" if right else "wrong"]
+        for answer in gold["right" if right else "wrong"]
     ]
 
 
@@ -50,9 +50,9 @@ def test_equality_errs_in_no_pair(grader: ModuleType) -> None:
         return grader._grader().grade("sympy", gold, answer)
 
     judged = pairs()
-    found = [grader.equivalence.equal(gold, answer, sympy) for _, gold, answer in judged]
+    grades = [grader.equivalence.equal(gold, answer, sympy) for _, gold, answer in judged]
     assert len(judged) >= 300
-    assert [pair for pair, one in zip(judged, found, strict=True) if one.equal != pair[0] or one.failure] == []
+    assert [pair for pair, grade in zip(judged, grades, strict=True) if grade.equal != pair[0] or grade.failure] == []
 
 
 # Every third pair: math-verify parses each answer, which is nearly all of the work. In CI all of them.
@@ -69,12 +69,12 @@ def test_the_graders_err_no_more_than_was_measured(grader: ModuleType) -> None:
         grader.process_results(doc, output) for doc, output in zip(docs, grader.grade_ahead(outputs, docs), strict=True)
     ]
     wrong = {
-        metric: [pair for pair, one in zip(judged, scores, strict=True) if bool(one[metric]) != pair[0]]
+        metric: [pair for pair, score in zip(judged, scores, strict=True) if bool(score[metric]) != pair[0]]
         for metric in ("exact_match", "math_verify")
     }
     assert wrong["exact_match"] == []
     assert len(wrong["math_verify"]) <= MOST
-    assert not any(one["ungraded"] for one in scores)
+    assert not any(score["ungraded"] for score in scores)
 
 
 # More than one process is asked (`REQUESTS_A_PROCESS`).
@@ -104,7 +104,7 @@ def pool() -> Iterator[Any]:
 def test_as_many_processes_as_there_are_the_verdicts_are_the_same(grader: ModuleType, pool: Any) -> None:
     alone = verdicts(grader._grader())
     assert alone == verdicts(pool)
-    assert {one.equal for one in alone} == {True, False}
+    assert {grade.equal for grade in alone} == {True, False}
 
 
 @thorough
@@ -115,10 +115,10 @@ def test_a_process_that_hangs_or_is_killed_costs_its_own_verdict_alone(pool: Any
     worker = next(worker for worker in pool._workers if worker._process is not None)
     os.kill(worker._process.pid, signal.SIGKILL)
     pool.grade_all([("math_verify", "5", f"It is {n}.") for n in range(100)])
-    found = [pool.grade("math_verify", "5", f"It is {n}.") for n in range(100)]
+    grades = [pool.grade("math_verify", "5", f"It is {n}.") for n in range(100)]
     again = [pool.grade(*request) for request in requests(100)]
-    assert sum(one.failure is not None for one in found) <= 1
-    assert [one for one in again if one.failure] == []
+    assert sum(grade.failure is not None for grade in grades) <= 1
+    assert [grade for grade in again if grade.failure] == []
 
 
 ASK = """
@@ -198,7 +198,7 @@ def test_texts_of_one_shape_are_read_as_math_verifys_own_parser_reads_each() -> 
     plain = _each_read(texts, quick=False)
     with ProcessPoolExecutor(1, get_context("fork")) as beside:  # what is quickened stays so in its process
         assert beside.submit(_each_read, texts, quick=True).result() == plain
-    assert sum(one is not None for one in plain) > len(texts) // 2
+    assert sum(parsed is not None for parsed in plain) > len(texts) // 2
 
 
 def _each_read(texts: list[str], *, quick: bool) -> list[str | None]:

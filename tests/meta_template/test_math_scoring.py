@@ -403,8 +403,8 @@ def test_polynomials_are_told_apart_without_algebra(first: list[int], second: li
     def trimmed(terms: list[int]) -> list[int]:
         return trimmed(terms[:-1]) if terms and not terms[-1] else terms
 
-    found = template().equivalence.equal(written(first, 1), written(second, -1), never)
-    assert found.equal == (trimmed(first) == trimmed(second))
+    grade = template().equivalence.equal(written(first, 1), written(second, -1), never)
+    assert grade.equal == (trimmed(first) == trimmed(second))
 
 
 def never(gold: str, answer: str) -> tuple[bool, str | None]:
@@ -562,22 +562,22 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         loglikelihood_rolling = loglikelihood
 
     manager = TaskManager(include_path=str(pack), include_defaults=False)
-    found: dict[str, Any] = lm_eval.simple_evaluate(
+    evaluation: dict[str, Any] = lm_eval.simple_evaluate(
         model=Answering(), tasks=list(TOKENS), task_manager=manager, bootstrap_iters=0
     )
-    return {**found, "asked": asked}
+    return {**evaluation, "asked": asked}
 
 
 @pytest.mark.parametrize(("task", "tokens"), TOKENS.items())
 def test_lm_eval_loads_the_task_and_scores_with_it(task: str, tokens: int, evaluated: dict[str, Any]) -> None:
-    found = evaluated["results"][task]
-    assert {name: found[f"{name},none"] for name in ("exact_match", "exact_match_macro", "math_verify")} == {
+    scores = evaluated["results"][task]
+    assert {name: scores[f"{name},none"] for name in ("exact_match", "exact_match_macro", "math_verify")} == {
         "exact_match": 0.5,
         "exact_match_macro": 0.5,
         "math_verify": 0.75,
     }
-    assert found["final_em,none"] == 0.5
-    assert (found["unextracted,none"], found["ungraded,none"]) == (0.25, 0)
+    assert scores["final_em,none"] == 0.5
+    assert (scores["unextracted,none"], scores["ungraded,none"]) == (0.25, 0)
     assert evaluated["higher_is_better"][task] == {
         "exact_match": True,
         "exact_match_macro": True,

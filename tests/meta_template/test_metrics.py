@@ -28,8 +28,8 @@ TEXT = st.one_of(WORDS.map(" ".join), st.text(max_size=12))
 
 
 def of(answer: str, *golds: str) -> dict[str, float]:
-    found: dict[str, float] = metrics.texts({"answers": list(golds)}, [answer])
-    return found
+    scores: dict[str, float] = metrics.texts({"answers": list(golds)}, [answer])
+    return scores
 
 
 @pytest.mark.parametrize(
@@ -47,18 +47,18 @@ def of(answer: str, *golds: str) -> dict[str, float]:
     ],
 )
 def test_what_each_says_of_a_text(answer: str, gold: str, expected: dict[str, float]) -> None:
-    found = of(answer, gold)
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    scores = of(answer, gold)
+    assert {name: scores[name] for name in expected} == pytest.approx(expected)
 
 
 @given(TEXT, st.lists(TEXT, min_size=1, max_size=3))
 def test_a_stricter_form_never_says_more_than_a_laxer_one(answer: str, golds: list[str]) -> None:
-    found = of(answer, *golds)
-    assert all(0 <= value <= 1 for value in found.values())
-    assert found["exact_match"] <= found["quasi_exact_match"]
+    scores = of(answer, *golds)
+    assert all(0 <= value <= 1 for value in scores.values())
+    assert scores["exact_match"] <= scores["quasi_exact_match"]
     if any(gold.strip() for gold in golds):
-        assert found["exact_match"] <= max(found["prefix_match"], not answer.strip())
-    assert found == of(answer, *reversed(golds))
+        assert scores["exact_match"] <= max(scores["prefix_match"], not answer.strip())
+    assert scores == of(answer, *reversed(golds))
 
 
 @given(TEXT)
@@ -84,9 +84,9 @@ DOC = {"continuations": [" a", " bcd", " ef"], "characters": [1, 3, 2], "gold_in
     ],
 )
 def test_what_each_says_of_choices(likelihoods: list[float], alone: list[float], expected: dict[str, float]) -> None:
-    assert metrics.choices(DOC, [(one, False) for one in likelihoods + alone]) == expected
-    found = metrics.choices({**DOC, "choice_tokens": None}, [(one, False) for one in likelihoods])
-    assert set(found) == {"acc", "acc_char"}
+    assert metrics.choices(DOC, [(likelihood, False) for likelihood in likelihoods + alone]) == expected
+    scores = metrics.choices({**DOC, "choice_tokens": None}, [(likelihood, False) for likelihood in likelihoods])
+    assert set(scores) == {"acc", "acc_char"}
 
 
 def template(folder: Path, name: str, text: str) -> Path:
@@ -185,19 +185,22 @@ def test_lighteval_says_the_same_but_where_ours_say_that_they_differ(tmp_path: P
     theirs = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     differing: dict[str, int] = {}
     for case, expected in zip(made["texts"], theirs["texts"], strict=True):
-        found = of(case["answer"], *case["golds"])
+        scores = of(case["answer"], *case["golds"])
         for name, value in expected.items():
-            if found[name] == pytest.approx(value, abs=1e-9):
+            if scores[name] == pytest.approx(value, abs=1e-9):
                 continue
             differing[name] = differing.get(name, 0) + 1
-            quasis = [metrics.quasi(one).split() for one in (case["answer"], *case["golds"])]
+            quasis = [metrics.quasi(text).split() for text in (case["answer"], *case["golds"])]
             repeats = any(len(set(words)) < len(words) for words in quasis)
             nothing_left = any(not words for words in quasis[1:])
             assert (name == "f1" and repeats) or (name == "quasi_prefix_match" and nothing_left), (name, case, value)
     for case, expected in zip(made["choices"], theirs["choices"], strict=True):
         doc = {
-            "continuations": case["choices"], "characters": [len(one) for one in case["choices"]],
+            "continuations": case["choices"], "characters": [len(choice) for choice in case["choices"]],
             "choice_tokens": case["tokens"], "gold_index": case["gold"],
         }  # fmt: skip
-        assert metrics.choices(doc, [(one, False) for one in case["likelihoods"] + case["alone"]]) == expected, case
+        assert (
+            metrics.choices(doc, [(likelihood, False) for likelihood in case["likelihoods"] + case["alone"]])
+            == expected
+        ), case
     assert differing == {"f1": 1113, "quasi_prefix_match": 1526}  # as docs/guides/add_task.md says

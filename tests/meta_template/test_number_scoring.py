@@ -260,7 +260,7 @@ def test_a_verdict_brings_its_language_and_says_when_nothing_was_found() -> None
 def test_every_language_weighs_the_same_in_the_macro_average() -> None:
     german = [verdict(f"Antwort: {n}", "1", subtask="mgsm.de", extract="after_answer_word") for n in (1, 1, 1, 2)]
     bengali = [verdict("উত্তরঃ ১৮", "18", subtask="mgsm.bn", extract="after_answer_word")]
-    assert numbers.macro_average([one["exact_match_macro"] for one in german + bengali]) == 0.875
+    assert numbers.macro_average([score["exact_match_macro"] for score in german + bengali]) == 0.875
 
 
 def test_a_gold_that_is_no_number_is_refused_with_its_hash() -> None:

@@ -46,9 +46,9 @@ def test_the_dataset_that_a_template_names_is_of_its_family_and_variant(task: Te
 @each_task
 def test_a_task_that_answers_published_numbers_answers_one_of_the_catalog(task: Template) -> None:
     models = [
-        found.model
-        for found in map(catalog.find_dataset, catalog.list_dataset_ids())
-        if found and found.family in task.spec.families and found.variant in task.spec.variants
+        dataset.model
+        for dataset in map(catalog.find_dataset, catalog.list_dataset_ids())
+        if dataset and dataset.family in task.spec.families and dataset.variant in task.spec.variants
     ]
     known = [number for model in models for number in catalog.find_published(model, task.spec.subset)]
     # The others may stand in the __metrics subset of the evals dataset alone.

@@ -134,7 +134,7 @@ def test_nothing_is_ever_run(kind: str, form: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "call"),
     [
         ("f(a=1)", "f(a=1)"),
         ("[f(a=1), g()]", "[f(a=1), g()]"),
@@ -163,8 +163,8 @@ def test_nothing_is_ever_run(kind: str, form: str, tmp_path: Path) -> None:
         ("[]", None),
     ],
 )
-def test_calls_are_found_between_other_things(text: str, found: str | None) -> None:
-    assert template().anywhere([[text]], [{}]) == [[found or "[invalid]"]]
+def test_calls_are_found_between_other_things(text: str, call: str | None) -> None:
+    assert template().anywhere([[text]], [{}]) == [[call or "[invalid]"]]
 
 
 # Nexus

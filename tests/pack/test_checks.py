@@ -76,11 +76,11 @@ def test_a_row_without_gold_stops_where_the_gold_is_needed() -> None:
 
 
 def test_the_number_of_prompts_must_fit_the_task() -> None:
-    several, one = make_row(prompts=["a A", "a B"]), make_row()
+    several, single = make_row(prompts=["a A", "a B"]), make_row()
     with pytest.raises(DataError, match="2 prompts"):
         check([several])
     with pytest.raises(DataError, match="1 prompt"):
-        check([one], output_type="multiple_choice")
+        check([single], output_type="multiple_choice")
     assert check([several], output_type="multiple_choice").rows == [several]
 
 
@@ -138,8 +138,8 @@ def test_a_warning_is_a_sentence() -> None:
     rows = [make_row("a", correct=None), make_row("b")]
     for row in rows:
         del row["eval_config"]
-    said = [describe_warning(key, count, len(rows)) for key, count in check(rows).warnings.items()]
-    assert said == [
+    warnings = [describe_warning(key, count, len(rows)) for key, count in check(rows).warnings.items()]
+    assert warnings == [
         "the evals dataset has no column eval_config",
         "1 of 2 rows have no recorded verdict, so verify has nothing to compare ours with",
     ]

@@ -26,7 +26,7 @@ def doc(prompt: str = "", *, gold: str = "1", subtask: str | None = None) -> dic
 
 
 def about(passage: str, question: str, *before: str, shot: str = SHOT) -> dict[str, Any]:
-    dialog = "".join(f"Q: {one}\n\nA: some answer to it\n\n" for one in before)
+    dialog = "".join(f"Q: {earlier}\n\nA: some answer to it\n\n" for earlier in before)
     return doc(f"Answer from the background.\n\n{shot}Title: T\n\nBackground: {passage}\n\n{dialog}Q: {question}\n\nA:")
 
 
@@ -69,10 +69,13 @@ def test_the_same_position_in_every_language_is_one_question() -> None:
 )
 def test_rows_that_are_not_parallel_share_a_cluster_where_they_share_the_gold(golds: dict[str, list[str]]) -> None:
     docs = languages(golds)
-    found, warning = cluster_docs(docs, "parallel")
+    clusters, warning = cluster_docs(docs, "parallel")
     assert warning == "docs_are_not_parallel_over_subtasks"
-    alike = {one["gold"]: {name for name, other in zip(found, docs, strict=True) if other is one} for one in docs}
-    assert [name is None for name in found] == [one["gold"] == "1" for one in docs]
+    alike = {
+        parallel["gold"]: {name for name, other in zip(clusters, docs, strict=True) if other is parallel}
+        for parallel in docs
+    }
+    assert [name is None for name in clusters] == [parallel["gold"] == "1" for parallel in docs]
     assert len({name for names in alike.values() for name in names}) == len(alike)
 
 
@@ -81,24 +84,24 @@ def test_two_docs_are_in_one_cluster_exactly_when_they_share_the_passage(
     passages: list[str], chance: random.Random
 ) -> None:
     docs = [about(passage, f"Question {number}?") for number, passage in enumerate(passages)]
-    found, warning = cluster_docs(docs, "passage")
+    clusters, warning = cluster_docs(docs, "passage")
     if warning:
         assert len(set(passages)) in (1, len(passages))
         return
-    for one, a in enumerate(passages):
-        assert (found[one] is None) == (passages.count(a) == 1)
+    for number, a in enumerate(passages):
+        assert (clusters[number] is None) == (passages.count(a) == 1)
         for other, b in enumerate(passages):
-            assert other == one or (found[one] is not None and found[one] == found[other]) == (a == b)
+            assert other == number or (clusters[number] is not None and clusters[number] == clusters[other]) == (a == b)
     order = chance.sample(range(len(docs)), len(docs))
     again, _ = cluster_docs([docs[place] for place in order], "passage")
-    assert [name is None for name in again] == [found[place] is None for place in order]
+    assert [name is None for name in again] == [clusters[place] is None for place in order]
 
 
 # In a pack
 
 
 def test_prepare_writes_them_into_the_docs_of_every_task(tmp_path: Path) -> None:
-    with noted() as said:
+    with noted() as notes:
         pack = prepare(tmp_path / "work_dir", "meta_squad,meta_mgsm,meta_gpqa")
     passages = [doc["prompt"].split("\n\n")[-2] for doc in read_docs(pack, "meta_squad")]
     named = [doc["cluster"] for doc in read_docs(pack, "meta_squad")]
@@ -107,7 +110,7 @@ def test_prepare_writes_them_into_the_docs_of_every_task(tmp_path: Path) -> None
     assert all("cluster" in entry.columns for entry in read_manifest(pack).tasks.values())
     warnings = read_manifest(pack).tasks["meta_mgsm"].warnings  # the sample's few questions are not parallel
     assert warnings["docs_are_not_parallel_over_subtasks"] == 21
-    assert any("meta_mgsm: 21 of 21 rows do not have the same golds" in line for line in said)
+    assert any("meta_mgsm: 21 of 21 rows do not have the same golds" in line for line in notes)
 
 
 def own_clusters(tmp_path: Path, value: str) -> Path:

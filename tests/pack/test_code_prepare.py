@@ -71,9 +71,9 @@ def test_a_task_that_the_evals_dataset_lacks_is_refused_for_that() -> None:
 
 def test_prepare_says_what_it_left_out_and_the_command_confirms_only_what_runs(tmp_path: Path) -> None:
     asked = {"tasks": ("meta_mmlu_pro_instruct", "meta_instruct_all")}
-    with noted() as said:
+    with noted() as notes:
         without = prepare(config(tmp_path, **asked, template_dir=str(TEMPLATES)))
-    assert any("left out" in line and "meta_mbpp_plus" in line and "allow_code" in line for line in said)
+    assert any("left out" in line and "meta_mbpp_plus" in line and "allow_code" in line for line in notes)
     assert not set(CODE) & set(without.manifest.tasks)
     assert FLAG not in without.manifest.command
 
@@ -88,7 +88,7 @@ def test_the_command_confirms_only_what_is_allowed_and_runs(allow_code: bool, ru
 
 
 def test_a_pack_of_code_tasks_is_joined_and_complete(tmp_path: Path) -> None:
-    with noted() as said:
+    with noted() as notes:
         made = prepare(config(tmp_path, tasks=CODE, allow_code=True)).manifest
     assert FLAG in made.command
     assert made.tasks["meta_mbpp_plus"].docs_file == "joined_mbpp_plus.parquet"
@@ -102,7 +102,7 @@ def test_a_pack_of_code_tasks_is_joined_and_complete(tmp_path: Path) -> None:
         "meta_mbpp": 2,
         "meta_mbpp_plus": 14,
     }
-    assert any("14 of 14 rows were joined by what their prompt shows" in line for line in said)
+    assert any("14 of 14 rows were joined by what their prompt shows" in line for line in notes)
 
 
 # Joins

@@ -22,9 +22,9 @@ def lists_of(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 columns = st.one_of(
-    *[lists_of(one) for one in leaves],
-    *[lists_of(lists_of(one)) for one in leaves],
-    *[lists_of(st.fixed_dictionaries({}, optional={"key": texts, "n": one})) for one in leaves],
+    *[lists_of(leaf) for leaf in leaves],
+    *[lists_of(lists_of(leaf)) for leaf in leaves],
+    *[lists_of(st.fixed_dictionaries({}, optional={"key": texts, "n": leaf})) for leaf in leaves],
     lists_of(lists_of(st.fixed_dictionaries({"key": texts, "text": st.none() | texts}))),
     lists_of(st.integers(0, 3) | st.floats(0, 1)),
     st.just([[], None, []]),

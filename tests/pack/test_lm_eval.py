@@ -43,16 +43,16 @@ def test_our_verdicts_differ_from_the_recorded_ones_exactly_where_the_sample_say
 ) -> None:
     manifest = json.loads((moved_pack / "manifest.json").read_text(encoding="utf-8"))
     expected: dict[str, set[str]] = {}
-    found: dict[str, set[str]] = {}
+    differences: dict[str, set[str]] = {}
     for task, entry in manifest["tasks"].items():
         expected[task] = set(embedded.read_tables()[f"{entry['model']}-evals", entry["subset"]].disagreements)
-        found[task] = set()
+        differences[task] = set()
         metric, _, filter_name = (entry["is_correct_metric"] or entry["primary_metric"]).partition(",")
         for sample in replayed["samples"][task]:
             recorded = sample["doc"]["recorded_is_correct"]
             if sample["filter"] == filter_name and recorded is not None and bool(sample[metric]) != recorded:
-                found[task].add(sample["doc"]["input_question_hash"])
-    assert found == expected
+                differences[task].add(sample["doc"]["input_question_hash"])
+    assert differences == expected
 
 
 @pytest.mark.parametrize("task", TASKS)

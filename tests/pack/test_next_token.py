@@ -35,13 +35,13 @@ def pack(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
 def requests_of(pack: Path) -> list[dict[str, Any]]:
     file = pack.parent / "requests.jsonl"
     export(pack, file)
-    return [one for one in map(json.loads, file.read_text().splitlines()) if "id" in one]
+    return [line for line in map(json.loads, file.read_text().splitlines()) if "id" in line]
 
 
 def kept(folder: Path, tasks: str = TASK, **settings: Any) -> str | None:
     """Why a task is scored by likelihood all the same."""
-    found = prepare(folder / "work_dir", tasks, choice_scoring="next_token", **settings)
-    entry = read_manifest(found).tasks[tasks]
+    pack = prepare(folder / "work_dir", tasks, choice_scoring="next_token", **settings)
+    entry = read_manifest(pack).tasks[tasks]
     assert (entry.choice_scoring == "likelihood") == (entry.likelihood_reason is not None)
     assert (entry.output_type == "multiple_choice") == (entry.choice_scoring == "likelihood")
     return entry.likelihood_reason
@@ -54,13 +54,13 @@ def test_a_doc_is_asked_once_for_one_of_its_choices(pack: Path, model: Path) -> 
     for doc, request in zip(docs, requests, strict=True):
         assert (request["kind"], request["prompt"], request["max_tokens"]) == ("generate", doc["prompt"], 1)
         allowed = request["settings"]["allowed_token_ids"]
-        assert [tokenizer.decode([one]) for one in allowed] == doc["continuations"]
+        assert [tokenizer.decode([token]) for token in allowed] == doc["continuations"]
 
 
 def test_of_choices_that_are_equally_likely_the_first_is_given(pack: Path) -> None:
     """Half precision makes such ties, and an engine takes any of them; likelihoods take the first."""
     settings = requests_of(pack)[0]["settings"]
-    held_back = [settings["logit_bias"][str(one)] for one in settings["allowed_token_ids"]]
+    held_back = [settings["logit_bias"][str(token)] for token in settings["allowed_token_ids"]]
     assert held_back == sorted(held_back, reverse=True)
     assert len(set(held_back)) == len(held_back)
     assert -1e-3 < min(held_back) < max(held_back) == 0
@@ -68,9 +68,9 @@ def test_of_choices_that_are_equally_likely_the_first_is_given(pack: Path) -> No
 
 def test_recorded_answers_get_the_verdicts_that_likelihoods_get(pack: Path, tmp_path: Path) -> None:
     by_likelihood = prepare(tmp_path / "work_dir", TASK)
-    results = [replay(one, [TASK]) for one in (pack, by_likelihood)]
-    found = [[json.loads(line) for line in verdicts(one["samples"][TASK])] for one in results]
-    assert [{**one, "extracted": None} for one in found[0]] == found[1]
+    results = [replay(folder, [TASK]) for folder in (pack, by_likelihood)]
+    samples = [[json.loads(line) for line in verdicts(result["samples"][TASK])] for result in results]
+    assert [{**sample, "extracted": None} for sample in samples[0]] == samples[1]
     assert {key for key in results[0]["results"][TASK] if "," in key} == {
         key for key in results[1]["results"][TASK] if "," in key
     }
@@ -79,22 +79,27 @@ def test_recorded_answers_get_the_verdicts_that_likelihoods_get(pack: Path, tmp_
 def test_an_answer_that_is_no_choice_is_wrong_and_ungraded(pack: Path, tmp_path: Path) -> None:
     docs, requests = read_docs(pack, TASK), requests_of(pack)
     right = [docs[request["doc"]]["gold"] for request in requests]
-    said = [" " + right[0], right[1], "", "E!", *right[4:]]
+    texts = [" " + right[0], right[1], "", "E!", *right[4:]]
     file = tmp_path / "answers.jsonl"
     file.write_text(
         "".join(
             json.dumps(
-                {"id": one["id"], "prompt_sha256": one["prompt_sha256"], "text": text, "finish_reason": "length"}
+                {
+                    "id": request["id"],
+                    "prompt_sha256": request["prompt_sha256"],
+                    "text": text,
+                    "finish_reason": "length",
+                }
             )
             + "\n"
-            for one, text in zip(requests, said, strict=True)
+            for request, text in zip(requests, texts, strict=True)
         )
     )
     done = grade([file], pack=pack, output=tmp_path / "out")
     (path,) = done.results.parent.glob("samples_*.jsonl")
     samples = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [one["acc"] for one in samples] == [1.0, 1.0, 0.0, 0.0, *([1.0] * len(right[4:]))]
-    assert [one["ungraded"] for one in samples] == [0.0, 0.0, 1.0, 1.0, *([0.0] * len(right[4:]))]
+    assert [sample["acc"] for sample in samples] == [1.0, 1.0, 0.0, 0.0, *([1.0] * len(right[4:]))]
+    assert [sample["ungraded"] for sample in samples] == [0.0, 0.0, 1.0, 1.0, *([0.0] * len(right[4:]))]
     # One token is the whole answer: none was cut at its limit.
     assert {doc.limit_hit for doc in read_samples(path, count_tokens=len).docs} == {False}
 
@@ -124,9 +129,9 @@ def test_every_model_of_a_sweep_must_have_the_same_tokens(tmp_path: Path, model:
 
 
 def test_the_docs_of_a_pack_that_asks_for_likelihoods_hold_no_ids(tmp_path: Path) -> None:
-    found = prepare(tmp_path / "work_dir", TASK)
-    assert "choice_token_ids" not in pq.read_schema(found / f"{TASK}.parquet").names
-    assert read_manifest(found).tasks[TASK].choice_scoring == "likelihood"
+    pack = prepare(tmp_path / "work_dir", TASK)
+    assert "choice_token_ids" not in pq.read_schema(pack / f"{TASK}.parquet").names
+    assert read_manifest(pack).tasks[TASK].choice_scoring == "likelihood"
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert cli("prepare", cwd=home).returncode == 0
     done = cli("export", "--to", "recipe", "--dry-run", "--json", cwd=home)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert (said["folder"], said["publication"]["evals_dataset"]) == ("published", "sample")
+    output = json.loads(done.stdout)
+    assert (output["folder"], output["publication"]["evals_dataset"]) == ("published", "sample")
     assert all(name in done.stderr for name in files_of(home / "published"))
     return home
 
@@ -384,14 +384,14 @@ def test_without_access_to_the_rows_it_is_one_message(home: Path, tmp_path: Path
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
     name = "meta-llama/Llama-3.1-8B-Instruct-evals"
     change(folder, lambda tree: tree.update(evals_dataset=name, evals_revision="0" * 40))
-    done = cli("prepare", "--from", folder, *(word for one in MINE for word in ("--set", one)), cwd=tmp_path)
+    done = cli("prepare", "--from", folder, *(word for setting in MINE for word in ("--set", setting)), cwd=tmp_path)
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
     assert name in done.stderr
     assert not (tmp_path / "work_dir").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["export", "work_dir", "--to", "recipe"], "Add --dry-run"),
         (["prepare", "--from", "work_dir", "--set", "model_name=m"], "is not a publication"),
@@ -404,10 +404,10 @@ def test_without_access_to_the_rows_it_is_one_message(home: Path, tmp_path: Path
         (["prepare", "--from", "published", "--config", "nothing"], "cannot be read"),
     ],
 )
-def test_what_cannot_be_is_said(words: list[str], said: str, home: Path) -> None:
+def test_what_cannot_be_is_said(words: list[str], message: str, home: Path) -> None:
     done = cli(*words, cwd=home)
     assert done.returncode == 2
-    assert said in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
 
 
 def test_rows_of_this_machine_cannot_be_made_anew_by_others(tmp_path: Path, evals_folder: Path) -> None:

@@ -27,24 +27,24 @@ def metric(label: str, tag: str, value: float) -> dict[str, Any]:
 def entries(
     task: str, label: str, rows: list[dict[str, Any]], dataset: StubDataset = SMALL
 ) -> tuple[list[Any], list[str]]:
-    with noted() as said:
-        found = find_published_numbers(TASKS[task], dataset, [label], rows)
-    return [(entry.metric, entry.value, entry.averaging) for entry in found], said
+    with noted() as notes:
+        published = find_published_numbers(TASKS[task], dataset, [label], rows)
+    return [(entry.metric, entry.value, entry.averaging) for entry in published], notes
 
 
 def test_without_metrics_the_card_speaks() -> None:
-    found, said = entries("meta_mmlu_instruct", "MMLU", [])
-    assert found == [("exact_match_macro,strict-match", 49.3, "macro")]
-    assert said == []
+    scores, notes = entries("meta_mmlu_instruct", "MMLU", [])
+    assert scores == [("exact_match_macro,strict-match", 49.3, "macro")]
+    assert notes == []
 
 
 def test_the_metrics_of_the_dataset_win_and_a_difference_is_said() -> None:
     rows = [metric("MMLU", "macro_avg/acc", 49.17), metric("MMLU", "micro_avg/acc", 48.2), metric("ARC-C", "acc", 1)]
-    found, said = entries("meta_mmlu_instruct", "MMLU", rows)
-    assert found == [("exact_match_macro,strict-match", 49.17, "macro"), ("exact_match,strict-match", 48.2, "micro")]
-    assert len(said) == 1
-    assert "49.17" in said[0]
-    assert "49.3" in said[0]
+    scores, notes = entries("meta_mmlu_instruct", "MMLU", rows)
+    assert scores == [("exact_match_macro,strict-match", 49.17, "macro"), ("exact_match,strict-match", 48.2, "micro")]
+    assert len(notes) == 1
+    assert "49.17" in notes[0]
+    assert "49.3" in notes[0]
 
 
 def test_a_rounding_is_no_difference() -> None:
@@ -52,10 +52,10 @@ def test_a_rounding_is_no_difference() -> None:
 
 
 def test_a_number_of_another_benchmark_or_averaging_is_not_taken() -> None:
-    found, _ = entries(
+    scores, _ = entries(
         "meta_mmlu_instruct", "MMLU", [metric("MMLU (Thai)", "macro_avg/acc", 1.0), metric("MMLU", "weighted/acc", 2.0)]
     )
-    assert found == [("exact_match_macro,strict-match", 49.3, "macro")]
+    assert scores == [("exact_match_macro,strict-match", 49.3, "macro")]
 
 
 def test_the_rows_own_number_replaces_one_of_other_settings() -> None:
@@ -70,8 +70,8 @@ def test_the_rows_own_number_replaces_one_of_other_settings() -> None:
 
 def test_the_mean_of_four_is_never_a_prompt_accuracy() -> None:
     dataset = replace(SMALL, subsets=("ifeval__strict",))
-    found, _ = entries("meta_ifeval", "IFEval Strict", [metric("IFEval Strict", "prompt_acc", 51.0)], dataset)
-    assert found == [("mean_acc,none", 59.5, "mean of four")]
+    scores, _ = entries("meta_ifeval", "IFEval Strict", [metric("IFEval Strict", "prompt_acc", 51.0)], dataset)
+    assert scores == [("mean_acc,none", 59.5, "mean of four")]
 
 
 @pytest.fixture
@@ -88,9 +88,9 @@ def snapshot(tmp_path: Path) -> Path:
 def test_the_metrics_config_is_read_and_is_no_subset(snapshot: Path) -> None:
     dataset = local_folder.open_evals_dataset(str(snapshot), identity=SMALL.identity)
     assert dataset.subsets == ("mmlu",)
-    with noted() as said:
+    with noted() as notes:
         assert read_metrics(dataset) == [metric("MMLU", "macro_avg/acc", 49.3)]
-    assert "1 of 2 rows" in said[0]
+    assert "1 of 2 rows" in notes[0]
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,6 @@ class _Broken(StubDataset):
 
 def test_metrics_that_cannot_be_read_are_said_and_the_card_stands_in(tmp_path: Path) -> None:
     (tmp_path / "metrics.parquet").write_bytes(b"PAR1 but not really")
-    with noted() as said:
+    with noted() as notes:
         assert read_metrics(_Broken(("mmlu",), path=tmp_path / "metrics.parquet")) == []
-    assert "model cards instead" in said[0]
+    assert "model cards instead" in notes[0]

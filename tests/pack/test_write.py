@@ -40,19 +40,19 @@ def manifest_of(files: dict[str, bytes]) -> Manifest:
 
 def write(work_dir: Path, generation: int, names: int = 8) -> list[str]:
     files = {f"folder{n % 4}/file{n}": f"{generation}\n".encode() * 200 for n in range(names)}
-    with noted() as said:
+    with noted() as notes:
         write_pack(work_dir, files, manifest_of(files))
-    return said
+    return notes
 
 
 def generation_of(work_dir: Path) -> str:
     """The one generation that every file and the manifest agree on; fails when the pack is a mixture."""
     manifest = read_manifest(work_dir)
-    found = {(work_dir / name).read_bytes().decode().splitlines()[0] for name in manifest.files}
-    assert len(found) == 1
+    generations = {(work_dir / name).read_bytes().decode().splitlines()[0] for name in manifest.files}
+    assert len(generations) == 1
     for name, listed in manifest.files.items():
         assert hashlib.sha256((work_dir / name).read_bytes()).hexdigest() == listed.sha256
-    return found.pop()
+    return generations.pop()
 
 
 def start(work_dir: Path, generation: int) -> int:
@@ -148,8 +148,8 @@ def test_an_edited_file_that_is_needed_no_more_stays_and_is_named(tmp_path: Path
     work_dir = tmp_path / "work_dir"
     write(work_dir, 1)
     (work_dir / "folder3" / "file7").write_text("edited")
-    said = write(work_dir, 2, names=3)
-    assert len(said) == 1 and "edited after meta-eval wrote them: folder3/file7" in said[0]
+    notes = write(work_dir, 2, names=3)
+    assert len(notes) == 1 and "edited after meta-eval wrote them: folder3/file7" in notes[0]
     assert sorted(contents(work_dir)) == sorted(
         [
             LIST,
@@ -313,8 +313,8 @@ def test_files_in_pycache_empty_folders_pipes_and_modes_stay(tmp_path: Path) -> 
     (work_dir / "mine" / "empty").chmod(0o500)
     files = {"a/utils.py": b"x = 2\n"}
     write_pack(work_dir, files, manifest_of(files))
-    found = {path.relative_to(work_dir).as_posix() for path in work_dir.rglob("*")}
-    assert found == {
+    kept = {path.relative_to(work_dir).as_posix() for path in work_dir.rglob("*")}
+    assert kept == {
         LIST, "manifest.json", "a", "a/utils.py", "a/__pycache__", "mine", "mine/__pycache__", "mine/empty",
         "mine/empty/emptier", "mine/pipe", *mine,
     }  # fmt: skip
@@ -424,8 +424,8 @@ def test_a_kill_at_any_step_is_finished_by_who_opens_the_pack(tmp_path: Path, st
         os._exit(0)
     killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
     assert killed == (step < 12)  # five go, five come, the list does, and that all is ready goes
-    found = {path.read_text()[0] for path in work_dir.rglob("file*")}
-    assert len(found) <= 1
+    generations = {path.read_text()[0] for path in work_dir.rglob("file*")}
+    assert len(generations) <= 1
     assert generation_of(work_dir) == "2"
     assert (work_dir / "folder1" / "mine.txt").read_text() == "mine"
     assert not (work_dir / STAGING).exists()

@@ -53,8 +53,8 @@ def gated(
     pack = prepare(folder / "pack", "gsm8k@0", **keys)
     verify(pack)
     record(pack, folder / "new", ["gsm8k"], planted={"gsm8k": planted})
-    (found,) = report([folder / "new"], pack=pack, gate=gate).tasks
-    return found
+    (task_report,) = report([folder / "new"], pack=pack, gate=gate).tasks
+    return task_report
 
 
 def figures(task: Task) -> tuple[float, ...]:
@@ -67,54 +67,54 @@ def figures(task: Task) -> tuple[float, ...]:
 
 
 def test_the_same_model_under_another_pack_differs_in_nothing(run: Path, tmp_path: Path) -> None:
-    found = gated(tmp_path, run, {}, gate=Gate(baseline_kind="run"))
-    assert found.baseline_label == "the baseline's answers, graded by the pack"
-    assert figures(found) == (0.0, 0.0, 0.0)
-    assert found.flips is not None
-    assert (found.flips.baseline, found.flips.compared, found.flips.agreed) == ("the baseline's", 40, 40)
+    task = gated(tmp_path, run, {}, gate=Gate(baseline_kind="run"))
+    assert task.baseline_label == "the baseline's answers, graded by the pack"
+    assert figures(task) == (0.0, 0.0, 0.0)
+    assert task.flips is not None
+    assert (task.flips.baseline, task.flips.compared, task.flips.agreed) == ("the baseline's", 40, 40)
     proof = verify(tmp_path / "pack")  # nothing else is recorded, so that the baseline's answers are the proof
-    assert found.decision is not None
-    assert (proof.passed, proof.tasks["gsm8k"].graded_score) == (True, pytest.approx(found.decision.drop.baseline))
+    assert task.decision is not None
+    assert (proof.passed, proof.tasks["gsm8k"].graded_score) == (True, pytest.approx(task.decision.drop.baseline))
 
 
 def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:
-    found = gated(tmp_path, run, PROMPT)
-    grader, model, prompts = figures(found)
+    task = gated(tmp_path, run, PROMPT)
+    grader, model, prompts = figures(task)
     assert (grader, model) == (0.0, 0.0)
     assert prompts != 0.0
-    assert found.drop_breakdown is not None
-    assert (found.drop_breakdown.docs_with_other_prompt, prompts) == (
+    assert task.drop_breakdown is not None
+    assert (task.drop_breakdown.docs_with_other_prompt, prompts) == (
         len(OTHERS),
-        pytest.approx(found.drop_breakdown.total.value),
+        pytest.approx(task.drop_breakdown.total.value),
     )
-    assert [one.doc for one in read_samples([found]) if "other prompt" in one.answers[0].flags] == OTHERS
+    assert [sample.doc for sample in read_samples([task]) if "other prompt" in sample.answers[0].flags] == OTHERS
 
 
 def test_another_model_is_the_models(run: Path, tmp_path: Path) -> None:
-    found = gated(tmp_path, run, {}, planted=range(40))
-    grader, model, prompts = figures(found)
+    task = gated(tmp_path, run, {}, planted=range(40))
+    grader, model, prompts = figures(task)
     assert (grader, prompts) == (0.0, 0.0)
     assert model != 0.0
-    assert found.decision is not None
-    assert model == found.decision.drop.value
+    assert task.decision is not None
+    assert model == task.decision.drop.value
 
 
 def test_another_grader_is_the_graders(run: Path, tmp_path: Path) -> None:
-    found = gated(tmp_path, run, GRADER)
-    grader, model, prompts = figures(found)
+    task = gated(tmp_path, run, GRADER)
+    grader, model, prompts = figures(task)
     assert grader > 0.0
     assert (model, prompts) == (0.0, 0.0)
-    assert found.decision is not None
-    assert found.decision.drop.value == 0.0  # what only the grader changed is no fault of the run
+    assert task.decision is not None
+    assert task.decision.drop.value == 0.0  # what only the grader changed is no fault of the run
 
 
 def test_the_manifest_keeps_which_record_and_the_pack_which_prompts_differ(run: Path, tmp_path: Path) -> None:
     templates = own_gsm8k(tmp_path / "tasks", ROWS, **PROMPT)
-    with noted() as said:
+    with noted() as notes:
         pack = prepare(
             tmp_path / "pack", "gsm8k@0", evals_dataset="lm-eval", template_dir=str(templates), baseline=str(run)
         )
-    assert any(f"used a different prompt for {len(OTHERS)} of 40 docs" in line for line in said)
+    assert any(f"used a different prompt for {len(OTHERS)} of 40 docs" in line for line in notes)
     (kept,) = read_manifest(pack).tasks["gsm8k"].baseline
     assert (kept.name, kept.model, kept.docs, kept.docs_with_other_prompt) == (
         str(run),
@@ -128,8 +128,8 @@ def test_the_manifest_keeps_which_record_and_the_pack_which_prompts_differ(run: 
     # It has all that it needs: neither the record nor the place matter to who reads the report.
     moved = Path(shutil.move(pack, tmp_path / "elsewhere"))
     record(moved, tmp_path / "new", ["gsm8k"])
-    (found,) = report([tmp_path / "new"], pack=moved).tasks
-    assert found.baseline_label == "the baseline's verdicts"  # verify was not run yet
+    (task,) = report([tmp_path / "new"], pack=moved).tasks
+    assert task.baseline_label == "the baseline's verdicts"  # verify was not run yet
 
 
 def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> None:
@@ -138,24 +138,24 @@ def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> Non
     pack = prepare(tmp_path / "pack", "meta_gpqa", baseline=str(tmp_path / "bf16"))
     verify(pack)
     record(pack, tmp_path / "fp8", ["meta_gpqa"])
-    (found,) = report([tmp_path / "fp8"], pack=pack).tasks
-    assert found.baseline_label == "the baseline's answers, graded by the pack"
-    assert found.decision is not None
-    assert (found.decision.drop.value, figures(found)) == (0.0, (0.0, 0.0, 0.0))
+    (task,) = report([tmp_path / "fp8"], pack=pack).tasks
+    assert task.baseline_label == "the baseline's answers, graded by the pack"
+    assert task.decision is not None
+    assert (task.decision.drop.value, figures(task)) == (0.0, (0.0, 0.0, 0.0))
     with pytest.raises(UserError, match="it holds a baseline run that others do not have"):
         publish_pack(pack, tmp_path / "published")
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"baseline": "no_such_folder"}, "baseline: no_such_folder: there is no such file or folder"),
         ({"bundle": False}, "baseline: a baseline needs the pack's docs in the pack"),
         ({}, "has no task in common with this pack: it has gsm8k"),
     ],
 )
-def test_what_is_no_baseline_is_said(run: Path, tmp_path: Path, keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_what_is_no_baseline_is_said(run: Path, tmp_path: Path, keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         prepare(tmp_path / "pack", "meta_gpqa", **{"baseline": str(run), **keys})
     assert not (tmp_path / "pack").exists()
 

@@ -43,9 +43,9 @@ def changed(good: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 @many
 @given(changed(GOOD), st.sampled_from(["harness|arc:challenge|25", "harness|gsm8k|5", "x"]))
-def test_a_row_of_the_first_board_is_read_or_refused(row: dict[str, Any], said: str) -> None:
+def test_a_row_of_the_first_board_is_read_or_refused(row: dict[str, Any], name: str) -> None:
     try:
-        read_details([read_board_row(row)], said, lambda *_: None)
+        read_details([read_board_row(row)], name, lambda *_: None)
     except UserError as error:
         assert "\n" not in str(error)
 
@@ -76,5 +76,5 @@ def test_the_verdicts_of_any_likelihoods_are_those_that_the_guard_lets_through(c
     normal = max(range(3), key=lambda at: costs[at] / lengths[at])
     metrics = {"acc": float(best == gold), "acc_norm": float(normal == gold)}
     row = {**GOOD, "predictions": costs, "gold_index": [gold], "metrics": metrics}
-    found = read_details([read_board_row(row)], "harness|arc:challenge|25", lambda *_: None)
-    assert found.docs.rows[0].metrics == {"acc,none": metrics["acc"], "acc_norm,none": metrics["acc_norm"]}
+    details = read_details([read_board_row(row)], "harness|arc:challenge|25", lambda *_: None)
+    assert details.docs.rows[0].metrics == {"acc,none": metrics["acc"], "acc_norm,none": metrics["acc_norm"]}

@@ -40,8 +40,8 @@ def arc(folder: Path, change: Callable[[list[Row]], Any] = lambda _: None, run: 
 
 def test_every_benchmark_is_graded_again_as_it_was(board: Path) -> None:
     proof = verify(board / "pack")
-    found = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
-    assert found == {
+    checks = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
+    assert checks == {
         ARC: ("passed", 9), "harness_hellaswag_10": ("passed", 6), "harness_hendrycksTest_anatomy_5": ("passed", 8),
         "harness_hendrycksTest_virology_5": ("passed", 3), "harness_truthfulqa_mc_0": ("passed", 5),
         "harness_gsm8k_5": ("passed", 6),
@@ -57,7 +57,9 @@ def test_a_run_of_the_pack_stands_beside_the_record_and_the_boards_numbers(board
     wanted = [ARC, "harness_gsm8k_5", "harness_truthfulqa_mc_0"]
     record(board / "pack", board / "run", wanted)
     judged = report([board / "run"], pack=board / "pack")
-    shown = {one.metric: one.value for one in judged.group_averages if one.name == "leaderboard_v1_details"}
+    shown = {
+        average.metric: average.value for average in judged.group_averages if average.name == "leaderboard_v1_details"
+    }
     rows = tasks()
     arc_norm = sum(row["metrics"]["acc_norm"] for row in rows["harness|arc:challenge|25"]) / 9
     mc2 = sum(row["metrics"]["mc2"] for row in rows["harness|truthfulqa:mc|0"]) / 5
@@ -83,7 +85,9 @@ def test_the_columns_of_2023_give_the_same_docs_as_those_of_2024(tmp_path: Path)
 def test_by_hub_id_only_the_wanted_file_is_fetched_and_the_docs_are_the_folders(board: Path, tmp_path: Path) -> None:
     with hub_of({REPOSITORY: as_dataset(board / "details_org__Model-one")}, tmp_path / "cache") as hub:
         pack = prepare(tmp_path / "pack", f"{ARC},harness_hendrycksTest_5", evals_dataset=REPOSITORY)
-        fetched = [one.path for one in hub.seen("/resolve/", "HEAD") if "details_" in one.path.rpartition("/")[2]]
+        fetched = [
+            request.path for request in hub.seen("/resolve/", "HEAD") if "details_" in request.path.rpartition("/")[2]
+        ]
         assert {path.rpartition("details_")[2].split("|")[1] for path in fetched} == {
             "arc:challenge", "hendrycksTest-anatomy", "hendrycksTest-virology",
         }  # fmt: skip
@@ -106,13 +110,13 @@ def test_details_of_another_run_are_a_baseline(board: Path, tmp_path: Path) -> N
     assert (kept.model, kept.docs, kept.docs_with_other_prompt) == ("org/Model-one", 9, 1)
     assert verify(pack).passed
     record(pack, tmp_path / "run", [ARC])
-    (found,) = report([tmp_path / "run"], pack=pack).tasks
-    assert found.baseline_label == "the baseline's answers, graded by the pack"
-    assert found.drop_breakdown is not None and found.decision is not None
-    assert (found.drop_breakdown.grader.value, found.drop_breakdown.docs_with_other_prompt) == (0.0, 1)
+    (task,) = report([tmp_path / "run"], pack=pack).tasks
+    assert task.baseline_label == "the baseline's answers, graded by the pack"
+    assert task.drop_breakdown is not None and task.decision is not None
+    assert (task.drop_breakdown.grader.value, task.drop_breakdown.docs_with_other_prompt) == (0.0, 1)
     rows = tasks()["harness|arc:challenge|25"]
     edit(rows)
-    assert found.decision.drop.baseline == pytest.approx(sum(row["metrics"]["acc_norm"] for row in rows) / 9)
+    assert task.decision.drop.baseline == pytest.approx(sum(row["metrics"]["acc_norm"] for row in rows) / 9)
 
 
 def test_docs_and_prompts_that_repeat_are_all_kept(board: Path) -> None:
@@ -146,8 +150,8 @@ def test_of_several_runs_none_is_guessed_and_a_part_of_the_board_is_a_run(tmp_pa
     assert {name: entry.docs for name, entry in read_manifest(pack).tasks.items()} == {ARC: 4}
 
 
-@pytest.mark.parametrize(("front", "said"), [([], "asked_without_bos"), ([0], None), ([0, 0], "asked_with_two_bos")])
-def test_recorded_ids_say_which_tokenizer_and_which_bos(front: list[int], said: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("front", "message"), [([], "asked_without_bos"), ([0], None), ([0, 0], "asked_with_two_bos")])
+def test_recorded_ids_say_which_tokenizer_and_which_bos(front: list[int], message: str | None, tmp_path: Path) -> None:
     model = write_tokenizer(tmp_path / "model")
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
 
@@ -166,7 +170,7 @@ def test_recorded_ids_say_which_tokenizer_and_which_bos(front: list[int], said: 
     assert f"add_bos_token={bool(front)}" in ",".join(manifest.command)
     looked = {check.name: check for check in check_prompts(pack, manifest)}
     assert front or (looked["BOS"].status, looked["BOS"].what.partition(" ")[0]) == ("passed", "none")
-    expected = {"other_token_ids": 1, "same_token_ids": 8} | ({said: 9} if said else {})
+    expected = {"other_token_ids": 1, "same_token_ids": 8} | ({message: 9} if message else {})
     assert warnings == expected
     assert any("doc 2: id 3 is" in note for note in notes)
 
@@ -197,7 +201,7 @@ def test_stop_texts_that_stand_in_an_answer_were_not_in_use(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("edit", "message"),
     [
         (lambda row: row.update(predictions=None), "does not say what the model answered"),
         (lambda row: row.update(metrics={"f1": 0.5}), "was graded by f1, which meta-eval cannot grade"),
@@ -205,16 +209,18 @@ def test_stop_texts_that_stand_in_an_answer_were_not_in_use(tmp_path: Path) -> N
         (lambda row: row.update(choices=[" one"]), "has 1 choices and 3 likelihoods"),
     ],
 )
-def test_what_cannot_be_asked_or_graded_again_is_refused(edit: Callable[[Row], Any], said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_asked_or_graded_again_is_refused(
+    edit: Callable[[Row], Any], message: str, tmp_path: Path
+) -> None:
     rows = [choice(0, "Which?", ["a stone", "rain", "moss"], 0)]
     edit(rows[0])
     folder = write(tmp_path / "details_org__Model-one", {"harness|arc:challenge|25": rows})
-    with pytest.raises(UserError, match=f"{ARC}, doc 0: {said}"):
+    with pytest.raises(UserError, match=f"{ARC}, doc 0: {message}"):
         prepare(tmp_path / "pack", ARC, evals_dataset=str(folder))
 
 
 @pytest.mark.parametrize(
-    ("ids", "said"),
+    ("ids", "message"),
     [
         ([[7], [7], [7]], "a different prompt for each choice"),
         (None, "does not say what follows the prompt"),
@@ -222,14 +228,14 @@ def test_what_cannot_be_asked_or_graded_again_is_refused(edit: Callable[[Row], A
     ],
 )
 def test_an_ending_behind_each_choice_is_told_by_its_ids(
-    ids: list[list[int]] | None, said: str | None, tmp_path: Path
+    ids: list[list[int]] | None, message: str | None, tmp_path: Path
 ) -> None:
     rows = [{**choice(0, "The cat and the dog met, and the", ["cat ran", "dog ran", "cow ran"], 0), "cont_tokens": ids}]
     folder = write(tmp_path / "details_org__Model-one", {"harness|winogrande|5": rows})
-    if said is None:
+    if message is None:
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(folder))
         return
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(folder))
 
 
@@ -239,10 +245,10 @@ def test_contexts_that_the_ids_say_are_asked_and_graded(left_out: int, tmp_path:
     encode = Tokenizer.from_file(str(model / "tokenizer.json")).encode
     contexts, rows = [], []
     for n in range(6):
-        contexts.append([f"Shots.\n\nThe pan {n} left the box, for the {one}" for one in ("pan", "box")])
+        contexts.append([f"Shots.\n\nThe pan {n} left the box, for the {place}" for place in ("pan", "box")])
         row, ending = choice(n, contexts[n][n % 2], ["pan", "box"], n // 2 % 2), " was wide."
-        ids = [encode(one + ending, add_special_tokens=False).ids for one in contexts[n]]
-        ids = [one[: len(one) - left_out] for one in ids]
+        ids = [encode(context + ending, add_special_tokens=False).ids for context in contexts[n]]
+        ids = [sequence[: len(sequence) - left_out] for sequence in ids]
         behind = encode(ending, add_special_tokens=False).ids
         row |= {"full_prompt": contexts[n][n % 2], "metrics": {"acc": row["metrics"]["acc"]}}
         rows.append({**row, "input_tokens": ids, "padded": [0, 0], "cont_tokens": [behind, behind]})
@@ -254,9 +260,9 @@ def test_contexts_that_the_ids_say_are_asked_and_graded(left_out: int, tmp_path:
     assert read_manifest(pack).tasks["harness_winogrande_5"].warnings["same_token_ids"] == 6
     assert verify(pack).passed
     record(pack, tmp_path / "run", ["harness_winogrande_5"])
-    (found,) = report([tmp_path / "run"], pack=pack).tasks
-    assert found.flips is not None
-    assert found.flips.compared == 6
+    (task,) = report([tmp_path / "run"], pack=pack).tasks
+    assert task.flips is not None
+    assert task.flips.compared == 6
     with pytest.raises(UserError, match="a different prompt for each choice"):  # without the tokenizer nobody knows
         prepare(tmp_path / "other", "recorded", evals_dataset=str(folder))
 

@@ -35,8 +35,8 @@ def hub(board: Path, tmp_path: Path) -> Iterator[FakeHub]:
 
 def test_every_task_of_the_board_is_graded_today_as_it_was(board: Path) -> None:
     proof = verify(board / "pack")
-    found = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
-    assert found == {name: ("passed", len(rows)) for name, (rows, _, _) in TASKS.items()}
+    checks = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
+    assert checks == {name: ("passed", len(rows)) for name, (rows, _, _) in TASKS.items()}
 
 
 def test_the_report_shows_the_raw_and_the_boards_value_of_a_run_and_of_the_record(board: Path) -> None:
@@ -47,7 +47,7 @@ def test_the_report_shows_the_raw_and_the_boards_value_of_a_run_and_of_the_recor
     chance = {"leaderboard_musr_murder_mysteries": 1 / 2, "leaderboard_musr_object_placements": 1 / 5}
     means = {name: mean(board, name, "acc_norm") for name in musr}
     above = [max(0.0, (means[name] - by) / (1 - by)) for name in musr for by in [chance.get(name, 1 / 3)]]
-    gpqa = [one["acc_norm"] for name in TASKS if "gpqa" in name for one in samples(board / "details", name)]
+    gpqa = [sample["acc_norm"] for name in TASKS if "gpqa" in name for sample in samples(board / "details", name)]
     raw = sum(gpqa) / len(gpqa)
     strict = [mean(board, "leaderboard_ifeval", f"{level}_level_strict_acc") for level in ("prompt", "inst")]
     expected = {"MUSR": sum(above) / 3, "MUSR, raw": sum(means.values()) / 3, "IFEval": sum(strict) / 2}
@@ -69,11 +69,11 @@ def test_a_part_that_was_not_run_has_the_records_number_alone(board: Path) -> No
 
 
 def shown_by_board(judged: Report) -> dict[str, float]:
-    return {one.metric: one.value for one in judged.group_averages if one.name == "leaderboard_v2"}
+    return {average.metric: average.value for average in judged.group_averages if average.name == "leaderboard_v2"}
 
 
 def mean(board: Path, task: str, metric: str) -> float:
-    values = [one[metric] for one in samples(board / "details", task)]
+    values = [sample[metric] for sample in samples(board / "details", task)]
     flat = [float(part) for value in values for part in (value if isinstance(value, list) else [value])]
     return sum(flat) / len(flat)
 
@@ -81,15 +81,15 @@ def mean(board: Path, task: str, metric: str) -> float:
 def test_details_on_the_hub_are_a_baseline(hub: FakeHub, board: Path, tmp_path: Path) -> None:
     pack = prepare(tmp_path / "pack", "leaderboard_ifeval", evals_dataset=str(board / "details"), baseline=DETAILS)
     (kept,) = read_manifest(pack).tasks["leaderboard_ifeval"].baseline
-    found = kept.name, kept.revision, kept.docs, kept.docs_with_other_prompt
-    assert found == (DETAILS, hub.heads[DETAILS], len(TASKS["leaderboard_ifeval"][0]), 0)
+    baseline = kept.name, kept.revision, kept.docs, kept.docs_with_other_prompt
+    assert baseline == (DETAILS, hub.heads[DETAILS], len(TASKS["leaderboard_ifeval"][0]), 0)
 
 
 def test_by_hub_id_only_the_files_of_the_wanted_tasks_are_fetched_and_the_commit_is_kept(
     hub: FakeHub, board: Path, tmp_path: Path
 ) -> None:
     pack = prepare(tmp_path / "pack", "leaderboard_gpqa_main,leaderboard_ifeval", evals_dataset=DETAILS)
-    fetched = {one.path.rpartition("/")[2].partition("_2")[0] for one in hub.seen("/resolve/", "GET")}
+    fetched = {request.path.rpartition("/")[2].partition("_2")[0] for request in hub.seen("/resolve/", "GET")}
     assert fetched == {"README.md", "results", "samples_leaderboard_gpqa_main", "samples_leaderboard_ifeval"}
     entry = read_manifest(pack).tasks["leaderboard_ifeval"]
     assert (entry.dataset_id, entry.dataset_revision) == (DETAILS, hub.heads[DETAILS])
@@ -106,7 +106,7 @@ def test_the_boards_first_files_hold_an_array_and_end_with_json(board: Path, tmp
             return name, content
         return name.removesuffix("l"), json.dumps([json.loads(line) for line in content.splitlines()]).encode()
 
-    files = dict(as_array(*one) for one in as_dataset(board / "details").items())
+    files = dict(as_array(*configuration) for configuration in as_dataset(board / "details").items())
     with hub_of({DETAILS: files}, tmp_path / "cache"):
         pack = prepare(tmp_path / "pack", "leaderboard_gpqa_main", evals_dataset=DETAILS)
     assert tree(pack)["leaderboard_gpqa_main.parquet"] == tree(board / "pack")["leaderboard_gpqa_main.parquet"]
@@ -137,7 +137,7 @@ def test_several_runs_on_the_hub_are_told_apart_by_their_time(hub: FakeHub, boar
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         ({"status": 403, "code": "GatedRepo"}, "has not been granted access"),
         ({"status": 401}, "only those who are logged in"),
@@ -147,10 +147,10 @@ def test_several_runs_on_the_hub_are_told_apart_by_their_time(hub: FakeHub, boar
     ],
 )
 def test_each_failure_of_the_hub_is_one_message(
-    how: dict[str, object], said: str, hub: FakeHub, tmp_path: Path
+    how: dict[str, object], message: str, hub: FakeHub, tmp_path: Path
 ) -> None:
     hub.fail("/api/datasets/", **how)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         prepare(tmp_path / "pack", "leaderboard_ifeval", evals_dataset=DETAILS)
     assert not (tmp_path / "pack").exists()
 

@@ -42,8 +42,8 @@ def changed(folder: Path, task: str, edit: Callable[[list[dict[str, Any]]], Any]
 
 def test_recorded_metrics_are_given_again(pack: Path) -> None:
     proof = verify(pack)
-    found = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
-    assert found == {name: ("passed", docs) for name, docs in TASKS.items()}
+    checks = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
+    assert checks == {name: ("passed", docs) for name, docs in TASKS.items()}
     entries = read_manifest(pack).tasks
     assert {number.metric for number in entries["colours_2"].reference_scores} == {"acc,none", "acc_norm,none"}
     assert [number.value for number in entries["letters_0"].reference_scores] == [25.0]  # as lighteval averages it
@@ -55,8 +55,8 @@ def test_its_details_are_a_baseline(tmp_path: Path) -> None:
         tmp_path / "pack", "colours_2,words_1", evals_dataset=str(OUTPUT), model_name=MODEL, baseline=str(OUTPUT)
     )
     kept = {name: entry.baseline for name, entry in read_manifest(pack).tasks.items()}
-    found = {name: [(run.docs, run.docs_with_other_prompt) for run in runs] for name, runs in kept.items()}
-    assert found == {"colours_2": [(9, 0)], "words_1": [(6, 0)]}
+    runs = {name: [(run.docs, run.docs_with_other_prompt) for run in runs] for name, runs in kept.items()}
+    assert runs == {"colours_2": [(9, 0)], "words_1": [(6, 0)]}
     assert verify(pack).passed
 
 
@@ -94,7 +94,7 @@ def test_a_dataset_of_the_hub_is_read_alike(pack: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "edit", "said"),
+    ("task", "edit", "message"),
     [
         ("letters", lambda rows: rows[1]["metric"].update(acc=1 - rows[1]["metric"]["acc"]), "give acc"),
         ("words", lambda rows: rows[1]["model_response"].update(text=["a", "b"]), "has 2 answers"),
@@ -103,11 +103,11 @@ def test_a_dataset_of_the_hub_is_read_alike(pack: Path, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_or_graded_again_is_left_out_with_its_doc(
-    task: str, edit: Callable[[list[dict[str, Any]]], Any], said: str, tmp_path: Path
+    task: str, edit: Callable[[list[dict[str, Any]]], Any], message: str, tmp_path: Path
 ) -> None:
     run = changed(tmp_path, task, edit)
     manifest = read_manifest(prepare(tmp_path / "pack", "recorded", evals_dataset=run, model_name=MODEL))
     ((name, reason),) = manifest.left_out.items()
     assert name.startswith(task)
-    assert re.search(f"doc 1.*{said}", reason)
+    assert re.search(f"doc 1.*{message}", reason)
     assert len(manifest.tasks) == len(TASKS) - 1

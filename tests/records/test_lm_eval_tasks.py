@@ -24,12 +24,12 @@ def asked(run: Path, prompt: str = "hash") -> dict[tuple[int, str], tuple[str, s
     (path,) = run.rglob("samples_gsm8k_*.jsonl")
     samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return {
-        (one["doc_id"], one["filter"]): (
-            one["prompt_hash"] if prompt == "hash" else one["arguments"]["gen_args_0"]["arg_0"],
-            one["resps"][0][0],
-            one["exact_match"],
+        (sample["doc_id"], sample["filter"]): (
+            sample["prompt_hash"] if prompt == "hash" else sample["arguments"]["gen_args_0"]["arg_0"],
+            sample["resps"][0][0],
+            sample["exact_match"],
         )
-        for one in samples
+        for sample in samples
     }
 
 
@@ -62,11 +62,13 @@ def test_a_run_of_a_frozen_task_is_a_record(tmp_path: Path) -> None:
 def test_the_verdict_is_a_mean_over_docs_where_there_is_one(tmp_path: Path) -> None:
     (tmp_path / "docs.jsonl").write_text('{"q": "Is it?", "label": 1}\n', encoding="utf-8")
     metrics = (("mcc", "matthews_corrcoef"), ("f1", "f1"), ("acc", "mean"))
-    said = "".join(f"  - {{metric: {one}, aggregation: {how}, higher_is_better: true}}\n" for one, how in metrics)
+    metric_list = "".join(
+        f"  - {{metric: {metric}, aggregation: {how}, higher_is_better: true}}\n" for metric, how in metrics
+    )
     (tmp_path / "own.yaml").write_text(
         "task: own\ndataset_path: json\ntest_split: test\noutput_type: multiple_choice\ndoc_to_text: '{{q}}'\n"
         "doc_to_target: label\ndoc_to_choice: ['no', 'yes']\n"
-        f"dataset_kwargs: {{data_files: {{test: {tmp_path / 'docs.jsonl'}}}}}\nmetric_list:\n{said}",
+        f"dataset_kwargs: {{data_files: {{test: {tmp_path / 'docs.jsonl'}}}}}\nmetric_list:\n{metric_list}",
         encoding="utf-8",
     )
     pack = prepare(tmp_path / "pack", "own", evals_dataset="lm-eval", template_dir=str(tmp_path))
@@ -81,7 +83,7 @@ def test_groups_are_those_of_lm_eval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "said"),
+    ("tasks", "message"),
     [
         ("no_such_task", "unknown task or group 'no_such_task': neither lm-eval nor template_dir has it"),
         ("leaderbord_v1", "unknown task or group 'leaderbord_v1'"),
@@ -89,8 +91,8 @@ def test_groups_are_those_of_lm_eval() -> None:
         ("mmlu@5,mmlu_anatomy@0", "mmlu_anatomy is named with two different numbers of shots"),
     ],
 )
-def test_what_is_no_task_is_named(tasks: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=said):
+def test_what_is_no_task_is_named(tasks: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
         prepare(tmp_path / "pack", tasks, evals_dataset="lm-eval", template_dir=str(TASKS))
 
 
@@ -119,7 +121,7 @@ class Tokenizer:
     bos_token, chat_template = "<s>", "[role] content"
 
     def apply_chat_template(self, messages: list[dict[str, str]], **_: object) -> str:
-        return "<s>" + "".join(f"[{one['role']}] {one['content']} " for one in messages)
+        return "<s>" + "".join(f"[{message['role']}] {message['content']} " for message in messages)
 
 
 @pytest.mark.parametrize("multiturn", [True, False])

@@ -66,25 +66,25 @@ def test_a_run_of_the_pack_is_compared_with_the_record_itself(old: Path, tmp_pat
     for pair in ((run, old), (old, run)):
         decision = compare(*pair).decision
         assert not [reason for reason in decision.reasons if "not alike" in reason]
-        assert [one.task for one in decision.tasks] == ["tiny_colours", "tiny_free", "tiny_sums"]
+        assert [task.task for task in decision.tasks] == ["tiny_colours", "tiny_free", "tiny_sums"]
         decision = compare(*pair, tasks=["tiny_choices"]).decision  # a group of the record, which the pack has not
-        assert {one.task for one in decision.tasks} <= {"tiny_choices", "tiny_colours", "tiny_sums"}
+        assert {task.task for task in decision.tasks} <= {"tiny_choices", "tiny_colours", "tiny_sums"}
         decision = compare(*pair, tasks=["-tiny_choices", "-tiny_text"]).decision
-        assert [one.task for one in decision.tasks] == ["tiny_free"]
+        assert [task.task for task in decision.tasks] == ["tiny_free"]
 
 
 def change(run: Path, task: str, edit: Callable[[list[dict[str, Any]]], Any]) -> Path:
     (path,) = run.rglob(f"samples_{task}_*.jsonl")
     samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     edit(samples)
-    path.write_text("".join(json.dumps(one) + "\n" for one in samples), encoding="utf-8")
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in samples), encoding="utf-8")
     return path
 
 
 def test_every_shape_of_benchmark_is_graded_today_as_it_was(shapes: Path) -> None:
     proof = verify(shapes / "pack")
-    found = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
-    assert found == {name: ("passed", len(rows)) for name, (rows, _, _) in SHAPES.items()}
+    checks = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
+    assert checks == {name: ("passed", len(rows)) for name, (rows, _, _) in SHAPES.items()}
 
 
 def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: 
         drops = {task.name: task.decision.drop.value for task in judged.tasks if task.decision}
         assert not [alarm.kind for alarm in judged.alarms if alarm.kind == "changed prompts"]
         told = {task.name: task.drop_breakdown for task in judged.tasks if task.drop_breakdown}
-        assert {task: figures(one) for task, one in told.items()} == {
+        assert {task: figures(task_report) for task, task_report in told.items()} == {
             task: (0.0, drop, 0.0) for task, drop in drops.items()
         }
         expected[name] = flips, drops
@@ -115,10 +115,10 @@ def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: 
     }
 
 
-def figures(one: DropBreakdown) -> tuple[float, float, float]:
+def figures(breakdown: DropBreakdown) -> tuple[float, float, float]:
     """The grader's, the model's and the prompts'."""
-    assert one.model is not None and one.prompts is not None
-    return one.grader.value, one.model.value, one.prompts.value
+    assert breakdown.model is not None and breakdown.prompts is not None
+    return breakdown.grader.value, breakdown.model.value, breakdown.prompts.value
 
 
 def test_what_only_the_grader_changed_is_the_graders(shapes: Path, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_what_only_the_grader_changed_is_the_graders(shapes: Path, tmp_path: Pat
     run = Path(shutil.copytree(shapes / "run", tmp_path / "run"))
 
     def edit(samples: list[dict[str, Any]]) -> None:
-        first, second = ({one["doc_id"] for one in samples if one["acc"] == value} for value in (0.0, 1.0))
+        first, second = ({line["doc_id"] for line in samples if line["acc"] == value} for value in (0.0, 1.0))
         for sample in samples:
             if sample["doc_id"] in (min(first), min(second)):
                 sample["acc"] = 1.0 - sample["acc"]
@@ -148,15 +148,18 @@ def test_what_only_the_grader_changed_is_the_graders(shapes: Path, tmp_path: Pat
 def test_choices_with_prompts_of_their_own_are_asked_and_graded_from_a_file(shapes: Path, tmp_path: Path) -> None:
     export(shapes / "pack", tmp_path / "requests.jsonl", tasks=["winogrande"])
     text = (tmp_path / "requests.jsonl").read_text(encoding="utf-8")
-    requests = [one for one in map(json.loads, text.splitlines()) if "id" in one]
+    requests = [line for line in map(json.loads, text.splitlines()) if "id" in line]
     docs = dict(enumerate(read_docs(shapes / "pack", "winogrande")))
     lines = []
-    for number, one in enumerate(requests):
+    for number, request in enumerate(requests):
         doc, choice = docs[number // 2], number % 2
-        assert (one["id"], one["prompt"]) == (f"winogrande/{number // 2}/{choice}", doc["recorded_prompts"][choice])
+        assert (request["id"], request["prompt"]) == (
+            f"winogrande/{number // 2}/{choice}",
+            doc["recorded_prompts"][choice],
+        )
         likelihood, greedy = json.loads(doc["recorded_responses"])[choice][0]
         answer = {"choices": [{"logprob": likelihood, "is_greedy": greedy}]}
-        lines.append({"id": one["id"], "prompt_sha256": one["prompt_sha256"], **answer})
+        lines.append({"id": request["id"], "prompt_sha256": request["prompt_sha256"], **answer})
     answers = tmp_path / "answers.jsonl"
     answers.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     graded = grade(answers, pack=shapes / "pack", tasks=["winogrande"], output=tmp_path / "graded")
@@ -171,7 +174,9 @@ def differing(folder: Path, task: str, metric: str) -> int:
     for run in ("run", "other"):
         (path,) = (folder / run).rglob(f"samples_{task}_*.jsonl")
         samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        both.append({one["doc_id"]: one[metric] for one in samples if one["filter"] in ("none", "strict-match")})
+        both.append(
+            {sample["doc_id"]: sample[metric] for sample in samples if sample["filter"] in ("none", "strict-match")}
+        )
     return sum(both[0][doc] != both[1][doc] for doc in both[0])
 
 
@@ -297,16 +302,18 @@ def test_a_run_of_lm_evals_own_tasks_is_judged_beside_the_pack_of_a_record_of_th
     verify(pack)
     shutil.copytree(OUTPUTS / version, other)
     change(other, "tiny_sums", lambda samples: samples.reverse())
-    with noted() as said:
+    with noted() as notes:
         judged = report([other], pack=pack)
-    assert said == []
+    assert notes == []
     by_name = {task.name: task for task in judged.tasks}
-    assert {name: one.flips and one.flips.agreed for name, one in by_name.items()} == {
+    assert {name: task_report.flips and task_report.flips.agreed for name, task_report in by_name.items()} == {
         "tiny_choices": None, "tiny_colours": 2, "tiny_free": 3, "tiny_sums": 4, "tiny_text": None,
     }  # fmt: skip
     assert by_name["tiny_choices"].members == ("tiny_sums", "tiny_colours")  # a group, judged as its tasks are
     assert all(
-        one.baseline_label == "the record's answers, graded by the pack" for one in by_name.values() if one.flips
+        task_report.baseline_label == "the record's answers, graded by the pack"
+        for task_report in by_name.values()
+        if task_report.flips
     )
     assert any("not run with the pack" in note and "by their hashes" in note for note in judged.notes)
 
@@ -318,8 +325,8 @@ def test_a_run_with_other_prompts_than_the_record_is_compared_and_not_reported(o
     pack, other = tiny(old), Path(shutil.copytree(old, old.parent / "other"))
     change(other, "tiny_sums", edit)
     (alarm,) = [alarm for alarm in report([other], pack=pack).alarms if alarm.kind == "left out"]
-    said = str(alarm.tasks[0].note)
-    assert re.search(r"tiny_sums was not run.*1 of 4 docs .*`meta-eval compare .*eval_results RUN`", said)
+    note = str(alarm.tasks[0].note)
+    assert re.search(r"tiny_sums was not run.*1 of 4 docs .*`meta-eval compare .*eval_results RUN`", note)
     with pytest.raises(UserError, match="tiny_sums was not run"):
         report([other], pack=pack, tasks=["tiny_sums"])
 
@@ -372,10 +379,10 @@ def test_a_part_of_a_run_says_so(old: Path) -> None:
     tree = json.loads(results.read_text(encoding="utf-8"))
     tree["n-samples"]["tiny_sums"]["original"] = 90
     results.write_text(json.dumps(tree), encoding="utf-8")
-    with noted() as said:
+    with noted() as notes:
         pack = tiny(old, "tiny_sums")
     assert read_manifest(pack).tasks["tiny_sums"].warnings == {"partial_run": 86}
-    assert any("86 docs of the task are not in this record" in line for line in said)
+    assert any("86 docs of the task are not in this record" in line for line in notes)
 
 
 def test_results_without_samples_are_refused(old: Path) -> None:
@@ -429,8 +436,8 @@ def test_a_run_of_our_own_tasks_is_a_record_too(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_setting_that_no_engine_takes_is_refused(key: str, value: object, old: Path) -> None:
     def edit(samples: list[dict[str, Any]]) -> None:
-        for one in samples:
-            one["arguments"]["gen_args_0"]["arg_1"][key] = value
+        for sample in samples:
+            sample["arguments"]["gen_args_0"]["arg_1"][key] = value
 
     change(old, "tiny_free", edit)
     with pytest.raises(UserError, match=f"was generated with '{key}'"):
@@ -441,7 +448,7 @@ def test_a_setting_that_no_engine_takes_is_refused(key: str, value: object, old:
     ("key", "value"), [("resps", [["a\ud800b"]]), ("target", "\udfff"), ("doc_hash", "\ud800"), ("metrics", ["\ud800"])]
 )
 def test_half_of_a_surrogate_pair_is_named_with_its_doc(key: str, value: Any, old: Path) -> None:
-    change(old, "tiny_free", lambda samples: [one.update({key: value, "\ud800": 1.0}) for one in samples])
+    change(old, "tiny_free", lambda samples: [sample.update({key: value, "\ud800": 1.0}) for sample in samples])
     with pytest.raises(UserError, match=r"tiny_free, doc 0: holds half of a surrogate pair"):
         tiny(old, "tiny_free")
 
@@ -469,7 +476,7 @@ def test_the_snapshot_of_main_is_named_by_a_commit(content: bytes, tmp_path: Pat
 def test_choices_asked_again_behind_an_empty_prompt_are_proven_and_graded(tmp_path: Path) -> None:
     """acc_mutual_info: each choice is scored behind the prompt, and again behind nothing."""
     tree = yaml.safe_load((TASKS / "tiny_sums.yaml").read_text(encoding="utf-8"))
-    tree |= {"task": "tiny_mutual", "metric_list": [{"metric": one} for one in ("acc", "acc_mutual_info")]}
+    tree |= {"task": "tiny_mutual", "metric_list": [{"metric": metric} for metric in ("acc", "acc_mutual_info")]}
     own = tmp_path / "tasks"
     own.mkdir()
     (own / "tiny_mutual.yaml").write_text(yaml.dump(tree), encoding="utf-8")
@@ -490,13 +497,17 @@ def test_choices_asked_again_behind_an_empty_prompt_are_proven_and_graded(tmp_pa
         for request in asked:
             doc, _, first = request["id"].removeprefix("tiny_mutual/").partition("/")
             given = recorded[int(doc)]["resps"][int(first or 0) :][: len(request["continuations"])]
-            choices = [{"logprob": float(one[0][0])} for one in given]
+            choices = [{"logprob": float(pair[0][0])} for pair in given]
             answers.append(
                 {key: request[key] for key in ("id", "prompt_sha256", "request_sha256")} | {"choices": choices}
             )
-        (tmp_path / "answers.jsonl").write_text("".join(json.dumps(one) + "\n" for one in answers), encoding="utf-8")
+        (tmp_path / "answers.jsonl").write_text(
+            "".join(json.dumps(answer) + "\n" for answer in answers), encoding="utf-8"
+        )
         scores = grade(tmp_path / "answers.jsonl", pack=made, output=tmp_path / "out").scores["tiny_mutual"]
-        wanted = {name: sum(one[name] for one in recorded) / len(recorded) for name in ("acc", "acc_mutual_info")}
+        wanted = {
+            name: sum(verdicts[name] for verdicts in recorded) / len(recorded) for name in ("acc", "acc_mutual_info")
+        }
         assert scores == {f"{name},none": pytest.approx(value) for name, value in wanted.items()}
         assert wanted["acc"] != wanted["acc_mutual_info"]  # or this would prove nothing
 

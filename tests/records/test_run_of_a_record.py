@@ -44,11 +44,13 @@ def test_fidelity_forces_the_recorded_answers_and_compares_the_recorded_likeliho
     done = fidelity(pack=pack)
     assert done.tables is not None and done.tables.texts is not None and done.tables.choices is not None
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
-    texts = {one.doc: tokenizer.decode(one.token_ids) for one in read_tokens(done.tables.texts)}
+    texts = {answer.doc: tokenizer.decode(answer.token_ids) for answer in read_tokens(done.tables.texts)}
     assert texts == {number: doc["recorded_output"] for number, doc in enumerate(read_docs(pack, "tiny_free"))}
-    _, found = read_choices(done.tables.choices)
-    for one, doc in zip(found, read_docs(pack, "tiny_sums"), strict=True):
-        assert one.recorded == pytest.approx([-value for value in doc["recorded_negative_log_likelihoods"]], rel=1e-6)
+    _, choices = read_choices(done.tables.choices)
+    for choice, doc in zip(choices, read_docs(pack, "tiny_sums"), strict=True):
+        assert choice.recorded == pytest.approx(
+            [-value for value in doc["recorded_negative_log_likelihoods"]], rel=1e-6
+        )
 
 
 def test_a_record_that_was_asked_without_a_bos_is_run_without_one(

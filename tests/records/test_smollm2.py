@@ -29,8 +29,8 @@ def test_its_recorded_run_is_prepared_and_every_verdict_agrees(tmp_path: Path) -
     assert cli("prepare", cwd=tmp_path).returncode == 0
     done = cli("verify", "--json", cwd=tmp_path)
     assert done.returncode == 0
-    found = json.loads(done.stdout)["tasks"]
-    assert {name: (task["total"]["docs"], task["total"]["agreement"]) for name, task in found.items()} == {
+    tasks = json.loads(done.stdout)["tasks"]
+    assert {name: (task["total"]["docs"], task["total"]["agreement"]) for name, task in tasks.items()} == {
         name: (docs, 1.0) for name, docs in TASKS.items()
     }
     docs = (tmp_path / "tasks").glob("*.jsonl")

@@ -68,7 +68,9 @@ def test_a_number_that_is_not_comparable_is_named_with_the_reason_and_not_compar
 def test_a_prepared_task_without_a_result_is_an_alarm(tmp_path: Path) -> None:
     report = reported(tmp_path, right(650), manifest(meta_some=entry(N, published(65.0)), meta_other=entry(7)))
     assert [task.name for task in report.tasks] == ["meta_some"]
-    assert [(alarm.kind, [one.task for one in alarm.tasks]) for alarm in report.alarms] == [("not run", ["meta_other"])]
+    assert [(alarm.kind, [task.task for task in alarm.tasks]) for alarm in report.alarms] == [
+        ("not run", ["meta_other"])
+    ]
 
 
 def test_facts_say_where_the_numbers_come_from(tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ def test_flips_and_subtasks_are_counted_against_meta(tmp_path: Path) -> None:
     (task,) = report.tasks
     assert task.flips is not None
     assert (task.flips.compared, task.flips.candidate_only, task.flips.baseline_only) == (100, 0, 10)
-    assert [(one.name, one.docs, one.value, one.baseline) for one in task.subtasks] == [
+    assert [(subtask.name, subtask.docs, subtask.value, subtask.baseline) for subtask in task.subtasks] == [
         ("a.x", 50, 0.5, 0.6),
         ("a.y", 50, 0.5, 0.6),
     ]
@@ -114,21 +116,25 @@ def test_samples_show_no_verdict_of_metas_where_there_is_none(tmp_path: Path) ->
     folder = write_run(tmp_path, [1.0, 0.0], recorded=[True, True])
     run = read_run([folder])
     pack = manifest(meta_some=entry(2, is_correct_metric="other,strict-match"))
-    assert [one.recorded_verdict for one in read_samples(judge_run(run, pack).tasks)] == [None, None]
-    assert [one.recorded_verdict for one in read_samples(compare_runs(run, run, pack).tasks)] == [None, None]
-    assert [one.recorded_verdict for one in read_samples(compare_runs(run, run).tasks)] == [1.0, 1.0]
+    assert [sample.recorded_verdict for sample in read_samples(judge_run(run, pack).tasks)] == [None, None]
+    assert [sample.recorded_verdict for sample in read_samples(compare_runs(run, run, pack).tasks)] == [None, None]
+    assert [sample.recorded_verdict for sample in read_samples(compare_runs(run, run).tasks)] == [1.0, 1.0]
 
 
 def test_samples_of_a_shuffled_file_come_in_the_order_of_their_docs(tmp_path: Path) -> None:
-    found = shown(tmp_path, [1.0, 0.0, 0.0], order=[2, 0, 1])
-    assert [(one.doc, one.prompt) for one in found] == [(0, "Question 0?"), (1, "Question 1?"), (2, "Question 2?")]
+    samples = shown(tmp_path, [1.0, 0.0, 0.0], order=[2, 0, 1])
+    assert [(sample.doc, sample.prompt) for sample in samples] == [
+        (0, "Question 0?"),
+        (1, "Question 1?"),
+        (2, "Question 2?"),
+    ]
 
 
 def test_flags_say_what_went_wrong_with_an_answer(tmp_path: Path) -> None:
     line = {"resps": [[" "]], "filtered_resps": ["[invalid]"], "unextracted": 1.0, "ungraded": 1.0}
     line["metrics"] = ["exact_match", "exact_match_macro", "unextracted", "ungraded"]
-    (found,) = shown(tmp_path, [0.0], line=line, results=False)
-    assert found.answers[0].flags == ("unextracted", "empty", "ungraded")
+    (sample,) = shown(tmp_path, [0.0], line=line, results=False)
+    assert sample.answers[0].flags == ("unextracted", "empty", "ungraded")
 
 
 def test_a_choice_shows_the_likelihood_of_each_continuation(tmp_path: Path) -> None:
@@ -137,8 +143,8 @@ def test_a_choice_shows_the_likelihood_of_each_continuation(tmp_path: Path) -> N
         "resps": [[["-0.25", "True"]], [["-3.5", "False"]]],
         "filtered_resps": [["-0.25", "True"], ["-3.5", "False"]],
     }
-    (found,) = shown(tmp_path, [1.0], line=line, results=False)
-    assert (found.prompt, found.answers[0].text) == ("Q:", "-0.25   A\n-3.5   B")
+    (sample,) = shown(tmp_path, [1.0], line=line, results=False)
+    assert (sample.prompt, sample.answers[0].text) == ("Q:", "-0.25   A\n-3.5   B")
 
 
 def test_recorded_likelihoods_stand_beside_ours_and_have_no_length(tmp_path: Path) -> None:
@@ -149,9 +155,9 @@ def test_recorded_likelihoods_stand_beside_ours_and_have_no_length(tmp_path: Pat
     }
     doc = {"recorded_output": None, "continuations": [" A", " B"], "recorded_negative_log_likelihoods": [0.5, 3.0]}
     run = read_run([write_run(tmp_path, [1.0], line=line, doc=doc, results=False)])
-    (found,) = read_samples(judge_run(run, None).tasks, count_tokens=len)
-    assert found.recorded_text == "-0.5   A\n-3.0   B"
-    assert (found.answers[0].likelihoods, found.answers[0].tokens, found.recorded_tokens) == (True, None, None)
+    (sample,) = read_samples(judge_run(run, None).tasks, count_tokens=len)
+    assert sample.recorded_text == "-0.5   A\n-3.0   B"
+    assert (sample.answers[0].likelihoods, sample.answers[0].tokens, sample.recorded_tokens) == (True, None, None)
 
 
 def test_tokens_of_both_answers_are_counted_where_they_can_be(tmp_path: Path) -> None:
@@ -177,7 +183,7 @@ def test_two_runs_of_one_name_are_told_apart_by_their_folders_or_files(tmp_path:
     both = tmp_path / "both"
     write_run(both, [1.0, 0.0])
     write_run(both, [1.0, 0.0], time=TIME.replace("2026", "2027"))
-    runs = [read_run([one]) for one in sorted(both.glob("results_*"))]
+    runs = [read_run([path]) for path in sorted(both.glob("results_*"))]
     title = build_report_of_two(compare_runs(*runs), *runs).title
     assert title == f"org/Some-Model: results_{TIME.replace('2026', '2027')}.json (B) beside results_{TIME}.json (A)"
 
@@ -198,7 +204,10 @@ def test_both_answers_of_two_runs_stand_in_one_sample(tmp_path: Path) -> None:
     before = read_run([write_run(tmp_path / "a", [1.0, 1.0])])
     after = read_run([write_run(tmp_path / "b", [1.0, 0.0], order=[1, 0])])
     second = list(read_samples(compare_runs(before, after).tasks))[1]
-    assert [(one.verdict, one.text) for one in second.answers] == [(1.0, "The answer is A."), (0.0, "The answer is B.")]
+    assert [(answer.verdict, answer.text) for answer in second.answers] == [
+        (1.0, "The answer is A."),
+        (0.0, "The answer is B."),
+    ]
 
 
 def test_a_file_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
@@ -271,7 +280,10 @@ def test_repeats_are_averaged_when_asked_for(tmp_path: Path) -> None:
     write_pack(tmp_path / "pack", manifest(meta_some=entry(N, published(65.0))))
     averaged = cli("report", "out", "--pack", "pack", "--repeats", "--json", cwd=tmp_path)
     newest = cli("report", "out", "--pack", "pack", "--json", cwd=tmp_path)
-    assert [json.loads(one.stdout)["tasks"][0]["scores"][0]["value"] for one in (averaged, newest)] == [0.65, 0.66]
+    assert [json.loads(command.stdout)["tasks"][0]["scores"][0]["value"] for command in (averaged, newest)] == [
+        0.65,
+        0.66,
+    ]
     assert "with --repeats, runs of a task are averaged" in " ".join(newest.stderr.split())
 
 
@@ -387,10 +399,10 @@ def test_tasks_are_chosen_and_left_out_by_name_group_or_pattern(tmp_path: Path) 
     for options in (("--tasks", "-gsm8k"), ("--tasks", "mmlu_pro"), ("--tasks", "mmlu_*"), ("--tasks", "-gsm*")):
         code, rest = compared(*options)
         assert (code, rest["decision"]["outcome"]) == (0, "SHIP")
-        assert [one["name"] for one in rest["tasks"]] == ["mmlu_pro", *subjects]
+        assert [task["name"] for task in rest["tasks"]] == ["mmlu_pro", *subjects]
         assert "A: left out by name: gsm8k" in rest["notes"]
-    code, one = compared("--tasks", "mmlu_pro_a,gsm8k,-gsm8k")
-    assert [task["name"] for task in one["tasks"]] == ["mmlu_pro_a"]
+    code, chosen = compared("--tasks", "mmlu_pro_a,gsm8k,-gsm8k")
+    assert [task["name"] for task in chosen["tasks"]] == ["mmlu_pro_a"]
 
 
 @pytest.mark.parametrize(

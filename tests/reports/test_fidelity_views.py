@@ -52,22 +52,22 @@ def printed(report: FidelityReport) -> str:
 
 
 def test_every_view_has_the_verdict_and_its_numbers(tmp_path: Path) -> None:
-    found = two(tmp_path)
-    write_html(tmp_path / "page.html", found)
+    report = two(tmp_path)
+    write_html(tmp_path / "page.html", report)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert (found.exit_code, found.to_json()["comparison"]["outcome"]) == (1, "different")
-    distance = f"{found.comparison.all.distance.value:.3f}" if found.comparison else ""
-    for view in (page, markdown.render(find_document(found)), printed(found), found.summary):
+    assert (report.exit_code, report.to_json()["comparison"]["outcome"]) == (1, "different")
+    distance = f"{report.comparison.all.distance.value:.3f}" if report.comparison else ""
+    for view in (page, markdown.render(find_document(report)), printed(report), report.summary):
         assert "different" in view and distance in view
-    assert json.loads(json.dumps(found.to_json(), allow_nan=False))["comparison"]["all"]["distance"]["docs"] == 30
-    assert all(len(line) <= 80 for line in printed(found).splitlines())
+    assert json.loads(json.dumps(report.to_json(), allow_nan=False))["comparison"]["all"]["distance"]["docs"] == 30
+    assert all(len(line) <= 80 for line in printed(report).splitlines())
 
 
 def test_a_page_shows_the_first_divergence_and_the_copys_own_word(tmp_path: Path) -> None:
-    found = two(tmp_path)
-    write_html(tmp_path / "page.html", found)
+    report = two(tmp_path)
+    write_html(tmp_path / "page.html", report)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    shown = next(one for one in found.answers if one.doc == 0)
+    shown = next(part for part in report.answers if part.doc == 0)
     assert [(token.shade, token.top_token, token.diverges) for token in shown.tokens[:3]] == [
         (0, None, False), (3, "w12", True), (0, None, False),
     ]  # fmt: skip
@@ -75,8 +75,8 @@ def test_a_page_shows_the_first_divergence_and_the_copys_own_word(tmp_path: Path
 
 
 def test_what_a_tokenizer_says_is_harmless(tmp_path: Path) -> None:
-    found = two(tmp_path)
-    write_html(tmp_path / "page.html", found)
+    report = two(tmp_path)
+    write_html(tmp_path / "page.html", report)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "alert(1)" in page and "<script" not in page and "\u202e" not in page
     assert page.count("</style>") == 1
@@ -95,12 +95,12 @@ def test_what_was_said_before_a_change_is_whole_text(tmp_path: Path) -> None:
 
 
 def test_without_a_tokenizer_there_are_ids(tmp_path: Path) -> None:
-    one = table(tmp_path / "a.parquet", drawn(3, 4))
-    found = fidelity_report(one.path)
-    assert [token.text for token in found.answers[0].tokens] == ["#10", "#11", "#12", "#13"]
-    assert (found.comparison, found.exit_code) == (None, 0)
-    assert "is the yardstick" in " ".join(printed(found).split())
-    write_html(tmp_path / "page.html", found)
+    answers = table(tmp_path / "a.parquet", drawn(3, 4))
+    report = fidelity_report(answers.path)
+    assert [token.text for token in report.answers[0].tokens] == ["#10", "#11", "#12", "#13"]
+    assert (report.comparison, report.exit_code) == (None, 0)
+    assert "is the yardstick" in " ".join(printed(report).split())
+    write_html(tmp_path / "page.html", report)
     assert "shown by their ids" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
@@ -117,9 +117,9 @@ def of_choices(path: Path, size: float, docs: int = 40) -> Path:
 
 
 def test_choices_stand_beside_the_recorded_ones(tmp_path: Path) -> None:
-    found = fidelity_report(of_choices(tmp_path / "b.parquet", 0.1))
-    assert found.figures == () and found.choices[0].mean_difference.value == pytest.approx(0.08, abs=0.02)
-    assert "the best choice is the same in" in found.summary
+    report = fidelity_report(of_choices(tmp_path / "b.parquet", 0.1))
+    assert report.figures == () and report.choices[0].mean_difference.value == pytest.approx(0.08, abs=0.02)
+    assert "the best choice is the same in" in report.summary
     texts = table(tmp_path / "a.parquet", drawn(3, 4))
     with pytest.raises(UserError, match="holds only choices, and the baseline holds none"):
         fidelity_report(tmp_path / "b.parquet", baseline=texts.path)
@@ -133,22 +133,22 @@ def test_the_choices_of_two_copies_are_compared_as_numbers(
     of_choices(tmp_path / "base" / "a.parquet", 0)
     copy = of_choices(tmp_path / "b.parquet", size)
     (tmp_path / "gate.yaml").write_text("fidelity: {margin: 0.02}\n")
-    found = fidelity_report(copy, baseline=tmp_path / "base", gate=tmp_path / "gate.yaml")
-    assert (found.outcome, found.exit_code, found.comparison) == (outcome, code, None)
-    assert found.choice_comparison is not None
-    assert found.choice_comparison.all.distance.value == pytest.approx(size * np.sqrt(2 / np.pi), rel=0.15)
-    write_html(tmp_path / "page.html", found)
+    report = fidelity_report(copy, baseline=tmp_path / "base", gate=tmp_path / "gate.yaml")
+    assert (report.outcome, report.exit_code, report.comparison) == (outcome, code, None)
+    assert report.choice_comparison is not None
+    assert report.choice_comparison.all.distance.value == pytest.approx(size * np.sqrt(2 / np.pi), rel=0.15)
+    write_html(tmp_path / "page.html", report)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for view in (page, markdown.render(find_document(found)), printed(found), found.summary):
-        assert outcome in view and f"{found.choice_comparison.all.distance.value:.3f}"[:5] in view
+    for view in (page, markdown.render(find_document(report)), printed(report), report.summary):
+        assert outcome in view and f"{report.choice_comparison.all.distance.value:.3f}"[:5] in view
 
 
 def test_choices_count_beside_texts(tmp_path: Path) -> None:
     for name, size in (("a", 0.0), ("b", 0.2)):
         of_choices(table(tmp_path / f"{name}.parquet", drawn(30, 20)).path, size)
-    found = fidelity_report(tmp_path / "b.parquet", baseline=tmp_path / "a.parquet")
-    assert found.comparison is not None and found.choice_comparison is not None
-    assert (found.comparison.outcome, found.choice_comparison.outcome, found.outcome) == (
+    report = fidelity_report(tmp_path / "b.parquet", baseline=tmp_path / "a.parquet")
+    assert report.comparison is not None and report.choice_comparison is not None
+    assert (report.comparison.outcome, report.choice_comparison.outcome, report.outcome) == (
         "same",
         "different",
         "different",
@@ -217,7 +217,7 @@ def test_a_copy_is_not_compared_with_itself(asked: Path, option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--margin", "0.1"], "--margin: needs a baseline to compare with. Name its table: --baseline FILE"),
         (["--baseline", "nowhere.parquet"], "nowhere.parquet: cannot be read"),
@@ -228,12 +228,14 @@ def test_a_copy_is_not_compared_with_itself(asked: Path, option: str) -> None:
         (["--html", "page.html", "--shard", "0/2"], "--html: needs the answers of all shards"),
     ],
 )  # fmt: skip
-def test_mistakes_are_said_before_anything_is_asked(asked: Path, tmp_path: Path, options: list[str], said: str) -> None:
+def test_mistakes_are_said_before_anything_is_asked(
+    asked: Path, tmp_path: Path, options: list[str], message: str
+) -> None:
     (tmp_path / "gate.yaml").write_text("fidelity: {margn: 0.05}\n")
     (tmp_path / "empty").mkdir()
     done = cli("fidelity", str(asked), "--output", "out2", *options)
     assert done.returncode == 2
-    assert said.replace(" ", "") in "".join(done.stderr.split()), done.stderr
+    assert message.replace(" ", "") in "".join(done.stderr.split()), done.stderr
     assert not (tmp_path / "out2").exists()
 
 
@@ -252,8 +254,8 @@ def test_a_report_shows_the_tables_that_lie_beside_its_results(tmp_path: Path) -
         str(tmp_path / "r.md"),
     )
     assert done.returncode == 0, done.stderr
-    of_base, found = json.loads(done.stdout)["fidelity"]
-    assert (found["model"], found["figures"][0]["tokens"]) == ("my/model", 12)
+    of_base, after = json.loads(done.stdout)["fidelity"]
+    assert (after["model"], after["figures"][0]["tokens"]) == ("my/model", 12)
     assert (of_base["figures"], of_base["choices"][0]["docs"]) == ([], 40)
     assert "fidelity of my/model: 100.00 % of 12 tokens" in " ".join(done.stderr.split())
     assert "How likely it finds the recorded answers" in (tmp_path / "r.html").read_text(encoding="utf-8")
@@ -269,9 +271,9 @@ def test_a_copy_may_have_docs_that_the_other_lacks(lost: int, tmp_path: Path) ->
     sides = [both, moved(both, 0.1)]
     sides[lost] = sides[lost][:20]
     before, after = (table(tmp_path / f"{n}.parquet", side) for n, side in enumerate(sides))
-    found = build_fidelity_report(after.path, baseline=before.path)
-    write_html(tmp_path / "page.html", found)
-    assert printed(found) and markdown.render(find_document(found)) and found.to_json()
+    report = build_fidelity_report(after.path, baseline=before.path)
+    write_html(tmp_path / "page.html", report)
+    assert printed(report) and markdown.render(find_document(report)) and report.to_json()
 
 
 @pytest.mark.parametrize("column", ["doc", "token_ids"])

@@ -69,7 +69,7 @@ def test_report_writes_the_view_of_another_package(run: Path) -> None:
     assert done.returncode == 0, done.stderr
     (case,) = ElementTree.parse(run / "r.xml").getroot()
     assert case.get("name") == "meta_some"
-    assert [one.tag for one in case] == ["failure"]
+    assert [element.tag for element in case] == ["failure"]
     assert "points (" in (case[0].get("message") or "")
     assert "meta_some" in (run / "r.txt").read_text(encoding="utf-8")
 
@@ -79,7 +79,7 @@ def test_the_example_has_a_case_for_each_task_and_none_for_their_mean() -> None:
     report = make_comparison()
     content = view_registry.find_view("junit", "compare").render(find_document(report))
     assert isinstance(content, bytes)
-    cases = {case.get("name"): [one.tag for one in case] for case in ElementTree.fromstring(content)}
+    cases = {case.get("name"): [element.tag for element in case] for case in ElementTree.fromstring(content)}
     assert cases.keys() == {task.name for task in report.tasks}
     assert cases["meta_math_hard"] == ["failure"]
 
@@ -103,15 +103,15 @@ FAULTS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("render", "said"), FAULTS)
+@pytest.mark.parametrize(("render", "message"), FAULTS)
 def test_a_fault_of_a_view_names_its_class_and_is_no_bug_of_ours(
-    run: Path, monkeypatch: pytest.MonkeyPatch, render: Any, said: str
+    run: Path, monkeypatch: pytest.MonkeyPatch, render: Any, message: str
 ) -> None:
     monkeypatch.setattr(extensions, "_LOADED", {})
     install(monkeypatch, broken=type("Broken", (View,), {"render": render, "__module__": __name__}))
     done = cli("report", "out", "--pack", "pack", "--view", "broken=r.txt", cwd=run)
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith(f"error: {said}")
+    assert done.stderr.splitlines()[-1].startswith(f"error: {message}")
     assert not (run / "r.txt").exists()
 
 

@@ -221,8 +221,8 @@ def test_markdown_holds_the_decision_the_drops_the_scores_and_the_provenance() -
 def test_every_table_in_markdown_has_as_many_cells_in_each_row() -> None:
     report = make_report()
     odd = dataclasses.replace(report, tasks=(dataclasses.replace(report.tasks[0], name="a|b`c\nd"), *report.tasks[1:]))
-    for one in (odd, make_comparison()):
-        tables = re.findall(r"(?:^\|.*\n)+", markdown.render(find_document(one)), re.MULTILINE)
+    for shown_report in (odd, make_comparison()):
+        tables = re.findall(r"(?:^\|.*\n)+", markdown.render(find_document(shown_report)), re.MULTILINE)
         for table in tables:
             assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
     assert len(tables) >= 3
@@ -266,7 +266,7 @@ def test_json_holds_the_decision_the_exit_code_and_shares() -> None:
     assert (math["scores"][0]["value"], math["outcome"]) == (0.214, "worse")
     assert math["drop"]["value"] == pytest.approx(53 / 1324)
     assert math["drop"]["interval"]["lower"] < math["drop"]["value"] < math["drop"]["interval"]["upper"]
-    assert [(one["kind"], one["veto"]) for one in tree["alarms"]][-1] == ("nothing extracted", False)
+    assert [(alarm["kind"], alarm["veto"]) for alarm in tree["alarms"]][-1] == ("nothing extracted", False)
     assert tree["runs"][0]["provenance"]["lm-eval"] == "0.4.13"
 
 
@@ -334,19 +334,19 @@ def written(folder: Path, report: Report, samples: object = ()) -> tuple[str, Pa
 
 def test_every_view_has_the_scores_with_and_without_the_answers_that_were_cut(tmp_path: Path) -> None:
     report = make_report()
-    one = CutSummary("exact_match,strict-match", 31, 12032, 0.466, 0.4712, 0.473)
-    none_left = dataclasses.replace(one, docs=1324, of=1324, without=None, baseline=None)
-    tasks = [dataclasses.replace(task, cut=cut) for task, cut in zip(report.tasks, (one, none_left), strict=False)]
+    cut = CutSummary("exact_match,strict-match", 31, 12032, 0.466, 0.4712, 0.473)
+    none_left = dataclasses.replace(cut, docs=1324, of=1324, without=None, baseline=None)
+    tasks = [dataclasses.replace(task, cut=cut) for task, cut in zip(report.tasks, (cut, none_left), strict=False)]
     report = dataclasses.replace(report, tasks=(*tasks, *report.tasks[2:]))
-    said = (
+    sentences = (
         "31 of 12,032 answers cut: score 46.6 with them, 47.1 without, where the baseline has 47.3",
         "1,324 of 1,324 answers cut: score 46.6 with them, - without",
     )
     page = written(tmp_path, report)[1].text
     for shown in (printed(report), markdown.render(find_document(report)), page):
-        assert all(words in " ".join(shown.split()) for words in said)
+        assert all(words in " ".join(shown.split()) for words in sentences)
     tree = report.to_json()["tasks"]
-    assert tree[0]["cut"] == {"metric": one.metric, "docs": 31, "of": 12032, "score": 0.466, "without": 0.4712,
+    assert tree[0]["cut"] == {"metric": cut.metric, "docs": 31, "of": 12032, "score": 0.466, "without": 0.4712,
                               "baseline": 0.473, "as_wrong": None, "baseline_docs": None, "more": None, "drop": None,
                               "drop_as_wrong": None, "drop_without": None, "docs_without": 0,
                               "counted": "graded"}  # fmt: skip
@@ -392,9 +392,9 @@ def test_samples_come_back_whole_from_the_chunks(tmp_path: Path) -> None:
     index, *chunks = (
         json.loads(gzip.decompress(base64.b64decode(text))) for attributes, text in page.scripts if "type" in attributes
     )
-    texts = [one for chunk in chunks for one in chunk]
-    assert [one["prompt"] for one in texts] == [sample.prompt for sample in samples]
-    assert [one["answers"][0]["text"] for one in texts] == [sample.answers[0].text for sample in samples]
+    texts = [text for chunk in chunks for text in chunk]
+    assert [text["prompt"] for text in texts] == [sample.prompt for sample in samples]
+    assert [text["answers"][0]["text"] for text in texts] == [sample.answers[0].text for sample in samples]
     assert index["doc"] == [sample.doc for sample in samples]
     assert [index["tasks"][number] for number in index["task"]] == [sample.task for sample in samples]
     assert index["starts"] == [sum(map(len, chunks[:number])) for number in range(len(chunks))]
@@ -410,9 +410,9 @@ def test_a_huge_text_has_a_chunk_of_its_own() -> None:
 
 
 def test_the_same_report_makes_the_same_page(tmp_path: Path) -> None:
-    one, _ = written(tmp_path, make_report(), make_samples(300, 500))
+    first, _ = written(tmp_path, make_report(), make_samples(300, 500))
     two, _ = written(tmp_path, make_report(), make_samples(300, 500))
-    assert one == two
+    assert first == two
 
 
 # Files
@@ -428,7 +428,7 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> No
 
     with pytest.raises(RuntimeError):
         write_html(path, make_report(), samples())  # type: ignore[arg-type]
-    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("page.html", "old")]
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("page.html", "old")]
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

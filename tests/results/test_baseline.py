@@ -64,9 +64,9 @@ def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verifie
     scores_what_verify_scored(task, sample, verified, whole)
 
 
-def scores_what_verify_scored(task: str, pack: Path, proof: Proof, found: Baseline) -> None:
-    assert task not in found.missing_reasons
-    docs = found.regraded[task][0]
+def scores_what_verify_scored(task: str, pack: Path, proof: Proof, kept: Baseline) -> None:
+    assert task not in kept.missing_reasons
+    docs = kept.regraded[task][0]
     report = proof.tasks[task]
     tallies = report.tallies
     assert tallies is not None
@@ -91,8 +91,8 @@ def test_the_baseline_is_read_as_a_run_of_the_same_answers_is(few: Path, tmp_pat
             (doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in ran
         ]
         for ours, theirs in zip(docs, ran, strict=True):
-            assert {name: (one.extracted, one.metrics) for name, one in ours.filter_results.items()} == {
-                name: (one.extracted, one.metrics) for name, one in theirs.filter_results.items()
+            assert {name: (result.extracted, result.metrics) for name, result in ours.filter_results.items()} == {
+                name: (result.extracted, result.metrics) for name, result in theirs.filter_results.items()
             }
 
 
@@ -138,9 +138,9 @@ def rows(pack: Path) -> None:
 def test_the_baseline_of_other_rows_or_graders_is_refused(change: Callable[[Path], None], pack: Path) -> None:
     assert LETTERS in baseline(pack).regraded
     change(pack)
-    found = baseline(pack)
-    assert not found.regraded
-    assert found.missing_reasons[LETTERS] == "the pack changed after verify: run `meta-eval verify`"
+    kept = baseline(pack)
+    assert not kept.regraded
+    assert kept.missing_reasons[LETTERS] == "the pack changed after verify: run `meta-eval verify`"
 
 
 def test_the_baseline_outlives_a_move_and_the_same_prepare(few: Path, pack: Path) -> None:
@@ -225,6 +225,6 @@ def test_a_kill_leaves_whole_files(sample: Path, tmp_path: Path) -> None:
     finally:
         running.kill()
         running.wait()
-    found = baseline(pack)
-    assert len(found.regraded) >= 2
-    assert not any("damaged" in why for why in found.missing_reasons.values())
+    kept = baseline(pack)
+    assert len(kept.regraded) >= 2
+    assert not any("damaged" in why for why in kept.missing_reasons.values())

@@ -64,17 +64,17 @@ def copies(folder: Path, luck: int, **doc: Any) -> Path:
     )
 
 
-def only(found: Report) -> TaskDecision:
-    (task,) = found.tasks
+def only(comparison: Report) -> TaskDecision:
+    (task,) = comparison.tasks
     assert task.decision is not None
     return task.decision
 
 
 def test_copies_of_a_problem_are_one_cluster_in_the_score_and_in_the_drop(tmp_path: Path) -> None:
     a, b = copies(tmp_path / "a", 1), copies(tmp_path / "b", 2)
-    found = compare(a, b)
-    assert only(found).drop.clusters == PROBLEMS
-    interval = found.tasks[0].scores[0].interval
+    comparison = compare(a, b)
+    assert only(comparison).drop.clusters == PROBLEMS
+    interval = comparison.tasks[0].scores[0].interval
     assert interval is not None
     assert interval.upper - interval.lower > 0.4  # of 12 problems; of 240 docs it would be 0.12
 
@@ -106,17 +106,17 @@ def test_docs_that_share_nothing_have_the_intervals_of_docs_on_their_own(tmp_pat
 @given(st.lists(st.lists(st.integers(0, 8), max_size=3), min_size=1, max_size=12), st.randoms())
 def test_clusters_are_what_hangs_together_whatever_the_order(keys: list[list[int]], luck: random.Random) -> None:
     texts = [[str(key) for key in each] for each in keys]
-    found = name_clusters(texts)
+    clusters = name_clusters(texts)
     groups: list[set[int]] = []
     for place, each in enumerate(texts):
         near = [group for group in groups if any(set(each) & set(texts[other]) for other in group)]
         groups = [group for group in groups if group not in near] + [set().union({place}, *near)]
     for group in groups:
-        names = {found[place] for place in group}
+        names = {clusters[place] for place in group}
         least = min((key for place in group for key in texts[place]), default=None)
         assert names == ({None} if len(group) == 1 else {least})
     order = luck.sample(range(len(texts)), len(texts))
-    assert name_clusters([texts[place] for place in order]) == [found[place] for place in order]
+    assert name_clusters([texts[place] for place in order]) == [clusters[place] for place in order]
 
 
 @given(st.text(max_size=3), st.text(max_size=3), st.text(max_size=3))
@@ -150,7 +150,7 @@ def test_a_field_that_is_named_makes_clusters_in_report_compare_and_gate(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
+    ("named", "message"),
     [
         ("drop=pasage", r"no doc has the cluster field 'pasage'.*did you mean 'passage'\?.*Fields: by, id, passage"),
         ("drop=by", "no doc has the cluster field 'by'"),
@@ -158,10 +158,10 @@ def test_a_field_that_is_named_makes_clusters_in_report_compare_and_gate(tmp_pat
         ("passage", "not of the form TASK=FIELD"),
     ],
 )
-def test_a_field_or_task_that_is_not_there_is_one_message(tmp_path: Path, named: str, said: str) -> None:
+def test_a_field_or_task_that_is_not_there_is_one_message(tmp_path: Path, named: str, message: str) -> None:
     done = cli("report", passages(tmp_path / "a"), "--cluster", named, COLUMNS="300")
     assert done.returncode == 2
-    with pytest.raises(AssertionError, match=f"(?i){said}"):
+    with pytest.raises(AssertionError, match=f"(?i){message}"):
         raise AssertionError(done.stderr)
 
 

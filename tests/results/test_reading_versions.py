@@ -71,10 +71,10 @@ def test_every_task_is_read_doc_by_doc(output: Path) -> None:
     assert list(run.tasks) == ["tiny_colours", "tiny_free", "tiny_sums", "tiny_text"]
     for task, (spec, right) in RIGHT.items():
         result = run.tasks[task]
-        found = compute_scores(result.docs, spec)
-        assert found is not None
-        assert list(found.doc_scores) == right
-        assert found.value == pytest.approx(result.aggregates[spec].value)
+        score = compute_scores(result.docs, spec)
+        assert score is not None
+        assert list(score.doc_scores) == right
+        assert score.value == pytest.approx(result.aggregates[spec].value)
         assert result.aggregates[spec].stderr is not None
         assert result.custom_aggregation == ()
 
@@ -142,14 +142,14 @@ def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, 
         assert [plain(doc) for doc in result.docs] == [plain(doc) for doc in apart.tasks[task].docs]
     assert len(list(read_samples(judge_run(run, None).tasks))) == len(list(read_samples(judge_run(apart, None).tasks)))
     place = Place(str(tmp_path), tmp_path)
-    found = find_format(place)
-    assert found is not None and found.open_run(place, None, (ALL,)).tasks == tuple(apart.tasks)
+    record_format = find_format(place)
+    assert record_format is not None and record_format.open_run(place, None, (ALL,)).tasks == tuple(apart.tasks)
 
 
 def plain(doc: DocResult) -> DocResult:
     """A doc without the places of its samples."""
     return replace(
-        doc, filter_results={name: replace(one, offset=0, length=0) for name, one in doc.filter_results.items()}
+        doc, filter_results={name: replace(result, offset=0, length=0) for name, result in doc.filter_results.items()}
     )
 
 
@@ -164,10 +164,10 @@ def test_results_without_samples_still_show_scores(output: Path, tmp_path: Path)
     path = Path(shutil.copy(results_of(output), tmp_path))
     built = report(read(path))
     scored = {score.metric: score for task in built.tasks if task.name == "tiny_sums" for score in task.scores}
-    found = scored["acc,none"]
-    assert (found.value, found.interval) == (0.5, Interval(0.0, 1.0))
+    score = scored["acc,none"]
+    assert (score.value, score.interval) == (0.5, Interval(0.0, 1.0))
     assert scored["acc_norm,none"].value == 1.0
-    assert found.not_comparable_reason == "there are no samples: run lm_eval with --log_samples"
+    assert score.not_comparable_reason == "there are no samples: run lm_eval with --log_samples"
     assert len([note for note in built.notes if "has no samples beside it" in note]) == 1
 
 
@@ -209,13 +209,13 @@ def test_an_array_that_is_cut_off_or_damaged(tmp_path: Path) -> None:
     path.write_bytes(whole[: len(whole) * 2 // 3])
     with pytest.raises(ResultsError, match="sample 3: is not JSON, and ends the file: it is cut off"):
         read(path)
-    found = read_run([path], skip_damaged=True).tasks["tiny_sums"]
-    assert ([doc.doc_id for doc in found.docs], found.skipped) == ([0, 1], 1)
+    task = read_run([path], skip_damaged=True).tasks["tiny_sums"]
+    assert ([doc.doc_id for doc in task.docs], task.skipped) == ([0, 1], 1)
     path.write_bytes(whole.replace(b'"doc_id": 1,', b'"doc_id": x,'))
     with pytest.raises(ResultsError, match="sample 2: is not JSON"):
         read(path)
-    found = read_run([path], skip_damaged=True).tasks["tiny_sums"]
-    assert [doc.doc_id for doc in found.docs] == [0, 2, 3]
+    task = read_run([path], skip_damaged=True).tasks["tiny_sums"]
+    assert [doc.doc_id for doc in task.docs] == [0, 2, 3]
 
 
 def test_damage_that_hides_which_filter_a_sample_is_of_cannot_be_skipped(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def plain_run(folder: Path, values: list[Any], average: float, *, aggregation: s
         for number, value in enumerate(values)
     ]  # fmt: skip
     tree = {"results": {"plain": {"f,none": average, "f_stderr,none": 0.1}}, "configs": {"plain": config}, "config": {}}
-    (folder / f"samples_plain_{TIME}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (folder / f"samples_plain_{TIME}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / f"results_{TIME}.json").write_text(json.dumps(tree))
     return folder
 

@@ -63,9 +63,9 @@ def test_every_task_of_a_real_run_is_read(output: Path) -> None:
 def test_every_average_is_lm_evals_own(output: Path) -> None:
     written = json.loads(next(output.rglob("results_*.json")).read_text(encoding="utf-8"))["results"]
     for task, result in read(output).tasks.items():
-        found = {spec: compute_scores(result.docs, spec).value for spec in list_metric_keys(result.docs)}  # type: ignore[union-attr]
+        scores = {spec: compute_scores(result.docs, spec).value for spec in list_metric_keys(result.docs)}  # type: ignore[union-attr]
         expected = {key: value for key, value in written[task].items() if "," in key and "_stderr" not in key}
-        assert found == pytest.approx(expected, abs=1e-12)
+        assert scores == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_docs_of_a_real_run(output: Path) -> None:
@@ -97,14 +97,14 @@ def test_the_whole_sample_is_found_again_by_its_offset(output: Path) -> None:
 def test_provenance_of_a_real_run(output: Path) -> None:
     import lm_eval
 
-    found = read(output).tasks["meta_bbh"].provenance
-    assert found.model == "org/Some-Model"
-    assert found.lm_eval == lm_eval.__version__
-    assert found.limit is None
-    assert found.docs_of_task == 21
-    assert found.date is not None
-    assert found.duration_s is not None
-    assert found.duration_s > 0
+    provenance = read(output).tasks["meta_bbh"].provenance
+    assert provenance.model == "org/Some-Model"
+    assert provenance.lm_eval == lm_eval.__version__
+    assert provenance.limit is None
+    assert provenance.docs_of_task == 21
+    assert provenance.date is not None
+    assert provenance.duration_s is not None
+    assert provenance.duration_s > 0
 
 
 def test_a_limited_run_says_so(pack: Path, tmp_path: Path) -> None:
@@ -255,11 +255,11 @@ def test_an_older_lm_eval_that_names_neither_filter_nor_metrics(tmp_path: Path) 
 
 def test_model_arguments_as_text_and_without_secrets(tmp_path: Path) -> None:
     text = "model=org/Some-Model,base_url=http://me:pw@host/v1,api_key=sk-1,tokenizer_backend=huggingface"
-    found = read(write_run(tmp_path, [1], config={"model_args": text})).tasks["meta_some"].provenance
-    assert found.model == "org/Some-Model"
-    assert found.model_args["tokenizer_backend"] == "huggingface"
-    assert "sk-1" not in str(found)
-    assert "pw@" not in str(found)
+    provenance = read(write_run(tmp_path, [1], config={"model_args": text})).tasks["meta_some"].provenance
+    assert provenance.model == "org/Some-Model"
+    assert provenance.model_args["tokenizer_backend"] == "huggingface"
+    assert "sk-1" not in str(provenance)
+    assert "pw@" not in str(provenance)
 
 
 # Answers

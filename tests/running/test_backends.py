@@ -71,13 +71,13 @@ def go(verb: str, place: Path, *arguments: str, tasks: str = f"{TEXTS},{CHOICES}
 @pytest.mark.usefixtures("module")
 def test_a_backend_of_another_package_runs_a_pack_and_leaves_out_what_it_cannot_answer(tmp_path: Path) -> None:
     done = go("run", tmp_path, "--no-canary", "--no-report", "--json")
-    said = json.loads(done.stdout)
+    output = json.loads(done.stdout)
     assert done.returncode == 1, "a task is missing"
-    assert said["engine"] == "own:answer"
-    assert said["left_out"] == {CHOICES: "backend function does not say how likely choices are"}
-    assert list(said["tasks"]) == [TEXTS] and said["failed"] == 0
+    assert output["engine"] == "own:answer"
+    assert output["left_out"] == {CHOICES: "backend function does not say how likely choices are"}
+    assert list(output["tasks"]) == [TEXTS] and output["failed"] == 0
     again = json.loads(go("run", tmp_path, "--no-canary", "--no-report", "--json").stdout)
-    assert (again["asked"], again["tasks"]) == (0, said["tasks"])
+    assert (again["asked"], again["tasks"]) == (0, output["tasks"])
 
 
 @pytest.mark.usefixtures("module")
@@ -109,10 +109,10 @@ def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
             "concurrency=2",
         ]
         done = go("run", tmp_path, "--no-canary", "--no-report", "--json", *words, tasks=TEXTS)
-    said = json.loads(done.stdout)
-    assert (done.returncode, said["failed"], said["engine"]) == (0, 0, "generate 1.0")
+    output = json.loads(done.stdout)
+    assert (done.returncode, output["failed"], output["engine"]) == (0, 0, "generate 1.0")
     assert first.count(500) and second, "one failed and was asked again, and both were asked"
-    assert said["asked"] == (first + second).count(200), "each answer once"
+    assert output["asked"] == (first + second).count(200), "each answer once"
 
 
 @pytest.mark.usefixtures("module")

@@ -39,7 +39,7 @@ def nonsense(ask: EngineRequest, client: Meta) -> EngineResponse:
 
 
 def of(text: str, *, flat: bool = False) -> Answer:
-    def said(ask: EngineRequest, client: Meta) -> EngineResponse:
+    def respond(ask: EngineRequest, client: Meta) -> EngineResponse:
         if ask.request.kind == "choices":
             return (
                 EngineResponse(ask.request, choices=[(-1.0, None)] * len(ask.request.continuations))
@@ -48,7 +48,7 @@ def of(text: str, *, flat: bool = False) -> Answer:
             )
         return EngineResponse(ask.request, text=text, finish_reason="stop")
 
-    return said
+    return respond
 
 
 def with_bos(right: int, *, seen: int = 0) -> Answer:
@@ -111,14 +111,14 @@ def test_a_sound_model_passes_and_nothing_is_asked_twice(sound: tuple[RunResult,
 
 
 def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[..., RunResult]) -> None:
-    def said(request: EngineRequest, client: Meta) -> EngineResponse:
+    def respond(request: EngineRequest, client: Meta) -> EngineResponse:
         return (
             client.right(request)
             if request.request.doc % 4 == 0 or request.request.kind == "choices"
             else nonsense(request, client)
         )
 
-    assert ask(said).graded is not None
+    assert ask(respond).graded is not None
 
 
 @pytest.mark.parametrize(
@@ -259,12 +259,12 @@ def test_without_canary_everything_is_asked(ask: Callable[..., RunResult]) -> No
 
 
 def test_a_count_that_goes_wrong_later_stops_the_run_too(ask: Callable[..., RunResult]) -> None:
-    def said(request: EngineRequest, client: Meta) -> EngineResponse:
+    def respond(request: EngineRequest, client: Meta) -> EngineResponse:
         more = 1 if sum(Meta.asked.values()) > DOCS + 5 else 0
         return replace(client.right(request), prompt_tokens=len(request.prompt_ids or ()) + more)
 
     with pytest.raises(CanaryError, match="it adds a BOS"):
-        ask(said)
+        ask(respond)
     assert ask(lambda request, client: client.right(request)).before == DOCS + 5
 
 

@@ -16,7 +16,7 @@ GATED = (
 
 
 @pytest.mark.parametrize(
-    ("said", "what", "hint"),
+    ("message", "what", "hint"),
     [
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has", "not enough", "max_model_len"),
         ("ValueError: Free memory on device (3.1/79.2 GiB) on startup is less than desired GPU memory", "not enough",
@@ -38,11 +38,11 @@ GATED = (
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("logged", [False, True])
-def test_what_is_known_comes_with_its_hint(tmp_path: Path, said: str, what: str, hint: str, logged: bool) -> None:
+def test_what_is_known_comes_with_its_hint(tmp_path: Path, message: str, what: str, hint: str, logged: bool) -> None:
     """Python is told of it, or only the log of a process that ended."""
     log = tmp_path / "serve.log"
-    log.write_text("INFO starting\n" + (f"{said}\nERROR exiting\n" if logged else ""))
-    error = diagnose_engine(None if logged else RuntimeError(said), log, where="backend vllm")
+    log.write_text("INFO starting\n" + (f"{message}\nERROR exiting\n" if logged else ""))
+    error = diagnose_engine(None if logged else RuntimeError(message), log, where="backend vllm")
     assert error.where == "backend vllm"
     assert what in error.what
     assert hint in (error.hint or "")

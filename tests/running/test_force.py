@@ -267,9 +267,9 @@ def test_what_made_the_pack_cannot_be_changed_beside_it(pack: Path) -> None:
 def test_the_command_says_what_it_wrote(pack: Path) -> None:
     done = cli("fidelity", str(pack), "--docs", "5", "--no-probe", "--json", cwd=pack.parent)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["answers"] == said["asked"] == 5
-    assert Path(said["table"]).exists()
+    output = json.loads(done.stdout)
+    assert output["answers"] == output["asked"] == 5
+    assert Path(output["table"]).exists()
     assert "5 answers" in done.stderr
     again = cli("fidelity", str(pack), "--docs", "5", "--json", "--no-ask", cwd=pack.parent)
     assert json.loads(again.stdout)["asked"] == 0

@@ -67,29 +67,29 @@ def server() -> Iterator[ThreadingHTTPServer]:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "host", "said"),
+    ("scheme", "host", "message"),
     [
         ("http", "no-such-host.invalid", "no machine has this name"),
         ("https", "127.0.0.1", "it speaks no TLS: write http:// where it speaks plain HTTP"),
     ],
 )
 def test_what_goes_wrong_in_a_connection_is_said_in_words_of_ours(
-    server: ThreadingHTTPServer, scheme: str, host: str, said: str
+    server: ThreadingHTTPServer, scheme: str, host: str, message: str
 ) -> None:
-    assert _fault_of(f"{scheme}://{host}:{server.server_port}/v1") == said
+    assert _fault_of(f"{scheme}://{host}:{server.server_port}/v1") == message
 
 
 @pytest.mark.parametrize(
-    ("models", "said"),
+    ("models", "message"),
     [
         (b"", "it closed the connection without an answer"),
         (b"SSH-2.0-nothing\r\n\r\n", "what it answers is no HTTP"),
         (b"HTTP/1.0 200 ok\r\nContent-Length: 99\r\n\r\n{", "it cut the connection in the middle of an answer"),
     ],
 )
-def test_what_is_no_answer_is_said_in_words_of_ours(server: ThreadingHTTPServer, models: bytes, said: str) -> None:
+def test_what_is_no_answer_is_said_in_words_of_ours(server: ThreadingHTTPServer, models: bytes, message: str) -> None:
     server.replies = {"/v1/models": models}  # type: ignore[attr-defined]
-    assert _fault_of(f"http://127.0.0.1:{server.server_port}/v1") == said
+    assert _fault_of(f"http://127.0.0.1:{server.server_port}/v1") == message
 
 
 def _fault_of(url: str) -> str:
@@ -135,7 +135,7 @@ def met(server: ThreadingHTTPServer, replies: dict[str, bytes]) -> CompletionsCo
     return asyncio.run(meet())
 
 
-def said(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     text = str(error)
     assert KEY not in text
     assert len(text) < 2000
@@ -174,7 +174,7 @@ def test_whatever_it_replies_it_is_met_or_refused_in_words(
         try:
             made = met(server, {path: answer.replace(b"200", status, 1)})
         except (CutError, Failed, GarbledError, BackendError) as error:
-            said(error)
+            message_of(error)
         else:
             assert len(made.engine) <= 200
             assert made.engine.isprintable()
@@ -191,7 +191,7 @@ def test_whatever_it_replies_it_is_met_or_refused_in_words(
 def test_what_is_no_reply_is_a_connection_that_failed(server: ThreadingHTTPServer, path: str, raw: bytes) -> None:
     with pytest.raises((CutError, Failed, GarbledError, BackendError)) as caught:
         met(server, {path: raw})
-    said(caught.value)
+    message_of(caught.value)
 
 
 @pytest.mark.parametrize("how", ["endless", "unpacked"])

@@ -82,8 +82,8 @@ def test_a_run_starts_llama_cpp_with_the_fields_of_model_args_and_keeps_its_answ
     changes = {"model_args": {"cache_type_k": "q8_0", "n_threads": 3}}
     done = run(place, **changes)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert (said["engine"], said["asked"], said["failed"]) == ("llama.cpp (xllamacpp 2026.10.0)", 15, 0)
+    output = json.loads(done.stdout)
+    assert (output["engine"], output["asked"], output["failed"]) == ("llama.cpp (xllamacpp 2026.10.0)", 15, 0)
     log = (place / "eval_results/answers/logs/serve.log").read_text(encoding="utf-8")
     assert 'fields [8192, 2, "GGML_TYPE_Q8_0", 3]' in log, "each of two slots holds max_model_len"
     assert "tokenizer" not in done.stderr, "the file brings its own"

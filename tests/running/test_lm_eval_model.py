@@ -90,14 +90,14 @@ def ask(
 
 
 def test_each_request_is_answered_as_lm_eval_asks_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    said = ask([text(0, "say one"), choice(1, "is it ", (" a", " long"))], tmp_path)
+    responses = ask([text(0, "say one"), choice(1, "is it ", (" a", " long"))], tmp_path)
     assert [
-        (response.request.id, response.text, list(response.choices), response.finish_reason) for response in said
+        (response.request.id, response.text, list(response.choices), response.finish_reason) for response in responses
     ] == [
         ("t/0", "one", [], None),
         ("c/1", None, [(-2.0, True), (-5.0, False)], None),
     ]
-    assert said[0].prompt_tokens == 8
+    assert responses[0].prompt_tokens == 8
     assert Small.made[0].calls == [
         [("say one", {"do_sample": False, "until": ["\n", "<end>"], "max_gen_toks": 5})],
         [("is it ", " a"), ("is it ", " long")],
@@ -127,10 +127,10 @@ def test_no_more_requests_are_read_than_a_call_takes(tmp_path: Path) -> None:
 
 
 def test_of_a_call_that_fails_only_the_request_that_fails_alone_is_an_error(tmp_path: Path) -> None:
-    said = ask([text(n, "break this" if n == 3 else f"say {n}") for n in range(6)], tmp_path)
-    answers = {response.request.doc: response.text for response in said if response.error is None}
+    responses = ask([text(n, "break this" if n == 3 else f"say {n}") for n in range(6)], tmp_path)
+    answers = {response.request.doc: response.text for response in responses if response.error is None}
     assert answers == {n: str(n) for n in range(6) if n != 3}
-    (failed,) = [response for response in said if response.error]
+    (failed,) = [response for response in responses if response.error]
     assert failed.request.doc == 3
     assert "not enough memory" in str(failed.error)
     assert "batch_size" in str(failed.error)
@@ -166,8 +166,8 @@ def test_a_prompt_that_would_be_cut_is_not_asked(tmp_path: Path) -> None:
 def test_tokens_are_counted_by_the_tokenizer_of_the_model(tmp_path: Path) -> None:
     tokenizer = Tokenizer(models.BPE(vocab={"o": 0, "n": 1, "e": 2, "on": 3}, merges=[("o", "n")]))
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    (said,) = ask([text(0, "say one")], tmp_path)
-    assert said.completion_tokens == 2
+    (response,) = ask([text(0, "say one")], tmp_path)
+    assert response.completion_tokens == 2
 
 
 def test_a_class_that_is_not_installed_is_named(tmp_path: Path) -> None:

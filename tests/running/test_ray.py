@@ -48,7 +48,7 @@ def test_of_a_recorded_answer_each_token_comes_back(ids: list[int]) -> None:
     places = [None, {5: {"logprob": -9.0, "rank": 9}}, {6: {"logprob": -1.0, "rank": 1}},
               {7: {"logprob": -0.25, "rank": 2}, 8: {"logprob": -0.125, "rank": 1}}]  # fmt: skip
     wanted = row({"prompt_logprobs": 1}, forced=len(ids), each=True, prompt_token_ids=[1, 5, 6, 7])
-    result = said({**wanted, "prompt_logprobs": places})["places"]
+    result = parse_response({**wanted, "prompt_logprobs": places})["places"]
     assert result == [[[6, -1.0, 1]], [[7, -0.25, 2], [8, -0.125, 1]]][-len(ids) :]
 
 
@@ -57,7 +57,7 @@ def row(wanted: dict[str, Any], *, forced: int = 0, **result: Any) -> dict[str, 
     return {**base, **result}
 
 
-def said(worker_row: dict[str, Any]) -> dict[str, Any]:
+def parse_response(worker_row: dict[str, Any]) -> dict[str, Any]:
     reduced = ray_rows.reduce_row(worker_row)
     assert set(reduced) == {"number", "part", "ask", "said"}
     content: dict[str, Any] = json.loads(reduced["said"])
@@ -65,14 +65,14 @@ def said(worker_row: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_text_comes_back_with_its_tokens() -> None:
-    parsed = said(row({"max_tokens": 5}, generated_text="hi", generated_tokens=[5, 6]))
+    parsed = parse_response(row({"max_tokens": 5}, generated_text="hi", generated_tokens=[5, 6]))
     assert parsed == {"text": "hi", "token_ids": [5, 6], "seconds": 1.5, "choices": []}
 
 
 @pytest.mark.parametrize("key", [int, str])
 def test_of_one_token_each_the_logprobs_of_those_that_were_asked_for_come_back_in_their_order(key: type) -> None:
     place = {key(4): {"logprob": -0.5, "rank": 1}, key(9): {"logprob": -2.0, "rank": 3}, key(2): None}
-    parsed = said(row({"logprob_token_ids": [9, 4]}, logprobs=[place], generated_tokens=[4]))
+    parsed = parse_response(row({"logprob_token_ids": [9, 4]}, logprobs=[place], generated_tokens=[4]))
     assert parsed["choices"] == [[-2.0, False], [-0.5, True]]
 
 
@@ -84,7 +84,9 @@ def test_of_several_tokens_the_last_of_the_prompt_are_summed(rank: int, greedy: 
         {6: {"logprob": -1.0, "rank": 1}},
         {7: {"logprob": -0.25, "rank": rank}},
     ]
-    parsed = said(row({"prompt_logprobs": 1}, forced=2, prompt_token_ids=[1, 5, 6, 7], prompt_logprobs=places))
+    parsed = parse_response(
+        row({"prompt_logprobs": 1}, forced=2, prompt_token_ids=[1, 5, 6, 7], prompt_logprobs=places)
+    )
     assert parsed["choices"] == [[-1.25, greedy]]
 
 

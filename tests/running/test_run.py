@@ -153,10 +153,10 @@ def test_the_scores_are_those_of_the_same_answers_through_grade(place: Path, cli
     answers = place / "answers.jsonl"
     with answers.open("w") as out:
         for request in asked_of(place / "work_dir"):
-            said = says(request)
-            if "choices" in said:
-                said = {"choices": [{"logprob": value} for value, _ in said["choices"]]}
-            out.write(json.dumps({"id": request.id, "prompt_sha256": request.prompt_sha256, **said}) + "\n")
+            answer = says(request)
+            if "choices" in answer:
+                answer = {"choices": [{"logprob": value} for value, _ in answer["choices"]]}
+            out.write(json.dumps({"id": request.id, "prompt_sha256": request.prompt_sha256, **answer}) + "\n")
     assert grade(answers, pack=place / "work_dir", output=place / "other").scores == scores(ran)
 
 
@@ -342,14 +342,14 @@ def test_a_pack_of_other_settings_is_prepared_again_and_an_edited_one_refused(
 
 def test_another_margin_is_said_and_is_the_packs(place: Path, client: type[FakeClient]) -> None:
     """Else one result is judged at one margin by run, and at another by report."""
-    with noted() as said:
+    with noted() as notes:
         run(config(margin=15))
-    assert any("was prepared with different settings (margin)" in line for line in said)
-    assert any("the margin of work_dir changes from 1 to 15 points" in line for line in said)
+    assert any("was prepared with different settings (margin)" in line for line in notes)
+    assert any("the margin of work_dir changes from 1 to 15 points" in line for line in notes)
     assert read_manifest(place / "work_dir").run_settings.margin == 15
-    with noted() as said:
+    with noted() as notes:
         assert run(config(margin=15)).asked == 0
-    assert not said
+    assert not notes
 
 
 def test_an_engine_that_is_not_installed_is_said_before_the_hub_is_asked(
@@ -410,7 +410,7 @@ class _Clock:
     def __init__(self, lanes: int, latency: float, tokens: int) -> None:
         self.lanes, self.latency, self.tokens, self.now = lanes, latency, tokens, 0.0
 
-    def said(self, request: Request, number: int) -> EngineResponse:
+    def respond(self, request: Request, number: int) -> EngineResponse:
         self.now = (number // self.lanes + 1) * self.latency + (number % self.lanes) * 1e-3
         return EngineResponse(
             request, text="x", completion_tokens=self.tokens, prompt_tokens=100, started=self.now - self.latency,
@@ -427,12 +427,12 @@ def test_the_time_that_is_left_is_estimated_once_it_can_be(lanes: int, latency: 
     request = Request("t/0", "t", 0, 0, "generate", "?", 64, (), None, ())
     clock.now = -1000.0
     pace.begin()
-    pace.add(clock.said(request, 0))
+    pace.add(clock.respond(request, 0))
     clock.now = 0.0
     pace.begin()
     estimates = []
     for number in range(1, total):
-        pace.add(clock.said(replace(request, task="t" if number < total // 2 else "u"), number))
+        pace.add(clock.respond(replace(request, task="t" if number < total // 2 else "u"), number))
         truth = (total // lanes + 1) * latency - clock.now
         if truth > 3 * latency:
             estimates.append((pace.seconds_left(), truth))
@@ -442,7 +442,7 @@ def test_the_time_that_is_left_is_estimated_once_it_can_be(lanes: int, latency: 
 
 
 @pytest.mark.parametrize(
-    ("response", "said"),
+    ("response", "message"),
     [
         ({"completion_tokens": 3, "prompt_tokens": 100}, "3 tokens, 0.3 a second"),
         ({"completion_tokens": 300, "prompt_tokens": 100}, "300 tokens, 30 a second"),
@@ -451,12 +451,12 @@ def test_the_time_that_is_left_is_estimated_once_it_can_be(lanes: int, latency: 
         ({}, ""),
     ],
 )
-def test_progress_never_says_0_a_second(response: dict[str, int], said: str) -> None:
+def test_progress_never_says_0_a_second(response: dict[str, int], message: str) -> None:
     clock = _Clock(1, 1.0, tokens=0)
     pace = Pace({"t": 2}, {}, clock=lambda: clock.now)
     clock.now = 10.0
     pace.add(EngineResponse(Request("t/0", "t", 0, 0, "generate", "?", 64, (), None, ()), text="x", **response))
-    assert pace.describe() == said
+    assert pace.describe() == message
 
 
 def test_the_file_says_what_its_answers_depend_on_and_no_secret(place: Path, client: type[FakeClient]) -> None:

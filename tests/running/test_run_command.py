@@ -62,9 +62,9 @@ def test_the_report_can_be_left_out(command: Run) -> None:
 
 def test_a_page_and_an_object_are_written(command: Run, tmp_path: Path) -> None:
     done = command("--html", "page.html", "--json")
-    said = json.loads(done.stdout)
-    assert said["canary"]["same"] == said["canary"]["choices"] == 16
-    assert said["report"]["tasks"]
+    output = json.loads(done.stdout)
+    assert output["canary"]["same"] == output["canary"]["choices"] == 16
+    assert output["report"]["tasks"]
     assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
@@ -89,9 +89,9 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(command: Run) -> 
 
     done = command("--no-canary", how=tired)
     assert done.returncode == 130
-    said = json.loads(command("--no-canary", "--no-report", "--json").stdout)
-    assert said["before"] == 20
-    assert f"20 of {20 + said['asked']} answers are saved. Rerun the same command to resume" in done.stderr
+    output = json.loads(command("--no-canary", "--no-report", "--json").stdout)
+    assert output["before"] == 20
+    assert f"20 of {20 + output['asked']} answers are saved. Rerun the same command to resume" in done.stderr
 
 
 def test_a_broken_set_up_is_one_message(command: Run) -> None:

@@ -49,12 +49,12 @@ def test_it_is_started_with_the_settings_asked_and_stopped(folder: Path, tmp_pat
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["asked"] == 15
-    said = (folder / "bin/arguments").read_text().split()
+    words = (folder / "bin/arguments").read_text().split()
     for wanted in (
         f"serve {_model(folder)} --host 127.0.0.1", "--tensor-parallel-size 2 --data-parallel-size 1", "--max-model-len 4096",
         "--seed 7", "--generation-config vllm", "--enforce-eager", "--quantization fp8", "--no-enable-prefix-caching",
     ):  # fmt: skip
-        assert f" {wanted} " in f" {' '.join(said)} "
+        assert f" {wanted} " in f" {' '.join(words)} "
     assert (tmp_path / "answers/logs/serve.log").read_text().startswith("ready\n")
     assert _left(folder) == []
 
@@ -71,10 +71,10 @@ def test_several_copies_under_vllm_are_served(folder: Path, tmp_path: Path) -> N
 def test_one_that_dies_while_it_starts_is_one_message_with_its_hint_and_its_log(folder: Path, tmp_path: Path) -> None:
     done = run(folder, tmp_path, model_args={"fail": True})
     assert done.returncode == 2
-    said = " ".join(done.stderr.split())
-    assert "the GPU has not enough free memory" in said
-    assert "Tried to allocate 2.00 GiB" in said
-    assert "serve.log" in said
+    message = " ".join(done.stderr.split())
+    assert "the GPU has not enough free memory" in message
+    assert "Tried to allocate 2.00 GiB" in message
+    assert "serve.log" in message
     assert _left(folder) == []
 
 

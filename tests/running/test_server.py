@@ -82,11 +82,11 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
         first = House(folder, {}, {})
         done = first.run(server, output=folder / "undisturbed")
         assert done.returncode == 0, done.stderr
-        said = json.loads(done.stdout)
-        assert said["failed"] == 0
-        assert said["engine"] == "vllm 0.0.fake"
+        output = json.loads(done.stdout)
+        assert output["failed"] == 0
+        assert output["engine"] == "vllm 0.0.fake"
         assert len(server.answered) > 25
-        return House(folder, said["tasks"], dict(server.answered))
+        return House(folder, output["tasks"], dict(server.answered))
 
 
 @pytest.fixture(autouse=True)
@@ -234,12 +234,12 @@ def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, 
         done = house.run(server, output=tmp_path)
         alone = house.run(server, output=tmp_path / "alone", only="meta_mmlu_pretrain")
     assert done.returncode == 1
-    said = json.loads(done.stdout)
+    output = json.loads(done.stdout)
     why = f"{server.url} says no log-probabilities of named tokens or of a prompt (prompt_logprobs, echo)"
-    assert said["left_out"] == {"meta_mmlu_pretrain": why}
-    assert said["failed"] == 0
-    assert list(said["tasks"]) == ["meta_gpqa"]
-    assert said["tasks"]["meta_gpqa"] == house.scores["meta_gpqa"]
+    assert output["left_out"] == {"meta_mmlu_pretrain": why}
+    assert output["failed"] == 0
+    assert list(output["tasks"]) == ["meta_gpqa"]
+    assert output["tasks"]["meta_gpqa"] == house.scores["meta_gpqa"]
     assert "meta_mmlu_pretrain: left out, because multiple choice cannot be scored" in done.stderr
     assert alone.returncode == 2
     assert "meta_mmlu_pretrain: cannot be scored" in alone.stderr
@@ -287,8 +287,8 @@ def test_probes_of_one_doc_are_asked_side_by_side(house: House, tmp_path: Path) 
     with FakeServer() as server:
         done = measured(house, server, tmp_path, probe="--probe")
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["probed"] == len(read_probes(Path(said["table"]))) > 50
+    output = json.loads(done.stdout)
+    assert output["probed"] == len(read_probes(Path(output["table"]))) > 50
 
 
 def test_a_server_with_echo_alone_says_no_ranks(house: House, tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "message"),
     [
         ({"model": "other"}, "serves other, not tiny"),
         ({"says_length": False, "card": {"meta": {"n_ctx": 2048}}}, "contexts of 2,048 tokens, and max_model_len is"),
@@ -372,12 +372,12 @@ def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
     ],
 )
 def test_a_server_that_will_not_do_is_one_message(
-    house: House, server: dict[str, Any], said: str, tmp_path: Path
+    house: House, server: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with FakeServer(**server) as fake:
         done = house.run(fake, output=tmp_path)
     assert done.returncode == 2
-    assert said in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 

@@ -180,18 +180,18 @@ def test_no_job_imports_a_module_of_the_folder_that_it_runs_in(project: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--tasks", "meta_gpqq"], "unknown task or group 'meta_gpqq'; did you mean 'meta_gpqa'?"),
         (["--set", "tasks=meta_human_eval", "--set", "allow_code=true"], "scoring runs model-written code"),
     ],
 )
 def test_tasks_that_a_job_would_refuse_are_refused_before_anything_is_written(
-    project: Path, words: list[str], said: str
+    project: Path, words: list[str], message: str
 ) -> None:
     done = cli("slurm", *words, cwd=project)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
     assert not (project / "slurm").exists()
 
 
@@ -327,6 +327,6 @@ def test_sigterm_ends_a_run_in_order_and_the_same_command_goes_on(project: Path)
     before = answered(project)
     again = forked(*command, cwd=project, PYTHONPATH=STAND_IN, STAND_IN_SECONDS="0")
     assert again.returncode == 0, again.stderr
-    said = json.loads(again.stdout)
-    assert said["before"] == len(before)
-    assert len(answered(project)) == len(set(answered(project))) == said["before"] + said["asked"]
+    output = json.loads(again.stdout)
+    assert output["before"] == len(before)
+    assert len(answered(project)) == len(set(answered(project))) == output["before"] + output["asked"]

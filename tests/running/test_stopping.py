@@ -153,10 +153,10 @@ def test_docs_count_with_the_mean_of_a_baselines_runs(
 
     def two_runs(*places: Any) -> Baseline:
         """A run that is all right and one that is all wrong: the copy loses 40 points to the first alone."""
-        found = read_baseline(*places)
-        ((docs,),) = found.regraded.values()
+        baseline = read_baseline(*places)
+        ((docs,),) = baseline.regraded.values()
         runs = tuple(tuple(all_scored(doc, score) for doc in docs) for score in (1.0, 0.0))
-        return replace(found, regraded=dict.fromkeys(found.regraded, runs))
+        return replace(baseline, regraded=dict.fromkeys(baseline.regraded, runs))
 
     monkeypatch.setattr("meta_eval.running.early_stop.read_baseline", two_runs)
     ran = decided(place, evals, monkeypatch, 0.0)
@@ -324,8 +324,8 @@ def test_a_run_never_goes_on_in_another_order(
         kept.write_text(json.dumps({"seed": "another", "secret": True}))
     elif how == "gone":
         kept.unlink()
-    said = {"named": "--order-seed", "changed": "another seed", "gone": "not there any more"}[how]
-    with pytest.raises(UserError, match=said):
+    hint = {"named": "--order-seed", "changed": "another seed", "gone": "not there any more"}[how]
+    with pytest.raises(UserError, match=hint):
         decided(place, evals, monkeypatch, 0.0, order_seed="other" if how == "named" else None)
     assert not client.asked
 
@@ -408,7 +408,7 @@ def test_second_answers_show_the_noise_of_the_engine_beside_the_flips(
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"rerun": 5, "shard": (0, 2)}, "--rerun"),
         ({"order_seed": "x"}, "--order-seed"),
@@ -417,10 +417,10 @@ def test_second_answers_show_the_noise_of_the_engine_beside_the_flips(
     ],
 )
 def test_what_a_second_asking_cannot_be_used_with(
-    keys: dict[str, Any], said: str, place: Path, evals: Path, monkeypatch: pytest.MonkeyPatch
+    keys: dict[str, Any], message: str, place: Path, evals: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
     config = Config(model_name="m", evals_dataset=str(evals), tasks=("meta_mmlu_pro_instruct",))
     with pytest.raises(ConfigError) as told:
         run(config, **keys)
-    assert said in str(told.value)
+    assert message in str(told.value)

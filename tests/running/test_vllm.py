@@ -50,8 +50,8 @@ def computed(client: VllmClient) -> int:
 
 def test_the_context_of_continuations_is_computed_once(client: VllmClient) -> None:
     continuations = [[1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    (said,) = client.answer([ask(0, *continuations)])
-    assert [choice for choice, _ in said.choices] == pytest.approx(
+    (response,) = client.answer([ask(0, *continuations)])
+    assert [choice for choice, _ in response.choices] == pytest.approx(
         [exact(continuation) for continuation in continuations]
     )
     # 14 tokens of context are three whole blocks and two more; of these 12 each but the first reads 12.
@@ -62,7 +62,7 @@ def test_a_continuation_of_which_the_cache_holds_tokens_is_asked_again(client: V
     """The first and the second begin alike, over the end of a block; the third has been asked before."""
     continuations = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 3]]
     for number in range(2):
-        (said,) = client.answer([ask(number, *continuations)])
-        assert [choice for choice, _ in said.choices] == pytest.approx(
+        (response,) = client.answer([ask(number, *continuations)])
+        assert [choice for choice, _ in response.choices] == pytest.approx(
             [exact(continuation) for continuation in continuations]
         )

@@ -107,8 +107,8 @@ def test_two_models_in_one_folder_have_no_identity(tmp_path: Path) -> None:
 
 def test_one_subset_of_two_models_is_refused(tmp_path: Path) -> None:
     other = details("gpqa", stem="Llama-3.2-1B-Instruct-evals", stamp="2025-01-01T00-00-00.1")
-    said = message(fill(tmp_path, details("gpqa"), other))
-    assert f"subset 'gpqa' could be any of {other}, {details('gpqa')}" in said
+    text = message(fill(tmp_path, details("gpqa"), other))
+    assert f"subset 'gpqa' could be any of {other}, {details('gpqa')}" in text
 
 
 def test_one_subset_in_two_formats_is_refused(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_folder_without_subsets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"),
+    ("pattern", "files"),
     [
         ("**", ["a.parquet", "x/a.parquet", "x/y/b.parquet"]),
         ("**/a.parquet", ["a.parquet", "x/a.parquet"]),
@@ -220,10 +220,10 @@ def test_a_folder_without_subsets(tmp_path: Path) -> None:
         ("x/y/z/**", ["x/y/z/**"]),
     ],
 )
-def test_a_pattern_means_what_it_means_to_the_hub(pattern: str, found: list[str]) -> None:
+def test_a_pattern_means_what_it_means_to_the_hub(pattern: str, files: list[str]) -> None:
     front = f"---\nconfigs:\n- config_name: a\n  data_files: '{pattern}'\n---\n"
     table, _ = card.find_subsets(front, ["a.parquet", "x/a.parquet", "x/y/b.parquet"])
-    assert list(table["a"].files) == found
+    assert list(table["a"].files) == files
 
 
 def test_no_pattern_takes_long() -> None:

@@ -154,9 +154,9 @@ def test_without_configs_the_newest_file_of_each_subset_counts(bench: Bench) -> 
 
 def test_a_missing_subset_is_answered_with_those_there_are(bench: Bench) -> None:
     dataset = bench.evals()
-    said = message(lambda: dataset.fetch("mmlu_por"))
-    assert "has no subset 'mmlu_por'; did you mean 'mmlu_pro'?" in said
-    assert "It offers: mmlu, mmlu_pro" in said
+    text = message(lambda: dataset.fetch("mmlu_por"))
+    assert "has no subset 'mmlu_por'; did you mean 'mmlu_pro'?" in text
+    assert "It offers: mmlu, mmlu_pro" in text
 
 
 def test_a_file_that_only_the_card_knows_is_named(bench: Bench) -> None:
@@ -197,18 +197,18 @@ PAGE = f"/datasets/{EVALS}"
 )
 def test_what_a_retry_cannot_help_is_said_at_once(bench: Bench, fault: dict[str, object], parts: list[str]) -> None:
     bench.hub.fail(**fault)  # type: ignore[arg-type]
-    said = message(lambda: bench.evals().fetch("mmlu_pro"))
+    text = message(lambda: bench.evals().fetch("mmlu_pro"))
     for part in parts:
-        assert part.format(url=bench.hub.url) in said
+        assert part.format(url=bench.hub.url) in text
     assert bench.waits == []
     assert len(bench.hub.seen(str(fault["path"]))) == 1
 
 
 def test_nobody_logged_in_is_told_to_log_in(nobody: Bench) -> None:
     nobody.hub.fail(API_PATH, status=401)
-    said = message(nobody.evals)
-    assert "answers only those who are logged in" in said
-    assert "hf auth login" in said
+    text = message(nobody.evals)
+    assert "answers only those who are logged in" in text
+    assert "hf auth login" in text
     assert all("authorization" not in request.headers for request in nobody.hub.requests)
 
 
@@ -301,9 +301,9 @@ def test_a_hub_that_wants_an_hour_is_not_waited_for(bench: Bench) -> None:
 def test_a_file_that_the_hub_fails_to_serve(bench: Bench) -> None:
     dataset = bench.evals()
     bench.hub.fail("Details_", status=503)
-    said = message(lambda: dataset.fetch("mmlu"))
-    assert "a fault of its own (status 503)" in said
-    assert MMLU in said
+    text = message(lambda: dataset.fetch("mmlu"))
+    assert "a fault of its own (status 503)" in text
+    assert MMLU in text
 
 
 # What arrives
@@ -321,9 +321,9 @@ def test_a_cut_download_is_resumed_where_it_ended(bench: Bench, monkeypatch: pyt
 def test_a_download_that_is_always_cut(bench: Bench) -> None:
     dataset = bench.evals()
     bench.hub.fail("/cdn/", cut=0)
-    said = message(lambda: dataset.fetch("mmlu_pro"))
-    assert "the download failed" in said
-    assert PRO in said
+    text = message(lambda: dataset.fetch("mmlu_pro"))
+    assert "the download failed" in text
+    assert PRO in text
 
 
 @pytest.mark.parametrize("path", ["/cdn/", "README.md"])
@@ -337,9 +337,9 @@ def test_a_corrupt_file_is_fetched_once_more(bench: Bench, path: str) -> None:
 def test_a_file_that_stays_corrupt_is_refused_and_not_kept(bench: Bench) -> None:
     dataset = bench.evals()
     bench.hub.fail("/cdn/", corrupt=True)
-    said = message(lambda: dataset.fetch("mmlu_pro"))
-    assert "is corrupt" in said
-    assert PRO in said
+    text = message(lambda: dataset.fetch("mmlu_pro"))
+    assert "is corrupt" in text
+    assert PRO in text
     assert not [path for path in bench.cache.rglob("*") if path.name in (sha256(FILES[PRO]), Path(PRO).name)]
 
 
@@ -353,9 +353,9 @@ def test_a_file_that_rots_in_the_cache_is_fetched_again(bench: Bench) -> None:
 def test_a_cache_that_cannot_be_written(bench: Bench, tmp_path: Path) -> None:
     bench.cache = tmp_path / "file" / "cache"
     (tmp_path / "file").write_text("in the way")
-    said = message(bench.evals)
-    assert "cannot be stored" in said
-    assert "HF_HOME" in said
+    text = message(bench.evals)
+    assert "cannot be stored" in text
+    assert "HF_HOME" in text
 
 
 # Without a network
@@ -374,9 +374,9 @@ def test_a_hub_that_is_gone_is_replaced_by_the_cache(bench: Bench) -> None:
 
 def test_a_hub_that_is_gone_and_an_empty_cache(bench: Bench) -> None:
     bench.hub.close()
-    said = message(bench.evals)
-    assert "cannot be reached, and the cache does not hold it" in said
-    assert "HF_ENDPOINT" in said
+    text = message(bench.evals)
+    assert "cannot be reached, and the cache does not hold it" in text
+    assert "HF_ENDPOINT" in text
 
 
 # A model's files
@@ -392,7 +392,7 @@ def test_the_files_of_a_model_are_those_of_the_wanted_that_it_has(bench: Bench) 
 
 
 @pytest.mark.parametrize(
-    ("name", "fault", "said", "requests"),
+    ("name", "fault", "text", "requests"),
     [
         ("a-served-name", None, "a-served-name: there is no such model", 1),
         ("acme/model", {"status": 500}, "the hub has a fault of its own", 1),
@@ -401,12 +401,12 @@ def test_the_files_of_a_model_are_those_of_the_wanted_that_it_has(bench: Bench) 
     ],
 )
 def test_the_hub_is_asked_once_for_a_model_and_nothing_is_waited_for(
-    bench: Bench, name: str, fault: dict[str, object] | None, said: str, requests: int
+    bench: Bench, name: str, fault: dict[str, object] | None, text: str, requests: int
 ) -> None:
     """The name of a model may be a server's own, and then nobody's there."""
     if fault is not None:
         bench.hub.fail("/api/models", **fault)
-    assert said in message(lambda: hub.download_model_files(name, ("tokenizer.json",), client=bench.client))
+    assert text in message(lambda: hub.download_model_files(name, ("tokenizer.json",), client=bench.client))
     assert len(bench.hub.requests) == requests
     assert not bench.waits
 
@@ -528,8 +528,8 @@ def test_the_files_of_a_split(bench: Bench, files: dict[str, bytes], split: str,
     ],
 )
 def test_a_split_that_is_not_clear(bench: Bench, files: dict[str, bytes], split: str, parts: list[str]) -> None:
-    said = message(lambda: bench.original(files, split))
-    assert all(part in said for part in parts)
+    text = message(lambda: bench.original(files, split))
+    assert all(part in text for part in parts)
 
 
 # Answers that are not a hub's

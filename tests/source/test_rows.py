@@ -85,9 +85,9 @@ def test_json_lines_come_back_as_they_were(tmp_path: Path, rows: list[dict[str, 
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: bytes, part: str) -> None:
-    said = message(tmp_path, ("x.jsonl", b'{"a": 0}\n\n' + line + b"\n"))
-    assert said.startswith("acme/evals, mmlu_pro, x.jsonl, line 3: ")
-    assert part in said
+    text = message(tmp_path, ("x.jsonl", b'{"a": 0}\n\n' + line + b"\n"))
+    assert text.startswith("acme/evals, mmlu_pro, x.jsonl, line 3: ")
+    assert part in text
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_a_bad_line_is_named(tmp_path: Path, line: bytes, part: str) -> None:
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, name: str, content: bytes, part: str) -> None:
-    said = message(tmp_path, ("good.jsonl", b'{"a": 0}\n'), (name, content))
-    assert said.startswith(f"acme/evals, mmlu_pro, {name}: ")
-    assert part in said
+    text = message(tmp_path, ("good.jsonl", b'{"a": 0}\n'), (name, content))
+    assert text.startswith(f"acme/evals, mmlu_pro, {name}: ")
+    assert part in text
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

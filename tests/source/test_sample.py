@@ -201,8 +201,8 @@ def test_the_parser_gives_the_recorded_verdict_but_for_the_declared_disagreement
     to_the_letter = key == (B31, "bbh")
     differ = set()
     for row in read(*key):
-        found = re.findall(pattern, row["output_prediction_text"][0])
-        answer = found[which] if found else ""
+        matches = re.findall(pattern, row["output_prediction_text"][0])
+        answer = matches[which] if matches else ""
         assert answer == row["output_parsed_answer"]
         gold = row["input_correct_responses"][0]
         right = (
@@ -406,7 +406,7 @@ def test_recorded_golds_of_math_are_rounded_values_of_the_originals(
     part_of_problem: str, gold: str, value: float
 ) -> None:
     (row,) = [row for row in read(I31, "math_hard") if part_of_problem in row["input_question"]]
-    (original,) = [one for one in read("originals", "math") if one["problem"] == row["input_question"]]
+    (original,) = [problem for problem in read("originals", "math") if problem["problem"] == row["input_question"]]
     assert boxed(original["solution"]) == gold
     assert row["input_correct_responses"] == [f"{value:.2e}".replace("e+0", "e+").replace("e-0", "e-")]
 
@@ -426,12 +426,12 @@ def templates_of(value: object, inside: str = "") -> Iterator[str]:
         case str():
             yield value
         case dict():
-            for key, one in value.items():
+            for key, part in value.items():
                 if key not in {"questions", "rows"} and not key.startswith("answers_"):
-                    yield from templates_of(one, key)
+                    yield from templates_of(part, key)
         case list():
-            for one in value:
-                yield from templates_of(one, inside)
+            for part in value:
+                yield from templates_of(part, inside)
 
 
 @pytest.mark.parametrize("name", sorted({path.name for path in FOLDER.glob("*.yaml")} - {sample_rows.TEXTS}))
@@ -442,9 +442,9 @@ def test_whatever_a_row_says_is_used_by_a_template_or_known(name: str) -> None:
     named = {word for text in templates for word in re.findall(r"\w+", text)}
     known = {"of", "subtask", "question", "choices", "gold", "output", "parsed", "likelihoods", "is_correct"}
     known |= {"output_metrics", "disagrees", "why", "bos"}
-    said = {key for subset in document["subsets"] for row in subset["rows"] for key in row}
-    said |= {key for question in document.get("questions", {}).values() for key in question}
-    assert said <= known | named
+    keys = {key for subset in document["subsets"] for row in subset["rows"] for key in row}
+    keys |= {key for question in document.get("questions", {}).values() for key in question}
+    assert keys <= known | named
 
 
 def made(folder: Path, text: str) -> sample_rows.SampleTable:

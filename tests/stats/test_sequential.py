@@ -135,7 +135,7 @@ def test_docs_of_a_cluster_are_asked_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "said"),
+    ("task", "message"),
     [
         (PairableDocs("t", []), "no doc"),
         (PairableDocs("t", [1, 1]), "twice"),
@@ -144,8 +144,8 @@ def test_docs_of_a_cluster_are_asked_together() -> None:
         (PairableDocs("t", [1, 2], ["a"]), "zip"),
     ],
 )
-def test_what_is_no_plan(task: PairableDocs, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_is_no_plan(task: PairableDocs, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         plan_rounds([task])
 
 
@@ -397,7 +397,7 @@ def test_scores_that_weigh_docs_differently_have_a_reach() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "doc", "new", "said"),
+    ("task", "doc", "new", "message"),
     [
         ("u", 0, 0.0, "not of the plan"),
         ("t", 9, 0.0, "not of the plan"),
@@ -405,11 +405,11 @@ def test_scores_that_weigh_docs_differently_have_a_reach() -> None:
         ("t", 0, 0.5, "before"),
     ],
 )
-def test_what_cannot_be_added(task: str, doc: int, new: float, said: str) -> None:
+def test_what_cannot_be_added(task: str, doc: int, new: float, message: str) -> None:
     followed = Sequential(plan_rounds([PairableDocs("t", range(3))]), MARGIN)
     followed.add_doc("t", 0, 1.0, 1.0)
     followed.add_doc("t", 0, 1.0, 1.0)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         followed.add_doc(task, doc, 1.0, new)
 
 

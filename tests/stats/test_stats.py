@@ -463,9 +463,9 @@ def test_changed_clusters_are_counted_by_what_they_change() -> None:
 @pytest.mark.parametrize("alpha", [0.05, 0.05 / 22])
 def test_what_could_be_seen_is_seen_four_times_in_five(n: int, flips: float, alpha: float) -> None:
     half = round(n * flips / 2)
-    said = drop_of(half, half, n).find_detectable(alpha)
+    effect = drop_of(half, half, n).find_detectable(alpha)
     rng = np.random.default_rng(6)
-    counts = rng.multinomial(n, [flips / 2 + said, flips / 2, 1 - flips - said], size=RUNS)
+    counts = rng.multinomial(n, [flips / 2 + effect, flips / 2, 1 - flips - effect], size=RUNS)
     seen = np.mean([drop_of(int(lost), int(won), n).p_value() < alpha for lost, won, _ in counts])
     assert 0.75 <= seen <= 0.97
 

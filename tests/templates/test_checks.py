@@ -24,7 +24,7 @@ def test_the_lists_are_those_of_the_installed_lm_eval() -> None:
         from lm_eval.config.task import TaskConfig
     except ImportError:  # before 0.4.12
         from lm_eval.api.task import TaskConfig
-    assert {one.name for one in dataclasses.fields(TaskConfig)} <= KEYS
+    assert {field.name for field in dataclasses.fields(TaskConfig)} <= KEYS
     assert set(filter_registry.keys()) == FILTERS
     assert {"generate_until", "multiple_choice"} <= OUTPUT_TYPES
 

@@ -63,8 +63,8 @@ def mine(templates: Path, shout: str = "def loud(text):\n    return text.upper()
 
 
 def samples(pack: Path, task: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = replay(pack, [task])["samples"][task]
-    return found
+    lines: list[dict[str, Any]] = replay(pack, [task])["samples"][task]
+    return lines
 
 
 # Template folders
@@ -92,7 +92,9 @@ def test_every_folder_can_be_copied_alone(name: str, tmp_path: Path) -> None:
     originals = shipped().tasks
     tasks = read_templates(copied(name, tmp_path)).tasks
     assert tasks
-    assert {task: found.files for task, found in tasks.items()} == {task: originals[task].files for task in tasks}
+    assert {task: task_code.files for task, task_code in tasks.items()} == {
+        task: originals[task].files for task in tasks
+    }
 
 
 def test_modules_of_ones_own_stand_beside_the_shipped_ones(tmp_path: Path, riddles: Path) -> None:
@@ -131,17 +133,17 @@ def test_a_folder_with_an_underscore_holds_no_task(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shout", "error", "said"),
+    ("shout", "error", "message"),
     [
         ("def loud(text):\n    raise ValueError('no riddle')\n", DataError, "no riddle"),
         ("def loud(text):\n    return text.lauder()\n", TemplateError, r"process_docs, shout\.py line 2"),
     ],
 )
 def test_a_shared_module_that_fails_is_named(
-    shout: str, error: type[Exception], said: str, tmp_path: Path, riddles: Path
+    shout: str, error: type[Exception], message: str, tmp_path: Path, riddles: Path
 ) -> None:
     templates = mine(tmp_path / "templates", shout)
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         prepare(tmp_path / "work_dir", "mine", template_dir=str(templates), evals_dataset=str(riddles))
     assert not list(templates.rglob("__pycache__"))
 
@@ -161,7 +163,7 @@ def test_two_packs_in_one_process_keep_to_their_own_modules(tmp_path: Path) -> N
 
 
 def test_a_pack_prepared_anew_in_its_place_is_read_anew(tmp_path: Path, riddles: Path) -> None:
-    found = []
+    prompts = []
     for how in ("upper", "title"):
         templates = mine(tmp_path / how, f"def loud(text):\n    return text.{how}() + '!'\n")
         utils = templates / "mine" / "utils.py"
@@ -171,6 +173,6 @@ def test_a_pack_prepared_anew_in_its_place_is_read_anew(tmp_path: Path, riddles:
             yaml.read_text().replace("filter_list:", "doc_to_text: !function utils.doc_to_text\nfilter_list:")
         )
         pack = prepare(tmp_path / "work_dir", "mine", template_dir=str(templates), evals_dataset=str(riddles))
-        found.append(samples(pack, "mine")[0]["arguments"][0][0][-1:])
-        found.append(samples(pack, "mine")[0]["arguments"][0][0].isupper())
-    assert found == ["!", True, "!", False]
+        prompts.append(samples(pack, "mine")[0]["arguments"][0][0][-1:])
+        prompts.append(samples(pack, "mine")[0]["arguments"][0][0].isupper())
+    assert prompts == ["!", True, "!", False]

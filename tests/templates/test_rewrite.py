@@ -71,7 +71,7 @@ def test_comments_functions_and_all_other_keys_of_every_shipped_template_stay() 
         ):
             assert [c.strip() for c in comments(new)] == [c.strip() for c in comments(text)], template.name
             changed = {"dataset_path", "dataset_name", "dataset_kwargs", "custom_dataset", "process_docs"}
-            old_tree, new_tree = (yaml.load(one, _Tags) for one in (text, new))
+            old_tree, new_tree = (yaml.load(version, _Tags) for version in (text, new))
             assert {k: v for k, v in old_tree.items() if k not in changed} == {
                 k: v for k, v in new_tree.items() if k not in changed
             }

@@ -29,18 +29,18 @@ def compared(tmp_path: Path, before: list[Forced], after: list[Forced], margin: 
 def test_the_difference_by_hand(tmp_path: Path) -> None:
     before = [answer(0, [-1.0, -2.0]), answer(1, [-1.0, -1.0])]
     after = [answer(0, [-1.5, -1.5]), answer(1, [-1.0, -2.0], [0.0, 0.5])]
-    found = compared(tmp_path, before, after)
-    assert found.all.distance.value == pytest.approx(2.0 / 4)
-    assert found.all.shift.value == pytest.approx(1.0 / 4)
-    assert (found.all.baseline_logprob, found.all.candidate_logprob) == (-1.25, -1.5)
-    assert found.all.changed == 0.25
-    (change,) = found.changes
+    comparison = compared(tmp_path, before, after)
+    assert comparison.all.distance.value == pytest.approx(2.0 / 4)
+    assert comparison.all.shift.value == pytest.approx(1.0 / 4)
+    assert (comparison.all.baseline_logprob, comparison.all.candidate_logprob) == (-1.25, -1.5)
+    assert comparison.all.changed == 0.25
+    (change,) = comparison.changes
     assert (change.task, change.doc, change.at, change.id, change.baseline_id, change.candidate_id) == (
         "meta_gsm8k", 1, 2, 11, 11, 12,
     )  # fmt: skip
     assert change.difference == 1.0
-    assert found.outcome == "undecided"
-    assert found.reasons == ("too few docs: 2, and at least 10 are needed",)
+    assert comparison.outcome == "undecided"
+    assert comparison.reasons == ("too few docs: 2, and at least 10 are needed",)
 
 
 @pytest.mark.parametrize(
@@ -48,43 +48,46 @@ def test_the_difference_by_hand(tmp_path: Path) -> None:
 )
 def test_three_outcomes(tmp_path: Path, noise: float, outcome: str) -> None:
     before = drawn(60, 30)
-    found = compared(tmp_path, before, moved(before, noise))
-    assert found.outcome == outcome
+    comparison = compared(tmp_path, before, moved(before, noise))
+    assert comparison.outcome == outcome
 
 
 def test_noise_that_raises_as_much_as_it_lowers_is_seen() -> None:
     before = [answer(doc, np.full(40, -3.0)) for doc in range(60)]
-    found = compare_tables(paired(before, moved(before, 0.1)))
-    assert found.outcome == "different"
-    assert found.all.shift_interval is not None and 0 in found.all.shift_interval
+    comparison = compare_tables(paired(before, moved(before, 0.1)))
+    assert comparison.outcome == "different"
+    assert comparison.all.shift_interval is not None and 0 in comparison.all.shift_interval
 
 
 def test_one_task_that_is_different_is_enough(tmp_path: Path) -> None:
-    before = drawn(300, 30) + [replace(one, task="meta_nih") for one in drawn(12, 30, seed=5)]
+    before = drawn(300, 30) + [replace(drawn_answer, task="meta_nih") for drawn_answer in drawn(12, 30, seed=5)]
     after = before[:300] + moved(before[300:], 0.2)
-    found = compared(tmp_path, before, after)
-    assert found.all.outcome == "same"
-    assert found.outcome == "different"
-    assert [(one.name, one.outcome) for one in found.tasks] == [("meta_gsm8k", "same"), ("meta_nih", "different")]
-    assert found.reasons[0].startswith("meta_nih: the distance of ")
+    comparison = compared(tmp_path, before, after)
+    assert comparison.all.outcome == "same"
+    assert comparison.outcome == "different"
+    assert [(task.name, task.outcome) for task in comparison.tasks] == [
+        ("meta_gsm8k", "same"),
+        ("meta_nih", "different"),
+    ]
+    assert comparison.reasons[0].startswith("meta_nih: the distance of ")
 
 
 def test_the_divergence_says_what_it_leaves_out(tmp_path: Path) -> None:
     ids = np.array([[10, 5]], np.int32)
 
-    def one(doc: int, p: list[float], kept: np.ndarray = ids) -> Forced:
+    def answer_of(doc: int, p: list[float], kept: np.ndarray = ids) -> Forced:
         logs = np.log(np.array([p], np.float32))
         return answer(doc, logs[0, :1], top_k_ids=kept, top_k_logprobs=logs)
 
-    before = [one(doc, [0.6, 0.3]) for doc in range(2)]
-    after = [one(0, [0.5, 0.3]), one(1, [0.5, 0.3], np.array([[10, 6]], np.int32))]
-    found = compared(tmp_path, before, after).divergence
-    assert found is not None
+    before = [answer_of(doc, [0.6, 0.3]) for doc in range(2)]
+    after = [answer_of(0, [0.5, 0.3]), answer_of(1, [0.5, 0.3], np.array([[10, 6]], np.int32))]
+    divergence = compared(tmp_path, before, after).divergence
+    assert divergence is not None
     whole = 0.6 * np.log(0.6 / 0.5) + 0.1 * np.log(0.1 / 0.2)
     part = 0.6 * np.log(0.6 / 0.5) + 0.4 * np.log(0.4 / 0.5)  # the second token is not kept by both
-    assert found.value == pytest.approx((whole + part) / 2, rel=1e-5)
-    assert found.left_out == pytest.approx((0.1 + 0.4) / 2, rel=1e-5)
-    assert (found.most_left_out, found.k) == (pytest.approx(0.4, rel=1e-5), 2)
+    assert divergence.value == pytest.approx((whole + part) / 2, rel=1e-5)
+    assert divergence.left_out == pytest.approx((0.1 + 0.4) / 2, rel=1e-5)
+    assert (divergence.most_left_out, divergence.k) == (pytest.approx(0.4, rel=1e-5), 2)
 
 
 def test_tables_of_other_things_are_refused_with_a_sentence(tmp_path: Path) -> None:
@@ -98,22 +101,28 @@ def test_tables_of_other_things_are_refused_with_a_sentence(tmp_path: Path) -> N
     assert "come from a different tokenizer" in refused(drawn(3, 4), tokenizer_sha256="d" * 64)
     assert "has no doc in common with" in refused([answer(9, [-1.0])])
     assert "meta_gsm8k/1 differs from" in refused(
-        [replace(one, request_sha256="e" * 64) if one.doc == 1 else one for one in drawn(3, 4)]
+        [
+            replace(drawn_answer, request_sha256="e" * 64) if drawn_answer.doc == 1 else drawn_answer
+            for drawn_answer in drawn(3, 4)
+        ]
     )
     assert "meta_gsm8k/2 has other tokens" in refused(
-        [replace(one, token_ids=one.token_ids + (one.doc == 2)) for one in drawn(3, 4)]
+        [
+            replace(drawn_answer, token_ids=drawn_answer.token_ids + (drawn_answer.doc == 2))
+            for drawn_answer in drawn(3, 4)
+        ]
     )
 
 
 def test_docs_that_one_table_has_alone_are_said(tmp_path: Path) -> None:
-    found = compared(tmp_path, drawn(20, 4), drawn(12, 4))
-    assert found.all.docs == 12
-    assert found.notes == ("8 docs are in the table of the baseline alone, and left out",)
+    comparison = compared(tmp_path, drawn(20, 4), drawn(12, 4))
+    assert comparison.all.docs == 12
+    assert comparison.notes == ("8 docs are in the table of the baseline alone, and left out",)
 
 
 def rates(noise: float, runs: int, docs: int) -> dict[str, float]:
     """How often what is said of a copy whose differences are heavy-tailed, and alike within a doc."""
-    said: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         tokens = rng.integers(5, 60, docs)
@@ -124,8 +133,8 @@ def rates(noise: float, runs: int, docs: int) -> dict[str, float]:
             answer(doc, -30.0 + rng.laplace(0, noise * shared[doc], n).astype(np.float32))
             for doc, n in enumerate(tokens)
         ]
-        said[compare_tables(paired(before, after), margin=0.02).outcome] += 1
-    return {outcome: said[outcome] / runs for outcome in ("same", "undecided", "different")}
+        outcomes[compare_tables(paired(before, after), margin=0.02).outcome] += 1
+    return {outcome: outcomes[outcome] / runs for outcome in ("same", "undecided", "different")}
 
 
 def test_an_identical_model_is_hardly_ever_told_apart() -> None:
@@ -134,6 +143,6 @@ def test_an_identical_model_is_hardly_ever_told_apart() -> None:
 
 def test_at_the_margin_each_verdict_is_wrong_as_seldom_as_promised() -> None:
     # 0.5 % each is promised, of many docs; of forty with such tails no more than 2 % may be.
-    said = rates(0.02, 300, 40)
-    assert said["different"] <= 0.02
-    assert said["same"] <= 0.02
+    shares = rates(0.02, 300, 40)
+    assert shares["different"] <= 0.02
+    assert shares["same"] <= 0.02

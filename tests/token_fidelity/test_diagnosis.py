@@ -72,8 +72,8 @@ def probed(before: str, after: str, noise: float = 0.0) -> Finding | None:
     rng = np.random.default_rng(0)
     (ours, asked), (theirs, too) = read(before), read(after)
     if noise:
-        theirs = tuple(noisy(one, rng, noise) for one in theirs)
-        too = {key: noisy_probe(one, rng, noise) for key, one in too.items()}
+        theirs = tuple(noisy(answer, rng, noise) for answer in theirs)
+        too = {key: noisy_probe(probe, rng, noise) for key, probe in too.items()}
     both = Pair(make_columns(ours), make_columns(theirs), None, 0.0, 0, 0, 0)
     return diagnose(compare_tables(both), both, SPECIAL, ProbePair(both, asked, too))
 
@@ -81,9 +81,9 @@ def probed(before: str, after: str, noise: float = 0.0) -> Finding | None:
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
 @pytest.mark.parametrize("fault", [fault for fault in MADE if fault.groups], ids=lambda fault: fault.table)
 def test_each_fault_is_named_with_what_leaves_its_trace_and_nothing_else(fault: Fault, noise: float) -> None:
-    found = diagnose_fault(fault, noise)
-    assert found is not None and fault.cause in found.causes
-    assert set(found.groups) <= set(names(*fault.groups)) and found.groups[0] == fault.groups[0].name
+    diagnosis = diagnose_fault(fault, noise)
+    assert diagnosis is not None and fault.cause in diagnosis.causes
+    assert set(diagnosis.groups) <= set(names(*fault.groups)) and diagnosis.groups[0] == fault.groups[0].name
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
@@ -91,11 +91,11 @@ def test_each_fault_is_named_with_what_leaves_its_trace_and_nothing_else(fault: 
 def test_a_fault_without_a_signature_is_told_as_a_group_that_holds_its_cause_or_not_at_all(
     fault: Fault, noise: float
 ) -> None:
-    found = diagnose_fault(fault, noise)
-    if found is None:  # with noise a window that only the longest prompts exceed is not shown
+    diagnosis = diagnose_fault(fault, noise)
+    if diagnosis is None:  # with noise a window that only the longest prompts exceed is not shown
         assert (fault.table, noise) == ("window", 1e-3)
     else:
-        assert fault.cause in found.causes and len(found.causes) > 1
+        assert fault.cause in diagnosis.causes and len(diagnosis.causes) > 1
 
 
 def diagnose_fault(fault: Fault, noise: float) -> Finding | None:
@@ -119,9 +119,9 @@ def test_of_an_identical_model_nothing_is_named(copy: str, noise: float) -> None
 def test_every_cause_stands_in_a_group_and_a_headline_names_groups_with_all_their_causes() -> None:
     for group in GROUPS:
         assert group.trace and group.todo and (len(group.causes) > 1 or group.causes == (group.name,))
-    found = probed("reference", "rope_theta")
-    assert found is not None
-    assert found.headline.startswith("attention weighs other tokens (another RoPE base; RoPE scaling that is not")
+    diagnosis = probed("reference", "rope_theta")
+    assert diagnosis is not None
+    assert diagnosis.headline.startswith("attention weighs other tokens (another RoPE base; RoPE scaling that is not")
 
 
 def test_too_few_probes_name_what_tokens_alone_do() -> None:
@@ -129,36 +129,36 @@ def test_too_few_probes_name_what_tokens_alone_do() -> None:
     both = Pair(make_columns(read("reference")[0]), make_columns(answers), None, 0.0, 0, 0, 0)
     few = [key for key in probes if key[2] == ALONE][:5]
     probing = ProbePair(both, {key: read("reference")[1][key] for key in few}, {key: probes[key] for key in few})
-    found = diagnose(compare_tables(both), both, SPECIAL, probing)
-    assert found is not None and found.groups == names(WEIGHTS, ATTENTION)
+    diagnosis = diagnose(compare_tables(both), both, SPECIAL, probing)
+    assert diagnosis is not None and diagnosis.groups == names(WEIGHTS, ATTENTION)
 
 
 @pytest.mark.parametrize("copy", ["rope_off", "no_template"])
 def test_where_all_prompts_are_long_attention_and_a_template_are_named_together(copy: str) -> None:
-    sides = [(make_columns([replace(one, prompt_tokens=one.prompt_tokens + 1024) for one in read(name)[0]]), read(name)[1])
+    sides = [(make_columns([replace(answer, prompt_tokens=answer.prompt_tokens + 1024) for answer in read(name)[0]]), read(name)[1])
              for name in ("reference", copy)]  # fmt: skip
     (first, ours), (second, theirs) = sides
     # With a bit of difference in every doc, as other engines give it.
     second = replace(second, logprobs=second.logprobs - np.float32(1e-4))
     both = Pair(first, second, None, 0.0, 0, 0, 0)
-    found = diagnose(compare_tables(both), both, SPECIAL, ProbePair(both, ours, theirs))
-    assert found is not None and set(found.groups) == set(names(PROMPT, ATTENTION, START))
+    diagnosis = diagnose(compare_tables(both), both, SPECIAL, ProbePair(both, ours, theirs))
+    assert diagnosis is not None and set(diagnosis.groups) == set(names(PROMPT, ATTENTION, START))
 
 
 def test_probes_of_other_requests_say_nothing() -> None:
     answers, probes = read("two_bos")
     both = Pair(make_columns(read("reference")[0]), make_columns(answers), None, 0.0, 0, 0, 0)
-    other = {key: replace(one, request_sha256="0" * 64) for key, one in probes.items()}
+    other = {key: replace(probe, request_sha256="0" * 64) for key, probe in probes.items()}
     assert not ProbePair(both, read("reference")[1], other).is_enough
     assert diagnose(compare_tables(both), both, SPECIAL, ProbePair(both, read("reference")[1], probes)) is not None
-    found = diagnose(compare_tables(both), both, SPECIAL, ProbePair(both, read("reference")[1], other))
-    assert found is not None and len(found.causes) > 1
+    diagnosis = diagnose(compare_tables(both), both, SPECIAL, ProbePair(both, read("reference")[1], other))
+    assert diagnosis is not None and len(diagnosis.causes) > 1
 
 
 def groups(before: Tokens, after: Tokens, vocabulary: Vocabulary | None = SPECIAL) -> tuple[str, ...]:
     both = pair_tables(before, after)
-    found = diagnose(compare_tables(both), both, vocabulary)
-    return found.groups if found else ()
+    diagnosis = diagnose(compare_tables(both), both, vocabulary)
+    return diagnosis.groups if diagnosis else ()
 
 
 @pytest.mark.parametrize(
@@ -184,16 +184,16 @@ def test_without_probes_it_is_named_with_what_looks_alike(copy: str, named: tupl
 def test_another_tokenizer_is_refused_and_named_without_a_baseline() -> None:
     with pytest.raises(PairingError, match="a different tokenizer"):
         pair_tables(table("reference"), table("other_tokenizer"))
-    found = diagnose_unpaired(make_columns(table("other_tokenizer")))
-    assert found is not None and TOKENIZER in found.causes and WORDS.name in found.groups
+    diagnosis = diagnose_unpaired(make_columns(table("other_tokenizer")))
+    assert diagnosis is not None and TOKENIZER in diagnosis.causes and WORDS.name in diagnosis.groups
 
 
 @pytest.mark.parametrize(
     ("copy", "named"), [("reference", ()), ("int4", ()), ("no_bos", (PROMPT, NO_BOS, START, ATTENTION))]
 )
 def test_without_a_baseline_only_what_is_gross_is_named(copy: str, named: tuple[Group, ...]) -> None:
-    found = diagnose_unpaired(make_columns(table(copy)))
-    assert (found.groups if found else ()) == names(*named)
+    diagnosis = diagnose_unpaired(make_columns(table(copy)))
+    assert (diagnosis.groups if diagnosis else ()) == names(*named)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def test_without_a_baseline_only_what_is_gross_is_named(copy: str, named: tuple[
 )  # fmt: skip
 def test_without_a_baseline_probes_tell_a_bos_and_a_cut(copy: str, named: tuple[Group, ...]) -> None:
     answers, probes = read(copy)
-    found = diagnose_unpaired(make_columns(answers), probes)
-    assert (found.groups if found else ()) == names(*named)
+    diagnosis = diagnose_unpaired(make_columns(answers), probes)
+    assert (diagnosis.groups if diagnosis else ()) == names(*named)
 
 
 def written(path: Path, answers: list[Forced]) -> Tokens:
@@ -214,28 +214,28 @@ def written(path: Path, answers: list[Forced]) -> Tokens:
     return read_tokens(path)
 
 
-def noisy_probe(one: Probed, rng: np.random.Generator, size: float) -> Probed:
-    return replace(one, logprobs=one.logprobs + rng.normal(0, size, len(one.logprobs)).astype(np.float32))
+def noisy_probe(probe: Probed, rng: np.random.Generator, size: float) -> Probed:
+    return replace(probe, logprobs=probe.logprobs + rng.normal(0, size, len(probe.logprobs)).astype(np.float32))
 
 
-def noisy(one: Forced, rng: np.random.Generator, size: float = 1e-3) -> Forced:
+def noisy(answer: Forced, rng: np.random.Generator, size: float = 1e-3) -> Forced:
     """As an engine gives it that is not deterministic."""
-    moved = np.minimum(one.logprobs + rng.normal(0, size, len(one.logprobs)).astype(np.float32), -1e-6)
-    own = one.logprobs == one.top_logprobs
-    return replace(one, logprobs=moved, top_logprobs=np.where(own, moved, np.maximum(one.top_logprobs, moved)))
+    moved = np.minimum(answer.logprobs + rng.normal(0, size, len(answer.logprobs)).astype(np.float32), -1e-6)
+    own = answer.logprobs == answer.top_logprobs
+    return replace(answer, logprobs=moved, top_logprobs=np.where(own, moved, np.maximum(answer.top_logprobs, moved)))
 
 
 def test_without_bits_to_compare_a_cut_prompt_is_named_with_what_it_looks_like(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    cut = written(tmp_path / "cut.parquet", [noisy(one, rng) for one in table("truncated")])
+    cut = written(tmp_path / "cut.parquet", [noisy(answer, rng) for answer in table("truncated")])
     assert groups(table("reference"), cut) == names(ATTENTION, START)
 
 
 def test_the_tasks_that_an_opening_is_off_in_are_said() -> None:
     both = pair_tables(table("reference"), table("template_twice"))
-    found = diagnose(compare_tables(both), both, SPECIAL)
-    assert found is not None
-    assert found.evidence.endswith("; so in meta_base, and hardly in meta_chat, meta_long")
+    diagnosis = diagnose(compare_tables(both), both, SPECIAL)
+    assert diagnosis is not None
+    assert diagnosis.evidence.endswith("; so in meta_base, and hardly in meta_chat, meta_long")
 
 
 def test_without_a_tokenizer_a_chat_model_is_among_those_that_are_named() -> None:

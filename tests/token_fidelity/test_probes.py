@@ -27,10 +27,10 @@ def test_probes_lie_beside_their_table_and_are_read_as_they_were_written(tmp_pat
     assert read_probes(answers.path) == {}
     write_probes(find_probes_path(answers.path), HEADER, [probed(0), probed(1)])
     assert list_tables(tmp_path) == [answers.path]
-    found = read_probes(answers.path)
-    assert list(found) == [("t", 0, ALONE), ("t", 1, ALONE)]
-    one = found["t", 1, ALONE]
-    assert (one.prompt_tokens, one.token_ids.tolist(), one.logprobs.tolist()) == (9, [1, 2], [-1, -2])
+    probes = read_probes(answers.path)
+    assert list(probes) == [("t", 0, ALONE), ("t", 1, ALONE)]
+    probe = probes["t", 1, ALONE]
+    assert (probe.prompt_tokens, probe.token_ids.tolist(), probe.logprobs.tolist()) == (9, [1, 2], [-1, -2])
 
 
 @pytest.mark.parametrize(

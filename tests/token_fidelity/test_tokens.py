@@ -43,8 +43,8 @@ def forced(doc: int = 0, tokens: int = 3, top_k: int | None = None, **other: Any
     return Forced(**{**given, **other})
 
 
-def same(one: Forced, other: Forced) -> bool:
-    pairs = [(getattr(one, own.name), getattr(other, own.name)) for own in fields(Forced)]
+def same(answer: Forced, other: Forced) -> bool:
+    pairs = [(getattr(answer, own.name), getattr(other, own.name)) for own in fields(Forced)]
     return all(
         a is None and b is None
         if a is None or b is None
@@ -57,11 +57,11 @@ def same(one: Forced, other: Forced) -> bool:
 def test_what_is_written_is_read(tmp_path: Path, top_k: int | None) -> None:
     answers = [forced(doc, doc % 5 + 1, top_k) for doc in range(600)]
     written = write_tokens(tmp_path / "t.parquet", HEADER, answers)
-    found = read_tokens(tmp_path / "t.parquet")
-    assert found.header == written == replace(HEADER, rows=600, tokens=sum(len(one.token_ids) for one in answers))
-    read = list(found)
-    assert len(read) == len(found) == 600
-    assert all(same(one, other) for one, other in zip(answers, read, strict=True))
+    table = read_tokens(tmp_path / "t.parquet")
+    assert table.header == written == replace(HEADER, rows=600, tokens=sum(len(answer.token_ids) for answer in answers))
+    read = list(table)
+    assert len(read) == len(table) == 600
+    assert all(same(answer, other) for answer, other in zip(answers, read, strict=True))
 
 
 def test_the_same_answers_make_the_same_bytes(tmp_path: Path) -> None:
@@ -94,11 +94,11 @@ def test_choices_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert path.name == "model.123.choices.parquet"
     ours, theirs = np.array([-1, -2], np.float32), np.array([-1.5, -0.5], np.float32)
     write_choices(path, HEADER, [Choices("t", 3, "d" * 64, ours, theirs, 1)])
-    header, [found] = read_choices(path)
+    header, [choice] = read_choices(path)
     assert (header.rows, header.tokens) == (1, 2)
-    assert (found.task, found.doc, found.best) == ("t", 3, 1)
-    assert found.logprobs.tolist() == [-1, -2]
-    assert found.recorded.tolist() == [-1.5, -0.5]
+    assert (choice.task, choice.doc, choice.best) == ("t", 3, 1)
+    assert choice.logprobs.tolist() == [-1, -2]
+    assert choice.recorded.tolist() == [-1.5, -0.5]
 
 
 BAD: dict[str, dict[str, Any]] = {

@@ -44,15 +44,15 @@ def text(ids: list[int]) -> str:
 
 
 def test_each_probe_of_a_chat_prompt_is_the_mistake_that_it_is_called_after() -> None:
-    found = {name: text(prompt) for name, (prompt, _) in made(CHAT).items()}
+    texts = {name: text(prompt) for name, (prompt, _) in made(CHAT).items()}
     bos = "<|begin_of_text|>"
-    assert set(found) == set(PROMPTS)
-    assert found[NO_BOS] == CHAT
-    assert found[SECOND_BOS] == bos + bos + CHAT
-    assert found[NO_HEADERS] == f"{bos}Hello there"
-    assert found[NO_SPECIAL] == f"{bos}user\n\nHello thereassistant\n\n"
-    assert found[BARE] == f"{bos}Hello there"
-    assert found[SPELLED] == bos + CHAT
+    assert set(texts) == set(PROMPTS)
+    assert texts[NO_BOS] == CHAT
+    assert texts[SECOND_BOS] == bos + bos + CHAT
+    assert texts[NO_HEADERS] == f"{bos}Hello there"
+    assert texts[NO_SPECIAL] == f"{bos}user\n\nHello thereassistant\n\n"
+    assert texts[BARE] == f"{bos}Hello there"
+    assert texts[SPELLED] == bos + CHAT
     spelled = made(CHAT)[SPELLED][0]
     assert spelled[0] == ENCODER.bos and not {TOKENIZER.token_to_id("<|eot_id|>"), ENCODER.bos} & set(spelled[1:])
     assert ENCODER.encode_text("<|eot_id|>") == [TOKENIZER.token_to_id("<|eot_id|>")], "the encoder reads them again"
@@ -60,9 +60,9 @@ def test_each_probe_of_a_chat_prompt_is_the_mistake_that_it_is_called_after() ->
 
 def test_llama_4_has_headers_of_its_own() -> None:
     head, asked = "<|header_start|>user<|header_end|>\n\n", "<|header_start|>assistant<|header_end|>\n\n"
-    found = {name: text(prompt) for name, (prompt, _) in made(f"{head}Hello there<|eot|>{asked}").items()}
-    assert set(found) == set(PROMPTS)
-    assert found[NO_HEADERS] == found[BARE] == "<|begin_of_text|>Hello there"
+    texts = {name: text(prompt) for name, (prompt, _) in made(f"{head}Hello there<|eot|>{asked}").items()}
+    assert set(texts) == set(PROMPTS)
+    assert texts[NO_HEADERS] == texts[BARE] == "<|begin_of_text|>Hello there"
 
 
 def test_a_plain_prompt_is_probed_without_what_it_has_not() -> None:
@@ -71,17 +71,17 @@ def test_a_plain_prompt_is_probed_without_what_it_has_not() -> None:
 
 @given(st.text(max_size=200))
 def test_any_prompt_has_probes_of_tokens(prompt: str) -> None:
-    found = made(prompt)
-    ids = found[SECOND_BOS][0][1:]
-    assert found[NO_BOS][0] == ids[1:]
-    assert len(found[SHIFTED][0]) == len(ids) + 1
+    probes = made(prompt)
+    ids = probes[SECOND_BOS][0][1:]
+    assert probes[NO_BOS][0] == ids[1:]
+    assert len(probes[SHIFTED][0]) == len(ids) + 1
     answer = ENCODER.encode_text("a b c")
-    assert found[ALONE] == (answer[:1], answer[1:])
+    assert probes[ALONE] == (answer[:1], answer[1:])
 
 
 def test_answers_are_cut_and_an_answer_of_one_token_is_never_alone() -> None:
-    found = dict(make_perturbations("x", [0, 5], list(range(100)), 0, ENCODER.encode_text, ENCODER.encode_spelled))
-    assert found[NO_BOS][1] == list(range(MAX_ANSWER_TOKENS))
+    probes = dict(make_perturbations("x", [0, 5], list(range(100)), 0, ENCODER.encode_text, ENCODER.encode_spelled))
+    assert probes[NO_BOS][1] == list(range(MAX_ANSWER_TOKENS))
     assert ALONE not in dict(make_perturbations("x", [0, 5], [7], 0, ENCODER.encode_text, ENCODER.encode_spelled))
 
 

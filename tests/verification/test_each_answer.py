@@ -35,11 +35,11 @@ class Sampled(LM):  # type: ignore[misc]
 
     def generate_until(self, requests: Any, disable_tqdm: bool = False) -> list[str]:
         times: Counter[int] = Counter()
-        said = []
+        texts = []
         for request in requests:
-            said.append(f"It is\n#### {ANSWERS[request.doc_id][times[request.doc_id]]}")
+            texts.append(f"It is\n#### {ANSWERS[request.doc_id][times[request.doc_id]]}")
             times[request.doc_id] += 1
-        return said
+        return texts
 
     def loglikelihood(self, requests: Any, disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         raise NotImplementedError

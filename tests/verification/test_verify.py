@@ -647,11 +647,11 @@ def test_of_two_runs_the_newest_is_graded_and_said(few: Path, finished: Path, tm
     out = Path(shutil.copytree(finished, tmp_path / "out"))
     older = samples_of(out, "meta_math").with_name("samples_meta_math_2024-01-01T00-00-00.000000.jsonl")
     older.write_text("cut off")
-    with noted() as said:
+    with noted() as notes:
         report: Proof = verify(few, tasks=["meta_math"], regrade=out)
     assert report.exit_code == 0
-    assert len(said) == 1
-    assert str(samples_of(finished, "meta_math").name) in said[0]
+    assert len(notes) == 1
+    assert str(samples_of(finished, "meta_math").name) in notes[0]
 
 
 def test_a_folder_without_samples_is_told(few: Path, tmp_path: Path) -> None:
