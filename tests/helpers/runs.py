@@ -187,7 +187,13 @@ def published(value: float, **other: Any) -> ReferenceScoreEntry:
 
 
 def entry(docs: int, *numbers: ReferenceScoreEntry, **other: Any) -> TaskEntry:
-    """Make the manifest's entry of a task with ``docs`` docs."""
+    """Make the manifest's entry of a task with ``docs`` docs.
+
+    Raises:
+        TypeError: A key that the manifest does not have.
+    """
+    if unknown := sorted(other.keys() - TaskEntry.model_fields.keys()):
+        raise TypeError(f"an entry of the manifest has no {', '.join(unknown)}")
     fields = {
         "template": "some/some.yaml", "model": "Some-Model", "family": "3.1", "variant": "instruct",
         "dataset_id": "org/Some-Model-evals", "dataset_revision": "0" * 40, "dataset_config": "Some__some__details",
@@ -197,7 +203,7 @@ def entry(docs: int, *numbers: ReferenceScoreEntry, **other: Any) -> TaskEntry:
         "reference_scores": numbers, "row_format": "verified", "filters": ("strict-match",), "primary_metric": "exact_match,strict-match",
         "recorded_metric": None, "graded_by": "program", "min_agreement": 0.99, "unsafe_code": False,
     }  # fmt: skip
-    return TaskEntry(**{name: value for name, value in {**fields, **other}.items() if name in TaskEntry.model_fields})
+    return TaskEntry(**{**fields, **other})
 
 
 def manifest(**tasks: TaskEntry) -> Manifest:
