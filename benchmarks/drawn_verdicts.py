@@ -17,7 +17,8 @@ from scipy.optimize import brentq
 from meta_eval import stats
 from meta_eval.backends.settings import RunSettings
 from meta_eval.judging.decide import Decision, TaskDrop, decide_outcome
-from meta_eval.judging.judge import find_cluster_names, judge_run
+from meta_eval.judging.judge import judge_run
+from meta_eval.judging.shared_questions import find_cluster_names
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import DocResult, FilterResult

@@ -109,6 +109,44 @@ def opens(path: Path) -> Iterator[str]:
                 yield f"line {node.lineno}: {text}"
 
 
+def parameters(node: ast.AST) -> set[str]:
+    """The parameters of a function; of a class those of ``__init__``, or its fields."""
+    body = node.body if isinstance(node, ast.ClassDef) else [node]
+    init = next(
+        (
+            part
+            for part in body
+            if isinstance(part, ast.FunctionDef) and part.name in ("__init__", getattr(node, "name", ""))
+        ),
+        None,
+    )
+    if init is None:
+        return {
+            part.target.id for part in body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+        }
+    return {part.arg for part in ast.walk(init.args) if isinstance(part, ast.arg)}
+
+
+def unknown_arguments(path: Path) -> Iterator[str]:
+    """What docstrings describe as an argument and no function takes."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and "Args:\n" in (text := ast.get_docstring(node) or ""):
+            described = re.split(r"\n\n(?! )", text.partition("Args:\n")[2])[0]
+            names = re.findall(r"^ {4}\*{0,2}(\w[\w*, ]*):", described, re.MULTILINE)
+            listed = {name.strip(" *") for line in names for name in line.split(",")}
+            yield from (f"{node.name}: {name}" for name in sorted(listed - parameters(node)))
+
+
+def test_no_file_is_longer_than_400_lines() -> None:
+    lines = {path.relative_to(PACKAGE).as_posix(): path.read_bytes().count(b"\n") for path in FILES}
+    assert {name: count for name, count in lines.items() if count > 400} == {}
+
+
+def test_docstrings_describe_arguments_that_exist() -> None:
+    unknown = {path.relative_to(PACKAGE).as_posix(): list(unknown_arguments(path)) for path in FILES}
+    assert {name: names for name, names in unknown.items() if names} == {}
+
+
 def test_files_are_opened_through_one_door() -> None:
     result = {path.relative_to(PACKAGE).as_posix(): list(opens(path)) for path in FILES}
     assert {name: calls for name, calls in result.items() if calls and name not in OPENERS} == {}

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from runs import entry, manifest, published, write_run
 
 from meta_eval import stats
+from meta_eval.judging.baseline_choice import NUMBER
 from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate, read_gate
-from meta_eval.judging.judge import NUMBER, judge_run
+from meta_eval.judging.judge import judge_run
 from meta_eval.judging.judgement import Judgement
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import Manifest, TaskEntry

@@ -19,9 +19,10 @@ from places import THOROUGH
 from runs import digest, entry, manifest, published, run_lm_eval, write_group, write_run
 
 from meta_eval import stats
+from meta_eval.judging.baseline_choice import ANSWERS, NUMBER, VERDICTS
 from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.judge import ANSWERS, NUMBER, VERDICTS, judge_run
+from meta_eval.judging.judge import judge_run
 from meta_eval.judging.judgement import Judgement, Score, Task
 from meta_eval.judging.task_comparison import build_task_comparison
 from meta_eval.messages.errors import ConfigError

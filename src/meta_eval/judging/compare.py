@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from meta_eval.judging.alarms import INVALID, RaisedAlarm, find_alarms, find_faults
+from meta_eval.judging.baseline_choice import RUN_A
 from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
-from meta_eval.judging.judge import RUN_A, assess_task
+from meta_eval.judging.judge import assess_task
 from meta_eval.judging.judgement import AlarmOccurrence, Judgement
+from meta_eval.judging.shared_questions import find_shared_questions
 from meta_eval.judging.task_assessment import TaskAssessment, conclude_judgement
 from meta_eval.judging.task_comparison import (
     ScoredRun,
     build_task_comparison,
-    find_shared_questions,
     find_verdict_metric,
 )
 from meta_eval.pack.manifest import Manifest
@@ -47,7 +48,7 @@ def compare_runs(
         candidate: Run B.
         manifest: The pack of both, with the published metric of each task; without it the runs decide.
         stored: The recorded answers as the pack grades them, for rules that need them.
-        completed: The rules of the decision.
+        gate: The rules of the decision.
         choice: The tasks to decide on; tasks that it leaves out never count.
 
     Raises:

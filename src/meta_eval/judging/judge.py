@@ -1,25 +1,18 @@
 """Compares every task of a run with its baseline, and decides over all. Scores from 0 to 1.
 
-The baseline of a task is the first of these that exists:
-
-1. **Meta's recorded answers**, graded by the pack's own graders (`meta_eval.results.baseline`): doc by doc, in the
-   published metric.
-2. **Meta's recorded verdicts**, doc by doc, if they are in that metric and come from a program. With a judge model's
-   verdicts, differences between graders would count as losses of the run.
-3. **The published score** alone, if it was measured under the same settings.
-
-What the baseline itself differs from the published number by is said beside it (`numbers.measure_baseline_distance`),
-and no part of the drop. `meta_eval.judging.compare` takes another run instead of these; what follows is the same.
+`meta_eval.judging.baseline_choice` chooses what a task is compared with; in `meta_eval.judging.compare` it is another
+run. The distance from the baseline to the published number is reported beside the drop and is no part of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meta_eval import stats
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_faults, find_run_problems
+from meta_eval.judging.baseline_choice import RUN_A, ChosenBaseline, choose_baseline, choose_metric, list_metrics
 from meta_eval.judging.conditions import check_conditions
 from meta_eval.judging.cut_answers import (
     Clusters,
@@ -36,40 +29,29 @@ from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judgement import META, AlarmOccurrence, CutSummary, Flips, Judgement, Task
 from meta_eval.judging.published_scores import (
-    explain_incomparable,
     list_known_gaps,
     list_other_averages,
     list_scores,
 )
 from meta_eval.judging.sampled_scores import describe_sampling
+from meta_eval.judging.shared_questions import find_cluster_names, find_shared_questions
 from meta_eval.judging.subtask_drops import compute_subtask_drops, describe_subtasks
 from meta_eval.judging.task_assessment import TaskAssessment, conclude_judgement
 from meta_eval.judging.task_comparison import (
     RunPair,
-    ScoredRun,
     TaskComparison,
     build_task_comparison,
-    find_shared_questions,
-    find_verdict_metric,
-    make_number_key,
-    pair_docs,
-    pair_scores,
 )
 from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError
-from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
 from meta_eval.results.doc_figures import average_figures
 from meta_eval.results.doc_results import DocResult
-from meta_eval.results.lm_eval_run import Run, TaskRun
+from meta_eval.results.lm_eval_run import Run
 from meta_eval.results.metrics import UNBOUNDED_METRICS
-from meta_eval.thresholds import MIN_RECORDED, SAME_VERDICT
-
-ANSWERS = f"{META} recorded answers, graded by the pack"
-VERDICTS = f"{META} recorded verdicts"
-NUMBER = "the published number alone"
-RUN_A = "run A"
+from meta_eval.thresholds import SAME_VERDICT
 
 
 def judge_run(
@@ -87,7 +69,7 @@ def judge_run(
         run: The run, or its repeats.
         manifest: Its pack. Without it there are scores but no comparison.
         stored: The recorded answers as verify graded and stored them.
-        completed: The rules of the decision.
+        gate: The rules of the decision.
         choice: The tasks to decide on; tasks that it leaves out never count.
 
     Raises:
@@ -126,7 +108,7 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
     Args:
         compared: Its comparison.
         rule: Its rules.
-        shared: See `task_comparison.find_shared_questions`.
+        shared: See `shared_questions.find_shared_questions`.
     """
     name, entry, metric_key, baseline_runs = compared.name, compared.entry, compared.metric_key, compared.baseline_runs
     if not compared.candidate_runs:
@@ -140,9 +122,9 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
         return TaskAssessment(task, None, (("not run", AlarmOccurrence(name)),))
     result = compared.candidate_runs[0]
     if baseline_runs and compared.pair and (rule.baseline_kind or "run") == "run":
-        chosen_or_reason = _choose_metric(compared.pair, _metrics(baseline_runs[0], entry), RUN_A)
+        chosen_or_reason = choose_metric(compared.pair, list_metrics(baseline_runs[0], entry), RUN_A)
     else:
-        chosen_or_reason = _choose_baseline(compared, rule)
+        chosen_or_reason = choose_baseline(compared, rule)
     chosen = None if isinstance(chosen_or_reason, str) else chosen_or_reason
     reason = chosen_or_reason if isinstance(chosen_or_reason, str) else None
 
@@ -247,7 +229,7 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
 
 
 def _cut(
-    compared: TaskComparison, chosen: _ChosenBaseline | None, rate: stats.Drop | None, clusters: Clusters
+    compared: TaskComparison, chosen: ChosenBaseline | None, rate: stats.Drop | None, clusters: Clusters
 ) -> CutSummary | None:
     """The scores with and without cut answers, in the metric of the drop where there is one."""
     metric_key, pair = (chosen.metric_key, chosen.pair) if chosen else (compared.metric_key, compared.pair)
@@ -255,7 +237,7 @@ def _cut(
 
 
 def _break_down_drop(
-    compared: TaskComparison, chosen: _ChosenBaseline, shared: frozenset[str]
+    compared: TaskComparison, chosen: ChosenBaseline, shared: frozenset[str]
 ) -> stats.DropBreakdown | None:
     if compared.baseline_runs or compared.recorded_run is None or compared.regraded_answers is None:
         return None
@@ -268,70 +250,8 @@ def _break_down_drop(
     )
 
 
-# Baselines
-
-
-@dataclass(frozen=True, slots=True)
-class _ChosenBaseline:
-    """The pair in ``metric_key``, over the same docs; for a published score alone, all docs of the candidate."""
-
-    label: str
-    metric_key: str
-    candidate: ScoredRun
-    baseline: ScoredRun | None = None
-    published: float = 0.0
-
-    @property
-    def pair(self) -> RunPair | None:
-        return RunPair(self.baseline, self.candidate) if self.baseline else None
-
-
-def _choose_baseline(compared: TaskComparison, rule: GateTask) -> _ChosenBaseline | str:
-    """Choose the baseline among Meta's data; else return the reason why there is none."""
-    result, candidate, entry = compared.candidate_runs[0], compared.candidate, compared.entry
-    if entry is None:
-        return "no pack says what it is to be compared with"
-    if not result.docs:
-        return "there are no samples: run lm_eval with --log_samples"
-    metrics = _metrics(result, entry)
-    few = None
-    if rule.baseline_kind != "published":
-        verdicts = compared.recorded_verdicts if entry.graded_by == "program" or entry.baseline else None
-        for label, baseline in ((ANSWERS, compared.regraded_answers), (VERDICTS, verdicts)):
-            if baseline is not None:
-                pair = pair_docs(baseline, candidate, make_number_key)
-                chosen = _choose_metric(pair, metrics, label.replace(f"{META} recorded", entry.baseline_owner_recorded))
-                if len(pair.baseline.docs) < MIN_RECORDED * len(candidate.docs):
-                    few = f"only {len(pair.baseline.docs):,} of {len(candidate.docs):,} docs have a recorded answer"
-                elif not isinstance(chosen, str):
-                    return chosen
-        if rule.baseline_kind == "recorded":
-            return few or "there are no recorded answers or verdicts to compare it with"
-    nothing = "no recorded score of it is a share" if entry.record else "no number was published for this subset"
-    for number in entry.reference_scores:
-        if (reason := explain_incomparable(result, candidate, entry, number)) is None:
-            return _ChosenBaseline(NUMBER, number.metric, candidate, published=number.value / 100)
-        nothing = reason
-    return few or nothing
-
-
-def _choose_metric(pair: RunPair, metrics: Sequence[str], label: str) -> _ChosenBaseline | str:
-    for metric_key in metrics:
-        if pair_scores(pair, metric_key) is not None:
-            return _ChosenBaseline(label, metric_key, pair.candidate, pair.baseline)
-    return "there is no metric that both have and that is a share"
-
-
-def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
-    """Possible metrics for the drop, in order of preference: metrics with a published score first."""
-    numbers = sorted(entry.reference_scores, key=lambda number: not number.same_settings) if entry else ()
-    published = [number.metric for number in numbers] if entry else list(result.published_metrics)
-    verdict = find_verdict_metric(result, entry)
-    return [*published, *([verdict] if verdict else ())]
-
-
 def _measure_task_drop(
-    compared: TaskComparison, chosen: _ChosenBaseline, rule: GateTask, shared: frozenset[str]
+    compared: TaskComparison, chosen: ChosenBaseline, rule: GateTask, shared: frozenset[str]
 ) -> TaskDrop:
     candidate = chosen.candidate.scores(chosen.metric_key)
     assert candidate is not None  # noqa: S101 (that is how it was chosen)
@@ -356,7 +276,7 @@ def _measure_task_drop(
 
 
 def _measure_runs(
-    chosen: _ChosenBaseline, labels: Sequence[str | None] | None
+    chosen: ChosenBaseline, labels: Sequence[str | None] | None
 ) -> tuple[float | None, stats.RunSpread | None]:
     """The variance of one run's score by the engine, and how runs differ; None where each side has one run."""
     sides = [
@@ -365,28 +285,6 @@ def _measure_runs(
     ]
     repeated = [side for side in sides if len(side) > 1]
     return (stats.run_noise(repeated[-1], labels) if repeated else None), stats.measure_runs(sides[0], sides[1], labels)
-
-
-def find_cluster_names(task: str, docs: Sequence[DocResult], shared: frozenset[str]) -> list[Hashable] | None:
-    """The cluster of each doc; None where no doc shares anything with another.
-
-    Args:
-        task: Its name: docs of two tasks are related only through a common question.
-        docs: The docs.
-        shared: Question hashes that occur in several tasks of the report.
-    """
-    question_of_cluster: dict[str, str] = {}
-    for doc in docs:
-        if doc.cluster is not None and doc.question_hash in shared:
-            question_of_cluster[doc.cluster] = min(
-                question_of_cluster.get(doc.cluster, doc.question_hash), doc.question_hash
-            )
-    names: list[Hashable] = []
-    for doc in docs:
-        question = doc.question_hash if doc.cluster is None else question_of_cluster.get(doc.cluster)
-        names.append(question if question in shared else (task, doc.doc_id if doc.cluster is None else doc.cluster))
-    independent = all(doc.cluster is None and doc.question_hash not in shared for doc in docs)
-    return None if independent else names
 
 
 # Doc by doc

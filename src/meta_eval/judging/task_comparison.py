@@ -275,17 +275,6 @@ def _match_shape(candidate: MetricValue, recorded: float) -> MetricValue:
     return candidate if isinstance(candidate, float) and abs(candidate - recorded) <= SAME_VERDICT else recorded
 
 
-def find_shared_questions(tasks: Sequence[Sequence[DocResult]]) -> frozenset[str]:
-    """The question hashes that docs of several tasks have."""
-    seen: set[str] = set()
-    twice: set[str] = set()
-    for docs in tasks:
-        here = {doc.question_hash for doc in docs}
-        twice |= here & seen
-        seen |= here
-    return frozenset(twice)
-
-
 def make_number_key(doc: DocResult) -> Hashable:
     return doc.doc_id, doc.question_hash
 

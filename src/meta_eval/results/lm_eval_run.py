@@ -326,7 +326,7 @@ def check_one_model(provenances: Mapping[str, Provenance]) -> None:
     """Refuse a run with tasks of several models: its numbers cannot be compared.
 
     Args:
-        found: Where the results of each task came from.
+        provenances: Where the results of each task came from.
 
     Raises:
         ResultsError: They are of several models.

@@ -16,8 +16,8 @@ from meta_eval.answers.answer_files import Answers, EngineAnswer
 from meta_eval.answers.grading import Grading
 from meta_eval.answers.requests import Request
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.judge import find_cluster_names
-from meta_eval.judging.task_comparison import ScoredRun, find_shared_questions
+from meta_eval.judging.shared_questions import find_cluster_names, find_shared_questions
+from meta_eval.judging.task_comparison import ScoredRun
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
 from meta_eval.pack.manifest import Manifest, TaskEntry
@@ -51,7 +51,7 @@ class Stopping:
         manifest: Its manifest.
         grading: The grading of the tasks.
         requests: All requests by task and doc.
-        rules: The margins, the weights of tasks, and the tasks that decide; others are not asked.
+        gate: The margins, the weights of tasks, and the tasks that decide; others are not asked.
         seed: Of the order of docs.
 
     Attributes:
@@ -195,7 +195,7 @@ def list_task_docs(name: str, docs: Sequence[DocResult], recorded: Scores, share
         name: Its name.
         docs: Its docs, as the baseline answered them.
         recorded: Their scores, in the metric of the drop.
-        shared: See `sides.find_shared_questions`.
+        shared: See `shared_questions.find_shared_questions`.
     """
     scored = [docs[position] for position in recorded.doc_indices]
     right = ScoredRun([[_all_right(doc) for doc in docs]]).scores(recorded.metric_key)

@@ -28,8 +28,8 @@ class RequestLoop:
         client: What answers.
         journal: Where answers are kept.
         tokens: Of the model.
-        wanted: What is asked.
-        pace: Counts what was said.
+        pending: The requests that are not answered yet.
+        pace: Counts the answers.
         recordings: Recorded answers, which the canary compares the first with; None for no canary.
 
     Attributes:

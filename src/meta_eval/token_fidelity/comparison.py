@@ -172,7 +172,7 @@ def compare_tables(
     """Compare, and decide.
 
     Args:
-        pair: From `pairing.pair`.
+        pair: From `table_pairing.pair_tables`.
         margin: The largest allowed distance, in nats per token.
         vocabulary: The tokenizer's, if available.
         min_docs: With fewer docs, overall or in a task, the outcome is undecided.

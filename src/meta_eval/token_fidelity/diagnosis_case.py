@@ -41,8 +41,8 @@ class ProbePair:
     """The probes of both sides, with the docs themselves.
 
     Args:
-        both: The tables.
-        before, after: Their probes.
+        pair: The tables.
+        baseline, candidate: Their probes.
     """
 
     def __init__(self, pair: Pair, baseline: Probes, candidate: Probes) -> None:
@@ -103,7 +103,7 @@ class Case:
 
     Args:
         comparison: The comparison.
-        both: The tables that were compared.
+        pair: The tables that were compared.
         vocabulary: The tokenizer's. Without it, end tokens are unknown.
         probing: The probes of both; None unless both have probes.
 
