@@ -6,8 +6,10 @@ Its answer depends only on the prompt, so any two runs over the same pack get th
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
+import re
 import socket
 import threading
 import time
@@ -32,6 +34,7 @@ OF_VLLM = frozenset(
         "logprob_token_ids", "return_tokens_as_token_ids", "prompt_logprobs", "top_k",
     )
 )  # fmt: skip
+OF_LLAMACPP = frozenset(("grammar", "logit_bias", "post_sampling_probs", "cache_prompt"))
 _PROBE = [0, 0, 0]
 
 
@@ -48,6 +51,7 @@ class FakeServer:
         says_length: List the length of the context.
         card: Further listed fields of the model.
         pages: Paths with an answer.
+        tokenizer: Answers ``/tokenize`` and ``/detokenize``, as llama.cpp's server.
         seconds: Time of an answer.
         model: The name of the served model.
         encode: Makes token ids of text, including BOS.
@@ -65,11 +69,12 @@ class FakeServer:
         max_model_len: int = 262144, key: str | None = None, port: int | None = None, retry_after: float = 1,
         encode: Callable[[str], list[int]] = lambda text: [0, *text.encode()],
         ids_end_in: int = 422, listed: str | None = None, says_length: bool = True, card: Body | None = None,
-        pages: tuple[str, ...] = ("/completions",),
+        pages: tuple[str, ...] = ("/completions",), tokenizer: Any = None,
     ) -> None:  # fmt: skip
         self.faults, self.takes, self.refuses_others, self.token_ids = faults, takes, refuses_others, token_ids
         self.seconds, self.model, self.max_model_len, self.key = seconds, model, max_model_len, key
         self.retry_after, self.ids_end_in, self.pages = retry_after, ids_end_in, pages
+        self.tokenizer = tokenizer
         self.listed, self.says_length, self.card = listed or model, says_length, card or {}
         self.answered: Counter[str] = Counter()
         self.bodies: list[Body] = []
@@ -183,7 +188,9 @@ class _Handler(BaseHTTPRequestHandler):
             probe = body.get("prompt") in (_PROBE, "1")
             fake.number += not probe
         try:
-            if self.path.removeprefix("/v1") not in fake.pages:
+            if fake.tokenizer and self.path in ("/tokenize", "/detokenize"):
+                self.send(200, tokenized(fake.tokenizer, body))
+            elif self.path.removeprefix("/v1") not in fake.pages:
                 self.refuse(404, "Not Found")
             elif "messages" in body:
                 self.send(200, {"choices": [{"index": 0, "message": {"role": "assistant", "content": "1"}}]})
@@ -242,6 +249,13 @@ class _Handler(BaseHTTPRequestHandler):
                     fake.answered[key_of(body)] += 1
 
 
+def tokenized(tokenizer: Any, body: Body) -> dict[str, Any]:
+    """Return what llama.cpp's pages for tokens answer."""
+    if "tokens" in body:
+        return {"content": tokenizer.decode(body["tokens"], skip_special_tokens=False)}
+    return {"tokens": tokenizer.encode(body["content"], add_special_tokens=body["add_special"]).ids}
+
+
 def completion(body: Body, encode: Callable[[str], list[int]]) -> dict[str, Any]:
     """Return the completion that the prompt's hash determines."""
     prompt = body["prompt"]
@@ -263,6 +277,8 @@ def completion(body: Body, encode: Callable[[str], list[int]]) -> dict[str, Any]
         own = [None, *(logprob(ids[:place], token) for place, token in enumerate(ids) if place), -1.0]
         tops = [None if token is None else {"x": token} for token in own]
         choice["logprobs"] = {"tokens": ["?"] * len(own), "token_logprobs": own, "top_logprobs": tops}
+    elif "grammar" in body:
+        choice["logprobs"] = {"content": write_by_grammar(body, ids)}
     if "prompt_logprobs" in body:
         result: Sequence[Any] = [
             {str(token): {"logprob": logprob(ids[:n], token), "rank": 1}} for n, token in enumerate(ids)
@@ -283,6 +299,26 @@ def completion(body: Body, encode: Callable[[str], list[int]]) -> dict[str, Any]
         "prompt_tokens_details": {"cached_tokens": 2},
     }
     return {"object": "text_completion", "choices": [choice], "usage": usage}
+
+
+def write_by_grammar(body: Body, prompt: Sequence[int]) -> list[dict[str, Any]]:
+    """Return what llama.cpp's server writes under a grammar of token ids, with the likeliest tokens of each place.
+
+    Token 1 ends every answer. A multiple of 7 is part of a character: no grammar allows it. Any other grammar writes 2.
+    The likeliest tokens are among the first 8, or among all 300 if 100 are requested.
+    """
+    tokens = range(300 if body["logprobs"] >= 100 else 8)
+    forced = [int(token) for token in re.findall(r"<\[(\d+)\]>", body["grammar"])]
+    writable = list(itertools.takewhile(lambda token: token % 7, forced)) if forced else [2]
+    ended = [*writable, 1] if len(writable) < len(forced) else writable
+    written = ended[: ended.index(1) + 1] if 1 in ended else ended
+    entries = []
+    for place, token in enumerate(written):
+        context = [*prompt, *written[:place]]
+        order = sorted(tokens, key=lambda other: (-logprob(context, other), other))[: body["logprobs"]]
+        tops = [{"id": other, "logprob": logprob(context, other)} for other in order]
+        entries.append({"id": token, "logprob": logprob(context, token), "top_logprobs": tops})
+    return entries
 
 
 def logprob(context: Sequence[int], token: int) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from command import cli
-from fake_server import FIELDS, OF_VLLM, Body, FakeServer, logprob
+from fake_server import FIELDS, OF_LLAMACPP, OF_VLLM, Body, FakeServer, logprob
 from forked import Forked, started
 from marks import thorough
 from small_model import write_tokenizer
@@ -229,13 +229,26 @@ def test_text_to_which_a_server_adds_no_bos_is_not_answered(house: House, tmp_pa
     assert all(re.fullmatch(r"it read [\d,]+ tokens of prompt, and [\d,]+ were meant", count) for count in counts)
 
 
+@thorough
+def test_llama_cpps_server_scores_recorded_answers_by_writing_them(house: House, tmp_path: Path) -> None:
+    with FakeServer(takes=FIELDS - {"echo"} | OF_LLAMACPP) as server:
+        done = measured(house, server, tmp_path, "--docs", "1")
+    assert done.returncode == 0, done.stderr
+    assert f"{server.url} scores a text by writing it: a doc takes as long as its answer did" in done.stderr
+    (answer,) = read_tokens(Path(json.loads(done.stdout)["table"]))
+    prompt = next(body["prompt"] for body in server.bodies if len(body["prompt"]) == answer.prompt_tokens)
+    ids = [int(token) for token in answer.token_ids]
+    own = [logprob([*prompt, *ids[:place]], token) for place, token in enumerate(ids)]
+    assert answer.logprobs == pytest.approx(own, abs=1e-5)
+
+
 def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, tmp_path: Path) -> None:
     with FakeServer(takes=FIELDS - {"echo", "logprobs"}) as server:
         done = house.run(server, output=tmp_path)
         alone = house.run(server, output=tmp_path / "alone", only="meta_mmlu_pretrain")
     assert done.returncode == 1
     output = json.loads(done.stdout)
-    why = f"{server.url} says no log-probabilities of named tokens or of a prompt (prompt_logprobs, echo)"
+    why = f"{server.url} says no log-probabilities of named tokens or of a prompt (prompt_logprobs, echo, grammar)"
     assert output["left_out"] == {"meta_mmlu_pretrain": why}
     assert output["failed"] == 0
     assert list(output["tasks"]) == ["meta_gpqa"]

@@ -206,7 +206,7 @@ class Encoder:
         """
         texts: list[str] = []
         for request in requests:
-            texts.append(_context(request))
+            texts.append(choose_context(request))
             if request.kind == "choices":
                 texts += [request.prompt + text for text in request.continuations]
         ids = iter(self._ids(texts))
@@ -228,6 +228,6 @@ class Encoder:
             yield ids if self.bos is None or ids[:1] == [self.bos] else [self.bos, *ids]
 
 
-def _context(request: Request) -> str:
-    """The prompt. Before choices, lm-eval moves white space at its end to the continuations."""
+def choose_context(request: Request) -> str:
+    """The prompt as it is tokenised. Before choices, lm-eval moves white space at its end to the continuations."""
     return request.prompt.rstrip() if request.kind == "choices" else request.prompt

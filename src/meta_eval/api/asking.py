@@ -160,7 +160,6 @@ def fidelity(
 
 def _describe_config(config: Config | Path | str | None, options: FidelityOptions) -> tuple[Path, RunSettings]:
     """The pack (prepared if none is named) and its settings."""
-    from meta_eval.backends.registry import backend_of
     from meta_eval.config import open_config, override_settings
     from meta_eval.pack.manifest import read_manifest
     from meta_eval.running.capabilities import check_scores
@@ -176,7 +175,7 @@ def _describe_config(config: Config | Path | str | None, options: FidelityOption
             hint="Name it with --set model_name=…",
         )  # fmt: skip
     if options.ask and not options.answers:
-        check_scores(backend_of(config_of_pack))
+        check_scores(config_of_pack)
     folder = prepare_pack(config_of_pack, place, edited=options.edited)
     return folder, settings_of(read_manifest(folder), config_of_pack)
 

@@ -25,7 +25,7 @@ class Backend(ABC):
         kinds: Supported requests: ``generate`` (a text), ``choices`` (log-likelihoods of continuations), ``force``
             (log-probability of each token of a given text). Others are refused before any request is sent.
         reads_text: Whether it tokenises prompts with the tokenizer in the model's file. Then no other tokenizer is
-            loaded.
+            loaded, unless the key ``tokenizer`` names it.
         needs_token_ids: Whether it accepts only token ids, and so needs the tokenizer.
         restricts_tokens: Whether the printed command can restrict generation to some tokens (``allowed_token_ids``).
         reloads_model: Whether each call of the client's `answer` loads the model again. Then small calls are avoided.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from meta_eval.backends.base import Backend, BackendError, load_class
@@ -13,21 +16,32 @@ from meta_eval.boundary.pack_names import join_names
 # Parallel requests, as in llama.cpp's own server. ``model_args: {n_parallel: N}`` overrides it.
 _SLOTS = 4
 
+# The program to start where `xllamacpp` is not installed.
+PROGRAM = "llama-server"
+
+# Fields of ``CommonParams`` that are options of `llama-server` by another name.
+_RENAMED = {
+    "n_batch": "batch-size", "n_ctx": "ctx-size", "n_parallel": "parallel", "n_threads": "threads",
+    "n_ubatch": "ubatch-size", "cache_ram_mib": "cache-ram",
+}  # fmt: skip
+
 
 class LlamaCpp(Backend):
-    """llama.cpp's server in a process that the run starts (`xllamacpp`). ``model_name`` is a GGUF file.
+    """llama.cpp's server in a process that the run starts. ``model_name`` is a GGUF file.
 
-    ``model_args`` are fields of ``xllamacpp.CommonParams``, such as ``cache_type_k: q8_0``.
+    ``model_args`` are fields of ``xllamacpp.CommonParams``, such as ``cache_type_k: q8_0``. Without `xllamacpp` they
+    become options of a `llama-server` on the shell's path.
     """
 
     name = "llamacpp"
+    kinds = frozenset(("generate", "choices", "force"))
     reads_text = True
-    tokenizer = None
     imports = "xllamacpp"
     install = "'meta-eval[llamacpp]'"
     no_command = "start llama-server yourself and set `backend: server` and `base_url`"
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
         **dict.fromkeys(("model", "model_alias"), "use model_name"),
+        "tokenizer": "use the key tokenizer",
         "n_ctx": "use the key max_model_len",
         **dict.fromkeys(("port", "hostnames"), "the run chooses a free port of this machine"),
         "ctx_shift": "no prompt is ever cut",
@@ -35,6 +49,13 @@ class LlamaCpp(Backend):
 
     def load_client(self) -> type[Any]:
         return load_class("meta_eval.running.llamacpp_client:LlamaCppClient")
+
+    def check_installed(self, settings: Settings) -> None:  # noqa: ARG002 (whatever they say)
+        if find_spec(self.imports) is None and which(PROGRAM) is None:
+            raise BackendError(
+                f"neither {self.imports} nor {PROGRAM} is installed", where="backend llamacpp",
+                hint=f"pip install {self.install}, or put {PROGRAM} on the PATH",
+            )  # fmt: skip
 
     def check_model(self, model: str) -> None:
         path = Path(model)
@@ -69,3 +90,12 @@ def make_server_settings(settings: Settings) -> dict[str, Any]:
         "cache_ram_mib": 0,  # an extra cache of whole prompts, up to 8 GiB
         **settings.model_args,
     }
+
+
+def make_server_command(settings: Settings, model: str, port: int) -> Sequence[str]:
+    """The command of `llama-server`. A field ``n_gpu_layers: 9`` becomes ``--n-gpu-layers 9``."""
+    argv = [PROGRAM, "--model", model, "--alias", model, "--host", "127.0.0.1", "--port", str(port)]
+    for name, value in make_server_settings(settings).items():
+        flag = _RENAMED.get(name, name.replace("_", "-"))
+        argv += [f"--{'' if value else 'no-'}{flag}"] if isinstance(value, bool) else [f"--{flag}", str(value)]
+    return argv

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from meta_eval import assets
 from meta_eval.backends.base import Backend, BackendError
-from meta_eval.backends.registry import SHIPPED
+from meta_eval.backends.registry import SHIPPED, backend_of
+from meta_eval.backends.settings import Settings
 from meta_eval.running.client import Client
 
 _WITHOUT: Mapping[str, str] = {
@@ -38,12 +39,20 @@ def find_refusals(
     return refusals
 
 
-def check_scores(backend: Backend) -> None:
-    """Refuse a backend that scores neither texts nor choices, so that no pack can be measured with it.
+def check_scores(settings: Settings) -> None:
+    """Refuse a backend that scores neither texts nor choices, so that no pack can be measured with it; a missing file
+    of the model; and one without the tokenizer, whose tokens are compared.
 
     Raises:
-        BackendError: It only writes texts.
+        BackendError: It only writes texts, or something is missing.
     """
+    backend = backend_of(settings)
+    backend.check_model(settings.model_name)
+    if backend.reads_text and settings.tokenizer is None:
+        raise BackendError(
+            "needs the model's tokenizer to score tokens", where=f"backend {backend.name}",
+            hint="Set tokenizer to a hub id or a folder that has tokenizer.json",
+        )  # fmt: skip
     if not backend.kinds & {"force", "choices"}:
         raise describe_refusal(backend, "force", find_refusals(backend, ["force"])["force"])
 

@@ -39,8 +39,8 @@ class Abilities:
         token_ids: Whether it takes prompts as token ids and uses exactly these.
         extras: Those of `EXTRAS` that it accepts.
         labels: Whether it returns log-probabilities of named tokens; None until tried.
-        forced: How it returns log-probabilities of a prompt's tokens: a name of `FORCED`, ``""`` if it does not; None
-            until tried.
+        forced: How it returns log-probabilities of given tokens: a name of `FORCED` or ``grammar``, ``""`` if it does
+            not; None until tried.
     """
 
     token_ids: bool = True
@@ -130,7 +130,11 @@ def read_forced(answer: Json, continuation: Sequence[int], how: str) -> tuple[fl
     Raises:
         GarbledError: They are not all there.
     """
-    tokens = read_tokens(answer, continuation, how)
+    return sum_tokens(read_tokens(answer, continuation, how))
+
+
+def sum_tokens(tokens: TokenLogprobs) -> tuple[float, bool | None]:
+    """The sum of log-probabilities, and whether each token is the likeliest."""
     return sum(tokens.logprobs), all(rank == 1 for rank in tokens.ranks)
 
 

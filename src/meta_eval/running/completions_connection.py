@@ -16,6 +16,7 @@ from meta_eval.messages.logs import log
 from meta_eval.running import completions
 from meta_eval.running.completions import FORCED, PROBE, Abilities
 from meta_eval.running.connection import TO_SAY, Connection, NoPageError
+from meta_eval.running.grammar_forcing import GRAMMAR, build_grammar_request, check_written
 from meta_eval.running.transport import CutError, Failed, GarbledError, Json, parse_body
 
 # The most characters of a server's name.
@@ -71,15 +72,19 @@ class CompletionsConnection(Connection):
             return self.can.labels
 
     async def how_forced(self) -> str:
-        """How it returns log-probabilities of a prompt's tokens; tried once, empty if it does not."""
+        """How it returns log-probabilities of given tokens; tried once, empty if it does not."""
         async with self._learning:
-            for how in FORCED if self.can.forced is None else ():
-                body = completions.build_forced_request(PROBE[:1], PROBE[1:], how)
-                if await self._tried(body, partial(completions.read_forced, continuation=PROBE[1:], how=how)):
-                    self.can.forced = how
-                    break
-            self.can.forced = self.can.forced or ""
+            if self.can.forced is None:
+                self.can.forced = await self._find_how_forced()
             return self.can.forced
+
+    async def _find_how_forced(self) -> str:
+        prompt, ids = PROBE[:1], PROBE[1:]
+        for how in FORCED:
+            body = completions.build_forced_request(prompt, ids, how)
+            if await self._tried(body, partial(completions.read_forced, continuation=ids, how=how)):
+                return how
+        return GRAMMAR if await self._tried(build_grammar_request(prompt, ids), check_written) else ""
 
     async def _tried(self, body: Mapping[str, Any], read: Callable[[Json], object]) -> bool:
         """Whether its answer can be parsed; two failures mean no."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+from meta_eval.answers.token_logprobs import TokenLogprobs, collect_tokens
 from meta_eval.backends.server import normalise_url
+from meta_eval.messages.logs import report_progress
 from meta_eval.running import completions
 from meta_eval.running.client import EngineResponse
 from meta_eval.running.completions_connection import CompletionsConnection
+from meta_eval.running.grammar_forcing import GRAMMAR, force_tokens, score_labels
 from meta_eval.running.servers_client import Job, RefusedError, ServersClient
-from meta_eval.running.transport import CutError, Failed, Json
+from meta_eval.running.transport import CutError, Failed, GarbledError, Json
 
 
 class ServerClient(ServersClient[CompletionsConnection]):
@@ -34,11 +38,16 @@ class ServerClient(ServersClient[CompletionsConnection]):
             if not server.can.token_ids:
                 return f"{server.url} takes no token ids"
             try:
-                if not (kind == "choices" and await server.can_label()) and not await server.how_forced():
-                    named = "named tokens or of " if kind == "choices" else ""
-                    return f"{server.url} says no log-probabilities of {named}a prompt (prompt_logprobs, echo)"
+                if kind == "choices" and await server.can_label():
+                    continue
+                how = await server.how_forced()
             except (CutError, Failed):  # the requests themselves will show it
                 continue
+            if not how:
+                named = "named tokens or of " if kind == "choices" else ""
+                return f"{server.url} says no log-probabilities of {named}a prompt (prompt_logprobs, echo, grammar)"
+            if how == GRAMMAR and kind == "force":
+                report_progress(f"{server.url} scores a text by writing it: a doc takes as long as its answer did")
         return None
 
     async def ask(self, server: CompletionsConnection, job: Job) -> EngineResponse:
@@ -63,9 +72,12 @@ class ServerClient(ServersClient[CompletionsConnection]):
             how = await server.how_forced()
             if not how:
                 raise RefusedError("it returns no prompt log-probabilities")
+            if how == GRAMMAR and ask.one_token_each:
+                ids = [continuation[0] for continuation in ask.continuation_ids]
+                job.choices, answer = await score_labels(partial(self._scored, server), ask.prompt_ids, ids)
             for continuation in ask.continuation_ids[len(job.choices) :]:
-                answer = await self._scored(server, completions.build_forced_request(ask.prompt_ids, continuation, how))
-                job.choices.append(completions.read_forced(answer, continuation, how))
+                tokens, answer = await self._score_tokens(server, ask.prompt_ids, continuation, how)
+                job.choices.append(completions.sum_tokens(tokens))
         shared = {**self._shared(job, answer), "prompt_tokens": len(ask.prompt_ids)}
         return EngineResponse(ask.request, choices=job.choices, completion_tokens=0, **shared)
 
@@ -78,12 +90,23 @@ class ServerClient(ServersClient[CompletionsConnection]):
         if ask.top_k and how == "echo":
             raise RefusedError("it returns no ids of the likeliest tokens (prompt_logprobs): leave --top-k out")
         ids = ask.forced_ids
-        answer = await self._scored(
-            server, completions.build_forced_request(ask.prompt_ids, ids, how, max(1, ask.top_k))
-        )
-        tokens = completions.read_tokens(answer, ids, how, ask.top_k)
+        tokens, answer = await self._score_tokens(server, ask.prompt_ids, ids, how, ask.top_k)
         shared = {**self._shared(job, answer), "prompt_tokens": len(ask.prompt_ids)}
         return EngineResponse(ask.request, forced=tokens, completion_tokens=len(ids), **shared)
+
+    async def _score_tokens(
+        self, server: CompletionsConnection, prompt: Sequence[int], ids: Sequence[int], how: str, top_k: int = 0
+    ) -> tuple[TokenLogprobs, Json]:
+        """The log-probabilities of given tokens after a prompt; and the last answer."""
+        if how == GRAMMAR:
+            places, answer = await force_tokens(partial(self._scored, server), prompt, ids, max(1, top_k))
+            try:
+                return collect_tokens(ids, places, top_k), answer
+            except ValueError as error:
+                raise GarbledError(f"a response that {error}") from None
+        body = completions.build_forced_request(prompt, ids, how, max(1, top_k))
+        answer = await self._scored(server, body)
+        return completions.read_tokens(answer, ids, how, top_k), answer
 
     async def _scored(self, server: CompletionsConnection, body: dict[str, Any]) -> Json:
         return _checked(await server.complete({**server.can.extras, **body}), body["prompt"])
