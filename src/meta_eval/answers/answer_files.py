@@ -129,8 +129,7 @@ def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None
     Args:
         files: The files.
         prefer: ``last`` takes the last of several different answers, in the order of files and lines. Otherwise they
-            are
-            kept in ``doubled``.
+            are kept in ``doubled``.
 
     Raises:
         AnswersError: A file cannot be read, or a complete line is not an answer.

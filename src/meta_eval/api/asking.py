@@ -53,8 +53,7 @@ def prepare(
 
     Args:
         config: The configuration or its YAML file. Its evals dataset is Meta's, or a folder with samples of lm-eval.
-            None
-            means ``eval_config.yaml``, or no file if a publication is given.
+            None means ``eval_config.yaml``, or no file if a publication is given.
         options: Overrides, templates and publication: the attributes of `meta_eval.verb_options.PrepareOptions`.
         progress: Called with the current step.
         keywords: Single options by name, such as ``overrides`` and ``publication``.
@@ -138,8 +137,7 @@ def fidelity(
 
     Args:
         config: The configuration or its YAML file. Read only if no pack is named. An existing pack with the same
-            settings
-            is reused.
+            settings is reused.
         options: The attributes of `meta_eval.verb_options.FidelityOptions`.
         progress: Called with the current step, the number of answers, and the total.
         keywords: Single options by name, such as ``pack``, ``docs`` and ``baseline``.

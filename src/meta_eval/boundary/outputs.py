@@ -23,8 +23,7 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
     Args:
         outputs: Files to be written.
         inputs: Files that are read, and folders. In a folder only JSON and JSON lines count, at any depth: lm_eval,
-            prepare
-            and verify leave nothing else to read there.
+            prepare and verify leave nothing else to read there.
 
     Raises:
         OutputError: An output must not be written.

@@ -34,8 +34,7 @@ class _Measured(CatalogFact):
         shots: As in the source (``5``, ``3-5``). None if not stated.
         cot: Whether the source states chain of thought.
         same_settings: Whether the settings are those of the subset's rows. If not, this is the nearest score, and
-            ``note``
-            says what differs.
+            ``note`` says what differs.
         note: What to know before you compare with it.
     """
 
