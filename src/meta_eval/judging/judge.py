@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from meta_eval import stats
 from meta_eval.boundary.pack_names import join_names
-from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_faults, find_run_problems
+from meta_eval.judging.alarms import RaisedAlarm, count_changed_prompts, find_alarms, find_faults, find_run_problems
 from meta_eval.judging.baseline_choice import RUN_A, ChosenBaseline, choose_baseline, choose_metric, list_metrics
 from meta_eval.judging.conditions import check_conditions
 from meta_eval.judging.cut_answers import (
@@ -51,7 +51,7 @@ from meta_eval.results.doc_figures import average_figures
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import Run
 from meta_eval.results.metrics import UNBOUNDED_METRICS
-from meta_eval.thresholds import SAME_VERDICT
+from meta_eval.thresholds import SAME_VERDICT, CutAnswers
 
 
 def judge_run(
@@ -110,113 +110,30 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
         rule: Its rules.
         shared: See `shared_questions.find_shared_questions`.
     """
-    name, entry, metric_key, baseline_runs = compared.name, compared.entry, compared.metric_key, compared.baseline_runs
     if not compared.candidate_runs:
-        task = Task(
-            name,
-            entry.subset if entry else None,
-            0,
-            entry.docs if entry else None,
-            not_compared_reason="it was not run",
-        )
-        return TaskAssessment(task, None, (("not run", AlarmOccurrence(name)),))
-    result = compared.candidate_runs[0]
-    if baseline_runs and compared.pair and (rule.baseline_kind or "run") == "run":
-        chosen_or_reason = choose_metric(compared.pair, list_metrics(baseline_runs[0], entry), RUN_A)
-    else:
-        chosen_or_reason = choose_baseline(compared, rule)
-    chosen = None if isinstance(chosen_or_reason, str) else chosen_or_reason
-    reason = chosen_or_reason if isinstance(chosen_or_reason, str) else None
+        return _assess_missing(compared)
 
     def clusters(docs: Sequence[DocResult]) -> Sequence[Hashable] | None:
-        return find_cluster_names(name, docs, shared)
+        return find_cluster_names(compared.name, docs, shared)
 
+    chosen, reason = _choose(compared, rule)
     cut_rate = compare_cut_rates(chosen.pair, clusters) if chosen and chosen.pair else None
     cut = _cut(compared, chosen, cut_rate, clusters)
     if cut and chosen and chosen.pair and (how := rule.cut_answers or "graded") != "graded":
         cut = replace(cut, counted=how)
-        reason = explain_unknown_endings(chosen.pair, how)
-        pair = treat_cut_answers(chosen.pair, how)
-        if not reason and not pair.docs:
-            reason = "every doc has an answer that was cut, and these are unscored"
-        chosen = None if reason else replace(chosen, baseline=pair.baseline, candidate=pair.candidate)
-    task_drop = _measure_task_drop(compared, chosen, rule, shared) if chosen else None
-    owner = "" if baseline_runs else entry.baseline_owner if entry else META
-    drop_spec = chosen.metric_key if chosen else metric_key
-    baseline_answers = compared.baseline if baseline_runs else compared.regraded_answers
-    task = Task(
-        name=name,
-        subset=entry.subset if entry else None,
-        docs=len(result.docs) or result.provenance.docs_run or 0,
-        prepared=entry.docs if entry else baseline_runs[0].provenance.docs_of_task if baseline_runs else None,
-        runs=len(compared.candidate_runs),
-        metric=chosen.metric_key if chosen else None,
-        baseline_label=chosen.label if chosen else None,
-        not_compared_reason=reason,
-        fallback_reason=compared.missing_reason,
-        flips=_flips(compared.pair, metric_key, owner) if compared.pair and metric_key else None,
-        subtasks=describe_subtasks(compared.candidate, metric_key, compared.pair) if metric_key else (),
-        # The distance to the published score is reported only for the evals dataset's record, not for other baselines.
-        scores=list_scores(
-            name,
-            result,
-            compared.candidate,
-            entry,
-            None if entry and entry.baseline else compared.regraded_answers or compared.recorded_verdicts,
-            chosen.metric_key if chosen else None,
-        ),
-        gaps=list_known_gaps(entry, result),
-        cut=cut,
-        sampling=describe_sampling(chosen.candidate, chosen.baseline, chosen.metric_key, result.provenance, clusters)
-        if chosen
-        else None,
-        averages=list_other_averages(name, result, entry, baseline_runs[0] if baseline_runs else None),
-        candidate_figures=average_figures(doc.figures for doc in compared.candidate.docs),
-        baseline_figures=average_figures(doc.figures for doc in baseline_answers.docs) if baseline_answers else {},
-        source=compared.source,
-        drop_breakdown=_break_down_drop(compared, chosen, shared) if chosen else None,
-        lower_is_better=(drop_spec or "").partition(",")[0] in result.lower_is_better,
-    )
-    alarms = find_run_problems(name, compared.candidate_runs, entry, rule)
-    baseline_scores = compared.baseline.scores(metric_key) if compared.baseline and metric_key else None
-    published = next(
-        (
-            score.reference.value
-            for score in task.scores
-            if score.reference and score.candidate_minus_reference is not None
-        ),
-        None,
-    )
-    expected = baseline_scores.value if baseline_scores else published
-    for number, run in enumerate(compared.candidate_runs if metric_key else ()):
-        alarms += find_alarms(
-            name, run, compared.candidate, number, metric_key or "", baseline=baseline_answers, expected=expected
-        )
-        alarms += check_conditions(
-            name, compared.candidate.runs[number], (metric_key or "").partition(",")[2], rule.limits
-        )
-    baseline = chosen.baseline if chosen else None
-    if reason:
-        # A mean of shares cannot include BLEU or a perplexity, which are shown in their own units.
-        is_fraction = metric_key is not None and metric_key.partition(",")[0] not in UNBOUNDED_METRICS
-        alarms += [("alone", AlarmOccurrence(name, note=reason, veto=is_fraction))] if entry or baseline_runs else []
-    elif (
-        baseline and not baseline_runs and (other := count_changed_prompts(baseline.docs)) and entry and entry.baseline
-    ):
-        note = f"{other:,} of {len(baseline.docs):,} answers of the baseline had another prompt"
-        alarms.append(("unlike", AlarmOccurrence(name, note=note)))
+        chosen, reason = _treat_cut(chosen, chosen.pair, how)
+    task_drop = _measure_task_drop(compared, chosen, rule, clusters) if chosen else None
+    task = _describe_task(compared, chosen, reason, cut, clusters)
+    alarms = _find_task_alarms(compared, chosen, rule, task)
     if chosen is None or chosen.pair is None:
         return TaskAssessment(task, task_drop, tuple(alarms))
-    if rule.min_docs and len(chosen.candidate.docs) < rule.min_docs:
-        note = f"{plural(len(chosen.candidate.docs), 'doc')}, and {rule.min_docs:,} are asked for"
-        alarms.append(("unfinished", AlarmOccurrence(name, note=note)))
 
+    result = compared.candidate_runs[0]
     others = compute_filter_drops(chosen.pair, chosen.metric_key, result.filters, clusters)
     measured = measure_noise(result, task.flips, clusters)
     timed = TimedLosses(measured[1] if measured else (), list_placed_losses(chosen.pair, chosen.metric_key, clusters))
-    task = replace(task, noise=measured[0]) if measured else task
     return TaskAssessment(
-        task,
+        replace(task, noise=measured[0]) if measured else task,
         task_drop,
         tuple(alarms),
         chosen.pair,
@@ -228,6 +145,121 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
     )
 
 
+def _assess_missing(compared: TaskComparison) -> TaskAssessment:
+    entry = compared.entry
+    subset, docs = (entry.subset, entry.docs) if entry else (None, None)
+    task = Task(compared.name, subset, 0, docs, not_compared_reason="it was not run")
+    return TaskAssessment(task, None, (("not run", AlarmOccurrence(compared.name)),))
+
+
+def _choose(compared: TaskComparison, rule: GateTask) -> tuple[ChosenBaseline | None, str | None]:
+    """The baseline, or the reason why there is none."""
+    if compared.baseline_runs and compared.pair and (rule.baseline_kind or "run") == "run":
+        metrics = list_metrics(compared.baseline_runs[0], compared.entry)
+        chosen = choose_metric(compared.pair, metrics, RUN_A)
+    else:
+        chosen = choose_baseline(compared, rule)
+    return (None, chosen) if isinstance(chosen, str) else (chosen, None)
+
+
+def _treat_cut(chosen: ChosenBaseline, pair: RunPair, how: CutAnswers) -> tuple[ChosenBaseline | None, str | None]:
+    """The baseline with cut answers counted as the rule says, or the reason why that cannot be."""
+    treated = treat_cut_answers(pair, how)
+    if reason := explain_unknown_endings(pair, how):
+        return None, reason
+    if not treated.docs:
+        return None, "every doc has an answer that was cut, and these are unscored"
+    return replace(chosen, baseline=treated.baseline, candidate=treated.candidate), None
+
+
+def _describe_task(
+    compared: TaskComparison,
+    chosen: ChosenBaseline | None,
+    reason: str | None,
+    cut: CutSummary | None,
+    clusters: Clusters,
+) -> Task:
+    """The task as reports show it, without the noise of its engine."""
+    name, entry, metric_key, candidate = compared.name, compared.entry, compared.metric_key, compared.candidate
+    result, baseline_run = compared.candidate_runs[0], next(iter(compared.baseline_runs), None)
+    chosen_key = chosen.metric_key if chosen else None
+    owner = "" if baseline_run else entry.baseline_owner if entry else META
+    baseline_answers = compared.baseline_answers
+    # The distance to the published score is reported only for the evals dataset's record, not for other baselines.
+    record = None if entry and entry.baseline else compared.regraded_answers or compared.recorded_verdicts
+    return Task(
+        name=name,
+        subset=entry.subset if entry else None,
+        docs=len(result.docs) or result.provenance.docs_run or 0,
+        prepared=entry.docs if entry else baseline_run.provenance.docs_of_task if baseline_run else None,
+        runs=len(compared.candidate_runs),
+        metric=chosen_key,
+        baseline_label=chosen.label if chosen else None,
+        not_compared_reason=reason,
+        fallback_reason=compared.missing_reason,
+        flips=_flips(compared.pair, metric_key, owner) if compared.pair and metric_key else None,
+        subtasks=describe_subtasks(candidate, metric_key, compared.pair) if metric_key else (),
+        scores=list_scores(name, result, candidate, entry, record, chosen_key),
+        gaps=list_known_gaps(entry, result),
+        cut=cut,
+        sampling=describe_sampling(chosen.candidate, chosen.baseline, chosen.metric_key, result.provenance, clusters)
+        if chosen
+        else None,
+        averages=list_other_averages(name, result, entry, baseline_run),
+        candidate_figures=average_figures(doc.figures for doc in candidate.docs),
+        baseline_figures=average_figures(doc.figures for doc in baseline_answers.docs) if baseline_answers else {},
+        source=compared.source,
+        drop_breakdown=_break_down_drop(compared, chosen, clusters) if chosen else None,
+        lower_is_better=(chosen_key or metric_key or "").partition(",")[0] in result.lower_is_better,
+    )
+
+
+def _find_task_alarms(
+    compared: TaskComparison, chosen: ChosenBaseline | None, rule: GateTask, task: Task
+) -> list[RaisedAlarm]:
+    """The alarms of its runs, of what it is compared with, and of too few docs."""
+    alarms = find_run_problems(compared.name, compared.candidate_runs, compared.entry, rule)
+    if compared.metric_key:
+        alarms += _find_answer_alarms(compared, compared.metric_key, rule, task)
+    alarms += _find_baseline_alarms(compared, chosen, task.not_compared_reason)
+    if chosen and chosen.pair and rule.min_docs and len(chosen.candidate.docs) < rule.min_docs:
+        note = f"{plural(len(chosen.candidate.docs), 'doc')}, and {rule.min_docs:,} are asked for"
+        alarms.append(("unfinished", AlarmOccurrence(compared.name, note=note)))
+    return alarms
+
+
+def _find_answer_alarms(compared: TaskComparison, metric_key: str, rule: GateTask, task: Task) -> list[RaisedAlarm]:
+    """The alarms of each run's answers, and the conditions of the gate."""
+    name, candidate, baseline = compared.name, compared.candidate, compared.baseline_answers
+    scores = compared.baseline.scores(metric_key) if compared.baseline else None
+    known = (score for score in task.scores if score.candidate_minus_reference is not None)
+    published = next((score.reference.value for score in known if score.reference), None)
+    expected = scores.value if scores else published
+    alarms: list[RaisedAlarm] = []
+    for number, run in enumerate(compared.candidate_runs):
+        alarms += find_alarms(name, run, candidate, number, metric_key, baseline=baseline, expected=expected)
+        alarms += check_conditions(name, candidate.runs[number], metric_key.partition(",")[2], rule.limits)
+    return alarms
+
+
+def _find_baseline_alarms(
+    compared: TaskComparison, chosen: ChosenBaseline | None, reason: str | None
+) -> list[RaisedAlarm]:
+    """The alarm that there is no baseline, or that its prompts were others."""
+    name, entry, metric_key = compared.name, compared.entry, compared.metric_key
+    if reason:
+        # A mean of shares cannot include BLEU or a perplexity, which are shown in their own units.
+        is_fraction = metric_key is not None and metric_key.partition(",")[0] not in UNBOUNDED_METRICS
+        occurrence = AlarmOccurrence(name, note=reason, veto=is_fraction)
+        return [("alone", occurrence)] if entry or compared.baseline_runs else []
+    baseline = chosen.baseline if chosen else None
+    if baseline is None or compared.baseline_runs or not entry or not entry.baseline:
+        return []
+    other = count_changed_prompts(baseline.docs)
+    note = f"{other:,} of {len(baseline.docs):,} answers of the baseline had another prompt"
+    return [("unlike", AlarmOccurrence(name, note=note))] if other else []
+
+
 def _cut(
     compared: TaskComparison, chosen: ChosenBaseline | None, rate: stats.Drop | None, clusters: Clusters
 ) -> CutSummary | None:
@@ -237,7 +269,7 @@ def _cut(
 
 
 def _break_down_drop(
-    compared: TaskComparison, chosen: ChosenBaseline, shared: frozenset[str]
+    compared: TaskComparison, chosen: ChosenBaseline, clusters: Clusters
 ) -> stats.DropBreakdown | None:
     if compared.baseline_runs or compared.recorded_run is None or compared.regraded_answers is None:
         return None
@@ -246,18 +278,16 @@ def _break_down_drop(
         compared.regraded_answers,
         compared.candidate,
         chosen.metric_key,
-        lambda docs: find_cluster_names(compared.name, docs, shared),
+        clusters,
     )
 
 
 def _measure_task_drop(
-    compared: TaskComparison, chosen: ChosenBaseline, rule: GateTask, shared: frozenset[str]
+    compared: TaskComparison, chosen: ChosenBaseline, rule: GateTask, clusters: Clusters
 ) -> TaskDrop:
     candidate = chosen.candidate.scores(chosen.metric_key)
     assert candidate is not None  # noqa: S101 (that is how it was chosen)
-    names = find_cluster_names(
-        compared.name, [chosen.candidate.docs[position] for position in candidate.doc_indices], shared
-    )
+    names = clusters([chosen.candidate.docs[position] for position in candidate.doc_indices])
     baseline = chosen.baseline.scores(chosen.metric_key) if chosen.baseline else None
     drop = (
         stats.unpaired_drop(chosen.published, candidate.contributions, candidate.labels, names)

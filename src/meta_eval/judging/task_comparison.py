@@ -125,6 +125,11 @@ class TaskComparison:
     pair: RunPair | None = None
     source: SampleSource | None = None
 
+    @property
+    def baseline_answers(self) -> ScoredRun | None:
+        """Answers of the baseline: of its runs, else the recorded answers as the pack grades them."""
+        return self.baseline if self.baseline_runs else self.regraded_answers
+
 
 def build_task_comparison(
     name: str,

@@ -18,7 +18,7 @@ from statistics import NormalDist
 from meta_eval.stats.clustered_mean import Average, average_docs
 from meta_eval.stats.intervals import Interval, normal_quantile, t_quantile
 from meta_eval.stats.score import score_interval, wilson_bounds
-from meta_eval.thresholds import LEVEL, MAX_PLANNED_ANSWERS
+from meta_eval.thresholds import LEVEL, MAX_PLANNED_ANSWERS, SURE
 
 # Differing docs needed for a further answer to count fully. With few of them the observed variance is too small.
 _DOCS_PER_ANSWER = 3
@@ -97,7 +97,7 @@ def sampled_flips(flips: float, baseline_answers: int, answers: int) -> float:
 
 
 def count_needed_answers(
-    variance: float, margin: float, *, baseline_answers: int | None = None, chance: float = 0.95
+    variance: float, margin: float, *, baseline_answers: int | None = None, chance: float = SURE
 ) -> int | None:
     """The number of answers per doc that show an identical model to be within the margin.
 
