@@ -45,6 +45,7 @@ SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 
 ALARMS, POWER = 0.01, 0.8
 BEGINNING = 4  # tokens of an answer that name its topic
 SPECIAL = Vocabulary(frozenset(), frozenset(range(5)))
+MARGIN = 0.02  # nats per token
 # Copies whose power is printed, and the faults that no signature was written for.
 NAMES = {"float32": "float32"} | {fault.table: fault.label for fault in FAULTS if fault.groups}
 UNNAMED = {fault.table: fault.label for fault in FAULTS if not fault.groups}
@@ -140,7 +141,7 @@ def alarms(folder: Path, docs: int, draws: int = ALARM_DRAWS) -> int:
     for _ in range(draws):
         some = rng.integers(len(before), size=docs)
         first, second = (make_columns([table[at] for at in some]) for table in (before, after))
-        wrong += compare_tables(Pair(first, second, None, 0.0, 0, 0, 0)).outcome == "different"
+        wrong += compare_tables(Pair(first, second, None, 0.0, 0, 0, 0), MARGIN).outcome == "different"
     return wrong
 
 
@@ -158,7 +159,7 @@ def drawn(folder: Path, name: str, *, probed: bool = True, draws: int = FEW_DRAW
         some = [of[at] for of in keys for at in rng.integers(len(of), size=len(of))]
         (first, ours), (second, theirs) = (sample(*side, some) for side in sides)
         both = Pair(first, second, None, 0.0, 0, 0, 0)
-        judged = compare_tables(both)
+        judged = compare_tables(both, MARGIN)
         finding = diagnose(judged, both, SPECIAL, ProbePair(both, ours, theirs) if probed else None)
         result[judged.outcome, finding.groups if finding else ()] += 1
     return result
@@ -263,7 +264,7 @@ def main() -> int:
     Path(__file__).with_name("fidelity_power.svg").write_text(svg(rows), encoding="utf-8")
     wrong = sum(count > ALARMS * ALARM_DRAWS for count in called.values())
     for folder, probed in (*((folder, True) for folder in folders), (folders[0], False)):
-        print(f"\n{folder.name}: {FEW_DRAWS} draws, margin 0.02, {'with' if probed else 'without'} probes\n")
+        print(f"\n{folder.name}: {FEW_DRAWS} draws, margin {MARGIN:g}, {'with' if probed else 'without'} probes\n")
         print("| copy | same / different / not shown | what is named, percent of all draws |")
         print("|---|--:|---|")
         listed = {"again": "the original again", **NAMES, **UNNAMED, "other_tokenizer": "another tokenizer"}

@@ -97,9 +97,18 @@ MIN_VALIDATED_ROWS = 100
 # published score.
 MIN_AGREEMENT = {"program": 0.99, "judge": 0.95}
 
-# Margin of fidelity in nats per token. It is several times the distance of a bfloat16 model to itself with other
-# kernels and batches, and smaller than that of four-bit weights (both in benchmarks/README.md).
-FIDELITY_MARGIN = 0.02
+# The token check: a copy is the same below the first, and different above the second of these multiples of the noise.
+# On a real model the noise of one kernel or dtype is at most 1.24 times that of another, and eight-bit weights are from
+# 1.37 times as far on (docs/method/fidelity.md).
+FIDELITY_SAME_TIMES = 1.25
+FIDELITY_DIFFERENT_TIMES = 2.0
+# Nats per token beyond any noise seen: the same weights under other kernels, dtypes and engines gave at most 0.061, for
+# human text (docs/method/fidelity.md). Without a measured noise only a larger distance is called different.
+FIDELITY_NOISE_SEEN = 0.1
+# The least noise in nats per token: servers write log-probabilities with four decimals. A smaller distance is none.
+FIDELITY_NOISE_FLOOR = 1e-4
+# The weight of a doc is its tokens, but at most so many times the median, so that no long answer decides.
+FIDELITY_LONGEST = 2.0
 # Each side of an interval has 0.5 %, so "different" and "the same" are wrong equally rarely.
 FIDELITY_LEVEL = 0.99
 FIDELITY_ALPHA = 0.01

@@ -219,6 +219,8 @@ class FidelityOptions(TaskOptions):
         answers: Files of answers to the requests that `export` writes with ``force``. Then no request is sent.
         output: Folder in which ``fidelity/`` is made. None means the pack's output_path.
         baseline: The table of the other model. If its tokenizer differs, no request is sent.
+        again: Measure the same model once more, in another way (`meta_eval.backends.base.Backend.vary_rounding`), into
+            the folder ``again`` beside its table.
     """
 
     pack: Path | str | None = None
@@ -231,6 +233,7 @@ class FidelityOptions(TaskOptions):
     answers: Sequence[Path | str] = ()
     output: Path | str | None = None
     baseline: Path | str | None = None
+    again: bool = False
 
 
 class PrepareKeywords(TypedDict, total=False):
@@ -300,3 +303,4 @@ class FidelityKeywords(TaskKeywords, total=False):
     answers: Sequence[Path | str]
     output: Path | str | None
     baseline: Path | str | None
+    again: bool

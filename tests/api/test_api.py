@@ -111,7 +111,7 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     ),
     "compare": (compare, JudgingOptions, JudgingKeywords, "runs max_drop html markdown view as_json"),
     "fidelity": (
-        fidelity, FidelityOptions, FidelityKeywords, "config margin gate html markdown view former as_json",
+        fidelity, FidelityOptions, FidelityKeywords, "config noise margin gate html markdown view former as_json",
     ),
 }  # fmt: skip
 

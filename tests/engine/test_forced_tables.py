@@ -40,35 +40,35 @@ def beside(tables: Path, copy: str) -> Pair:
 
 
 def test_a_model_is_the_same_as_itself_on_another_kernel(tables: Path) -> None:
-    comparison = compare_tables(beside(tables, "again"))
+    comparison = compare_tables(beside(tables, "again"), 0.02)
     assert comparison.outcome == "same"
     assert 0 < comparison.all.distance.value < 0.01
 
 
 def test_a_coarser_cache_is_farther_than_the_engines_own_noise(tables: Path) -> None:
-    near, far = (compare_tables(beside(tables, name)).all.distance.value for name in ("again", "kv4"))
+    near, far = (compare_tables(beside(tables, name), 0.02).all.distance.value for name in ("again", "kv4"))
     assert far > 2 * near
 
 
 def test_a_mis_sharded_layer_is_different(tables: Path) -> None:
-    assert compare_tables(beside(tables, "shards")).outcome == "different"
+    assert compare_tables(beside(tables, "shards"), 0.02).outcome == "different"
 
 
 def test_probes_name_it_and_nothing_else(tables: Path) -> None:
     both = beside(tables, "shards")
     probing = ProbePair(both, *(read_probes(tables / f"{name}.parquet") for name in ("reference", "shards")))
-    diagnosis = diagnose(compare_tables(both), both, probing=probing)
+    diagnosis = diagnose(compare_tables(both, 0.02), both, probing=probing)
     assert diagnosis is not None and diagnosis.groups == (WEIGHTS.name,)
 
 
 def test_headers_that_are_left_out_touch_chat_alone(tables: Path) -> None:
     both = beside(tables, "no_template")
-    diagnosis = diagnose(compare_tables(both), both)
+    diagnosis = diagnose(compare_tables(both, 0.02), both)
     assert diagnosis is not None and diagnosis.groups[0] == PROMPT.name
 
 
 def test_the_divergence_is_positive_and_says_what_it_leaves_out(tables: Path) -> None:
-    divergence = compare_tables(beside(tables, "shards")).divergence
+    divergence = compare_tables(beside(tables, "shards"), 0.02).divergence
     assert divergence is not None and divergence.k == 8
     assert divergence.value > 0 and 0 < divergence.left_out < 1
 

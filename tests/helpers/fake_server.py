@@ -48,6 +48,7 @@ class FakeServer:
         token_ids: Accept token ids as a prompt.
         ids_end_in: Status of the answer to token ids otherwise. 200 treats each id as a prompt, 0 cuts the connection.
         listed: The listed id, by default ``model``.
+        others: Further listed ids.
         says_length: List the length of the context.
         card: Further listed fields of the model.
         pages: Paths with an answer.
@@ -69,13 +70,14 @@ class FakeServer:
         max_model_len: int = 262144, key: str | None = None, port: int | None = None, retry_after: float = 1,
         encode: Callable[[str], list[int]] = lambda text: [0, *text.encode()],
         ids_end_in: int = 422, listed: str | None = None, says_length: bool = True, card: Body | None = None,
-        pages: tuple[str, ...] = ("/completions",), tokenizer: Any = None,
+        pages: tuple[str, ...] = ("/completions",), others: tuple[str, ...] = (), tokenizer: Any = None,
     ) -> None:  # fmt: skip
         self.faults, self.takes, self.refuses_others, self.token_ids = faults, takes, refuses_others, token_ids
         self.seconds, self.model, self.max_model_len, self.key = seconds, model, max_model_len, key
         self.retry_after, self.ids_end_in, self.pages = retry_after, ids_end_in, pages
         self.tokenizer = tokenizer
         self.listed, self.says_length, self.card = listed or model, says_length, card or {}
+        self.others = others
         self.answered: Counter[str] = Counter()
         self.bodies: list[Body] = []
         self.most = self.now = self.number = 0
@@ -167,9 +169,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fake.key and self.headers.get("Authorization") != f"Bearer {fake.key}":
             self.refuse(401, f"{self.headers.get('Authorization')} is no key of ours")
         elif self.path == "/v1/models":
-            card = {"id": fake.listed, "root": fake.listed, "owned_by": "vllm"}
-            card |= {"max_model_len": fake.max_model_len} if fake.says_length else fake.card
-            self.send(200, {"object": "list", "data": [card]})
+            more = {"max_model_len": fake.max_model_len} if fake.says_length else fake.card
+            cards = [{"id": name, "root": name, "owned_by": "vllm", **more} for name in (fake.listed, *fake.others)]
+            self.send(200, {"object": "list", "data": cards})
         elif self.path == "/health":
             self.send(200, b"")
         elif self.path == "/version":

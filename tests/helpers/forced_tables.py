@@ -28,7 +28,8 @@ def answer(doc: int, logprobs: Sequence[float], margins: Sequence[float] | None 
 
 
 def table(path: Path, answers: Iterable[Forced], header: Header = HEADER) -> Tokens:
-    """Write answers to a file."""
+    """Write answers to a file, whose folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_tokens(path, header, answers)
     return read_tokens(path)
 

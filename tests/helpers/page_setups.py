@@ -71,22 +71,27 @@ def server(folder: Path) -> Iterator[Names]:
 
 
 @contextmanager
-def two_servers(folder: Path) -> Iterator[Names]:
-    """Serve a model and a copy whose log-probabilities differ by up to 4 %. Write the tokenizer of both."""
+def two_models(folder: Path) -> Iterator[Names]:
+    """Serve a model that rounds otherwise when a prompt comes again, and a copy that is several times as far. Write the
+    tokenizer of both.
+    """
+    seen: set[str] = set()
 
     def answer(body: fake_server.Body, encode: Callable[[str], list[int]]) -> fake_server.Body:
         tree = usual(body, encode)
-        if body["model"] == "my/fp8":
-            for place in filter(None, tree["choices"][0].get("prompt_logprobs") or ()):
-                for token in place.values():
-                    token["logprob"] *= 1 + 0.02 * (round(token["logprob"] * 16) % 5 - 2)
+        prompt = f"{body['model']} {body['prompt']}"
+        size = 0.02 if body["model"] == "my/fp8" else 0.004 if prompt in seen else 0.0
+        seen.add(prompt)
+        for place in filter(None, tree["choices"][0].get("prompt_logprobs") or ()):
+            for token in place.values():
+                token["logprob"] *= 1 + size * (round(token["logprob"] * (16 if size > 0.01 else 48)) % 5 - 2)
         return tree
 
     small_model.write_tokenizer(folder / "tokenizer")
     usual, fake_server.completion = fake_server.completion, answer
     try:
-        with fake_server.FakeServer(model="my/bf16") as first, fake_server.FakeServer(model="my/fp8") as other:
-            yield {"http://host1:8000/v1": first.url, "http://host2:8000/v1": other.url}
+        with fake_server.FakeServer(model="my/bf16", others=("my/fp8",)) as there:
+            yield {"http://host1:8000/v1": there.url}
     finally:
         fake_server.completion = usual
 
@@ -134,5 +139,5 @@ def llamacpp(_: Path) -> Iterator[Names]:
 
 SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
     "two_runs": two_runs, "server": server, "bf16_run": bf16_run, "details": details,
-    "my_engine": my_engine, "two_servers": two_servers, "llamacpp": llamacpp,
+    "my_engine": my_engine, "two_models": two_models, "llamacpp": llamacpp,
 }  # fmt: skip

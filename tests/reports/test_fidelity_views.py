@@ -42,6 +42,7 @@ def two(tmp_path: Path, size: float = 0.2) -> FidelityReport:
     # The second token of the first answer, which is hostile, is not the likeliest.
     after[0] = answer(0, after[0].logprobs - 2, [0.0, 1.5, *[0.0] * 18])
     first, second = table(tmp_path / "a.parquet", before), table(tmp_path / "b.parquet", after)
+    table(tmp_path / "again" / "a.parquet", moved(before, 0.01, seed=2))
     return build_fidelity_report(second.path, baseline=first.path, tokenizer=tokenizer(), exit_follows_decision=True)
 
 

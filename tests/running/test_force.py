@@ -19,6 +19,7 @@ from packs import prepare, read_docs
 
 from meta_eval import Config, fidelity
 from meta_eval.answers.requests import Request
+from meta_eval.api import fidelity_report
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.pipeline import Interrupted
@@ -376,3 +377,16 @@ def test_a_baseline_of_another_tokenizer_is_refused_before_anything_is_asked(
     done = cli("fidelity", pack, "--tasks", tasks, "--baseline", tables.texts, "--output", "new")
     assert (done.returncode, client.asked, client.made) == (2, [], [])
     assert "its tokens come from a different tokenizer than m's" in " ".join(done.stderr.split())
+
+
+def test_a_second_measurement_lies_beside_the_first_and_is_its_noise(pack: Path) -> None:
+    with pytest.raises(UserError, match="--again: .*without --again first"):
+        measure(pack=pack, tasks=[TEXTS], again=True)
+    first, again = (measure(pack=pack, tasks=[TEXTS], again=twice).tables for twice in (False, True))
+    assert first and again and first.texts and again.texts
+    assert again.texts.parent == first.texts.parent / "again"
+    tables = [read_tokens(path) for path in (first.texts, again.texts)]
+    assert [table.header.measured["enforce_eager"] for table in tables] == ["false", "true"]
+    assert len(tables[0]) == len(tables[1])
+    report = fidelity_report(again.texts, baseline=first.texts)
+    assert report.is_noise and report.summary.startswith("The noise of this model between two measurements")

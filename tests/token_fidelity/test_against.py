@@ -54,7 +54,7 @@ def test_three_outcomes(tmp_path: Path, noise: float, outcome: str) -> None:
 
 def test_noise_that_raises_as_much_as_it_lowers_is_seen() -> None:
     before = [answer(doc, np.full(40, -3.0)) for doc in range(60)]
-    comparison = compare_tables(paired(before, moved(before, 0.1)))
+    comparison = compare_tables(paired(before, moved(before, 0.1)), 0.02)
     assert comparison.outcome == "different"
     assert comparison.all.shift_interval is not None and 0 in comparison.all.shift_interval
 
@@ -133,7 +133,7 @@ def rates(noise: float, runs: int, docs: int) -> dict[str, float]:
             answer(doc, -30.0 + rng.laplace(0, noise * shared[doc], n).astype(np.float32))
             for doc, n in enumerate(tokens)
         ]
-        outcomes[compare_tables(paired(before, after), margin=0.02).outcome] += 1
+        outcomes[compare_tables(paired(before, after), 0.02).outcome] += 1
     return {outcome: outcomes[outcome] / runs for outcome in ("same", "undecided", "different")}
 
 

@@ -115,6 +115,7 @@ def fidelity_report(
     table: Path | str,
     *,
     baseline: Path | str | None = None,
+    noise: Path | str | None = None,
     margin: float | None = None,
     gate: Gate | Path | str | None = None,
     tokenizer: Path | str | None = None,
@@ -130,8 +131,11 @@ def fidelity_report(
 
     Args:
         table: A table, or a folder that holds a single table.
-        baseline: The baseline's table. The outcome is same, different or undecided at the margin.
-        margin: Largest accepted distance in nats per token. None means the gate's, else 0.02.
+        baseline: The baseline's table. The outcome is same, different or undecided.
+        noise: A second table of the baseline's weights, measured in another way. None means the one in the folder
+            ``again`` beside the baseline.
+        margin: Largest accepted distance in nats per token, in place of the noise. None means the gate's, else the
+            noise decides.
         gate: Rules, or a file of rules. ``exit_code`` then follows the outcome.
         tokenizer: Model name or folder whose tokenizer decodes tokens. None means the table's.
 
@@ -157,8 +161,9 @@ def fidelity_report(
         raise ConfigError("no tokenizer.json of this model is on this machine", where=f"tokenizer {tokenizer}")
     baseline_table = None if baseline is None else find_table(Path(baseline))
     return build_fidelity_report(
-        path, baseline=baseline_table, rule=rules, tokenizer=tokenizer_file, exit_follows_decision=gate is not None
-    )
+        path, baseline=baseline_table, noise=None if noise is None else find_table(Path(noise)), rule=rules,
+        tokenizer=tokenizer_file, exit_follows_decision=gate is not None,
+    )  # fmt: skip
 
 
 def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> JudgingOptions:

@@ -94,6 +94,14 @@ class Backend(ABC):
         """Number of GPUs of a run."""
         return settings.tensor_parallel_size * settings.data_parallel_size
 
+    def rounding(self, settings: Settings) -> dict[str, str]:
+        """Settings that change how the same weights round, by name. The token check records them beside the engine."""
+        return {"dtype": settings.dtype, "tensor_parallel_size": str(settings.tensor_parallel_size)}
+
+    def vary_rounding(self, settings: RunSettings) -> RunSettings:
+        """Settings of the same model that round in another way, for a second measurement."""
+        return settings.model_copy(update={"concurrency": 8 if settings.concurrency == 1 else 1})
+
     def command(self, run: RunSettings) -> tuple[str, ...]:  # noqa: ARG002 (others have one)
         """The ``lm_eval`` command that runs a pack, as an argument vector. Empty if there is none."""
         return ()

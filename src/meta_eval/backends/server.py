@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from meta_eval.backends.base import load_class, require_module
 from meta_eval.backends.command import LmEvalBackend, find_model_args
 from meta_eval.backends.settings import RunSettings, Scalar, Settings
+from meta_eval.boundary.hashing import hash_text
 
 # Default address of `vllm serve`.
 _DEFAULT = "http://127.0.0.1:8000/v1"
@@ -95,6 +96,12 @@ class Server(LmEvalBackend):
             "timeout": max(1, round(settings.request_timeout)),
             "seed": settings.seed,
         }
+
+    def rounding(self, settings: Settings) -> dict[str, str]:
+        """A server that runs already is known by its address alone, of which a hash is kept."""
+        if self.starts_server(settings):
+            return super().rounding(settings)
+        return {"server": hash_text(" ".join(settings.base_url or (_DEFAULT,)))[:12]}
 
     def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
         arguments = find_model_args(command)

@@ -7,7 +7,7 @@ from typing import Any
 from meta_eval.backends.base import Backend, load_class
 from meta_eval.backends.command import LmEvalBackend
 from meta_eval.backends.server import VLLM_EXTRA, Server
-from meta_eval.backends.settings import Settings
+from meta_eval.backends.settings import RunSettings, Settings
 
 
 class Vllm(LmEvalBackend):
@@ -56,6 +56,17 @@ class Vllm(LmEvalBackend):
     def resolve(self, settings: Settings) -> Backend:
         """A single copy of a model runs in this process. Several copies are served."""
         return _ServedVllm() if settings.data_parallel_size > 1 else self
+
+    def rounding(self, settings: Settings) -> dict[str, str]:
+        eager = str(settings.model_args.get("enforce_eager", False)).lower()
+        return {**super().rounding(settings), "enforce_eager": eager}
+
+    def vary_rounding(self, settings: RunSettings) -> RunSettings:
+        """Other batches, and the kernels of eager mode unless it is on already."""
+        alone = 16 if str(settings.model_args.get("max_num_seqs")) == "1" else 1
+        kept = {name: value for name, value in settings.model_args.items() if name != "max_batch_size"}
+        args = {**kept, "enforce_eager": True, "max_num_seqs": alone}
+        return settings.model_copy(update={"model_args": args})
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:
         if settings.data_parallel_size == 1:

@@ -16,7 +16,6 @@ from meta_eval.cli.console import err, make_result_console, print_result, warn
 from meta_eval.cli.run import Log
 from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError
-from meta_eval.thresholds import FIDELITY_MARGIN
 from meta_eval.verb_options import FidelityOptions
 
 if TYPE_CHECKING:
@@ -47,16 +46,25 @@ if TYPE_CHECKING:
         Path | None, "--output -o FOLDER", "Where to make the folder fidelity/. Default: the pack's output_path."
     ),
     baseline=options.Flag(Path | None, "--baseline BASELINE", "The fidelity table of the other model, or its folder."),
+    again=options.Flag(
+        bool, "--again", "Measure the same model once more, in another way. The difference is the noise of its engine."
+    ),
 )
 def fidelity(
     config: Path = options.CONFIG_OF_PACK,
     *,
     chosen: FidelityOptions,
+    noise: Path | None = typer.Option(
+        None,
+        "--noise",
+        metavar="TABLE",
+        help="Another table of the baseline's weights. Default: that of --again beside the baseline.",
+    ),
     margin: float | None = typer.Option(
         None,
         "--margin",
         metavar="NATS",
-        help=f"Largest distance per token that counts as the same model. Default: {FIDELITY_MARGIN:g}.",
+        help="Largest distance per token that counts as the same model. Default: the noise decides.",
     ),
     gate: Path | None = typer.Option(
         None, "--gate", metavar="FILE", help="Set the exit code by the rules under `fidelity:` in a gate.yaml."
@@ -84,6 +92,7 @@ def fidelity(
     from meta_eval.reports.view import find_document, write_view
     from meta_eval.reports.view_registry import choose_views
     from meta_eval.running.pipeline import Interrupted
+    from meta_eval.token_fidelity.yardstick import find_first_table
 
     if former is not None:
         warn("`--against` is now `--baseline`")
@@ -92,7 +101,7 @@ def fidelity(
     if not chosen.ask and part[1] > 1:
         raise ConfigError("writes one table for all shards", where="--no-ask", hint="Leave --shard out")
     shows: dict[str, object] = {"--baseline": named, "--html": html, "--markdown": markdown, "--view": view or None}
-    shows |= {"--margin": margin, "--gate": gate}
+    shows |= {"--margin": margin, "--gate": gate, "--noise": noise}
     output_option = next((name for name, value in shows.items() if value is not None), None)
     if output_option and part[1] > 1:
         raise ConfigError(
@@ -100,10 +109,10 @@ def fidelity(
             where=output_option,
             hint="Run all shards, then this command without --shard",
         )
-    fidelity_gate = _read_fidelity_gate(margin, gate, named)
+    fidelity_gate = _read_fidelity_gate(margin, gate, noise, named)
     views = choose_views("fidelity", view, {"html": html, "markdown": markdown})
-    check_outputs((path for path, _ in views), (None if chosen.pack is None else Path(chosen.pack), named, gate))
-    baseline = None if named is None else _find_baseline(named)
+    check_outputs((path for path, _ in views), (None if chosen.pack is None else Path(chosen.pack), named, noise, gate))
+    baseline, second = (None if place is None else _find_baseline(place) for place in (named, noise))
     try:
         with Log("asking"), interrupt_on_sigterm():
             measured = api.fidelity(config, options=chosen.updated(baseline=baseline))
@@ -121,7 +130,9 @@ def fidelity(
             "is this run's own table, so there is nothing to compare", where=f"--baseline {named}",
             hint="Write this run elsewhere with --output, or name the other table",
         )  # fmt: skip
-    report = api.fidelity_report(table, baseline=baseline, margin=margin, gate=fidelity_gate)
+    if chosen.again and baseline is None:
+        baseline = find_first_table(table)
+    report = api.fidelity_report(table, baseline=baseline, noise=second, margin=margin, gate=fidelity_gate)
     document = find_document(report)
     for path, writer in views:
         write_view(path, writer, document)
@@ -131,7 +142,9 @@ def fidelity(
     raise typer.Exit(1 if measured.failed else report.exit_code)
 
 
-def _read_fidelity_gate(margin: float | None, gate: Path | None, baseline: Path | None) -> Gate | None:
+def _read_fidelity_gate(
+    margin: float | None, gate: Path | None, noise: Path | None, baseline: Path | None
+) -> Gate | None:
     """Read the rules of the gate before any request is sent.
 
     Raises:
@@ -139,9 +152,14 @@ def _read_fidelity_gate(margin: float | None, gate: Path | None, baseline: Path 
     """
     from meta_eval.judging.gate import read_gate
 
-    if baseline is None and (margin is not None or gate is not None):
-        where = "--margin" if margin is not None else "--gate"
+    where = next((name for name, value in {"--margin": margin, "--gate": gate, "--noise": noise}.items() if value), "")
+    if baseline is None and where:
         raise ConfigError("needs a baseline to compare with", where=where, hint="Name its table: --baseline FILE")
+    if margin is not None and noise is not None:
+        raise ConfigError(
+            "--margin and --noise cannot be combined",
+            hint="--margin takes the place of the noise: leave one of them out",
+        )
     if margin is not None and gate is not None:
         raise ConfigError(
             "--margin and --gate cannot be combined", hint="Leave --margin out and set fidelity.margin in the gate file"

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 from meta_eval.messages.errors import UserError
 from meta_eval.reports import fidelity_text as write
 from meta_eval.reports.fidelity_report import Answer, Change, FidelityReport, Token
-from meta_eval.thresholds import FIDELITY_MARGIN, FIDELITY_MIN_DOCS
+from meta_eval.thresholds import FIDELITY_MIN_DOCS, FIDELITY_NOISE_SEEN
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from meta_eval.judging.gate import FidelityRule
     from meta_eval.token_fidelity.comparison import TableComparison
+    from meta_eval.token_fidelity.table_file import Header
     from meta_eval.token_fidelity.table_pairing import Pair
     from meta_eval.token_fidelity.token_columns import Columns, Vocabulary
+    from meta_eval.token_fidelity.yardstick import Noise, Yardstick
 
 # Number of answers shown token by token, and of tokens shown of an answer.
 SHOWN, LONGEST = 12, 600
@@ -30,6 +32,7 @@ def build_fidelity_report(
     table: Path,
     *,
     baseline: Path | None = None,
+    noise: Path | None = None,
     rule: FidelityRule | None = None,
     tokenizer: Tokenizer | None = None,
     exit_follows_decision: bool = False,
@@ -39,6 +42,8 @@ def build_fidelity_report(
     Args:
         table: Of texts; that of choices is taken from beside it. Either may be missing, not both.
         baseline: The baseline's.
+        noise: A second table of the baseline's model. None for the one in the folder ``again`` beside the baseline, if
+            there is any. If it is ``table`` itself, the report is about the noise.
         rule: What is asked of the copy; None for the defaults.
         tokenizer: Of the model, for texts.
         exit_follows_decision: Whether the exit code follows the outcome.
@@ -56,6 +61,7 @@ def build_fidelity_report(
     from meta_eval.token_fidelity.token_columns import make_columns
     from meta_eval.token_fidelity.token_figures import measure_choice_figures, measure_figures
     from meta_eval.token_fidelity.token_table import find_choices_path, read_choices, read_tokens
+    from meta_eval.token_fidelity.yardstick import find_noise
 
     beside_it = find_choices_path(table)
     header, choices = read_choices(beside_it) if beside_it.exists() else (None, [])
@@ -66,23 +72,28 @@ def build_fidelity_report(
     columns = make_columns(tokens) if tokens else None
     some = tuple(measure_figures(columns, words.vocabulary)) if columns is not None and len(columns.row) else ()
     comparison, pair, other = None, None, None
-    margin = (rule.margin if rule else None) or FIDELITY_MARGIN
     least = (rule.min_docs if rule else None) or FIDELITY_MIN_DOCS
     of_choices = None
+    if noise is None and baseline is not None:
+        noise = find_noise(baseline)
+    is_noise = noise is not None and noise.resolve() == table.resolve()
+    reading = _NoiseReading(None if is_noise else noise, baseline, first, rule.margin if rule else None)
     if baseline is not None and choices and find_choices_path(baseline).exists():
         other, baseline_choices = read_choices(find_choices_path(baseline))
-        of_choices = compare_choices(baseline_choices, choices, margin, least)
+        of_choices = compare_choices(baseline_choices, choices, reading.of_choices(), least)
     if baseline is not None and tokens is not None and (baseline.exists() or of_choices is None):
         baseline_tokens = read_tokens(baseline)
         pair, other = pair_tables(baseline_tokens, tokens), baseline_tokens.header
-        comparison = beside.compare_tables(pair, margin, words.vocabulary, least)
+        comparison = beside.compare_tables(pair, reading.of_texts(), words.vocabulary, least)
     if baseline is not None and comparison is None and of_choices is None:
         raise UserError(
             "holds only choices, and the baseline holds none", where=str(beside_it),
             hint="Run both models with the same pack, --tasks and --docs",
         )  # fmt: skip
     finding, probes = None, read_probes(table)
-    if comparison and pair and baseline is not None:
+    if is_noise:
+        pass
+    elif comparison and pair and baseline is not None:
         baseline_probes = read_probes(baseline)
         finding = diagnose(
             comparison,
@@ -94,6 +105,7 @@ def build_fidelity_report(
         finding = diagnose_unpaired(columns, probes)
     notes = [
         *(note for compared in (comparison, of_choices) if compared for note in compared.notes),
+        *reading.notes,
         *write.describe_left_out(first.left_out),
     ]
     if columns is not None and any(answer.truncated for answer in columns.answers):
@@ -105,6 +117,8 @@ def build_fidelity_report(
         figures=some,
         choices=tuple(measure_choice_figures(choices)),
         baseline=None if other is None else f"{other.model} ({other.engine})",
+        noise=reading.description,
+        is_noise=is_noise,
         baseline_figures=tuple(measure_figures(pair.baseline, words.vocabulary)) if pair else (),
         comparison=comparison,
         choice_comparison=of_choices,
@@ -115,6 +129,63 @@ def build_fidelity_report(
         tokenizer=tokenizer is not None,
         exit_follows_decision=exit_follows_decision,
     )
+
+
+class _NoiseReading:
+    """The yardstick of a comparison: the user's margin, else the noise of a second table of the baseline's model.
+
+    Attributes:
+        description: That table's model and engine, and what its measurement varied; None without one.
+        notes: What must be known of it.
+    """
+
+    def __init__(self, noise: Path | None, baseline: Path | None, candidate: Header, margin: float | None) -> None:
+        self._noise, self._baseline, self._candidate = noise if margin is None else None, baseline, candidate
+        self._margin = margin
+        self.description: str | None = None
+        self.notes: list[str] = []
+
+    def of_texts(self) -> Yardstick:
+        """Of texts; None without a second table of texts."""
+        from meta_eval.token_fidelity.table_pairing import pair_tables
+        from meta_eval.token_fidelity.token_table import read_tokens
+
+        if self._noise is None or self._baseline is None or not self._noise.exists():
+            return self._margin
+        baseline, again = read_tokens(self._baseline), read_tokens(self._noise)
+        return self._make(pair_tables(baseline, again), baseline.header, again.header)
+
+    def of_choices(self) -> Yardstick:
+        """Of choices; None without a second table of choices."""
+        from meta_eval.token_fidelity.choice_comparison import pair_choices
+        from meta_eval.token_fidelity.token_table import find_choices_path, read_choices
+
+        if self._noise is None or self._baseline is None or not find_choices_path(self._noise).exists():
+            return self._margin
+        (header, choices), (again, other) = map(read_choices, map(find_choices_path, (self._baseline, self._noise)))
+        return self._make(pair_choices(choices, other), header, again)
+
+    def _make(self, pair: Pair, baseline: Header, again: Header) -> Noise:
+        from meta_eval.token_fidelity.yardstick import make_noise
+
+        noise = make_noise(pair, baseline, again, self._candidate)
+        varied = ", ".join(noise.varied) or "batches"
+        self.description = f"{again.model} ({again.engine}), measured with other {varied}"
+        largest = max(noise.distances.values())
+        if again.model != baseline.model:
+            self._note(f"the second table of the baseline names another model: {again.model} and not {baseline.model}")
+        if sum(noise.distances.values()) / len(noise.distances) > FIDELITY_NOISE_SEEN:
+            self._note(
+                f"the noise is above any noise seen ({FIDELITY_NOISE_SEEN:g} nats a token): "
+                "its table may be of other weights"
+            )
+        if largest == 0:
+            self._note("the two tables of the baseline are equal to the bit: any difference exceeds this noise")
+        return noise
+
+    def _note(self, words: str) -> None:
+        if words not in self.notes:
+            self.notes.append(words)
 
 
 class _Words:

@@ -33,6 +33,8 @@ def make_fidelity_document(report: FidelityReport) -> Document:
 def _runs(report: FidelityReport) -> Iterator[RunProvenance]:
     if report.baseline:
         yield RunProvenance("the baseline", report.baseline, (), "")
+    if report.noise:
+        yield RunProvenance("its second table", report.noise, (), "")
     yield RunProvenance("this copy", f"{report.model} ({report.engine})", (), report.table)
 
 
@@ -45,6 +47,8 @@ def _alarms(report: FidelityReport) -> Iterator[Alarm]:
 
 def _verdict(report: FidelityReport) -> Verdict:
     texts, choices = report.comparison, report.choice_comparison
+    if report.is_noise:
+        return Verdict("Noise", reasons=(report.summary.rstrip("."),))
     if report.outcome is None:
         return Verdict("Without a baseline", reasons=(report.summary.rstrip("."),), advice=f"{write.YARDSTICK}.")
     of_choices = write.describe_comparison(choices, "choice").rstrip(".") if choices else ""
@@ -57,8 +61,14 @@ def _verdict(report: FidelityReport) -> Verdict:
 def _facts(texts: TableComparison) -> Iterator[Fact]:
     pooled = texts.all
     yield Fact("distance", write.format_nats(pooled.distance.value), "nats a token")
-    yield Fact(f"{FIDELITY_LEVEL_TEXT} interval", write.format_nats_interval(pooled.interval))
-    yield Fact("margin", f"{texts.margin:g}")
+    if pooled.noise is not None:
+        yield Fact("times the noise", write.format_times(pooled.times_noise))
+        yield Fact(f"{FIDELITY_LEVEL_TEXT} interval", write.format_times_interval(pooled.times_noise_interval))
+        yield Fact("limits", write.NOISE_LIMITS)
+    else:
+        yield Fact(f"{FIDELITY_LEVEL_TEXT} interval", write.format_nats_interval(pooled.interval))
+    if texts.margin is not None:
+        yield Fact("margin", f"{texts.margin:g}")
     yield Fact("shift", write.format_nats(pooled.shift.value), detail=write.format_nats_interval(pooled.shift_interval))
     yield Fact("tokens, docs", f"{format_count(pooled.tokens)}, {format_count(pooled.docs)}")
 
@@ -67,7 +77,12 @@ def _sections(report: FidelityReport) -> Iterator[Section]:
     comparison = fidelity_tables.make_baseline_table(
         "comparison", "How far from the baseline", report.comparison, "token"
     )
-    drawn = draw_distance_plot(comparison, report.comparison.margin) if report.comparison else None
+    drawn = draw_distance_plot(comparison) if report.comparison else None
+    if report.is_noise:
+        rows = tuple(replace(row, outcome="") for row in comparison.rows)
+        comparison = replace(
+            comparison, title="How far the two measurements are apart", rows=rows, legend=write.OF_NOISE
+        )
     shown = replace(comparison, views=("json", "markdown", "terminal"))
     yield Section("comparison", comparison.title, "Distance", (Figure("plot", drawn), shown, *_divergence(report)))
     figures = fidelity_tables.make_figure_table(report.figures)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from meta_eval.token_fidelity.comparison import Outcome, TableComparison
     from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figures
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 EXIT_CODES: dict[Outcome, int] = {"same": 0, "different": 1, "undecided": 3}
 
@@ -81,6 +81,8 @@ class FidelityReport:
         figures: All, and each task where there are several; empty where nothing but choices was asked.
         choices: Likewise of choices; empty where there are none.
         baseline: The model of the baseline, with its engine; None without a baseline.
+        noise: The second table of the baseline's model; None without one.
+        is_noise: Whether this table is itself the second one of its baseline, so that it shows the noise.
         baseline_figures: The same of the baseline; empty without a baseline.
         comparison: The comparison; None without a baseline.
         choice_comparison: The comparison of the choices; None without a baseline's.
@@ -98,6 +100,8 @@ class FidelityReport:
     figures: tuple[Figures, ...]
     choices: tuple[ChoiceFigures, ...] = ()
     baseline: str | None = None
+    noise: str | None = None
+    is_noise: bool = False
     baseline_figures: tuple[Figures, ...] = ()
     comparison: TableComparison | None = None
     choice_comparison: TableComparison | None = None
@@ -116,12 +120,16 @@ class FidelityReport:
     @property
     def summary(self) -> str:
         """The result in one line."""
+        if self.is_noise:
+            return write.describe_noise(self.comparison, self.choice_comparison)
         return write.write_headline(self.comparison, self.choice_comparison, self.figures, self.choices)
 
     @property
     def outcome(self) -> Outcome | None:
-        """Of texts and choices together; None without a baseline. Either may show a difference, and where both decide
-        something both must be the same."""
+        """Of texts and choices together; None without a baseline, and for the noise itself. Either may show a
+        difference, and where both decide something both must be the same."""
+        if self.is_noise:
+            return None
         comparisons = [comparison for comparison in (self.comparison, self.choice_comparison) if comparison is not None]
         outcomes = [comparison.outcome for comparison in comparisons if comparison.is_enough] or [
             comparison.outcome for comparison in comparisons
@@ -139,7 +147,7 @@ class FidelityReport:
             "schema_version": SCHEMA_VERSION,
             "document_type": "fidelity",
             "summary": self.summary,
-            **{name: getattr(self, name) for name in ("model", "engine", "table", "baseline")},
+            **{name: getattr(self, name) for name in ("model", "engine", "table", "baseline", "noise", "is_noise")},
             "figures": [{**_plain(figure), "perplexity": _number(figure.perplexity)} for figure in self.figures],
             "choices": [_plain(choice) for choice in self.choices],
             "outcome": self.outcome,

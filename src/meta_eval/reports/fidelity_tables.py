@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from meta_eval.reports import fidelity_text as write
 from meta_eval.reports import text
 from meta_eval.reports.tables import Column, Row, Table
-from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
+from meta_eval.thresholds import FIDELITY_LEVEL_TEXT, FIDELITY_NOISE_SEEN
 
 if TYPE_CHECKING:
     from meta_eval.reports.fidelity_report import Change, FidelityReport
@@ -103,15 +103,13 @@ def make_kind_table(report: FidelityReport) -> Table[_KindRow]:
 
 def make_baseline_table(key: str, title: str, comparison: TableComparison | None, unit: str) -> Table[Paired]:
     changed = "top-1 changed" if unit == "token" else "best changed"
+    has_noise = comparison is not None and comparison.all.noise is not None
     columns: tuple[Column[Paired], ...] = (
         Column("docs", "docs", lambda paired: paired.docs, text.format_count),
         Column("tokens", f"{unit}s", lambda paired: paired.tokens, text.format_count, headings={"terminal": ""}),
         Column("distance", "distance", lambda paired: paired.distance.value, write.format_nats, f"nats a {unit}",
-               strong=True),
-        Column(
-            "interval", f"{FIDELITY_LEVEL_TEXT} interval", lambda paired: paired.interval, write.format_nats_interval,
-            headings={"html": FIDELITY_LEVEL_TEXT, "terminal": FIDELITY_LEVEL_TEXT},
-        ),
+               strong=not has_noise),
+        *(_noise_columns() if has_noise else (_distance_interval(),)),
         Column(
             "shift", "shift", lambda paired: paired.shift.value, write.format_nats, "positive for worse",
             lambda paired: write.format_nats_interval(paired.shift_interval), _LONG,
@@ -126,12 +124,42 @@ def make_baseline_table(key: str, title: str, comparison: TableComparison | None
     return Table(key, title, columns, _paired(comparison), _baseline_legend(comparison, unit))
 
 
+def _distance_interval() -> Column[Paired]:
+    return Column(
+        "interval", f"{FIDELITY_LEVEL_TEXT} interval", lambda paired: paired.interval, write.format_nats_interval,
+        headings={"html": FIDELITY_LEVEL_TEXT, "terminal": FIDELITY_LEVEL_TEXT},
+    )  # fmt: skip
+
+
+def _noise_columns() -> Iterator[Column[Paired]]:
+    yield Column(
+        "noise", "noise", lambda paired: paired.noise.value if paired.noise else None, write.format_nats,
+        "the distance of the baseline from itself",
+    )  # fmt: skip
+    yield Column(
+        "times_noise", "times noise", lambda paired: paired.times_noise, write.format_times,
+        "the distance divided by the noise", headings={"terminal": "times"}, strong=True,
+    )  # fmt: skip
+    yield Column(
+        "times_noise_interval", f"{FIDELITY_LEVEL_TEXT} interval", lambda paired: paired.times_noise_interval,
+        write.format_times_interval, headings={"html": FIDELITY_LEVEL_TEXT, "terminal": FIDELITY_LEVEL_TEXT},
+    )  # fmt: skip
+
+
 def _baseline_legend(comparison: TableComparison | None, unit: str) -> str:
-    margin = f"{comparison.margin:g}" if comparison else ""
-    return (
-        f"Nats a {unit}; the distance decides, by its {FIDELITY_LEVEL_TEXT} interval beside the margin of {margin}; a "
-        "positive shift is worse."
-    )
+    if comparison is None:
+        return ""
+    if comparison.all.noise is not None:
+        decides = (
+            f"the distance divided by the noise decides, by its {FIDELITY_LEVEL_TEXT} interval: {write.NOISE_LIMITS}"
+        )
+    elif comparison.margin is not None:
+        decides = (
+            f"the distance decides, by its {FIDELITY_LEVEL_TEXT} interval beside the margin of {comparison.margin:g}"
+        )
+    else:
+        decides = f"without a measured noise only a distance above {FIDELITY_NOISE_SEEN:g} decides"
+    return f"Nats a {unit}; {decides}; a positive shift is worse."
 
 
 def _paired(comparison: TableComparison | None) -> tuple[Row[Paired], ...]:

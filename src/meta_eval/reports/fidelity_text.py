@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from meta_eval.messages.counts import plural
 from meta_eval.reports.text import MINUS, NONE
-from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
+from meta_eval.thresholds import FIDELITY_DIFFERENT_TIMES, FIDELITY_LEVEL_TEXT, FIDELITY_SAME_TIMES
 
 if TYPE_CHECKING:
     from meta_eval.stats import Interval
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 YARDSTICK = (
     "Without a baseline these numbers have no verdict: the recorded text is tokenised again, and was another "
-    "engine's. What two runs of one model differ in on your engine is the yardstick (--baseline)"
+    "engine's. Compare two models with --baseline, and measure the noise of your engine with --again"
+)
+
+OF_NOISE = (
+    "Nats a token. A copy is compared with this noise: name the first table as its --baseline, and this one is found."
 )
 
 
@@ -58,15 +62,47 @@ def describe_left_out(reasons: Mapping[str, Mapping[str, int]]) -> list[str]:
     ]
 
 
+def format_times(value: float | None) -> str:
+    """``1.04``, ``23``: how many times the noise."""
+    return NONE if value is None else f"{value:.2f}" if value < 10 else f"{value:.0f}"
+
+
+def format_times_interval(bounds: Interval | None) -> str:
+    return NONE if bounds is None else f"{format_times(bounds.lower)} to {format_times(bounds.upper)}"
+
+
+# What the ratio to the noise is compared with.
+NOISE_LIMITS = f"same below {FIDELITY_SAME_TIMES:g}, different above {FIDELITY_DIFFERENT_TIMES:g}"
+
+
 def describe_comparison(comparison: TableComparison, unit: str) -> str:
     """Describe a comparison in one line. ``unit`` is a token of texts, or a choice."""
+    pooled = comparison.all
+    distance = f"{comparison.outcome}: distance {format_nats(pooled.distance.value)} nats a {unit}"
+    if pooled.times_noise is not None:
+        measured = (
+            f"{distance}, {format_times(pooled.times_noise)} times the noise ({FIDELITY_LEVEL_TEXT} interval "
+            f"{format_times_interval(pooled.times_noise_interval)})"
+        )
+    else:
+        measured = f"{distance} ({FIDELITY_LEVEL_TEXT} interval {format_nats_interval(pooled.interval)})"
+        measured += "" if comparison.margin is None else f", margin {comparison.margin:g}"
     clauses = (
-        f"{comparison.outcome}: distance {format_nats(comparison.all.distance.value)} nats a {unit} "
-        f"({FIDELITY_LEVEL_TEXT} interval {format_nats_interval(comparison.all.interval)}), "
-        f"margin {comparison.margin:g}, {plural(comparison.all.tokens, unit)} of {plural(comparison.all.docs, 'doc')}",
+        f"{measured}, {plural(pooled.tokens, unit)} of {plural(pooled.docs, 'doc')}",
         *(reason.replace("a token", f"a {unit}") for reason in comparison.reasons),
     )
     return "; ".join(clauses) + "."
+
+
+def describe_noise(texts: TableComparison | None, choices: TableComparison | None) -> str:
+    """The noise of a model that was measured twice, in one line."""
+    parts = [
+        f"{format_nats(comparison.all.distance.value)} nats a {unit} ({FIDELITY_LEVEL_TEXT} interval "
+        f"{format_nats_interval(comparison.all.interval)}) over {plural(comparison.all.docs, 'doc')}"
+        for comparison, unit in ((texts, "token"), (choices, "choice"))
+        if comparison is not None
+    ]
+    return f"The noise of this model between two measurements: {', and '.join(parts)}."
 
 
 def write_headline(

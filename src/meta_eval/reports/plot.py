@@ -102,20 +102,20 @@ def make_plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Pl
     return Plot(table, *shown, "percent", f"{LEVEL_TEXT} interval", nothing="no score", counts=counts)
 
 
-def draw_distance_plot(table: Table[Paired], margin: float) -> Plot | None:
-    """A mark per task, and one for all; None without a row."""
+def draw_distance_plot(table: Table[Paired]) -> Plot | None:
+    """A mark per task, and one for all, with the limit of each; None without a row."""
     if not table.rows:
         return None
     ticks = (Tick(_log_place(10.0**power), f"{10.0**power:g}") for power in range(_LOWEST, _HIGHEST + 1))
-    marks = tuple(_distance_mark(row, _log_place(margin)) for row in table.rows)
+    marks = tuple(map(_distance_mark, table.rows))
     axis = "distance, nats a token, by powers of ten"
     return Plot(table, marks, tuple(ticks), 0.0, axis, f"{FIDELITY_LEVEL_TEXT} interval")
 
 
-def _distance_mark(row: Row[Paired], margin: float) -> Mark:
-    bounds = row.subject.interval
+def _distance_mark(row: Row[Paired]) -> Mark:
+    bounds, limit = row.subject.interval, row.subject.limit
     low, high = (_log_place(bounds.lower), _log_place(bounds.upper)) if bounds else (None, None)
-    return Mark(row, _log_place(row.subject.distance.value), low, high, margin)
+    return Mark(row, _log_place(row.subject.distance.value), low, high, None if limit is None else _log_place(limit))
 
 
 def _log_place(value: float) -> float:

@@ -18,6 +18,7 @@ from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import expand_home
+from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
@@ -34,6 +35,8 @@ from meta_eval.running.retry_rounds import ask_in_rounds
 from meta_eval.running.time_left import Pace
 from meta_eval.running.token_table_writer import Tables, hash_tokenizer, write_tables
 from meta_eval.token_fidelity.table_pairing import check_same_tokenizer
+from meta_eval.token_fidelity.token_table import read_whole_tables
+from meta_eval.token_fidelity.yardstick import AGAIN
 from meta_eval.verb_options import FidelityOptions
 
 # Folder of answers and tables in the output folder.
@@ -77,13 +80,15 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
         UserError: Anything that the user can fix. Earlier answers are kept; the same call resumes.
         Interrupted: By Ctrl-C; likewise.
     """
-    shard = options.shard
-    check_shard(shard)
+    check_shard(shard := options.shard)
     manifest = read_manifest(pack)
     names = choose_tasks_to_ask(manifest, options.tasks)
     check_unchanged(pack, manifest, edited=options.edited)
     model, output = settings.model_name, expand_home(settings.output_path, where="output_path") / FOLDER
     backend = backend_of(settings)
+    if options.again:
+        _check_first_table(output)
+        settings, output, options = backend.vary_rounding(settings), output / AGAIN, options.updated(probe=False)
     if options.answers:
         return _of_files(pack, manifest, names, settings, options, output)
     logs = output / "logs" / (f"{shard[0]}-of-{shard[1]}" if shard[1] > 1 else "")
@@ -133,9 +138,22 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
             path = output / f"{journal.stem}.parquet"
             done.tables = write_tables(
                 path, pending, journal.read(), probing, model=model, settings_sha256=journal.key,
-                tokenizer=settings.tokenizer_of(model),
+                tokenizer=settings.tokenizer_of(model), measured=backend.rounding(settings),
             )  # fmt: skip
     return done
+
+
+def _check_first_table(output: Path) -> None:
+    """Refuse a second measurement without a first.
+
+    Raises:
+        ConfigError: The folder holds no table.
+    """
+    if not read_whole_tables(output):
+        raise ConfigError(
+            f"measures a model once more, and {output} holds no table yet", where="--again",
+            hint="Run the same command without --again first",
+        )  # fmt: skip
 
 
 def _probe(client: Client, journal: Journal, probing: ProbeRequests, tokens: ModelTokens) -> int:

@@ -56,6 +56,7 @@ def write_tables(
     model: str,
     settings_sha256: str,
     tokenizer: str | None = None,
+    measured: Mapping[str, str] | None = None,
 ) -> Tables:
     """Write the tables in the order of the pack; a table without rows is not written.
 
@@ -67,6 +68,7 @@ def write_tables(
         model: The model that was asked.
         settings_sha256: The hash of all settings that affect answers.
         tokenizer: The model with its tokenizer; None for its own.
+        measured: Settings of the engine that change rounding; None if they are not known.
 
     Raises:
         UserError: Nothing is answered.
@@ -88,7 +90,7 @@ def write_tables(
         settings_sha256=settings_sha256,
         manifest_sha256=hash_file(pending.pack / MANIFEST),
         tokenizer_sha256=hash_tokenizer(tokenizer or model),
-        docs=pending.docs, left_out=left_out, seed=pending.seed,
+        docs=pending.docs, left_out=left_out, seed=pending.seed, measured=measured or {},
     )  # fmt: skip
     done = Tables(answers=len(used), left_out=left_out)
     top_ks = [answer.tokens.top_k for answer in used if answer.tokens is not None]

@@ -5,6 +5,10 @@ The mean over all tokens is a ratio of two sums over docs. Its variance is the c
 degrees of freedom), with docs as clusters and a single stratum. It is computed from sums by doc: a doc with n of N
 tokens and the sum s adds (s - n m) / N / sqrt(1 - n/N) to the error of the mean m. Docs of a cluster are summed first
 and count as a single doc.
+
+`ratio_of_means` divides such means of the same docs by each other, task by task. Its variance is that of the mean of
+the residuals (delta method; among others Cochran 1977, Sampling Techniques, section 6.4), so what makes a doc's values
+large in both means cancels.
 """
 
 from __future__ import annotations
@@ -129,3 +133,52 @@ def mean_of_tokens(
     )
     freedom = max(1.0, trace * trace / squares) if squares > 0 else 1.0
     return Mean(value, float(influence @ influence), freedom, docs, int(total))
+
+
+def ratio_of_means(
+    values: npt.NDArray[Any],
+    reference: npt.NDArray[Any],
+    weights: npt.NDArray[Any],
+    strata: Sequence[Hashable],
+    clusters: Sequence[Hashable] | None = None,
+    floor: float = 0.0,
+) -> Mean:
+    """The weighted mean over strata of the ratio of two means.
+
+    A stratum with large values in both counts no more than others: only its weight does.
+
+    Args:
+        values: Of each doc, at least 0.
+        reference: Of each doc, at least 0; its mean in a stratum is the stratum's divisor.
+        weights: Of each doc, above 0.
+        strata: Of each doc.
+        clusters: As in `mean_of_tokens`.
+        floor: The smallest divisor; a reference of 0 needs one.
+
+    Returns:
+        The ratio, with the variance and the degrees of freedom for `Mean.positive_interval`; ``tokens`` is the sum of
+        the weights.
+
+    Raises:
+        ValueError: There is no doc, or a divisor of 0.
+    """
+    from dataclasses import replace
+
+    import numpy as np
+
+    total = float(weights.sum())
+    ratio, residuals = 0.0, np.zeros(len(values))
+    codes: dict[Hashable, int] = {}
+    code = np.array([codes.setdefault(stratum, len(codes)) for stratum in strata])
+    for stratum in codes.values():
+        rows = code == stratum
+        w, x, y = weights[rows], values[rows], reference[rows]
+        divisor = float(w @ y) / float(w.sum())
+        is_floor = divisor <= floor
+        if max(divisor, floor) <= 0:
+            raise ValueError("the reference is 0, and there is no floor")
+        part = float(w @ x) / float(w.sum()) / max(divisor, floor)
+        ratio += part * float(w.sum()) / total
+        centre = part * max(divisor, floor) if is_floor else part * y
+        residuals[rows] = w * (x - centre) / max(divisor, floor)
+    return replace(mean_of_tokens(residuals, weights, clusters), value=ratio)

@@ -12,25 +12,35 @@ from dataclasses import replace
 
 import numpy as np
 
-from meta_eval.thresholds import FIDELITY_MARGIN, FIDELITY_MIN_DOCS
+from meta_eval.thresholds import FIDELITY_MIN_DOCS
 from meta_eval.token_fidelity.comparison import TableComparison, compare_tables
 from meta_eval.token_fidelity.table_pairing import Pair, PairingError
 from meta_eval.token_fidelity.token_columns import AnswerRows, Columns
 from meta_eval.token_fidelity.token_table import Choices, Floats
+from meta_eval.token_fidelity.yardstick import Yardstick
 
 
 def compare_choices(
     baseline: Sequence[Choices],
     candidate: Sequence[Choices],
-    margin: float = FIDELITY_MARGIN,
+    yardstick: Yardstick = None,
     min_docs: int = FIDELITY_MIN_DOCS,
 ) -> TableComparison:
     """Compare, and decide. ``changed`` is the share of continuations in docs with another best continuation.
 
     Args:
         baseline, candidate: The docs of the baseline and of the copy.
-        margin: The largest allowed distance, in nats per continuation.
+        yardstick: The noise of the choices, or a margin in nats per continuation.
         min_docs: With fewer docs, overall or in a task, the outcome is undecided.
+
+    Raises:
+        PairingError: The docs or their requests differ.
+    """
+    return replace(compare_tables(pair_choices(baseline, candidate), yardstick, None, min_docs), kinds=(), changes=())
+
+
+def pair_choices(baseline: Sequence[Choices], candidate: Sequence[Choices]) -> Pair:
+    """Pair two tables of choices, with the weighted continuations as tokens.
 
     Raises:
         PairingError: The docs or their requests differ.
@@ -51,8 +61,7 @@ def compare_choices(
             )  # fmt: skip
     weights = np.concatenate([_weights(first[key].logprobs) for key in keys])
     baseline_columns, candidate_columns = (_columns([some[key] for key in keys], weights) for some in (first, second))
-    pair = Pair(baseline_columns, candidate_columns, None, 0.0, 0, len(first) - len(keys), len(second) - len(keys))
-    return replace(compare_tables(pair, margin, None, min_docs), kinds=(), changes=())
+    return Pair(baseline_columns, candidate_columns, None, 0.0, 0, len(first) - len(keys), len(second) - len(keys))
 
 
 def _weights(logprobs: Floats) -> Floats:

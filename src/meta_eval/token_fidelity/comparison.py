@@ -1,4 +1,4 @@
-"""Measures how far apart two models are on the same tokens, and whether that exceeds the margin.
+"""Measures how far apart two models are on the same tokens, and whether that exceeds what the same weights differ by.
 
 The difference of a token is the baseline's log-probability minus the copy's, in nats. Two figures summarise it:
 
@@ -6,16 +6,20 @@ The difference of a token is the baseline's log-probability minus the copy's, in
   cancels in a signed mean.
 - the **shift** is the signed mean. It is positive if the answers are less likely under the copy.
 
-The distance of a model from itself is not 0: another kernel or batch rounds differently. So the 99 % interval of the
-distance is compared with a margin in nats per token. The interval is over docs and on a log scale
-(`meta_eval.stats.ratio`):
+Both are means over docs, weighted by tokens up to twice the median, so that no long answer decides. The distance of a
+model from itself is not 0: it is the noise (`meta_eval.token_fidelity.yardstick`). With a measured noise the ratio to
+it decides, by its 99 % interval over docs on a log scale (`meta_eval.stats.ratio`):
 
-- **same**: the interval is below the margin, and no task is different.
-- **different**: the interval is above the margin, overall or for a task (Holm over the tasks).
+- **same**: the interval is below `FIDELITY_SAME_TIMES`, and no task is different.
+- **different**: the interval is above `FIDELITY_DIFFERENT_TIMES`, overall or for a task (Holm over the tasks), and the
+  noise covers how the copy was measured.
 - **undecided**: neither.
 
-Each side of the interval has 0.5 %. A model with a true distance equal to the margin is called different, or the same,
-once in two hundred times. An identical model, with only its engine's noise, is called different much more rarely.
+Without a measured noise, or if it does not cover the copy, *different* needs a distance above `FIDELITY_NOISE_SEEN`. A
+margin that the user names takes the place of the noise: then the distance is compared with it.
+
+Each side of the interval has 0.5 %. A copy exactly at a limit is called different, or the same, once in two hundred
+times. An identical model, with only its engine's noise, is called different much more rarely.
 """
 
 from __future__ import annotations
@@ -29,9 +33,19 @@ from numpy.typing import NDArray
 
 from meta_eval.stats import Interval, correct_by_holm
 from meta_eval.stats.ratio import Mean, mean_of_tokens
-from meta_eval.thresholds import FIDELITY_ALPHA, FIDELITY_LEVEL, FIDELITY_MARGIN, FIDELITY_MIN_DOCS
+from meta_eval.thresholds import (
+    FIDELITY_ALPHA,
+    FIDELITY_DIFFERENT_TIMES,
+    FIDELITY_LEVEL,
+    FIDELITY_LEVEL_TEXT,
+    FIDELITY_MIN_DOCS,
+    FIDELITY_NOISE_FLOOR,
+    FIDELITY_NOISE_SEEN,
+    FIDELITY_SAME_TIMES,
+)
 from meta_eval.token_fidelity.table_pairing import Pair
 from meta_eval.token_fidelity.token_columns import Vocabulary, find_copies, list_token_kinds
+from meta_eval.token_fidelity.yardstick import DocDistances, Noise, Yardstick, measure_docs
 
 Outcome = Literal["same", "different", "undecided"]
 
@@ -100,9 +114,11 @@ class Paired:
     Attributes:
         name: The task; None for all.
         outcome: See this module.
-        margin: Nats per token.
-        distance: The distance; its ``interval`` at `FIDELITY_LEVEL` decides, and is None for a single doc.
-        p: One-sided p value of a distance of at most the margin; Holm-corrected for several tasks.
+        limit: The distance above which a copy is different, nats per token; None without noise and margin.
+        distance: The distance, with its ``interval`` at `FIDELITY_LEVEL`; None for a single doc.
+        noise: The distance of the A/A pair; None without one for these docs.
+        times_noise: The ratio to the noise, with ``times_noise_interval``; None likewise.
+        p: One-sided p value of what *different* needs to be above; Holm-corrected for several tasks.
         shift: The shift, with ``shift_interval`` at the same level and the two-sided p value ``shift_p`` of no shift.
         baseline_logprob, candidate_logprob: The mean log-probability under the baseline and the copy.
         changed: The share of tokens with another likeliest token, where both engines name it.
@@ -111,9 +127,12 @@ class Paired:
 
     name: str | None
     outcome: Outcome
-    margin: float
+    limit: float | None
     distance: Mean
     interval: Interval | None
+    noise: Mean | None
+    times_noise: float | None
+    times_noise_interval: Interval | None
     p: float
     shift: Mean
     shift_interval: Interval | None
@@ -138,7 +157,9 @@ class TableComparison:
 
     Attributes:
         outcome: The overall outcome; see this module.
-        margin: Nats per token.
+        margin: The margin that the user named, nats per token; None for the noise.
+        varied: What differs in how the A/A pair was measured; None without such a pair.
+        covers: Whether the A/A pair covers how the copy was measured; None likewise.
         all: All tokens.
         tasks: The tasks by name; empty for a single task.
         divergence: None unless both tables keep the likeliest tokens.
@@ -150,7 +171,9 @@ class TableComparison:
     """
 
     outcome: Outcome
-    margin: float
+    margin: float | None
+    varied: tuple[str, ...] | None
+    covers: bool | None
     all: Paired
     tasks: tuple[Paired, ...]
     divergence: Divergence | None
@@ -161,38 +184,47 @@ class TableComparison:
     min_docs: int = FIDELITY_MIN_DOCS
 
     @property
+    def limit(self) -> float:
+        """Nats per token above which a difference is more than rounding."""
+        return FIDELITY_NOISE_SEEN if self.all.limit is None else self.all.limit
+
+    @property
     def is_enough(self) -> bool:
         """Whether there are enough docs for a decision."""
         return self.all.docs >= self.min_docs
 
 
 def compare_tables(
-    pair: Pair, margin: float = FIDELITY_MARGIN, vocabulary: Vocabulary | None = None, min_docs: int = FIDELITY_MIN_DOCS
+    pair: Pair, yardstick: Yardstick = None, vocabulary: Vocabulary | None = None, min_docs: int = FIDELITY_MIN_DOCS
 ) -> TableComparison:
     """Compare, and decide.
 
     Args:
         pair: From `table_pairing.pair_tables`.
-        margin: The largest allowed distance, in nats per token.
+        yardstick: The noise, or a margin in nats per token; None for neither.
         vocabulary: The tokenizer's, if available.
         min_docs: With fewer docs, overall or in a task, the outcome is undecided.
 
     Raises:
         ValueError: The margin is not above 0, or there is no token.
     """
-    if not margin > 0:
+    if isinstance(yardstick, float) and not yardstick > 0:
         raise ValueError("a margin is above 0")
-    everything = np.ones(len(pair.baseline.row), bool)
+    docs = measure_docs(pair)
     names = pair.baseline.tasks
-    pooled = _paired(pair, None, everything, margin)
-    tasks = [_paired(pair, name, pair.baseline.of(name), margin) for name in names] if len(names) > 1 else []
+    pooled = _paired(pair, docs, None, yardstick)
+    tasks = [_paired(pair, docs, name, yardstick) for name in names] if len(names) > 1 else []
     corrected = correct_by_holm([paired.p for paired in tasks])
-    decided = tuple(_decided(paired, p, min_docs) for paired, p in zip(tasks, corrected, strict=True))
-    outcome, reasons = _overall(pooled := _decided(pooled, pooled.p, min_docs), decided, min_docs)
+    decided = tuple(_decided(paired, p, yardstick, min_docs) for paired, p in zip(tasks, corrected, strict=True))
+    pooled = _decided(pooled, pooled.p, yardstick, min_docs)
+    outcome, reasons = _overall(pooled, decided, yardstick, min_docs)
     difference = pair.difference
+    noise = yardstick if isinstance(yardstick, Noise) else None
     return TableComparison(
         outcome=outcome,
-        margin=margin,
+        margin=yardstick if isinstance(yardstick, float) else None,
+        varied=noise.varied if noise else None,
+        covers=noise.covers if noise else None,
         all=pooled,
         tasks=decided,
         divergence=_mean_divergence(pair),
@@ -207,60 +239,116 @@ def compare_tables(
     )
 
 
-def _paired(pair: Pair, name: str | None, where: NDArray[np.bool_], margin: float) -> Paired:
-    table, difference = pair.baseline, pair.difference
-    distance = table.mean(np.abs(difference), where)
-    shift = table.mean(difference, where)
-    sums, counts = table.sums(np.abs(difference), where)
-    has_top_ids = where & (pair.baseline.top_ids >= 0) & (pair.candidate.top_ids >= 0)
-    moved = pair.baseline.top_ids[has_top_ids] != pair.candidate.top_ids[has_top_ids]
+def _paired(pair: Pair, docs: DocDistances, name: str | None, yardstick: Yardstick) -> Paired:
+    table = pair.baseline
+    where = np.ones(len(table.row), bool) if name is None else table.of(name)
+    rows = (docs.tokens > 0) & (True if name is None else docs.tasks == name)
+    distance, shift = docs.mean(docs.values, rows), docs.mean(docs.shifts, rows)
+    has_top_ids = where & (table.top_ids >= 0) & (pair.candidate.top_ids >= 0)
+    moved = table.top_ids[has_top_ids] != pair.candidate.top_ids[has_top_ids]
+    noise, ratio = (docs.compare_with_noise(yardstick, rows) if isinstance(yardstick, Noise) else None) or (None, None)
+    if isinstance(yardstick, float):
+        limit, p = yardstick, distance.positive_p_value(yardstick)
+    elif noise is not None and ratio is not None:
+        limit, p = FIDELITY_DIFFERENT_TIMES * noise.value, ratio.positive_p_value(FIDELITY_DIFFERENT_TIMES)
+    else:
+        limit, p = None, 1.0
+    if not (isinstance(yardstick, float) or (ratio is not None and isinstance(yardstick, Noise) and yardstick.covers)):
+        p = distance.positive_p_value(FIDELITY_NOISE_SEEN)
     return Paired(
         name=name,
         outcome="undecided",
-        margin=margin,
+        limit=limit,
         distance=distance,
         interval=distance.positive_interval(FIDELITY_LEVEL),
-        p=distance.positive_p_value(margin),
+        noise=noise,
+        times_noise=ratio.value if ratio else None,
+        times_noise_interval=ratio.positive_interval(FIDELITY_LEVEL) if ratio else None,
+        p=p,
         shift=shift,
         shift_interval=shift.interval(FIDELITY_LEVEL),
         shift_p=shift.p_value(),
-        baseline_logprob=float(pair.baseline.logprobs[where].mean(dtype=float)),
+        baseline_logprob=float(table.logprobs[where].mean(dtype=float)),
         candidate_logprob=float(pair.candidate.logprobs[where].mean(dtype=float)),
         changed=float(moved.mean()) if len(moved) else None,
-        untouched=float((sums[counts > 0] == 0).mean()),
+        untouched=float((docs.values[rows] == 0).mean()),
     )
 
 
-def _decided(paired: Paired, p: float, min_docs: int) -> Paired:
+def _decided(paired: Paired, p: float, yardstick: Yardstick, min_docs: int) -> Paired:
     outcome: Outcome = "undecided"
     if paired.interval is not None and paired.docs >= min_docs:
-        if paired.interval.upper < paired.margin:
+        if _is_same(paired, yardstick, min_docs):
             outcome = "same"
         elif p < FIDELITY_ALPHA / 2:
             outcome = "different"
     return replace(paired, outcome=outcome, p=p)
 
 
-def _overall(pooled: Paired, tasks: Sequence[Paired], min_docs: int) -> tuple[Outcome, tuple[str, ...]]:
-    margin = f"{pooled.margin:g}"
-    different = [paired for paired in tasks if paired.outcome == "different"]
-    reasons = [
-        f"{paired.name}: the distance of {paired.distance.value:.3g} nats a token is shown to be larger than {margin}"
-        for paired in different
-    ]
-    if pooled.outcome == "different":
-        reasons.insert(
-            0, f"the distance of {pooled.distance.value:.3g} nats a token is shown to be larger than {margin}"
-        )
-    if reasons:
-        return "different", tuple(reasons)
+def _is_same(paired: Paired, yardstick: Yardstick, min_docs: int) -> bool:
+    if paired.interval is not None and paired.interval.upper <= FIDELITY_NOISE_FLOOR:
+        return True
+    if isinstance(yardstick, float):
+        return paired.interval is not None and paired.interval.upper < yardstick
+    times = paired.times_noise_interval
+    return (
+        times is not None
+        and paired.noise is not None
+        and paired.noise.docs >= min_docs
+        and times.upper < FIDELITY_SAME_TIMES
+    )
+
+
+def _overall(
+    pooled: Paired, tasks: Sequence[Paired], yardstick: Yardstick, min_docs: int
+) -> tuple[Outcome, tuple[str, ...]]:
+    different = [paired for paired in (pooled, *tasks) if paired.outcome == "different"]
+    if different:
+        return "different", tuple(_describe_excess(paired, yardstick) for paired in different)
     if pooled.docs < min_docs:
         return "undecided", (f"too few docs: {pooled.docs}, and at least {min_docs} are needed",)
     if pooled.outcome == "same":
         return "same", ()
-    upper = pooled.interval.upper if pooled.interval else float("inf")
-    return "undecided", (f"the distance may be as large as {upper:.3g} nats a token, and as small as "
-                         f"{pooled.interval.lower if pooled.interval else 0:.3g}",)  # fmt: skip
+    return "undecided", (_describe_doubt(pooled, yardstick, min_docs),)
+
+
+def _describe_excess(paired: Paired, yardstick: Yardstick) -> str:
+    whose = f"{paired.name}: " if paired.name else ""
+    if isinstance(yardstick, float):
+        return f"{whose}the distance of {paired.distance.value:.3g} nats a token is above the margin of {yardstick:g}"
+    if paired.times_noise is not None and isinstance(yardstick, Noise) and yardstick.covers:
+        return (
+            f"{whose}the distance is {paired.times_noise:.3g} times the noise, above the limit of "
+            f"{FIDELITY_DIFFERENT_TIMES:g}"
+        )
+    return (
+        f"{whose}the distance of {paired.distance.value:.3g} nats a token is above any noise seen "
+        f"({FIDELITY_NOISE_SEEN:g})"
+    )
+
+
+def _describe_doubt(pooled: Paired, yardstick: Yardstick, min_docs: int) -> str:
+    if isinstance(yardstick, float):
+        lower, upper = (pooled.interval.lower, pooled.interval.upper) if pooled.interval else (0.0, float("inf"))
+        return f"the distance is {lower:.3g} to {upper:.3g} nats a token, and the margin {yardstick:g} lies between"
+    if pooled.noise is None or pooled.times_noise_interval is None or pooled.times_noise is None:
+        return (
+            "no noise was measured, so rounding cannot be told from another model. Measure the baseline once more with "
+            "--again, or name a second table of it with --noise"
+        )
+    if pooled.noise.docs < min_docs:
+        return f"too few docs with a noise: {pooled.noise.docs}, and at least {min_docs} are needed"
+    times = pooled.times_noise_interval
+    if isinstance(yardstick, Noise) and not yardstick.covers and times.lower > FIDELITY_DIFFERENT_TIMES:
+        return (
+            f"the distance is {pooled.times_noise:.3g} times the noise of another batch, but the copy was measured on "
+            "another engine or with other settings. Measure the baseline's weights there, and name that table with "
+            "--noise"
+        )
+    return (
+        f"the distance is {times.lower:.3g} to {times.upper:.3g} times the noise ({FIDELITY_LEVEL_TEXT} interval), "
+        f"neither below {FIDELITY_SAME_TIMES:g} nor above {FIDELITY_DIFFERENT_TIMES:g}"
+    )
 
 
 def _mean_divergence(pair: Pair) -> Divergence | None:

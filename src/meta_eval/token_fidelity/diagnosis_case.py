@@ -135,8 +135,8 @@ class Case:
 
     @property
     def margin(self) -> float:
-        """The margin in nats per token."""
-        return self.comparison.margin
+        """Nats per token above which a difference is more than rounding: the limit of the comparison."""
+        return self.comparison.limit
 
     def mean(self, where: NDArray[np.bool_]) -> Mean | None:
         """The mean distance of some tokens; None without tokens."""

@@ -66,6 +66,7 @@ class Header:
         docs: The number of docs to ask, by task.
         left_out: The number of docs missing from the table, by task and reason.
         seed: The seed for drawing docs; None if all were asked.
+        measured: Settings of the engine that change rounding, by name. They affect no verdict of a score.
         rows: Number of rows, set on writing.
         tokens: Number of tokens of all answers, set on writing.
         schema_version: The version of the table's format.
@@ -80,6 +81,7 @@ class Header:
     docs: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seed: int | None = None
+    measured: Mapping[str, str] = field(default_factory=dict)
     rows: int = 0
     tokens: int = 0
     schema_version: int = SCHEMA_VERSION

@@ -141,6 +141,16 @@ def read_whole_tables(folder: Path) -> list[Path]:
     return sorted({*list_tables(folder), *map(find_texts_path, folder.glob(f"*.{CHOICES}.parquet"))})
 
 
+def read_any_header(table: Path) -> Header:
+    """The header of a table of texts, or if there is none of its choices.
+
+    Raises:
+        TokensError: Neither can be read.
+    """
+    choices = find_choices_path(table)
+    return read_header(choices, _CHOICES) if not table.exists() and choices.exists() else read_header(table, _SCHEMA)
+
+
 def write_tokens(path: Path, header: Header, answers: Iterable[Forced]) -> Header:
     """Write a table, whole or not at all. Return its header with counts.
 
