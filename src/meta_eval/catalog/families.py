@@ -92,6 +92,14 @@ def list_bos_tokens() -> tuple[str, ...]:
     return tuple(dict.fromkeys(family.bos for family in list_families() if family.bos))
 
 
+def remove_bos(prompt: str, *tokens: str | None) -> str:
+    """Remove each of some BOS tokens from the front of a prompt, however often it is there: an engine adds its own."""
+    for token in filter(None, tokens):
+        while prompt.startswith(token):
+            prompt = prompt[len(token) :]
+    return prompt
+
+
 def list_answer_ends() -> tuple[str, ...]:
     """The end tokens of all families."""
     return tuple(dict.fromkeys(end for family in list_families() for end in family.ends))

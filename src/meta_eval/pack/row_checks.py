@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
-from meta_eval.catalog.families import list_bos_tokens
+from meta_eval.catalog.families import list_bos_tokens, remove_bos
 from meta_eval.messages.errors import DataError
 from meta_eval.source.rows import RowPlace, SourceRow
 
@@ -164,7 +164,7 @@ def _check_prompts(row: SourceRow, number: int, place: RowPlace, output_type: st
             f"holds {len(prompts)} prompts, and a generative task needs exactly one", where=place.row(number, row)
         )
     for prompt in prompts:
-        if not _bare(prompt).strip():
+        if not remove_bos(prompt, *list_bos_tokens()).strip():
             raise DataError("has an empty prompt", where=place.row(number, row))
 
 
@@ -220,16 +220,9 @@ def _count_warnings(rows: Sequence[SourceRow], warnings: Counter[str]) -> None:
             warnings["output_missing"] += 1
 
 
-def _bare(prompt: str) -> str:
-    for bos in list_bos_tokens():
-        while prompt.startswith(bos):
-            prompt = prompt[len(bos) :]
-    return prompt
-
-
 def _without_bos(row: SourceRow, warnings: Counter[str]) -> SourceRow:
     """Remove a leading BOS. Meta's prompts have none, and every engine adds its own."""
-    bare = [_bare(prompt) for prompt in row["input_final_prompts"]]
+    bare = [remove_bos(prompt, *list_bos_tokens()) for prompt in row["input_final_prompts"]]
     if bare == row["input_final_prompts"]:
         return row
     warnings["prompt_with_bos"] += 1

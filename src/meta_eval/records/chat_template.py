@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from meta_eval.catalog.families import remove_bos
 from meta_eval.config import Config
 from meta_eval.messages.errors import ConfigError
 
@@ -27,9 +28,7 @@ class Chat:
 
     def bare(self, prompt: str) -> str:
         """Remove the leading BOS, which every engine adds."""
-        while self.bos and prompt.startswith(self.bos):
-            prompt = prompt[len(self.bos) :]
-        return prompt
+        return remove_bos(prompt, self.bos)
 
 
 def read_chat_template(config: Config) -> Chat | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import format_json
+from meta_eval.catalog.families import remove_bos
 from meta_eval.messages.errors import DataError, locating
 from meta_eval.messages.escaping import quoted
 from meta_eval.pack.task_choice import ROLLING
@@ -173,13 +174,13 @@ class _SampleReading:
             raise DataError(f"is {type(task_doc).__name__} and no object with columns")
         requests, unconditional = split_unconditional(self._requests(sample))
         self._check_shape(requests)
-        prompt, prompts = requests[0][0], tuple(self._bare(request[0]) for request in requests)
+        prompt, prompts = requests[0][0], tuple(remove_bos(request[0], self.bos) for request in requests)
         self._check_hash(prompt, sample.get("prompt_hash"))
-        bare = self._bare(prompt)
+        bare = remove_bos(prompt, self.bos)
         if bare != prompt and self.output_type != ROLLING:
             self.warnings["prompt_with_bos"] += 1
             prompt = bare
-        elif any(self._bare(request[0]) != request[0] for request in requests):
+        elif any(remove_bos(request[0], self.bos) != request[0] for request in requests):
             raise DataError(f"has the BOS text ({self.bos}) before the scored text")
         hashed = task_doc.get("input_question_hash")
         self.rows.append(
@@ -255,12 +256,6 @@ class _SampleReading:
                 f"the prompt does not have its recorded SHA-256 {recorded:.80}",
                 hint="The samples are edited or damaged: use the file as lm_eval wrote it",
             )
-
-    def _bare(self, prompt: str) -> str:
-        """Remove the BOS in front. If a template renders two, both go: an engine adds its own."""
-        while self.bos and prompt.startswith(self.bos):
-            prompt = prompt[len(self.bos) :]
-        return prompt
 
     def _continuations(self, requests: Sequence[Sequence[Any]]) -> tuple[str, ...]:
         if self.output_type in ("generate_until", ROLLING):
