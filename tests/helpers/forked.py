@@ -62,10 +62,10 @@ class Forked:
         for end in (write, write_error):
             os.close(end)
         theirs.close()
-        self.pid = int(self._said(_LONGEST_S))
+        self.pid = int(self._read_line(_LONGEST_S))
         self.returncode: int | None = None
 
-    def _said(self, timeout: float) -> bytes:
+    def _read_line(self, timeout: float) -> bytes:
         self._reply.settimeout(timeout)
         return self._reply.recv(16)
 
@@ -83,7 +83,7 @@ class Forked:
             TimeoutError: It did not end.
         """
         if self.returncode is None:
-            self.returncode = int(self._said(timeout))
+            self.returncode = int(self._read_line(timeout))
         return self.returncode
 
     def communicate(self, timeout: float = _LONGEST_S) -> tuple[str, str]:

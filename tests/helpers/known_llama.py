@@ -89,7 +89,7 @@ class NumpyClient(Client):
             elif why is not None and self.fault != "cuts prompts":
                 yield EngineResponse(ask.request, error=why, retry=False)
             else:
-                yield self._said(ask, self._fed(list(ask.prompt_ids or ())))
+                yield self._make_response(ask, self._fed(list(ask.prompt_ids or ())))
 
     def _fed(self, ids: list[int]) -> tuple[int, ...]:
         bos = model().bos
@@ -102,7 +102,7 @@ class NumpyClient(Client):
                 ids = ids[-2048:]
         return tuple(ids)
 
-    def _said(self, ask: EngineRequest, ids: tuple[int, ...]) -> EngineResponse:
+    def _make_response(self, ask: EngineRequest, ids: tuple[int, ...]) -> EngineResponse:
         response = EngineResponse(ask.request, prompt_tokens=len(ids) if self.counts else None)
         if ask.request.kind == "choices":
             return replace(response, choices=self._choices(ask, ids))

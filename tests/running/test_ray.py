@@ -59,8 +59,8 @@ def row(wanted: dict[str, Any], *, forced: int = 0, **result: Any) -> dict[str, 
 
 def parse_response(worker_row: dict[str, Any]) -> dict[str, Any]:
     reduced = ray_rows.reduce_row(worker_row)
-    assert set(reduced) == {"number", "part", "ask", "said"}
-    content: dict[str, Any] = json.loads(reduced["said"])
+    assert set(reduced) == {"number", "part", "ask", "response"}
+    content: dict[str, Any] = json.loads(reduced["response"])
     return content
 
 

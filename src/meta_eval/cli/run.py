@@ -168,15 +168,15 @@ class Log(Steps):
 
     def __init__(self, doing: str) -> None:
         super().__init__(doing)
-        self._said = 0.0
+        self._reported_at = 0.0
 
     def progress(self, name: str, done: int = 0, total: int = 0, /) -> None:
         if self._bar is not None:
             super().progress(name, done, total)
         elif not total:
             self.line(name)
-        elif time.monotonic() - self._said >= _EVERY:
-            self._said = time.monotonic()
+        elif time.monotonic() - self._reported_at >= _EVERY:
+            self._reported_at = time.monotonic()
             self.line(f"{done:,} of {total:,}, {name}")
 
     def line(self, text: str) -> None:

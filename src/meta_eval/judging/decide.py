@@ -202,9 +202,9 @@ def decide_outcome(
         raise ValueError("a margin is a share above 0 and below 1: 0.01 is one point")
     if len({task_drop.task for task_drop in everything}) < len(everything):
         raise ValueError("two tasks have one name")
-    firsts = [_said(veto) for veto in vetoes if veto.first or veto.invalid]
-    failures = [_said(veto) for veto in vetoes if veto.fails]
-    others = [_said(veto) for veto in vetoes if not (veto.first or veto.invalid or veto.fails)]
+    firsts = [_describe_veto(veto) for veto in vetoes if veto.first or veto.invalid]
+    failures = [_describe_veto(veto) for veto in vetoes if veto.fails]
+    others = [_describe_veto(veto) for veto in vetoes if not (veto.first or veto.invalid or veto.fails)]
     caveats = (*firsts, *caveats)
     if not tasks:
         nothing = (*caveats, *failures, *others, "there is no task to decide on")
@@ -368,5 +368,5 @@ def _name_loss(task: TaskDecision, margin: float) -> str:
     return f"{task.task} {100 * task.drop.value:.1f}{own}"
 
 
-def _said(veto: Veto) -> str:
+def _describe_veto(veto: Veto) -> str:
     return veto.reason if veto.task is None else f"{veto.task}: {veto.reason}"

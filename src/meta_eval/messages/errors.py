@@ -121,9 +121,9 @@ def documented(job: Callable[_P, _T]) -> Callable[_P, _T]:
     @wraps(job)
     def done(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
         for value in (*arguments, *keywords.values()):
-            for one in _parts(value):
-                if isinstance(one, (str, Path)) and "\0" in str(one):
-                    raise UserError("holds a NUL byte, which a file name cannot", where=str(one))
+            for part in _parts(value):
+                if isinstance(part, (str, Path)) and "\0" in str(part):
+                    raise UserError("holds a NUL byte, which a file name cannot", where=str(part))
         try:
             return job(*arguments, **keywords)
         except OSError as error:

@@ -150,15 +150,15 @@ def add_baseline(pack: Pack, records: Sequence[Record]) -> Pack:
     entries = dict(manifest.files)
     for name in common:
         report_progress(f"{name}: reading the baseline's answers")
-        made = _keep_readable(
+        runs = _keep_readable(
             [(number, record) for number, record in enumerate(records, 1) if name in record.tasks],
             partial(_make_entry, name, tasks[name], pack),
             lambda run: run[1].name,
         )
-        made = _drop_partial_runs(name, made)
-        _check_runs(name, [entry for entry, _ in made])
-        tasks[name] = tasks[name].model_copy(update={"baseline": tuple(entry for entry, _ in made)})
-        for entry, content in made:
+        runs = _drop_partial_runs(name, runs)
+        _check_runs(name, [entry for entry, _ in runs])
+        tasks[name] = tasks[name].model_copy(update={"baseline": tuple(entry for entry, _ in runs)})
+        for entry, content in runs:
             files[entry.file] = content
             entries[entry.file] = FileEntry(sha256=hash_bytes(content), bytes=len(content))
     changes = {"tasks": tasks, "files": dict(sorted(entries.items()))}

@@ -76,8 +76,8 @@ class LlamaCppClient(ServerClient):
     def engine(self) -> str:
         if find_spec("xllamacpp") is not None:
             return f"llama.cpp (xllamacpp {version('xllamacpp')})"
-        said = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=False)
-        number = re.search(r"version: *(\S+)", said.stdout + said.stderr)
+        printed = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=False)
+        number = re.search(r"version: *(\S+)", printed.stdout + printed.stderr)
         return f"llama.cpp ({PROGRAM}{' ' + number[1] if number else ''})"
 
     def connect(self, url: str, model: str, key: str | None) -> LlamaCppConnection:

@@ -209,7 +209,7 @@ class RayClient(VllmClient):
         why = next((row["__inference_error__"] for row in rows if row.get("__inference_error__")), None)
         if why:
             return EngineResponse(request, error=f"vLLM: {why}"[:500], retry=not why.startswith(_REFUSED), ended=ended)
-        parts = [json.loads(row["said"]) for row in rows]
+        parts = [json.loads(row["response"]) for row in rows]
         started = ended - max(part["seconds"] or 0.0 for part in parts)
         prompt = len(ask.prompt_ids or ())
         if request.kind == "choices":

@@ -47,7 +47,7 @@ def reduce_row(row: Mapping[str, Any]) -> dict[str, Any]:
     else:
         reduced["text"] = row["generated_text"]
         reduced["token_ids"] = [int(token) for token in row["generated_tokens"]]
-    return {"number": row["number"], "part": row["part"], "ask": row["ask"], "said": json.dumps(reduced)}
+    return {"number": row["number"], "part": row["part"], "ask": row["ask"], "response": json.dumps(reduced)}
 
 
 def _by_id(place: Mapping[Any, Any]) -> dict[int, Any]:

@@ -47,7 +47,7 @@ class RequestLoop:
         pace: Pace,
         recordings: Recordings | None,
     ) -> None:
-        self._client, self._journal, self._tokens, self._wanted, self._pace = client, journal, tokens, pending, pace
+        self._client, self._journal, self._tokens, self._pending, self._pace = client, journal, tokens, pending, pace
         self._recordings = recordings
         self._left = dict(pending.left)
         self.asked = self.failed = 0
@@ -56,11 +56,11 @@ class RequestLoop:
     @property
     def total(self) -> int:
         """Requests of the run, answered or not."""
-        return sum(self._wanted.total.values())
+        return sum(self._pending.total.values())
 
     def all(self) -> Iterator[str]:
-        """Ask all that is wanted; the name of each task as soon as it is done."""
-        return self.run(self._wanted)
+        """Ask all pending requests; the name of each task as soon as it is done."""
+        return self.run(self._pending)
 
     def ask_again(
         self, second: SecondAnswers, order: RunOrder, among: Collection[tuple[str, int]] | None = None
@@ -73,7 +73,7 @@ class RequestLoop:
         self._journal.places = stopping.places
         state = stopping.grade_new(self._journal.read())
         for batch in stopping.batches():
-            for _ in self.run([request for request in batch if not self._wanted.is_answered(request)]):
+            for _ in self.run([request for request in batch if not self._pending.is_answered(request)]):
                 pass
             state = stopping.grade_new(self._journal.read())
         self._journal.places = {}
@@ -91,7 +91,7 @@ class RequestLoop:
         because the settings are the same.
         """
         yield from (name for name, left in self._left.items() if not left)
-        first = choose_first_requests(self._wanted, self._recordings) if self._recordings else {}
+        first = choose_first_requests(self._pending, self._recordings) if self._recordings else {}
         if not first:
             return
         report_progress(f"canary: {len(first)} docs first, beside the recorded answers")
@@ -105,7 +105,7 @@ class RequestLoop:
         report_progress(f"canary: {self.canary}")
         for _, response in held:
             if response.error is None:
-                self._wanted.note(response.request)
+                self._pending.note(response.request)
                 yield from self._keep(response)
         self._pace.begin()
 

@@ -128,7 +128,7 @@ class VllmClient(Client):
                         continue
                     opened.done[part] = output
                     if len(opened.done) == opened.parts:
-                        yield self._said(opened)
+                        yield self._make_response(opened)
 
     def _add(self, ask: EngineRequest, owners: dict[str, tuple[_Open, int]]) -> EngineResponse | None:
         """Add a request to the engine; return its refusal, if any."""
@@ -211,7 +211,7 @@ class VllmClient(Client):
             "stop": list(dict.fromkeys(stop)),
         }
 
-    def _said(self, opened: _Open) -> EngineResponse:
+    def _make_response(self, opened: _Open) -> EngineResponse:
         request, ended = opened.ask.request, time.time()
         outputs = [opened.done[part] for part in range(opened.parts)]
         first = outputs[0]

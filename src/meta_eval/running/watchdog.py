@@ -26,7 +26,7 @@ _TICK = 0.2
 _REST = 2.0
 
 # Signals received.
-_told: list[bool] = []
+_stops: list[bool] = []
 
 # Of prctl(2).
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -34,7 +34,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 def main(command: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: _told.append(True))
+        signal.signal(number, lambda *_: _stops.append(True))
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the command become our children, and are found
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, process_group=0,
@@ -60,7 +60,7 @@ def main(command: list[str]) -> int:
 def _over() -> bool:
     """Whether standard input closed, or a signal came; waits a moment."""
     ready, _, _ = select.select([0], [], [], _TICK)
-    return bool(_told) or (bool(ready) and not os.read(0, 1024))
+    return bool(_stops) or (bool(ready) and not os.read(0, 1024))
 
 
 def _signalled(child: subprocess.Popen[bytes], number: int) -> bool:

@@ -119,7 +119,7 @@ class Case:
         vocabulary: Vocabulary | None = None,
         probing: ProbePair | None = None,
     ) -> None:
-        self.comparison, self.both, self.vocabulary, self.probing = comparison, pair, vocabulary, probing
+        self.comparison, self.pair, self.vocabulary, self.probing = comparison, pair, vocabulary, probing
         self.table, self.distance = pair.baseline, np.abs(pair.difference)
 
     @property

@@ -139,7 +139,7 @@ def find_gross_error(case: Case) -> Finding | None:
 
 def find_scaled_logits(case: Case) -> Finding | None:
     """With the same likeliest token, all other tokens are lower by a constant factor, and little else differs."""
-    baseline, candidate = case.both.baseline, case.both.candidate
+    baseline, candidate = case.pair.baseline, case.pair.candidate
     below = ~baseline.first & (baseline.top_ids == candidate.top_ids) & (baseline.top_ids >= 0)
     if not below.any():
         return None
@@ -163,7 +163,7 @@ def find_other_model(case: Case) -> Finding | None:
     ends = measure_sooner_ends(case)
     if ends is None or ends < ENDS_SOONER or measure_resampled(case.probes)[0] >= RESAMPLED:
         return None
-    sound = case.both.candidate.first[~np.isin(case.both.candidate.top_ids, _special_ids(case))]
+    sound = case.pair.candidate.first[~np.isin(case.pair.candidate.top_ids, _special_ids(case))]
     if not len(sound) or sound.mean() < SOUND_OTHER_MODEL:
         return None
     return make_finding(
@@ -178,7 +178,7 @@ def measure_sooner_ends(case: Case) -> float | None:
     special = _special_ids(case)
     if not len(special):
         return None
-    sooner = np.isin(case.both.candidate.top_ids, special) & ~np.isin(case.both.baseline.top_ids, special)
+    sooner = np.isin(case.pair.candidate.top_ids, special) & ~np.isin(case.pair.baseline.top_ids, special)
     hits, counts = case.table.sums(sooner)
     return float((hits[counts > 0] > 0).mean())
 

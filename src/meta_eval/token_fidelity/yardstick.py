@@ -159,8 +159,8 @@ def _find_same_model(table: Path, folder: Path) -> Path | None:
     """The table of the same model and pack in a folder."""
     header = read_any_header(table)
     key = (header.model, header.manifest_sha256)
-    others = [(other, read_any_header(other)) for other in read_whole_tables(folder)]
-    tables = [other for other, found in others if (found.model, found.manifest_sha256) == key]
+    headers = [(place, read_any_header(place)) for place in read_whole_tables(folder)]
+    tables = [place for place, other in headers if (other.model, other.manifest_sha256) == key]
     if len(tables) > 1:
         raise UserError(
             f"holds {len(tables)} tables of {header.model} ({', '.join(other.name for other in tables)})",
