@@ -115,6 +115,11 @@ FIDELITY_ALPHA = 0.01
 # With fewer docs an interval over docs is not reliable, and nothing is decided.
 FIDELITY_MIN_DOCS = 10
 
+# Largest gap, in nats, between the two tokens at which two greedy texts part, that rounding explains. Steps of bfloat16
+# are 0.125 for logits from 16 to 32, and each of the two logits may be off by two. On SmolLM2-135M the largest gap was
+# 0.25 between kernels and batches, and 0.36 between bfloat16 and float32.
+NEAR_TIE_NATS = 0.5
+
 # Signatures of causes in tokens (`meta_eval.token_fidelity`). Each value separates the causes on the tiny Llamas of
 # tools/forced_tokens.py. benchmarks/README.md shows how often each cause is named. The opening: the first tokens of an
 # answer, which a wrong prompt moves most. It stands out if it is so many times as far as the rest, and may stand out

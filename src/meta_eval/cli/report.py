@@ -136,6 +136,12 @@ def compare(
     *,
     chosen: JudgingOptions,
     max_drop: float | None = _MAX_DROP,
+    texts: bool = typer.Option(
+        False, "--texts", help="Compare greedy texts instead of verdicts: where they part, and whether it is rounding."
+    ),
+    tokens: list[Path] = typer.Option(
+        [], "--tokens", metavar="TABLE", help="A fidelity table of the trusted model over the texts of A (or of B)."
+    ),
     html: Path | None = _HTML,
     markdown: Path | None = _MARKDOWN,
     view: list[str] = options.VIEWS,
@@ -146,16 +152,24 @@ def compare(
     The report shows the drop of each task with its interval, and every flip with both answers. Several runs of a side,
     separated by --, are averaged, and what differs from run to run is in the interval.
 
-    Exit codes: 0 done, 2 an error that you can fix. With --gate or --max-drop: 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED.
+    With --texts: same, different or undecided. Texts that part at a near tie differ by rounding alone.
+
+    Exit codes: 0 done, 2 an error that you can fix. With --gate or --max-drop: 0 SHIP or same, 1 DON'T SHIP or
+    different, 3 UNDECIDED.
 
     Example: meta-eval compare results_bf16 results_fp8 --margin 1
     """
     from meta_eval import api
+    from meta_eval.cli.texts import check_text_options, compare_texts
     from meta_eval.reports.view_registry import choose_views
 
-    views = choose_views("compare", view, {"html": html, "markdown": markdown})
+    of_verdicts = {"--margin": chosen.margin, "--cap": chosen.cap, "--max-drop": max_drop}
+    check_text_options(texts, tokens, {**of_verdicts, "--cluster": chosen.cluster, "--repeats": chosen.repeats})
+    views = choose_views("texts" if texts else "compare", view, {"html": html, "markdown": markdown})
     a, b = _split_sides(runs)
-    check_outputs((path for path, _ in views), _read_from((*a, *b), chosen))
+    check_outputs((path for path, _ in views), _read_from((*a, *b, *tokens), chosen))
+    if texts:
+        raise typer.Exit(compare_texts(a, b, chosen, tokens, views, as_json=as_json))
     chosen = _with_max_drop(chosen, max_drop)
     with show_progress("reading"):
         judged = api.compare(a, b, options=chosen)

@@ -19,6 +19,7 @@ from meta_eval.reports.fidelity_report import FidelityReport
 from meta_eval.reports.model import Report, ShownSample
 from meta_eval.reports.report_document import report_document
 from meta_eval.reports.sweep import Sweep, make_sweep_document
+from meta_eval.reports.texts_report import TextsReport, make_texts_document
 
 
 class View(ABC):
@@ -28,7 +29,7 @@ class View(ABC):
         document_types: The documents that it shows.
     """
 
-    document_types: ClassVar[frozenset[str]] = frozenset(("report", "compare", "fidelity", "sweep"))
+    document_types: ClassVar[frozenset[str]] = frozenset(("report", "compare", "fidelity", "sweep", "texts"))
 
     @abstractmethod
     def render(self, document: Document) -> str | bytes | Iterable[str]:
@@ -36,11 +37,13 @@ class View(ABC):
 
 
 def find_document(
-    source: Report | FidelityReport | Sweep, samples: Callable[[], Iterable[ShownSample]] = tuple
+    source: Report | FidelityReport | Sweep | TextsReport, samples: Callable[[], Iterable[ShownSample]] = tuple
 ) -> Document:
-    """The document of a report, a comparison, a fidelity report or a sweep."""
+    """The document of a report, a comparison, a fidelity report, a sweep or a comparison of texts."""
     if isinstance(source, FidelityReport):
         return make_fidelity_document(source)
+    if isinstance(source, TextsReport):
+        return make_texts_document(source)
     return make_sweep_document(source) if isinstance(source, Sweep) else report_document(source, samples)
 
 

@@ -1,0 +1,65 @@
+"""``meta-eval compare --texts``: compare the greedy texts of two runs instead of their verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meta_eval.cli.console import err, make_result_console, print_result, show_progress
+from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.logs import report_progress
+
+if TYPE_CHECKING:
+    from meta_eval.judging.judging_options import JudgingOptions
+    from meta_eval.reports.texts_report import TextsReport
+    from meta_eval.reports.view import View
+
+
+def check_text_options(texts: bool, tables: Sequence[Path], refused: Mapping[str, object]) -> None:
+    """Refuse options that have no effect.
+
+    Args:
+        texts: Whether ``--texts`` is given.
+        tables: Those of ``--tokens``.
+        refused: Values of options that only verdicts use, by option.
+
+    Raises:
+        ConfigError: An option has no effect.
+    """
+    if tables and not texts:
+        raise ConfigError("has no effect without --texts", where="--tokens", hint="Add --texts")
+    useless = next((name for name, value in refused.items() if value), None)
+    if texts and useless:
+        raise ConfigError("has no effect with --texts", where=useless, hint="Leave it out: texts have no verdicts")
+
+
+def compare_texts(
+    a: Sequence[Path], b: Sequence[Path], chosen: JudgingOptions, tables: Sequence[Path],
+    views: Sequence[tuple[Path, View]], *, as_json: bool,
+) -> int:  # fmt: skip
+    """Compare the texts, write the views and show the result. Return the exit code."""
+    from meta_eval.reports.shipped_views import JsonView, TextView
+    from meta_eval.reports.view import find_document, write_view
+
+    with show_progress("reading"):
+        report = _build(a, b, chosen, tables)
+        document = find_document(report)
+        report_progress("writing")
+        for path, view in views:
+            write_view(path, view, document)
+    TextView().show(document, err if as_json else make_result_console())
+    if as_json:
+        print_result(JsonView().render(document).rstrip("\n"))
+    return report.exit_code
+
+
+def _build(a: Sequence[Path], b: Sequence[Path], chosen: JudgingOptions, tables: Sequence[Path]) -> TextsReport:
+    from meta_eval.reports.texts_build import build_texts_report
+
+    manifest = chosen.read_manifest()
+    return build_texts_report(
+        a, b, tables=tables, tokenizer=manifest.run_settings.tokenizer_of() if manifest else None,
+        tasks=chosen.tasks, skip_damaged=chosen.skip_damaged, min_docs=chosen.read_rules().fidelity.min_docs,
+        exit_follows_decision=chosen.exit_follows_decision,
+    )  # fmt: skip
