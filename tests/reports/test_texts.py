@@ -19,7 +19,7 @@ from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
 from meta_eval.answers.requests import Request
-from meta_eval.stats.survival import median_interval
+from meta_eval.stats.survival_median import median_interval
 from meta_eval.token_fidelity.text_partings import TextPair, compare_texts
 from meta_eval.token_fidelity.token_table import Forced
 

@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from meta_eval.stats import Interval, score_interval, wilson_interval
-from meta_eval.stats.survival import median_interval
+from meta_eval.stats.survival_median import median_interval
 from meta_eval.thresholds import FIDELITY_MIN_DOCS, NEAR_TIE_NATS
 from meta_eval.token_fidelity.comparison import Outcome
 from meta_eval.token_fidelity.token_figures import FirstDivergence, measure_divergence
@@ -220,7 +220,7 @@ def _measure_gap(parting: Parting, scored: Forced, at: int, side: int, ends: fro
     other_id = (parting.token_b, parting.token_a)[side]
     other = _find_logprob(scored, at, other_id, ends)
     bound = _bound_others(scored, at) if other is None else other
-    gap = abs(own - bound)
+    gap = round(abs(own - bound), 5)  # more digits than float32 has
     if other is None and (bound >= own or gap <= NEAR_TIE_NATS):
         return parting  # the other token may be near or far
     logprobs = (own, other) if side == 0 else (other, own)
