@@ -38,7 +38,7 @@ class LlamaCpp(Backend):
     reads_text = True
     imports = "xllamacpp"
     install = "'meta-eval[llamacpp]'"
-    no_command = "start llama-server yourself and set `backend: server` and `base_url`"
+    no_command = "for texts alone start llama-server yourself and set `backend: server` and `base_url`"
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
         **dict.fromkeys(("model", "model_alias"), "use model_name"),
         "tokenizer": "use the key tokenizer",
