@@ -199,6 +199,17 @@ def test_what_texts_cannot_say_is_refused(tmp_path: Path, arguments: tuple[str, 
     assert done.returncode == 2 and words in " ".join(done.stderr.split())
 
 
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    a, b = texts_of(tmp_path / "a", [WORDS] * 12), texts_of(tmp_path / "b", [WORDS] * 10)
+    assert compared(a, b)[1]["notes"] == ["2 texts of A left out: B has no text behind this prompt"]
+    path = table(tmp_path / "t.parquet", [answer(0, [-1.0])]).path
+    done = cli("compare", a, b, "--texts", "--tokens", path)
+    assert done.returncode == 2 and "the tokenizer of my/model is not on this machine" in " ".join(done.stderr.split())
+    model = write_tokenizer(tmp_path / "m")
+    path = table(tmp_path / "t.parquet", [answer(0, [-1.0])], replace(HEADER, model=str(model))).path
+    assert "t.parquet holds no text of A or B" in compared(a, b, "--tokens", path)[1]["notes"][1]
+
+
 TEXTS = st.lists(st.tuples(st.text("ab", max_size=5), st.text("ab", max_size=5)), min_size=1, max_size=20)
 
 

@@ -66,8 +66,8 @@ def build_texts_report(
     words = _find_words([tokenizer] if tokenizer else models)
     if opened and words is None:
         raise ConfigError(
-            f"the tokenizer of {models[0]} is not on this machine", where="--tokens",
-            hint="Name the pack with --pack; its configuration names the tokenizer",
+            f"the tokenizer of {tokenizer or models[0]} is not on this machine", where="--tokens",
+            hint="Name a pack with --pack that was prepared with --set tokenizer=FOLDER",
         )  # fmt: skip
     scorings = {text.scoring_sha256 for side in texts for text in side.values()}
     known = [_read_table(table, scorings) for table in opened]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 
 from meta_eval.stats.intervals import normal_quantile
@@ -25,9 +27,10 @@ def median_interval(
     """
     z, survival, greenwood = normal_quantile(level), 1.0, 0.0
     lower = upper = None
-    for time in sorted({time for time, event in zip(times, events, strict=True) if event}):
-        at_risk = sum(other >= time for other in times)
-        died = sum(event for other, event in zip(times, events, strict=True) if other == time)
+    ordered = sorted(times)
+    deaths = Counter(time for time, event in zip(times, events, strict=True) if event)
+    for time, died in sorted(deaths.items()):
+        at_risk = len(ordered) - bisect_left(ordered, time)
         survival *= 1 - died / at_risk
         if survival <= 0:
             return (time if lower is None else lower), (time if upper is None else upper)
