@@ -162,6 +162,19 @@ def test_an_end_counts_as_a_change_only_if_the_end_token_must_have_made_it(
     assert compared(a, b, "--tokens", path)[1]["outcome"] == outcome
 
 
+@pytest.mark.parametrize(("logprob", "outcome"), [(-1.0, "same"), (-3.0, "different")])
+def test_a_text_may_have_been_written_in_other_tokens_than_the_tokenizer_makes_of_it(
+    tmp_path: Path, model: Tokenizer, logprob: float, outcome: str
+) -> None:
+    texts = [f"other {doc}" for doc in range(11)]
+    a, b = texts_of(tmp_path / "a", [*texts, "An Egg"]), texts_of(tmp_path / "b", [*texts, "An Apple"])
+    whole, space = model.token_to_id("ĠA"), model.token_to_id("Ġ")
+    made = scored(model, 11, "An Egg", 2, {whole: -4.0, space: logprob}, 3)
+    path = table(tmp_path / "t.parquet", [made], replace(HEADER, model=str(tmp_path / "m"))).path
+    _, report = compared(a, b, "--tokens", path)
+    assert (report["outcome"], report["partings"][0]["token_b"]) == (outcome, " ")
+
+
 def test_every_view_names_a_change_with_both_tokens_and_their_log_probabilities(
     tmp_path: Path, model: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

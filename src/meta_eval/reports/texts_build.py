@@ -139,7 +139,7 @@ def _vocabulary(words: Tokenizer | None) -> TextVocabulary | None:
         encodable = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
         return list(words.encode(encodable, add_special_tokens=False).ids)
 
-    return TextVocabulary(encode, frozenset(special))
+    return TextVocabulary(encode, lambda ids: _decode(words, ids), frozenset(special))
 
 
 def _decode(words: Tokenizer | None, ids: Sequence[int]) -> str:

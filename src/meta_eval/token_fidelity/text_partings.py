@@ -6,8 +6,8 @@ the texts of a side has the log-probability of both tokens at this place, from a
 
 - **near tie**: the gap between the two tokens is at most `NEAR_TIE_NATS`. Rounding explains it.
 - **change**: the gap is larger. A copy that chose the other token computes other numbers.
-- **not measured**: no table has the text, or the table does not tell how likely the other token is. That also holds for
-  a text that a stop sequence may have ended, unless its end is a near tie.
+- **not measured**: no table has the text, or the table does not tell how likely the other token is. That also holds
+  unless it is a near tie, for a text that a stop sequence may have ended, and for a token that both texts begin with.
 
 A text that ends at its token limit does not part there.
 """
@@ -15,7 +15,7 @@ A text that ends at its token limit does not part there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Literal
@@ -58,9 +58,10 @@ class TextPair:
 
 @dataclass(frozen=True, slots=True)
 class TextVocabulary:
-    """How texts become tokens: a function, and the ids of special tokens, of which one ends a text."""
+    """How texts become tokens, and tokens texts; and the ids of special tokens, of which one ends a text."""
 
     encode: Tokenise
+    decode: Callable[[Sequence[int]], str]
     special: frozenset[int] = frozenset()
 
     def find_ends(self, stop: Iterable[str]) -> tuple[frozenset[int], bool]:
@@ -79,7 +80,8 @@ class Parting:
         at: The place, from 1: in tokens, or in characters without a tokenizer.
         kind: See this module.
         before: The tokens, or characters, before this place: ids, or code points.
-        token_a, token_b: A's and B's token there; None for a text that ends.
+        token_a, token_b: A's and B's token there; None for a text that ends. Of several tokens that a text may have
+            been written with, the likeliest.
         logprob_a, logprob_b: Their log-probabilities under the trusted copy, nats; None if not known.
         gap: The difference of both, nats, at least 0; None if not measured.
         at_least: Whether the gap is only a lower bound, because the table does not keep the other token.
@@ -169,7 +171,7 @@ def compare_texts(
         tables: Scored texts of A or of B, by the hash of their request.
         min_docs: With fewer docs equal texts decide nothing.
     """
-    words = vocabulary or TextVocabulary(lambda text: list(map(ord, text)))
+    words = vocabulary or TextVocabulary(lambda text: list(map(ord, text)), lambda ids: "".join(map(chr, ids)))
     known = list(tables) if vocabulary else []
     lengths: list[int] = []
     partings: list[Parting | None] = []
@@ -202,55 +204,72 @@ def _measure(
     """Measure a parting with the first table that has the text of a side beyond this place."""
     tokens = [side[at] if at < len(side) else None for side in ids]
     parting = Parting(pair.task, pair.doc, at + 1, "not measured", tuple(ids[0][:at]), tokens[0], tokens[1])
+    rests = [words.decode(side[at:]) for side in ids]
     ends, all_ends = words.find_ends(pair.stop)
+    certain = all_ends if None in tokens else not _share_beginning(rests, tokens, words)
     for side, scoring in enumerate((pair.a_scoring, pair.b_scoring)):
         for table in tables:
             scored = table.get(scoring or "")
             if scored is None or at >= len(ids[side]) or not np.array_equal(scored.token_ids, ids[side]):
                 continue
-            measured = _measure_gap(parting, scored, at, side, ends)
-            if measured.kind == "near tie" or (measured.kind == "change" and (all_ends or None not in tokens)):
+            other = tokens[1 - side]
+            wanted = ends if other is None else {other, *_list_beginnings(scored, at, rests[1 - side], words)}
+            measured = _measure_gap(parting, scored, at, side, wanted - {ids[side][at]})
+            if measured.kind == "near tie" or (measured.kind == "change" and certain):
                 return measured
     return parting
 
 
-def _measure_gap(parting: Parting, scored: Forced, at: int, side: int, ends: frozenset[int]) -> Parting:
-    """Measure the gap in a table of one side: ``side`` is 0 for A's texts, 1 for B's."""
-    own = float(scored.logprobs[at])
-    other_id = (parting.token_b, parting.token_a)[side]
-    other = _find_logprob(scored, at, other_id, ends)
-    bound = _bound_others(scored, at) if other is None else other
+def _share_beginning(rests: Sequence[str], tokens: Sequence[int | None], words: TextVocabulary) -> bool:
+    """Whether both texts go on with the token of either, so that they may part later."""
+    spellings = [words.decode([token]) for token in tokens if token is not None]
+    return any(rest.startswith(spelling) for rest, spelling in zip(reversed(rests), spellings, strict=True))
+
+
+def _list_beginnings(scored: Forced, at: int, rest: str, words: TextVocabulary) -> Iterator[int]:
+    """The kept tokens that the rest of a text begins with. An engine may have written it in other tokens than the
+    tokenizer makes of it, such as `` f``, ``rozen`` for `` frozen``."""
+    for token in _list_kept(scored, at):
+        spelling = words.decode([token])
+        if spelling and rest.startswith(spelling):
+            yield token
+
+
+def _list_kept(scored: Forced, at: int) -> dict[int, float]:
+    """The tokens that a table keeps at a place, with their log-probabilities."""
+    kept = {
+        int(scored.token_ids[at]): float(scored.logprobs[at]),
+        int(scored.top_ids[at]): float(scored.top_logprobs[at]),
+    }
+    if scored.top_k_ids is not None and scored.top_k_logprobs is not None:
+        kept |= dict(zip(scored.top_k_ids[at].tolist(), scored.top_k_logprobs[at].tolist(), strict=True))
+    return {token: logprob for token, logprob in kept.items() if token >= 0}
+
+
+def _measure_gap(parting: Parting, scored: Forced, at: int, side: int, wanted: Set[int]) -> Parting:
+    """Measure the gap in a table of a side, 0 for A and 1 for B. ``wanted`` are the tokens that the other side may have
+    chosen; the likeliest counts."""
+    own, kept = float(scored.logprobs[at]), _list_kept(scored, at)
+    logprob, token = max(((kept[token], token) for token in wanted if token in kept), default=(None, None))
+    bound = _bound_others(scored, at, kept) if logprob is None else logprob
     gap = round(abs(own - bound), 5)  # more digits than float32 has
-    if other is None and (bound >= own or gap <= NEAR_TIE_NATS):
+    if logprob is None and (bound >= own or gap <= NEAR_TIE_NATS):
         return parting  # the other token may be near or far
-    logprobs = (own, other) if side == 0 else (other, own)
-    kind: Kind = "near tie" if gap <= NEAR_TIE_NATS else "change"
+    tokens = [parting.token_a, parting.token_b]
+    if tokens[1 - side] is not None and token is not None:
+        tokens[1 - side] = token
+    logprobs = (own, logprob) if side == 0 else (logprob, own)
     return replace(
-        parting, kind=kind, gap=gap, at_least=other is None, logprob_a=logprobs[0], logprob_b=logprobs[1]
+        parting, kind="near tie" if gap <= NEAR_TIE_NATS else "change", gap=gap, at_least=logprob is None,
+        token_a=tokens[0], token_b=tokens[1], logprob_a=logprobs[0], logprob_b=logprobs[1],
     )  # fmt: skip
 
 
-def _find_logprob(scored: Forced, at: int, token: int | None, ends: frozenset[int]) -> float | None:
-    """The log-probability of a token at a place; for the end of a text, of the likeliest token that may end it."""
-    ids, logprobs = [int(scored.top_ids[at])], [float(scored.top_logprobs[at])]
-    if scored.top_k_ids is not None and scored.top_k_logprobs is not None:
-        ids += scored.top_k_ids[at].tolist()
-        logprobs += scored.top_k_logprobs[at].tolist()
-    wanted = ends if token is None else {token}
-    return max((logprob for number, logprob in zip(ids, logprobs, strict=True) if number in wanted), default=None)
-
-
-def _bound_others(scored: Forced, at: int) -> float:
+def _bound_others(scored: Forced, at: int, kept: Mapping[int, float]) -> float:
     """The largest log-probability that a token may have that the table does not keep at a place: what the kept tokens
-    leave, and no more than the least likely of them."""
-    kept = {int(scored.token_ids[at]): float(scored.logprobs[at])}
-    if scored.top_ids[at] >= 0:
-        kept[int(scored.top_ids[at])] = float(scored.top_logprobs[at])
-    least = max(kept.values())
-    if scored.top_k_ids is not None and scored.top_k_logprobs is not None and scored.top_k_ids.shape[1]:
-        top = dict(zip(scored.top_k_ids[at].tolist(), scored.top_k_logprobs[at].tolist(), strict=True))
-        kept |= top
-        least = min(top.values())
+    leave, and no more than the least likely of the table's top tokens."""
+    top = scored.top_k_logprobs
+    least = float(scored.top_logprobs[at]) if top is None or not top.shape[1] else float(top[at].min())
     left = 1 - math.fsum(map(math.exp, kept.values()))
     return min(least, math.log(max(left, 1e-12)))
 
