@@ -9,6 +9,10 @@ import pytest
 from command import cli
 from places import REPOSITORY
 
+from meta_eval.answers.run_texts import read_run_texts
+from meta_eval.results.choice import Choice
+from meta_eval.results.lm_eval_run import read_run
+
 TASKS = {"smollm2_choices": 50, "smollm2_facts": 60, "smollm2_numbers": 40, "smollm2_words": 60}
 
 
@@ -33,6 +37,12 @@ def test_its_recorded_run_is_prepared_and_every_verdict_agrees(tmp_path: Path) -
     assert {name: (task["total"]["docs"], task["total"]["agreement"]) for name, task in tasks.items()} == {
         name: (docs, 1.0) for name, docs in TASKS.items()
     }
+    # A token table of these answers is found by the hashes of its requests: `compare --texts` makes the same of the run.
+    assert cli("export", "--force", "--tasks", "smollm2_facts", "--output", "out.jsonl", cwd=tmp_path).returncode == 0
+    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    run = read_run([tmp_path / "recorded_run"], choice=Choice.of_names(["smollm2_facts"]))
+    scorings = {text.scoring_sha256 for text in read_run_texts(run, "A").values()}
+    assert {json.loads(line).get("request_sha256") for line in lines} - {None} == scorings
     docs = (tmp_path / "tasks").glob("*.jsonl")
     assert {path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in docs} == TASKS
 
