@@ -53,13 +53,14 @@ def verdict(right: bool, chance: random.Random) -> bool:
     return right != (chance.random() < 0.01)
 
 
-def mmlu_pro(number: int, chance: random.Random) -> dict[str, Any]:
+def mmlu_pro(number: int, chance: random.Random, examples: int = 8700) -> dict[str, Any]:
+    """A row; before its question stand so many characters of examples."""
     question = f"Question {number}: {prose(chance, 300)}?"
     gold, answer = chance.choice("ABCDEFGHIJ"), chance.choice("ABCDEFGHIJ")
     answer = gold if chance.random() < 0.4 else answer
     return row(
         question,
-        [turn(prose(chance, 8700) + question)],
+        [turn(prose(chance, examples) + question)],
         subtask=f"mmlu_pro_chat.subject_{number % 14}",
         gold=[gold],
         is_correct=verdict(answer == gold, chance),

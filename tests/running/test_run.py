@@ -23,6 +23,7 @@ from pack_runs import run_pack as run_with_canary
 from packs import some_templates, yaml_of
 
 from meta_eval import Config
+from meta_eval.answers.grading import Grading
 from meta_eval.answers.requests import Request, build_requests
 from meta_eval.backends.base import BackendError
 from meta_eval.messages.errors import PackError, UserError
@@ -381,7 +382,17 @@ def test_a_run_makes_the_baseline_once_and_again_when_it_is_stale(place: Path, c
     assert story()
 
 
-def test_a_task_is_scored_as_soon_as_it_is_answered(place: Path, client: type[FakeClient]) -> None:
+def test_a_task_is_scored_as_soon_as_it_is_answered(
+    place: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last with all others: it is graded only once, and of requests that are not built again."""
+    evaluate, graded = Grading.evaluate, []
+    monkeypatch.setattr(
+        Grading,
+        "evaluate",
+        lambda self, name, *some, **keys: graded.append(name) or evaluate(self, name, *some, **keys),
+    )
+    monkeypatch.setattr("meta_eval.answers.grading.build_requests", None)
     told: dict[str, dict[str, float]] = {}
     asked_then: list[int] = []
 
@@ -391,6 +402,7 @@ def test_a_task_is_scored_as_soon_as_it_is_answered(place: Path, client: type[Fa
 
     ran = run(config(), scored=scored)
     assert asked_then == [FIRST, DOCS]
+    assert graded == [TASKS[0], *TASKS]
     assert {task: result.keys() for task, result in told.items()} == {t: f.keys() for t, f in scores(ran).items()}
 
 

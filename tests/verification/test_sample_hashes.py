@@ -17,7 +17,8 @@ from meta_eval.verification.sample_hashes import dump_json, replace_hashing
 
 SETTINGS = {"indent": 2, "ensure_ascii": False, "default": str}
 
-leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(max_size=3)
+texts = st.text() | st.text(min_size=1).map(lambda text: text * 100)
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | texts | st.binary(max_size=3)
 trees = st.recursive(
     leaves,
     lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.text(), inner) | st.dictionaries(st.integers(), inner),
@@ -25,9 +26,15 @@ trees = st.recursive(
 )  # fmt: skip
 
 
-@given(trees)
-def test_it_is_what_json_writes(tree: Any) -> None:
-    assert dump_json(tree, **SETTINGS) == json.dumps(tree, **SETTINGS)
+@given(trees, st.sampled_from([2, None]))
+def test_it_is_what_json_writes(tree: Any, indent: int | None) -> None:
+    settings = {**SETTINGS, "indent": indent}
+    assert dump_json(tree, **settings) == json.dumps(tree, **settings)
+
+
+def test_every_character_of_a_long_text_is_escaped_as_json_escapes_it() -> None:
+    for text in ("".join(map(chr, range(0xD800))), "".join(map(chr, range(0xE000, 0x11000))), "\ud800" * 200):
+        assert dump_json({text: [text]}, **SETTINGS) == json.dumps({text: [text]}, **SETTINGS)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer
-from meta_eval.answers.requests import Request
+from meta_eval.answers.requests import RequestDigest
 from meta_eval.thresholds import NAMED
 
 
@@ -75,7 +75,7 @@ class Problems:
             yield f"{len(self.unfit):,} answers are none to what was asked ({_first(self.unfit)})"
 
 
-def match_answers(requests: Iterable[Request], answers: Answers, problems: Problems) -> Matched:
+def match_answers(requests: Iterable[RequestDigest], answers: Answers, problems: Problems) -> Matched:
     """Find the answer to each request of a task.
 
     Args:
@@ -117,7 +117,7 @@ def note_unknown_answers(answers: Answers, tasks: Iterable[str], unchosen: set[s
             problems.foreign.append(f"{answer.id} in {answer.where}")
 
 
-def _answer(request: Request, answers: Answers, problems: Problems) -> EngineAnswer | None:
+def _answer(request: RequestDigest, answers: Answers, problems: Problems) -> EngineAnswer | None:
     key = answers.key(request.id, request.sha256)
     if key in answers.failed:
         failed = answers.failed[key]
@@ -143,11 +143,11 @@ def _answer(request: Request, answers: Answers, problems: Problems) -> EngineAns
     return answer
 
 
-def _unfit(request: Request, answer: EngineAnswer) -> str | None:
+def _unfit(request: RequestDigest, answer: EngineAnswer) -> str | None:
     if request.kind == "generate":
         return None if answer.text is not None else "it holds no text"
-    if len(answer.choices) != len(request.continuations):
-        return f"it holds {len(answer.choices)} of {len(request.continuations)} choices"
+    if len(answer.choices) != request.continuations:
+        return f"it holds {len(answer.choices)} of {request.continuations} choices"
     if request.needs_greedy and any(greedy is None for _, greedy in answer.choices):
         return "is_greedy is missing, and the score depends on it"
     return None

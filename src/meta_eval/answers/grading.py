@@ -10,7 +10,7 @@ from typing import Any
 
 from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer, read_answers
 from meta_eval.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
-from meta_eval.answers.requests import build_requests
+from meta_eval.answers.requests import RequestDigest, build_requests
 from meta_eval.answers.results_writer import Speed, Writer
 from meta_eval.boundary.inputs import expand_home
 from meta_eval.messages.errors import UserError
@@ -92,6 +92,7 @@ class Grading:
         options: Tasks to grade.
         tasks: Names of these tasks, in order.
         evaluator: Evaluator of the pack.
+        requests: The requests of each task, if they were built before; otherwise grading builds them.
 
     Raises:
         PackError: The folder is not a pack or was edited.
@@ -105,6 +106,7 @@ class Grading:
         self.options = options
         self._changed = check_unchanged(pack, self._manifest, edited=options.edited)
         self.evaluator = Evaluator(pack)
+        self.requests: Mapping[str, Sequence[RequestDigest]] = {}
 
     def score(self, name: str, engine_answers: Answers) -> dict[str, float]:
         """Compute the scores of a task, 0 to 1 by ``metric,filter``. Writes nothing.
@@ -113,9 +115,7 @@ class Grading:
             AnswersError: None of its requests has an answer.
             PackError: lm-eval cannot score it.
         """
-        matched = match_answers(
-            build_requests(self.evaluator, name, self._manifest.run_settings.limit), engine_answers, Problems()
-        )
+        matched = match_answers(self._digests(name), engine_answers, Problems())
         if not matched.docs:
             raise AnswersError("holds no gradable answer", where=name)
         return self.evaluate(name, matched.docs).scores
@@ -146,7 +146,7 @@ class Grading:
             PackError: The results cannot be written.
         """
         manifest, problems = self._manifest, Problems()
-        matched = _match_all(self.evaluator, manifest, self.tasks, engine_answers, problems)
+        matched = self._match_all(engine_answers, problems)
         problems.check(engine_answers, partial=partial)
         chosen = [name for name in self.tasks if matched[name].docs]
         if not chosen:
@@ -217,27 +217,26 @@ class Grading:
         add_each_answer(self.evaluator, name, answers, evaluated, indices=indices, allow_code=allow_code)
         return evaluated
 
+    def _digests(self, name: str) -> Iterable[RequestDigest]:
+        if name in self.requests:
+            return self.requests[name]
+        built = build_requests(self.evaluator, name, self._manifest.run_settings.limit)
+        return (request.digest() for request in built)
 
-def _match_all(
-    evaluator: Evaluator,
-    manifest: Manifest,
-    chosen: Sequence[str],
-    engine_answers: Answers,
-    problems: Problems,
-) -> dict[str, Matched]:
-    """Match the answers of all tasks before grading, so that problems show at once."""
-    matched = {}
-    unchosen = set(manifest.tasks) - set(chosen)
-    for name in chosen:
+    def _match_all(self, engine_answers: Answers, problems: Problems) -> dict[str, Matched]:
+        """Match the answers of all tasks before grading, so that problems show at once."""
+        matched = {}
+        unchosen = set(self._manifest.tasks) - set(self.tasks)
+        for name in self.tasks:
 
-        def noted(name: str = name) -> Iterable[Any]:
-            for request in build_requests(evaluator, name, manifest.run_settings.limit):
-                unchosen.add(request.id)
-                yield request
+            def noted(name: str = name) -> Iterable[RequestDigest]:
+                for request in self._digests(name):
+                    unchosen.add(request.id)
+                    yield request
 
-        matched[name] = match_answers(noted(), engine_answers, problems)
-    note_unknown_answers(engine_answers, chosen, unchosen, problems)
-    return matched
+            matched[name] = match_answers(noted(), engine_answers, problems)
+        note_unknown_answers(engine_answers, self.tasks, unchosen, problems)
+        return matched
 
 
 def _replayed(doc_answers: Sequence[EngineAnswer], stop: Sequence[str], repeats: int) -> Replayed:

@@ -26,6 +26,26 @@ RequestKind = Literal["generate", "choices", "force"]
 
 
 @dataclass(frozen=True, slots=True)
+class RequestDigest:
+    """A request without its texts: enough to find its answer, and small enough to keep those of all docs.
+
+    Attributes:
+        id, doc, kind, stop, max_tokens, needs_greedy, prompt_sha256, sha256: As of `Request`.
+        continuations: Their number.
+    """
+
+    id: str
+    doc: int
+    kind: RequestKind
+    stop: tuple[str, ...]
+    max_tokens: int
+    continuations: int
+    needs_greedy: bool
+    prompt_sha256: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """A request to a model.
 
@@ -66,10 +86,16 @@ class Request:
         """SHA-256 of the whole request (prompt, kind, stop, max_tokens, settings, continuations), hex. An answer that
         repeats it cannot be used for a request with other settings.
         """
-        content = [
-            self.prompt_sha256, self.kind, self.stop, self.max_tokens, dict(self.settings or {}), self.continuations
-        ]  # fmt: skip
-        return hash_json(content)
+        return self.digest().sha256
+
+    def digest(self) -> RequestDigest:
+        """Compute both hashes, and leave out the texts."""
+        prompt = self.prompt_sha256
+        content = [prompt, self.kind, self.stop, self.max_tokens, dict(self.settings or {}), self.continuations]
+        return RequestDigest(
+            self.id, self.doc, self.kind, self.stop, self.max_tokens, len(self.continuations), self.needs_greedy,
+            prompt, hash_json(content),
+        )  # fmt: skip
 
 
 def choose_docs(docs: int, limit: float | None) -> range:
@@ -96,13 +122,11 @@ def build_requests(
     task = evaluator.load(name, listed=False)
     (split, all_docs), *_ = task.dataset.items()
     chosen: Sequence[int] = choose_docs(len(all_docs), limit)
-    read = iter(all_docs)
     if docs is not None:
         chosen = [doc for doc in docs if doc in chosen]
-        read = (all_docs[doc] for doc in chosen)
     for start in range(0, len(chosen), _CHUNK):
         chunk = chosen[start : start + _CHUNK]
-        task.dataset = {split: list(itertools.islice(read, len(chunk)))}
+        task.dataset = {split: _read(all_docs, chunk)}
         groups: dict[int, list[Any]] = {}
         for instance in evaluator.instances(name, task):  # instances count the available docs from 0
             groups.setdefault(chunk[instance.doc_id], []).append(instance)
@@ -118,6 +142,14 @@ def build_requests(
             for repeat in range(repeats):
                 own_id = f"{name}/{doc}/{repeat}" if repeats > 1 else f"{name}/{doc}"
                 yield _request(own_id, name, doc, repeat, instances, task)
+
+
+def _read(docs: Any, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Read some docs at once: from `datasets`, each alone takes several times as long."""
+    if isinstance(docs, list):
+        return [docs[number] for number in numbers]
+    rows: list[dict[str, Any]] = docs.with_format("arrow")[list(numbers)].to_pylist()
+    return rows
 
 
 def _by_prompt(instances: Sequence[Any]) -> list[list[Any]]:

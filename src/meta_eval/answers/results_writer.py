@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from meta_eval.boundary.inputs import MAX_DATA, open_data, read_regular
 from meta_eval.messages.errors import PackError
 from meta_eval.results.sample_parser import FILTERED
 from meta_eval.verification.evaluator import Evaluated, silence_libraries
+from meta_eval.verification.sample_hashes import replace_dumps
+
+# Bytes read at a time.
+_BLOCK = 2**20
 
 # Fields of each sample from which lm-eval computes a task's hash.
 _HASHES = ("doc_hash", "prompt_hash", "target_hash")
@@ -132,10 +137,13 @@ class Writer:
             sample.update(_generation(answers[sample["doc_id"]]))
         self._hashes[name] = [{key: sample[key] for key in _HASHES} for sample in evaluated.samples]
         with silence_libraries():
-            self._tracker.save_results_samples(task_name=name, samples=evaluated.samples)
+            from lm_eval.loggers import evaluation_tracker
+
+            with replace_dumps(evaluation_tracker):
+                self._tracker.save_results_samples(task_name=name, samples=evaluated.samples)
         self._samples[name] = self._written(f"samples_{name}_unfinished.jsonl")
-        with open_data(self._samples[name]) as lines:
-            if sum(line.endswith(b"\n") for line in lines) != len(evaluated.samples):
+        with open_data(self._samples[name]) as file:
+            if sum(block.count(b"\n") for block in iter(partial(file.read, _BLOCK), b"")) != len(evaluated.samples):
                 raise _unwritable(self._output, _HALF)
         for part, tree in self._tree.items():
             tree.update(evaluated.results.get(part) or {})

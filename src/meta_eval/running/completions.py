@@ -103,7 +103,7 @@ def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared:
     for ending in end:  # servers that keep special tokens may keep the end token too
         text = text.removesuffix(ending)
     ids, usage = choice.get("token_ids"), read_usage(answer)
-    ids = ids if isinstance(ids, list) and all(map(_is_count, ids)) else None
+    ids = ids if isinstance(ids, list) and _are_counts(ids) else None
     return EngineResponse(
         ask.request, text=text, finish_reason=finish, token_ids=ids,
         completion_tokens=usage.get("completion_tokens", len(ids) if ids is not None else None), **shared,
@@ -194,6 +194,11 @@ def _rank(value: object) -> int:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+
+
+def _are_counts(values: list[Any]) -> bool:
+    """As `_is_count` of each, faster: an answer may have thousands of tokens."""
+    return set(map(type, values)) <= {int} and (not values or (min(values) >= 0 and max(values) < _MOST))
 
 
 # Ways to request log-probabilities of a prompt's tokens, best first, each with its parser.

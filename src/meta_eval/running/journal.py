@@ -137,11 +137,11 @@ class Journal:
         Raises:
             PackError: It cannot be written.
         """
-        request = response.request
+        request, digest = response.request, response.request.digest()
         fields: dict[str, Any] = {
             "id": request.id,
-            "prompt_sha256": request.prompt_sha256,
-            "request_sha256": request.sha256,
+            "prompt_sha256": digest.prompt_sha256,
+            "request_sha256": digest.sha256,
             "text": response.text,
             "choices": [
                 {"logprob": logprob, **({} if greedy is None else {"is_greedy": greedy})}

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from meta_eval.answers.answer_files import Answers
-from meta_eval.answers.requests import Request, build_requests
+from meta_eval.answers.requests import Request, RequestDigest, build_requests
 from meta_eval.backends.base import Backend, BackendError
 from meta_eval.messages.logs import log
 from meta_eval.running.capabilities import find_refusals
@@ -31,6 +31,7 @@ class PendingRequests:
         total: Number of requests of this shard, by task.
         left: Number of these without an answer.
         kinds: The kind of a task's requests: ``generate`` or ``choices``.
+        digests: The requests of this shard without their texts, by task, in order.
     """
 
     def __init__(
@@ -49,17 +50,16 @@ class PendingRequests:
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.kinds: dict[str, str] = {}
-        self._hashes: dict[str, dict[str, str]] = {}
+        self.digests: dict[str, list[RequestDigest]] = {}
         self._order: dict[str, list[int]] = {}
         for name, requests in itertools.groupby(self._own(), key=lambda request: request.task):
-            hashes, beginnings, left = self._hashes.setdefault(name, {}), Beginnings(), 0
+            digests, beginnings = self.digests.setdefault(name, []), Beginnings()
             for request in requests:
-                hashes[request.id] = request.sha256
-                self.kinds[name] = request.kind
+                digests.append(request.digest())
                 beginnings.add(request.doc, request.prompt)
-                left += not self.is_answered(request)
+            self.kinds[name] = digests[-1].kind
             self._order[name] = beginnings.order()
-            self.total[name], self.left[name] = len(hashes), left
+            self.total[name], self.left[name] = len(digests), sum(not self.is_answered(some) for some in digests)
 
     def by_doc(self) -> dict[str, dict[int, list[Request]]]:
         """All requests, answered or not, by task and doc; all in memory."""
@@ -68,7 +68,7 @@ class PendingRequests:
             requests.setdefault(request.task, {}).setdefault(request.doc, []).append(request)
         return requests
 
-    def is_answered(self, request: Request) -> bool:
+    def is_answered(self, request: Request | RequestDigest) -> bool:
         """Whether a request was answered before this run, or marked since."""
         return (request.id, request.sha256) in self._answered
 
@@ -83,20 +83,20 @@ class PendingRequests:
 
     def docs_left(self, task: str) -> set[int]:
         """The docs of a task with unanswered requests in this shard."""
-        hashes = self._hashes.get(task, {})
-        return {int(key[0].split("/")[1]) for key in hashes.items() if key not in self._answered}
+        return {request.doc for request in self.digests.get(task, ()) if not self.is_answered(request)}
 
     def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
         """The pending requests of some docs, given by task."""
         for name, numbers in docs.items():
+            wanted = {request.id for request in self.digests[name] if not self.is_answered(request)}
             for request in build_requests(self._evaluator, name, self._limit, numbers):
-                if request.id in self._hashes[name] and not self.is_answered(request):
+                if request.id in wanted:
                     yield request
 
     def hashes(self, task: str | None = None) -> dict[str, str]:
         """The hash of each request by id, for a task or for all."""
-        some = self._hashes.values() if task is None else [self._hashes.get(task, {})]
-        return {name: sha256 for hashes in some for name, sha256 in hashes.items()}
+        some = self.digests.values() if task is None else [self.digests.get(task, [])]
+        return {request.id: request.sha256 for digests in some for request in digests}
 
     def __iter__(self) -> Iterator[Request]:
         for name, order in self._order.items():

@@ -76,6 +76,7 @@ class RunResult:
         asked: Number of requests that it sent.
         failed: Number of requests that failed on every attempt.
         canary: The findings of the canary; None without a canary.
+        last: The tasks that were finished when nothing else was left to ask: they are graded only once.
         left_out: The tasks that the engine cannot answer, each with the reason.
         unanswered: Number of requests without an answer by task, if nothing was to be asked.
         graded: Scores and the results file; None for a shard, which is graded when all are done.
@@ -91,6 +92,7 @@ class RunResult:
     asked: int = 0
     failed: int = 0
     canary: Summary | None = None
+    last: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     unanswered: dict[str, int] = field(default_factory=dict)
     graded: Graded | None = None
@@ -147,10 +149,9 @@ def run_pack(
             grading.evaluator, grading.tasks, settings.limit, shard, answers, lanes=len(settings.base_url)
         )
         second = open_second_answers(output, model, identity, grading, manifest, pending, _reruns(options))
-        order = None
+        order = stopping = None
         if second.count or options.stop_when_decided or answers.orders:
             order = open_order(journal, answers.orders, options.order_seed)
-        stopping = None
         if options.stop_when_decided and order:
             stopping = _stopping(pack, manifest, grading, pending, order.seed, settings, options.gate)
         done = RunResult(pack, before=sum(pending.total.values()) - sum(pending.left.values()))
@@ -173,14 +174,16 @@ def run_pack(
                 asking = RequestLoop(client, journal, tokens, pending, Pace(pending.left, expected), recordings)
                 for name in _ask_everything(done, asking, stopping, second, order):
                     _tell(name, grading, journal, pending, scored, shard)
-        done.order = order
-        done.answers = journal.files()
+        done.order, done.answers = order, journal.files()
         if shard[1] == 1:
             report_progress("grading")
+            grading.requests = pending.digests
             done.graded = grading.grade(
-                select_answers(journal.read(), pending.hashes()), output=output, partial=True,
-                price_per_hour=settings.price_per_hour, facts=_facts(done, stopping, second), go_on=True,
+                select_answers(answers if grade_only else journal.read(), pending.hashes()),
+                output=output, partial=True, price_per_hour=settings.price_per_hour, go_on=True,
+                facts=_facts(done, stopping, second),
             )  # fmt: skip
+            _tell_graded(done, scored)
             if baseline:
                 _make_baseline(pack, grading)
     return done
@@ -208,7 +211,7 @@ def _reruns(options: RunOptions) -> int:
 def _ask_everything(
     done: RunResult, asking: RequestLoop, stopping: Stopping | None, second: SecondAnswers, order: RunOrder | None
 ) -> Iterator[str]:
-    """Ask all that is wanted, and some of it again; the name of each task as soon as it is done.
+    """Ask all that is wanted, and some of it again; the name of each task that is done before the last.
 
     Raises:
         Interrupted: By Ctrl-C.
@@ -224,7 +227,7 @@ def _ask_everything(
     except KeyboardInterrupt:
         raise Interrupted(done.before + asking.asked, asking.total) from None
     done.asked, done.failed, done.canary = asking.asked, asking.failed, asking.canary
-    done.asked_again = second.asked
+    done.asked_again, done.last = second.asked, asking.last
 
 
 def _tokens(
@@ -371,9 +374,17 @@ def _tell(
     """
     if scored is None or shard[1] > 1:
         return
+    grading.requests = pending.digests
     try:
         scores = grading.score(name, select_answers(journal.read(), pending.hashes(name)))
     except UserError as error:
         log.warning(f"{name} cannot be graded: {error}")
     else:
         scored(name, scores)
+
+
+def _tell_graded(done: RunResult, scored: Scored | None) -> None:
+    if scored is not None and done.graded is not None:
+        for name in done.last:
+            if name in done.graded.scores:
+                scored(name, done.graded.scores[name])

@@ -35,6 +35,7 @@ class RequestLoop:
     Attributes:
         asked: Requests that were asked.
         failed: Those of them whose every attempt failed.
+        last: Tasks that were done when nothing else was left to ask.
         canary: What the first answers showed; None where there were none.
     """
 
@@ -51,6 +52,7 @@ class RequestLoop:
         self._recordings = recordings
         self._left = dict(pending.left)
         self.asked = self.failed = 0
+        self.last: list[str] = []
         self.canary: Summary | None = None
 
     @property
@@ -59,7 +61,7 @@ class RequestLoop:
         return sum(self._pending.total.values())
 
     def all(self) -> Iterator[str]:
-        """Ask all pending requests; the name of each task as soon as it is done."""
+        """Ask all pending requests; the name of each task that is done before the last."""
         return self.run(self._pending)
 
     def ask_again(
@@ -80,7 +82,7 @@ class RequestLoop:
         return state
 
     def run(self, requests: Sequence[Request] | PendingRequests) -> Iterator[str]:
-        """Send requests, and yield the name of each task as soon as it is done."""
+        """Send requests, and yield the name of each task that is done while others are not."""
         for response in ask_in_rounds(self._ask, requests):
             yield from self._keep(response)
 
@@ -90,7 +92,7 @@ class RequestLoop:
         Its answers are kept only after they pass. Otherwise the answers of a broken server would count after a repair,
         because the settings are the same.
         """
-        yield from (name for name, left in self._left.items() if not left)
+        yield from (name for name in self._left if self._is_done(name))
         first = choose_first_requests(self._pending, self._recordings) if self._recordings else {}
         if not first:
             return
@@ -122,5 +124,14 @@ class RequestLoop:
         self.failed += response.error is not None
         task = response.request.task
         self._left[task] -= 1
-        if not self._left[task]:
+        if self._is_done(task):
             yield task
+
+    def _is_done(self, task: str) -> bool:
+        """Whether a task is done, and others are not; tasks that are done last go to `last`."""
+        if self._left[task]:
+            return False
+        if any(self._left.values()):
+            return True
+        self.last.append(task)
+        return False

@@ -98,18 +98,22 @@ class Evaluator:
         Args:
             name: The task.
             listed: False leaves the docs on disk, for callers that read them once and grade nothing. Such a task is
-                cached; the caller may change it, except its config.
+                cached for later calls. The caller may change what it gets.
 
         Raises:
             PackError: lm-eval cannot load it.
         """
+        loaded = self._unlisted.get(name) or self._load(name)
+        if not listed:
+            self._unlisted[name] = loaded
+        task = copy.copy(loaded)
+        task._config = copy.copy(loaded._config)
+        del loaded
         if listed:
-            return self._load(name, listed=True)
-        if name not in self._unlisted:
-            self._unlisted[name] = self._load(name, listed=False)
-        return copy.copy(self._unlisted[name])
+            _list_docs(task)
+        return task
 
-    def _load(self, name: str, *, listed: bool) -> Any:
+    def _load(self, name: str) -> Any:
         if name not in self._manager.all_tasks:
             raise PackError(
                 f"lm-eval finds no task {name!r} in it", where=str(self.pack), hint="Run `meta-eval prepare` again"
@@ -121,15 +125,9 @@ class Evaluator:
                 else self._manager.load_task_or_group([name])
             )
             task = loaded[name]
-            # lm-eval would read every doc again for each filter. A list is read once, and samples refer to it.
-            docs = task.eval_docs
-            if listed and not isinstance(docs, list):
-                batches = docs.with_format("arrow")[:].to_batches(1024)
-                # Drop lm-eval's references, so that each batch is freed once its docs are listed.
-                task.dataset = task.task_docs = docs = None
-                docs = _listed(batches)
-        split = task.config.test_split or task.config.validation_split
-        task.dataset = {split: docs}
+            split = task.config.test_split or task.config.validation_split
+            # lm-eval's references are dropped, so that each batch is freed once its docs are listed.
+            task.dataset, task.task_docs = {split: task.eval_docs}, None
         task.config.process_docs = None  # they are made
         return task
 
@@ -227,6 +225,17 @@ def explain_lacking_part(error: Exception, where: str) -> PackError | None:
         return None
     part = next((part for part in _PARTS if part in str(error)), None)
     return None if part is None else PackError(_PARTS[part][0], where=where, hint=_PARTS[part][1])
+
+
+def _list_docs(task: Any) -> None:
+    """Replace the docs of a task by a list. lm-eval would read every doc again for each filter; a list is read once,
+    and samples refer to it."""
+    ((split, docs),) = task.dataset.items()
+    if isinstance(docs, list):
+        return
+    batches = docs.with_format("arrow")[:].to_batches(1024)
+    task.dataset = docs = None
+    task.dataset = {split: _listed(batches)}
 
 
 def _listed(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
