@@ -48,6 +48,7 @@ SHORTEST = 30
 CHOICES = 4
 KEPT = 8  # likeliest tokens per position
 DIGITS = 4  # digits of log-probabilities in small tables
+LONGER = 37  # tokens by which the others of a batch are longer
 WINDOW = 2_048  # context of the copy that cuts it
 
 
@@ -75,6 +76,7 @@ class Copy:
     dtype: torch.dtype = torch.bfloat16
     tokenizer: Callable[[], Tokenizer] | None = None
     model: Path | None = None
+    batch: int = 1
 
 
 def pieces(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -370,7 +372,8 @@ class CopyClient(Client):
     def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         for ask in asks:
             own = list(ask.forced_ids)
-            likely = scores(self._llama, self._copy.fed(self._tokenizer, list(ask.prompt_ids or ())), own)
+            context = self._copy.fed(self._tokenizer, list(ask.prompt_ids or ()))
+            likely = scores(self._llama, context, own, self._copy.batch)
             top, ids = likely.topk(KEPT)
             said = likely.gather(1, torch.tensor(own)[:, None])
             ranks = (likely > said).sum(1) + 1
@@ -431,10 +434,14 @@ def shortened(table_row: Probed) -> Probed:
     )
 
 
-def scores(model: LlamaForCausalLM, context: Sequence[int], continuation: Sequence[int]) -> torch.Tensor:
-    """Log-probabilities ``[continuation, vocabulary]`` in float32."""
-    ids = torch.tensor([[*context, *continuation[:-1]]])
-    hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[0, len(context) - 1 :]
+def scores(
+    model: LlamaForCausalLM, context: Sequence[int], continuation: Sequence[int], batch: int = 1
+) -> torch.Tensor:
+    """Log-probabilities ``[continuation, vocabulary]`` in float32. The others of a batch are longer: it reversed."""
+    own = [*context, *continuation[:-1]]
+    padded = [*own, *[0] * (LONGER if batch > 1 else 0)]
+    ids = torch.tensor([padded, *([padded[::-1]] * (batch - 1))])
+    hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[0, len(context) - 1 : len(own)]
     return model.lm_head(hidden).float().log_softmax(-1)
 
 
@@ -454,6 +461,32 @@ def choices(
         theirs = recorded.setdefault(doc.number, ours)
         request = hashlib.sha256(doc.prompt.encode()).hexdigest()
         yield Choices(doc.task, doc.number, request, ours, theirs, int(theirs.argmax()))
+
+
+def write_copy(
+    out: Path, copy: Copy, model: LlamaForCausalLM, tokenizer: Tokenizer, docs: Sequence[Doc], name: str,
+    *, small: bool = False,
+) -> Header:  # fmt: skip
+    """Write the table of a copy, and its probes beside it."""
+    started = time.monotonic()
+    header = Header(
+        name, f"transformers, {copy.attention}, {copy.dtype}", "0" * 64, "0" * 64,
+        hashlib.sha256(tokenizer.to_str().encode()).hexdigest(), docs={},
+    )  # fmt: skip
+    path = out / f"{copy.name}.parquet"
+    client, encoder = CopyClient(model, tokenizer, copy), Encoder(tokenizer, needs_bos=False)
+    rows = forced(client, encoder, docs)
+    if small:
+        rows = (
+            replace(row, top_k_ids=None, top_k_logprobs=None, logprobs=row.logprobs.round(DIGITS),
+                    top_logprobs=row.top_logprobs.round(DIGITS))
+            for row in rows
+        )  # fmt: skip
+    done = write_tokens(path, header, rows)
+    probes = probed(client, encoder, docs)
+    write_probes(find_probes_path(path), header, map(shortened, probes) if small else probes)
+    print(f"{copy.name}: {done.tokens:,} tokens, {time.monotonic() - started:.1f} s", file=sys.stderr)
+    return header
 
 
 def main() -> None:
@@ -478,30 +511,14 @@ def main() -> None:
     for copy in listed:
         if arguments.only and copy.name not in ("reference", *arguments.only):
             continue
-        started = time.monotonic()
         model = load(arguments.model, copy)
         docs = docs or record(model, tokenizer, prompts(arguments.docs, arguments.longest))
         own = copy.tokenizer() if copy.tokenizer else tokenizer
-        header = Header(
-            f"tiny/{copy.name}", f"transformers, {copy.attention}, {copy.dtype}", "0" * 64, "0" * 64,
-            hashlib.sha256(own.to_str().encode()).hexdigest(), docs={},
-        )  # fmt: skip
-        path = arguments.out / f"{copy.name}.parquet"
-        client, encoder = CopyClient(model, own, copy), Encoder(own)
-        rows = forced(client, encoder, docs)
-        if arguments.small:
-            rows = (
-                replace(row, top_k_ids=None, top_k_logprobs=None, logprobs=row.logprobs.round(DIGITS),
-                        top_logprobs=row.top_logprobs.round(DIGITS))
-                for row in rows
-            )  # fmt: skip
-        done = write_tokens(path, header, rows)
-        probes = probed(client, encoder, docs)
-        write_probes(find_probes_path(path), header, map(shortened, probes) if arguments.small else probes)
+        header = write_copy(arguments.out, copy, model, own, docs, f"tiny/{copy.name}", small=arguments.small)
         base = [doc for doc in docs if doc.task == "meta_base" and not arguments.small]
         if base:
-            write_choices(find_choices_path(path), header, choices(model, own, copy, base, recorded))
-        print(f"{copy.name}: {done.tokens:,} tokens, {time.monotonic() - started:.1f} s", file=sys.stderr)
+            path = find_choices_path(arguments.out / f"{copy.name}.parquet")
+            write_choices(path, header, choices(model, own, copy, base, recorded))
     kept = [{"task": doc.task, "doc": doc.number, "prompt": doc.prompt, "answer": doc.answer} for doc in docs]
     (arguments.out / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
 
