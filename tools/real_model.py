@@ -100,7 +100,11 @@ GGUF_COPIES = {
     "template": GgufCopy(Kind.Q8_0, template=OTHER_TEMPLATE),
 }
 SUPER_BLOCK = 256  # values that a K type packs together
-NARROW = {Kind.Q4_K: Kind.Q5_0, Kind.Q5_K: Kind.Q5_1, Kind.Q6_K: Kind.Q8_0}  # llama.cpp's, where a row has no such block
+NARROW = {
+    Kind.Q4_K: Kind.Q5_0,
+    Kind.Q5_K: Kind.Q5_1,
+    Kind.Q6_K: Kind.Q8_0,
+}  # llama.cpp's, where a row has no such block
 
 
 def choose_kind(kind: Kind, name: str, columns: int, layers: int) -> Kind:
@@ -220,9 +224,7 @@ FOLDER_COPIES: dict[str, Callable[[], FolderCopy]] = {
     "q5": lambda: FolderCopy(rounded_as_gguf(Kind.Q5_0)),
     "q4": lambda: FolderCopy(rounded_as_gguf(Kind.Q4_0)),
     "lora": lambda: FolderCopy(trained),
-    "rope": lambda: FolderCopy(
-        config={"rope_parameters": {"rope_theta": OTHER_ROPE_BASE, "rope_type": "default"}}
-    ),
+    "rope": lambda: FolderCopy(config={"rope_parameters": {"rope_theta": OTHER_ROPE_BASE, "rope_type": "default"}}),
     "system": lambda: FolderCopy(template=HIDDEN_SYSTEM),
     "template": lambda: FolderCopy(template=OTHER_TEMPLATE),
 }
@@ -260,11 +262,11 @@ def write_folder(true: Path, out: Path, copy: FolderCopy) -> None:
         os.link(true / "model.safetensors", out / "model.safetensors")
         return
     weights = load_file(true / "model.safetensors")
-    for name, weight in weights.items():
-        if copy.weights is not None and name.startswith("model.layers.") and weight.dim() > 1:
-            weight = copy.weights(weight)
-        weights[name] = weight.to(getattr(torch, copy.dtype)).contiguous()
-    save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+    if copy.weights is not None:
+        matrices = [name for name, weight in weights.items() if name.startswith("model.layers.") and weight.dim() > 1]
+        weights.update((name, copy.weights(weights[name])) for name in matrices)
+    stored = {name: weight.to(getattr(torch, copy.dtype)).contiguous() for name, weight in weights.items()}
+    save_file(stored, out / "model.safetensors", metadata={"format": "pt"})
 
 
 # Commands
