@@ -95,9 +95,9 @@ GGUF_COPIES = {
     **{name: GgufCopy(Kind[name]) for name in ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_0")},
     "Q5_K_M": GgufCopy(Kind.Q5_K),
     "Q4_K_M": GgufCopy(Kind.Q4_K),
-    "rope": GgufCopy(Kind.Q8_0, metadata={"llama.rope.freq_base": OTHER_ROPE_BASE}),
-    "system": GgufCopy(Kind.Q8_0, template=HIDDEN_SYSTEM),
-    "template": GgufCopy(Kind.Q8_0, template=OTHER_TEMPLATE),
+    "rope": GgufCopy(Kind.F16, metadata={"llama.rope.freq_base": OTHER_ROPE_BASE}),
+    "system": GgufCopy(Kind.F16, template=HIDDEN_SYSTEM),
+    "template": GgufCopy(Kind.F16, template=OTHER_TEMPLATE),
 }
 SUPER_BLOCK = 256  # values that a K type packs together
 NARROW = {
