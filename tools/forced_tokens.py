@@ -191,7 +191,7 @@ def untold(tokenizer: Tokenizer, text: str) -> list[int]:
 
 def spelled(tokenizer: Tokenizer, text: str) -> list[int]:
     """Read special tokens as the text that they look like."""
-    return Encoder(tokenizer).encode_spelled(text)
+    return Encoder(tokenizer, needs_bos=False).encode_spelled(text)
 
 
 def told_twice(tokenizer: Tokenizer, text: str) -> list[int]:

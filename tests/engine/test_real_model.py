@@ -84,7 +84,7 @@ def on_vllm(folder: Path) -> Any:
 
 def on_llama_cpp(folder: Path, packages: str, model: str, *words: str) -> Any:
     """What a command says of a GGUF file on llama.cpp."""
-    values = ("backend=llamacpp", f"model_name={model}", "tokenizer=float32", "model_args={}")
+    values = ("backend=llamacpp", f"model_name={model}", "tokenizer=float32", "model_args={n_threads: 1}")
     paths = f"{REPOSITORY / 'src'}{os.pathsep}{packages}"
     done = process(
         *words, "--json", *(word for value in values for word in ("--set", value)), cwd=folder, PYTHONPATH=paths
