@@ -185,8 +185,12 @@ class TableComparison:
 
     @property
     def limit(self) -> float:
-        """Nats per token above which a difference is more than rounding."""
-        return FIDELITY_NOISE_SEEN if self.all.limit is None else self.all.limit
+        """Nats per token above which a difference is more than rounding.
+
+        A noise of batches alone does not show how much another kernel rounds, and any other weights round otherwise.
+        """
+        is_known = self.all.limit is not None and (self.margin is not None or self.varied)
+        return self.all.limit if is_known and self.all.limit is not None else FIDELITY_NOISE_SEEN
 
     @property
     def is_enough(self) -> bool:

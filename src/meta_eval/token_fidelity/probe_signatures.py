@@ -144,7 +144,7 @@ def find_context_error(case: Case) -> Finding | None:
 def locate_error(case: Case) -> Finding:
     """Report an error of weights or KV cache precision: the copy is different without any context.
 
-    Resampled noise below half the margin may be any engine's rounding.
+    Resampled noise below the limit may be any engine's rounding: other weights round otherwise, too.
     """
     part, size = measure_resampled(case.probes)
     evidence = (
@@ -153,7 +153,7 @@ def locate_error(case: Case) -> Finding:
     )
     if part < RESAMPLED:
         return make_finding(f"{evidence}: it lies in the weights, or in what is computed with them", causes.WEIGHTS)
-    if part >= SURELY_RESAMPLED and part * size >= case.margin / 2:
+    if part >= SURELY_RESAMPLED and part * size >= case.margin:
         return make_finding(f"{evidence}: it comes of rounding while the model computes", causes.ROUNDING)
     return make_finding(
         f"{evidence}: it comes of rounding while the model computes, and some may lie in the weights",
