@@ -32,6 +32,7 @@ from meta_eval.config import load_config
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.task_docs import DOC_COLUMNS
+from meta_eval.templates import read_templates
 
 RECIPE_LINE = (
     "lm_eval --model vllm --model_args pretrained=my/model,tensor_parallel_size=1,dtype=auto,gpu_memory_utilization=0.9,"
@@ -108,7 +109,7 @@ def test_margins_and_weights_are_recorded_and_a_wrong_name_stops() -> None:
     assert (manifest.run_settings.margin, manifest.run_settings.weights) == (margin, "equal")
     assert read_manifest(Path("work_dir")) == manifest
     before = tree(Path("work_dir"))
-    with pytest.raises(UserError, match="eval_config.yaml: margin: meta_gpqq: there is no such task") as caught:
+    with pytest.raises(UserError, match="eval_config.yaml:1: margin: meta_gpqq: there is no such task") as caught:
         prepare(str(configure(margin={"meta_gpqq": 4}, tasks=tasks)))
     assert "did you mean 'meta_gpqa" in str(caught.value)
     assert tree(Path("work_dir")) == before
@@ -277,7 +278,7 @@ def test_what_does_not_fit_the_context_is_refused_before_anything_runs() -> None
         ),
         ({"evals_dataset": "./nothing"}, ["./nothing", "neither a file, a folder nor a hub id"]),
         ({"evals_dataset": "Llama-3.1-8B-evals"}, ["did you mean 'meta-llama/Llama-3.1-8B-evals'"]),
-        ({"tasks": "meta_ifevl"}, ["eval_config.yaml: tasks", "did you mean 'meta_ifeval'", "offers"]),
+        ({"tasks": "meta_ifevl"}, ["eval_config.yaml:1: tasks", "did you mean 'meta_ifeval'", "offers"]),
         ({"template_dir": "./mine"}, ["template_dir mine", "meta-eval init"]),
         ({"bundle": False}, ["bundle: false", "sample"]),
         ({"work_dir": "."}, ["work_dir .", "holds files and no .meta-eval.pack.sha256"]),
@@ -292,6 +293,25 @@ def test_each_mistake_is_one_message_and_exit_code_2(keys: dict[str, Any], words
     for word in words:
         assert word in errors[0]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("tasks=meta_ifevl", ["tasks: ", "did you mean 'meta_ifeval'"]),
+        ("margin={meta_gpqq: 4}", ["margin: meta_gpqq"]),
+        ("cluster={meta_gpqa: passage}", ["cluster: cannot be set"]),
+        ("evals_run=2024", ["evals_run: "]),
+        ("apply_chat_template=true", ["apply_chat_template: "]),
+        ("baseline=nothing", ["baseline: "]),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_not_looked_for_in_the_file(override: str, words: list[str]) -> None:
+    done = cli("prepare", "-c", str(configure(tasks="meta_gpqa")), "--set", override)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert (done.returncode, len(errors)) == (2, 1)
+    assert errors[0].startswith(f"error: --set {override}: ")
+    assert all(word in errors[0] for word in words)
 
 
 def test_a_template_that_fails_is_named_with_its_line(evals_folder: Path) -> None:
@@ -450,6 +470,24 @@ def test_init_writes_what_prepare_reads_and_overwrites_nothing() -> None:
     again = cli("init")
     assert again.returncode == 2
     assert "eval_config.yaml: already exists" in again.stderr
+
+
+def test_init_adds_the_shipped_templates_to_those_of_a_user() -> None:
+    assert cli("tasks", "new", "mine", "--subset", "mmlu_pro", "--like", "mmlu_pro").returncode == 0
+    own = Path("meta_template/mine/utils.py")
+    own.write_text(own.read_text() + "# mine\n")
+    shared = next(Path("meta_template/_common").glob("*.py"))
+    shared.write_text(shared.read_text() + "# mine too\n")
+    done = cli("init")
+    assert done.returncode == 0, done.stderr
+    assert "its files are unchanged" in done.stderr
+    assert own.read_text().endswith("# mine\n")
+    assert shared.read_text().endswith("# mine too\n")
+    assert set(read_templates(Path("meta_template")).tasks) == {*read_templates(TEMPLATES).tasks, "mine"}
+    Path("eval_config.yaml").unlink()
+    Path("meta_template").rename("elsewhere")
+    Path("meta_template").symlink_to("elsewhere")
+    assert "meta_template: already exists" in cli("init").stderr
 
 
 def test_a_pack_of_local_rows_is_made_without_what_lm_eval_runs_it_with(tmp_path: Path) -> None:

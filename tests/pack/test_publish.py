@@ -19,7 +19,7 @@ from packs import prepare, some_templates
 from places import TEMPLATES
 
 from meta_eval import prepare as make_pack
-from meta_eval.config import load_config
+from meta_eval.config import CONFIG_OBJECT, load_config
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.meta_pack import assemble_pack
@@ -278,7 +278,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
 @pytest.fixture(scope="module")
 def assembled() -> Callable[..., object]:
     """What makes a pack, once: all of them here are of the same rows and templates."""
-    return functools.cache(lambda *_: assemble_pack(CONFIG, ""))
+    return functools.cache(lambda *_: assemble_pack(CONFIG, CONFIG_OBJECT))
 
 
 @pytest.mark.parametrize("key", CHANGES)

@@ -55,7 +55,7 @@ def test_a_run_of_a_frozen_task_is_a_record(tmp_path: Path) -> None:
     (task,) = verify(first).tasks.values()
     assert (task.status, task.reason) == (
         "not checked",
-        "nobody's answers are recorded: it is a task of lm-eval as it is",
+        "no answers are recorded for a task of lm-eval's own",
     )
 
 

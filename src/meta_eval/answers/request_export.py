@@ -13,7 +13,6 @@ from meta_eval.answers.requests import Encoder, Request, build_requests
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.json_text import format_json
 from meta_eval.boundary.outputs import check_outputs, replace_file
-from meta_eval.messages.errors import PackError
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
@@ -59,10 +58,6 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
     evaluator = Evaluator(pack)
     done = Exported(file, encoder is not None)
     check_outputs((file,), (pack / name for name in (MANIFEST, *manifest.files)))
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise PackError(f"cannot be written ({error.strerror})", where=str(file)) from None
     recordings = Recordings(pack, manifest)
     with replace_file(file) as out:
         more = {**({"force": True} if options.force else {}), **({"edited": changed} if changed else {})}

@@ -73,7 +73,7 @@ class Vllm(LmEvalBackend):
             return ()
         return (
             f"data_parallel_size: {settings.data_parallel_size} in lm_eval itself: from 0.4.12 on it needs `ray`, one "
-            "actor a copy, and loads the weights anew at every call; 0.4.11 is reported to hang. 1 is the safe choice "
+            "actor a copy, and loads the weights again at every call; 0.4.11 is reported to hang. 1 is the safe choice "
             "there; meta-eval run with backend ray loads each copy once",
         )
 

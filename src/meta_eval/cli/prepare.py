@@ -204,7 +204,8 @@ def _table(manifest: Manifest) -> Table:
     table.add_column("task", no_wrap=True)
     for heading in ("docs", "prompt", "answer"):
         table.add_column(heading, justify="right", no_wrap=True, min_width=6)
-    table.add_column("published")
+    scores = [score for entry in manifest.tasks.values() for score in entry.reference_scores]
+    table.add_column("recorded" if scores and all(score.origin == "recorded" for score in scores) else "published")
     for name, entry in manifest.tasks.items():
         length = entry.longest_prompt
         sign = {"counted": "", "bound": "<", "estimated": "~"}[length.method]
@@ -219,6 +220,11 @@ def _table(manifest: Manifest) -> Table:
 
 
 def _number(number: ReferenceScoreEntry) -> str:
-    """Format a published score, such as ``48.3 macro``. Scores from other settings are marked as not comparable."""
-    words = [f"{number.value:g}", number.averaging or "", "" if number.same_settings else f"({number.shots}-shot)"]
+    """Format a score: ``48.3 macro`` if published, ``42.86 acc_norm`` if recorded. Mark scores from other settings."""
+    recorded = number.origin == "recorded"
+    words = [
+        f"{round(number.value, 2):g}",
+        number.metric.removesuffix(",none") if recorded else number.averaging or "",
+        "" if number.same_settings else f"({number.shots}-shot)",
+    ]
     return " ".join(filter(None, words))

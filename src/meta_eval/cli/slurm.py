@@ -46,14 +46,14 @@ def slurm(
 
     Example: meta-eval slurm --shards 4 --time 4:00:00
     """
-    from meta_eval.config import load_config
+    from meta_eval.config import open_config
     from meta_eval.running.slurm_jobs import SCRIPTS, write_jobs
 
     if jobs.nodes > 1:  # the pack and the jobs both need it
         jobs = jobs.updated(overrides=[*jobs.overrides, "backend=server", "serve=false"])
-    settings = load_config(config, jobs.overrides)
+    settings, place = open_config(config, jobs.overrides)
     with show_progress("starting"):
-        submit = write_jobs(settings, output, jobs, config_place=str(config))
+        submit = write_jobs(settings, output, jobs, file=config, config_place=place)
     err.print(f"wrote {', '.join(SCRIPTS)} in {submit.parent}; paste this to submit them:", soft_wrap=True)
     command = shlex.join(["bash", str(submit)])
     print_result(

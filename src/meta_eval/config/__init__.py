@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from meta_eval.config.config_errors import ALLOWED
+from meta_eval.config.config_errors import ALLOWED, CONFIG_OBJECT, ValuePlace
 from meta_eval.config.config_loader import (
-    find_config_place,
     is_missing_default,
     load_config,
     open_config,
@@ -13,6 +12,6 @@ from meta_eval.config.config_loader import (
 from meta_eval.config.schema import Config, Originals
 
 __all__ = [
-    "ALLOWED", "Config", "Originals", "find_config_place", "is_missing_default", "load_config", "open_config",
+    "ALLOWED", "CONFIG_OBJECT", "Config", "Originals", "ValuePlace", "is_missing_default", "load_config", "open_config",
     "override_settings",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ValidationError
 
@@ -46,8 +46,12 @@ class ValuePlace:
     """Where a value was written: a line of a file, or ``--set``."""
 
     file: str
-    lines: Mapping[tuple[str | int, ...], int]
-    overrides: Mapping[tuple[str, ...], str]
+    lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict)
+    overrides: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+
+    def name_key(self, key: str) -> str:
+        """The place of a key of the first level, and the key, for messages."""
+        return f"{self.of((key,))}: {key}"
 
     def of(self, key: tuple[str, ...]) -> str:
         for end in range(len(key), 0, -1):
@@ -60,6 +64,10 @@ class ValuePlace:
             if key[:end] in self.lines:
                 return f"{self.file}:{self.lines[key[:end]]}"
         return self.of(("model_name",)) if key[:1] == ("other_models",) else self.file  # a list there sets both
+
+
+# The place of a configuration that is a Python object.
+CONFIG_OBJECT = ValuePlace("the configuration")
 
 
 def describe_first_error(error: ValidationError, place: ValuePlace, model: type[BaseModel]) -> ConfigError:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from meta_eval.backends.settings import RunSettings, Settings, parse_args
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
-from meta_eval.config.config_errors import ValuePlace, describe_first_error
+from meta_eval.config.config_errors import CONFIG_OBJECT, ValuePlace, describe_first_error
 from meta_eval.config.schema import Config
 from meta_eval.messages.errors import ConfigError, locating
 from meta_eval.messages.escaping import quoted
@@ -32,24 +32,21 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     Raises:
         ConfigError: The file cannot be read, is not YAML, or has an invalid value.
     """
-    source = "--set" if path is None else str(path)
-    if overrides and path is not None and is_missing_default(path):
-        path, source = None, f"--set (there is no {DEFAULT_CONFIG} here)"
-    data: dict[str, Any]
-    data, lines = _read_yaml(path) if path is not None else ({}, {})
-    return _override_all(data, overrides, source, lines)
+    return _load(path, overrides)[0]
 
 
-def open_config(config: Config | Path | str, overrides: Sequence[str] = ()) -> tuple[Config, str]:
-    """Load a configuration or its file, with overrides. Also return its place for messages.
+def open_config(config: Config | Path | str, overrides: Sequence[str] = ()) -> tuple[Config, ValuePlace]:
+    """Load a configuration or its file, with overrides. Also return where its values were written, for messages.
 
     Raises:
         ConfigError: As in `load_config`.
     """
     if not isinstance(config, Config):
-        return load_config(Path(config), overrides), find_config_place(Path(config))
+        return _load(Path(config), overrides)
+    if not overrides:
+        return config, CONFIG_OBJECT
     set_values = {name: getattr(config, name) for name in config.model_fields_set}
-    return (_override_all(set_values, overrides, "the configuration") if overrides else config), "the configuration"
+    return _override_all(set_values, overrides, CONFIG_OBJECT.file)
 
 
 def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSettings:
@@ -71,17 +68,27 @@ def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSet
     return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
 
 
+def _load(path: Path | None, overrides: Sequence[str]) -> tuple[Config, ValuePlace]:
+    source = "--set" if path is None else str(path)
+    if overrides and path is not None and is_missing_default(path):
+        path, source = None, f"--set (there is no {DEFAULT_CONFIG} here)"
+    data: dict[str, Any]
+    data, lines = _read_yaml(path) if path is not None else ({}, {})
+    return _override_all(data, overrides, source, lines)
+
+
 def _override_all(
     data: dict[str, Any],
     overrides: Sequence[str],
     source: str,
     lines: Mapping[tuple[str | int, ...], int] = MappingProxyType({}),
-) -> Config:
+) -> tuple[Config, ValuePlace]:
     """Build a configuration from a mapping with overrides. ``source`` and ``lines`` tell where it was written."""
     places: dict[tuple[str, ...], str] = {}
     for override in overrides:
         places[_override(data, override)] = override
-    return _validate(data, ValuePlace(source, lines, places))
+    place = ValuePlace(source, lines, places)
+    return _validate(data, place), place
 
 
 def _validate(data: dict[str, Any], place: ValuePlace) -> Config:
@@ -91,11 +98,6 @@ def _validate(data: dict[str, Any], place: ValuePlace) -> Config:
         if isinstance(error.__context__, ValidationError):
             raise describe_first_error(error.__context__, place, Config) from None
         raise
-
-
-def find_config_place(path: Path) -> str:
-    """The place of a configuration for messages: its file, or ``--set`` if the default file is missing."""
-    return "--set" if is_missing_default(path) else str(path)
 
 
 def is_missing_default(path: Path) -> bool:

@@ -282,7 +282,7 @@ class Config(Settings, Public):
 
     @classmethod
     def refusal(cls, error: ValidationError) -> ConfigError:
-        return describe_first_error(error, ValuePlace(cls.__name__, {}, {}), Config)
+        return describe_first_error(error, ValuePlace(cls.__name__), Config)
 
     def run_settings(self, tasks: Sequence[str], *, runs_code: bool) -> RunSettings:
         """The settings of a pack.

@@ -15,7 +15,7 @@ from typing import Any
 from meta_eval import assets, catalog
 from meta_eval.backends.registry import find_backend
 from meta_eval.catalog.dataset_names import SAMPLE
-from meta_eval.config import Config
+from meta_eval.config import Config, ValuePlace
 from meta_eval.joins.original_reader import Originals
 from meta_eval.messages.errors import ConfigError, locating
 from meta_eval.messages.logs import log, report_progress
@@ -36,12 +36,12 @@ class Prepared:
     work_dir: str
 
 
-def assemble_pack(config: Config, config_place: str) -> Pack:
+def assemble_pack(config: Config, config_place: ValuePlace) -> Pack:
     """Build the pack of one of Meta's evals datasets in memory; arguments and errors as of `meta_eval.prepare`."""
     report_progress(f"opening {config.evals_dataset}")
     datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
     templates = read_templates(_template_dir(config))
-    with locating(f"{config_place}: tasks"):
+    with locating(config_place.name_key("tasks")):
         selections, groups = select_tasks(templates, config.tasks, datasets, allow_code=config.allow_code)
     left_out = () if config.allow_code else find_withheld_tasks(templates, groups, datasets)
     if left_out:

@@ -14,7 +14,7 @@ from typing import Any
 
 from meta_eval import assets
 from meta_eval.boundary.paths import is_in
-from meta_eval.config import Config, load_config, open_config
+from meta_eval.config import Config, ValuePlace, load_config, open_config
 from meta_eval.joins import JOINS
 from meta_eval.messages.errors import ConfigError, DataError, PackError, TemplateError
 from meta_eval.messages.logs import log, report_progress
@@ -54,7 +54,7 @@ def rebuild_pack(config: Config | Path | str | None, folder: Path, options: Prep
         update={"allow_code": published.allow_code, "template_dir": str(_templates(folder, published, template_dir))}
     )
     check_target(Path(config.work_dir))
-    pack = assemble_pack(config, str(folder))
+    pack = assemble_pack(config, ValuePlace(str(folder)))
     _compare(folder, published, describe_pack(folder, pack.manifest))
     report_progress(f"writing {config.work_dir}")
     write_pack(Path(config.work_dir), pack.files, pack.manifest)

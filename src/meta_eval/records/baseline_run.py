@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.boundary.inputs import expand_home, suggest_path
-from meta_eval.config import Config
+from meta_eval.config import Config, ValuePlace
 from meta_eval.messages.errors import ConfigError, UserError, locating
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.doc_table import encode_parquet
@@ -51,7 +51,7 @@ class _PackDoc:
     prompts: tuple[str, ...]
 
 
-def open_baseline(config: Config, config_place: str) -> list[Record]:
+def open_baseline(config: Config, config_place: ValuePlace) -> list[Record]:
     """Open the records that ``baseline:`` names; empty without that key.
 
     Raises:
@@ -59,7 +59,7 @@ def open_baseline(config: Config, config_place: str) -> list[Record]:
     """
     if not config.baseline:
         return []
-    where = f"{config_place}: baseline"
+    where = config_place.name_key("baseline")
     if not config.bundle:
         raise ConfigError("a baseline needs the pack's docs in the pack", where=where, hint="Set bundle: true")
     places = [place for name in config.baseline for place in _expand(name, where)]

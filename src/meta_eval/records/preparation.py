@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.pack_names import split_excluded
 from meta_eval.catalog.dataset_names import SAMPLE
-from meta_eval.config import Config
+from meta_eval.config import Config, ValuePlace
 from meta_eval.joins.original_reader import Originals
 from meta_eval.messages.errors import ConfigError, UserError, locating
 from meta_eval.messages.logs import log, report_progress
@@ -36,12 +36,12 @@ from meta_eval.results.clusters import check_fields
 from meta_eval.templates.template_folder import TemplateFolder
 
 
-def prepare_config(config: Config, config_place: str) -> Prepared:
+def prepare_config(config: Config, config_place: ValuePlace) -> Prepared:
     """Make the pack of a configuration in its ``work_dir``.
 
     Args:
         config: What to evaluate.
-        config_place: The name of the configuration in messages.
+        config_place: Where its values were written, for messages.
 
     Raises:
         UserError: Anything that the user can fix; work_dir is then as it was.
@@ -51,15 +51,15 @@ def prepare_config(config: Config, config_place: str) -> Prepared:
     if config.apply_chat_template and config.evals_dataset != LM_EVAL:
         raise ConfigError(
             f"the prompts of {config.evals_dataset} are used as recorded, without a chat template",
-            where=f"{config_place}: apply_chat_template",
+            where=config_place.name_key("apply_chat_template"),
             hint="Set it to false",
         )
     pack = _assemble(config, config_place)
     if baseline:
-        with locating(f"{config_place}: baseline"):
+        with locating(config_place.name_key("baseline")):
             pack = add_baseline(pack, baseline)
     if isinstance(config.margin, dict):
-        with locating(f"{config_place}: margin"):
+        with locating(config_place.name_key("margin")):
             expand_margins(config.margin, [*pack.manifest.tasks, *pack.manifest.left_out], pack.manifest.groups)
     _warn_of_new_rules(Path(config.work_dir), config)
     if left_out := pack.manifest.left_out:
@@ -90,7 +90,7 @@ def _warn_of_new_rules(work_dir: Path, config: Config) -> None:
             )
 
 
-def _assemble(config: Config, config_place: str) -> Pack:
+def _assemble(config: Config, config_place: ValuePlace) -> Pack:
     """Build the pack of any evals dataset."""
     name = config.evals_dataset
     place = record_format = None
@@ -101,37 +101,39 @@ def _assemble(config: Config, config_place: str) -> Pack:
         return _prepare_record(config, config_place, place, record_format)
     if config.evals_run is not None:
         raise ConfigError(
-            f"{name} is not a folder of recorded runs", where=f"{config_place}: evals_run", hint="Set it to null"
+            f"{name} is not a folder of recorded runs", where=config_place.name_key("evals_run"), hint="Set it to null"
         )
     if name == LM_EVAL:
         return _prepare_tasks(config, config_place)
     if config.cluster:
         raise ConfigError(
             f"cannot be set for {name}: its templates define clusters",
-            where=f"{config_place}: cluster",
+            where=config_place.name_key("cluster"),
             hint="Set `cluster` in the template (metadata.meta_eval.cluster), or leave it out",
         )
     return of_meta.assemble_pack(config, config_place)
 
 
-def _prepare_record(config: Config, config_place: str, place: Place, record_format: RecordFormat) -> Pack:
+def _prepare_record(config: Config, config_place: ValuePlace, place: Place, record_format: RecordFormat) -> Pack:
     """Build the pack of a recorded run of any format."""
     report_progress(f"reading {config.evals_dataset}")
-    where = f"{config_place}: tasks"
+    where = config_place.name_key("tasks")
     if not config.bundle:
         raise ConfigError(
-            "a recorded run must be in the pack", where=f"{config_place}: bundle", hint="Set bundle: true"
+            "a recorded run must be in the pack", where=config_place.name_key("bundle"), hint="Set bundle: true"
         )
     if place.repository is None and config.evals_revision is not None:
         raise ConfigError(
             "names a hub commit, but the record is local",
-            where=f"{config_place}: evals_revision",
+            where=config_place.name_key("evals_revision"),
             hint="To choose among several runs, set evals_run",
         )
     with locating(where):
         record = record_format.open_run(place, config.evals_run, split_excluded(config.tasks)[0])
         names, groups = select_tasks(record, config.tasks)
-    return _build_pack(config, names, groups, lambda name, context: recorded_task(record, name, context), record.groups)
+    return _build_pack(
+        config, config_place, names, groups, lambda name, context: recorded_task(record, name, context), record.groups
+    )
 
 
 def recorded_task(record: Record, name: str, context: PrepareContext) -> CandidateTask:
@@ -168,22 +170,24 @@ def recorded_task(record: Record, name: str, context: PrepareContext) -> Candida
     return CandidateTask(make(grader.delimiter), recorded.rows, where, make)
 
 
-def _prepare_tasks(config: Config, config_place: str) -> Pack:
+def _prepare_tasks(config: Config, config_place: ValuePlace) -> Pack:
     """Build a pack of lm-eval's own tasks, without answers."""
     if not config.bundle:
         raise ConfigError(
-            "docs of lm-eval's tasks must be in the pack", where=f"{config_place}: bundle", hint="Set bundle: true"
+            "docs of lm-eval's tasks must be in the pack",
+            where=config_place.name_key("bundle"),
+            hint="Set bundle: true",
         )
-    with locating(f"{config_place}: tasks"):
+    with locating(config_place.name_key("tasks")):
         shots, groups = find_lm_eval_tasks(config.tasks, Path(config.template_dir))
-    with locating(f"{config_place}: apply_chat_template"):
+    with locating(config_place.name_key("apply_chat_template")):
         chat = read_chat_template(config)
 
     def make(name: str, context: PrepareContext) -> CandidateTask:
         code = find_allowed_code(name, Path(config.template_dir), allow_code=config.allow_code)
         return _make_lm_eval_task(code, shots[name], context, chat)
 
-    return _build_pack(config, list(shots), groups, make)
+    return _build_pack(config, config_place, list(shots), groups, make)
 
 
 def _make_lm_eval_task(code: TaskCode, shots: int | None, context: PrepareContext, chat: Chat | None) -> CandidateTask:
@@ -210,6 +214,7 @@ def _make_lm_eval_task(code: TaskCode, shots: int | None, context: PrepareContex
 
 def _build_pack(
     config: Config,
+    config_place: ValuePlace,
     names: Sequence[str],
     groups: Mapping[str, tuple[str, ...]],
     make: Callable[[str, PrepareContext], CandidateTask],
@@ -219,6 +224,7 @@ def _build_pack(
 
     Args:
         config: What prepare was asked for.
+        config_place: Where its values were written, for messages.
         names: The tasks.
         groups: The requested groups.
         make: Makes one task.
@@ -234,7 +240,9 @@ def _build_pack(
         context = PrepareContext(config, TemplateFolder(folder, {}, {}), Originals())
         left_out = context.left_out
         candidates = list(left_out.make_each(names, lambda name: make(name, context)).values())
-        check_fields(config.cluster, [candidate.task.name for candidate in candidates])
+        check_fields(
+            config.cluster, [candidate.task.name for candidate in candidates], config_place.name_key("cluster")
+        )
         checked = check_requests(candidates, Path(scratch) / "pack", left_out)
         if record_groups is not None:
             entries = {candidate.task.name: candidate.task.entry.record for candidate in checked}

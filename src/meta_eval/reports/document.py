@@ -131,7 +131,7 @@ class Document:
         notes: What the reader must know of the files that were read.
         exit_code: What the command ends with.
         source: All that was found, for views that show more.
-        samples: Reads the docs with their texts anew each time it is called.
+        samples: Reads the docs with their texts again at each call.
     """
 
     document_type: str

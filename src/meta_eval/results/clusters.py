@@ -69,8 +69,8 @@ def find_field(fields: Fields, task: str) -> str | None:
     return next((field for pattern, field in fields.items() if fnmatchcase(task, pattern)), None)
 
 
-def check_fields(fields: Fields, tasks: Sequence[str]) -> None:
-    """Refuse fields for unknown tasks.
+def check_fields(fields: Fields, tasks: Sequence[str], where: str = "--cluster") -> None:
+    """Refuse fields for unknown tasks. ``where`` is their place, for messages.
 
     Raises:
         ConfigError: A task is unknown.
@@ -78,7 +78,7 @@ def check_fields(fields: Fields, tasks: Sequence[str]) -> None:
     for pattern in fields:
         if not any(fnmatchcase(task, pattern) or task == pattern for task in tasks):
             raise ConfigError(
-                f"unknown task {pattern!r}{suggest_name(pattern, tasks)}", where="cluster",
+                f"unknown task {pattern!r}{suggest_name(pattern, tasks)}", where=where,
                 hint=f"Tasks: {join_names(sorted(tasks), 12)}",
             )  # fmt: skip
 

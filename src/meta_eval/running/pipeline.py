@@ -16,7 +16,7 @@ from meta_eval.answers.recorded_answers import Recordings
 from meta_eval.backends.base import Backend
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings, Settings
-from meta_eval.config import Config
+from meta_eval.config import CONFIG_OBJECT, Config, ValuePlace
 from meta_eval.judging.gate import Gate, read_gate
 from meta_eval.messages.errors import ConfigError, UserError
 from meta_eval.messages.logs import log, report_progress
@@ -106,7 +106,7 @@ def run_pack(
     options: RunOptions,
     *,
     model: str | None = None,
-    config_place: str = "the configuration",
+    config_place: ValuePlace = CONFIG_OBJECT,
     baseline: bool = False,
     scored: Scored | None = None,
 ) -> RunResult:
@@ -116,7 +116,7 @@ def run_pack(
         config: What to evaluate and how. A pack that lies in its work_dir and is of the same settings is used as it is.
         options: What is asked, and how it is graded.
         model: The model of the configuration to use; None for the first. All use the same pack.
-        config_place: The name of the configuration in messages.
+        config_place: Where its values were written, for messages.
         baseline: Also grade the recorded answers, if `verify` has not: report compares the run with them.
         scored: Called with each completely answered task. The task is graded at once, and again with all others.
 
@@ -325,7 +325,7 @@ def collect_identity(settings: RunSettings) -> dict[str, Any]:
     return {**identity, **tokenizer, "model_files": compute_model_fingerprint(settings.model_name)}
 
 
-def prepare_pack(config: Config, config_place: str, *, edited: bool) -> Path:
+def prepare_pack(config: Config, config_place: ValuePlace, *, edited: bool) -> Path:
     """The pack of a configuration: the existing pack if it has the same settings, else a new one."""
     pack = Path(config.work_dir)
     if (pack / MANIFEST).exists():

@@ -24,7 +24,7 @@ from meta_eval.running.journal import Journal
 # Bytes of a seed that nobody guesses.
 _BYTES = 32
 
-_HINT = "Move the answers and this file away to begin anew"
+_HINT = "Move the answers and this file away to start again"
 
 
 @dataclass(frozen=True, slots=True)

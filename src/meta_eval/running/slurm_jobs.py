@@ -18,7 +18,7 @@ from meta_eval.backends.registry import find_backend
 from meta_eval.backends.server import serve_arguments
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.boundary.ownership import check_folder, replace_folder
-from meta_eval.config import Config
+from meta_eval.config import Config, ValuePlace
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import log
 from meta_eval.messages.secrets import holds_secret
@@ -33,14 +33,15 @@ SCRIPTS = ("answer.sbatch", "grade.sbatch", "submit.sh")
 _KIND = "slurm"
 
 
-def write_jobs(config: Config, folder: Path, jobs: Jobs, *, config_place: str) -> Path:
+def write_jobs(config: Config, folder: Path, jobs: Jobs, *, file: Path, config_place: ValuePlace) -> Path:
     """Prepare the pack if needed, and write the job scripts. Return the path of the script that submits them.
 
     Args:
         config: What to evaluate and how; ``backend: server`` for a model over several nodes.
         folder: The folder for scripts and logs. Edited scripts are refused, not replaced.
         jobs: The layout, and what the jobs do.
-        config_place: The configuration's file, as the jobs read it.
+        file: The configuration's file, as the jobs read it.
+        config_place: Where its values were written, for messages.
 
     Raises:
         UserError: The layout does not fit the model, a credential would be written, a job would refuse its tasks, or
@@ -62,7 +63,7 @@ def write_jobs(config: Config, folder: Path, jobs: Jobs, *, config_place: str) -
             f"{settings.tokenizer_of()} is not on this machine, and the jobs use no network: fetch it before "
             f"they start, with: hf download {shlex.quote(settings.tokenizer_of())}"
         )
-    common = ["--config", config_place, *jobs.arguments()]
+    common = ["--config", str(file), *jobs.arguments()]
     folder = folder.absolute()
     with replace_folder(folder, _KIND, shared=True) as new:
         for name, text in render_scripts(settings, jobs, folder, common, pack=pack).items():

@@ -34,7 +34,7 @@ from meta_eval.verification.replay import has_recorded_answer, read_recorded
 from meta_eval.verification.saved_answers import Saved, find_samples, read_saved
 from meta_eval.verification.tallies import Explanations, Tallies, tally_task
 
-_GITIGNORE = "# These files quote evals datasets, which may be gated; `meta-eval verify` makes them anew.\n*\n"
+_GITIGNORE = "# These files quote evals datasets, which may be gated. `meta-eval verify` writes them again.\n*\n"
 
 
 @documented
@@ -90,10 +90,10 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
         report_progress(name, 0, 0)
         if entry.unsafe_code and not options.allow_code:
             result.status = "not checked"
-            result.reason = "scoring it runs code that a model wrote; --allow-code does so"
+            result.reason = "scoring it runs code that a model wrote: add --allow-code"
             continue
         if files is not None and name not in files.tasks:
-            result.status, result.reason = "not checked", f"no samples file of it in {regrade}"
+            result.status, result.reason = "not checked", f"{regrade} has no samples file of it"
             continue
         try:
             evaluated, result.tallies = _check(evaluator, name, entry, files, options.allow_code)
@@ -201,9 +201,9 @@ def _judge(
     if total.docs != (of_baseline.docs if of_baseline else entry.docs):
         return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
     if total.agreement is None and entry.record is not None and entry.record.model is None:
-        return "not checked", "nobody's answers are recorded: it is a task of lm-eval as it is"
+        return "not checked", "no answers are recorded for a task of lm-eval's own"
     if total.agreement is None:
-        return "not checked", f"nothing to compare our verdicts with: {tallies.compared_with} is not there for any doc"
+        return "not checked", f"no doc has {tallies.compared_with} to compare with"
     if total.agreement < required:
         judge_note = "; Meta's verdicts are partly a judge model's" if entry.graded_by == "judge" else ""
         return "below", (
