@@ -144,22 +144,32 @@ def test_the_sound_model_finds_its_recorded_answers(sound: Any) -> None:
     assert sound["report"]["figures"][0]["top1"]["value"] > 0.95
 
 
+@pytest.fixture(scope="module")
+def second_engine(folder: Path, packages: str, sound: Any) -> Any:
+    """The same weights on llama.cpp: the noise of two engines."""
+    return measure_on_llama_cpp(folder, packages, "F32.gguf", "--no-probe", "--baseline", sound["table"])
+
+
 def test_two_engines_with_the_same_weights_give_the_same_log_probabilities(
-    folder: Path, packages: str, sound: Any
+    folder: Path, sound: Any, second_engine: Any
 ) -> None:
-    there = measure_on_llama_cpp(folder, packages, "F32.gguf", "--no-probe")
-    pair = pair_tables(*(read_tokens(folder / result["table"]) for result in (sound, there)))
+    pair = pair_tables(*(read_tokens(folder / result["table"]) for result in (sound, second_engine)))
     assert len(pair.difference) > 50
     assert np.abs(pair.difference).mean() < NEAR
+    assert second_engine["report"]["outcome"] != "different"
 
 
-def test_int4_is_different(folder: Path, sound: Any) -> None:
-    report = measure(folder, "int4", "--no-probe", "--baseline", sound["table"])["report"]
+def test_int4_is_different(folder: Path, sound: Any, second_engine: Any) -> None:
+    noise = ("--noise", second_engine["table"])
+    report = measure(folder, "int4", "--no-probe", "--baseline", sound["table"], *noise)["report"]
     assert report["outcome"] == "different"
 
 
-def test_another_rope_base_is_different_and_its_group_is_named(folder: Path, packages: str, sound: Any) -> None:
-    report = measure_on_llama_cpp(folder, packages, "rope.gguf", "--baseline", sound["table"])["report"]
+def test_another_rope_base_is_different_and_its_group_is_named(
+    folder: Path, packages: str, sound: Any, second_engine: Any
+) -> None:
+    words = ("--baseline", sound["table"], "--noise", second_engine["table"])
+    report = measure_on_llama_cpp(folder, packages, "rope.gguf", *words)["report"]
     assert report["outcome"] == "different"
     assert "attention weighs other tokens" in report["finding"]["groups"]
     assert "another RoPE base" in report["finding"]["causes"]
