@@ -327,7 +327,7 @@ def test_a_full_disk_leaves_the_old_file(pack: Path) -> None:
     [
         (["nowhere"], "nowhere: there is no such folder"),
         (["work_dir", "--tasks", "meta_mmlu_pretrian"], "did you mean 'meta_mmlu_pretrain'?"),
-        (["work_dir", "--output", "work_dir/manifest.json/r.jsonl"], "r.jsonl: cannot be written"),
+        (["work_dir", "--output", "work_dir/manifest.json/r.jsonl"], "r.jsonl: its folder does not exist"),
     ],
 )
 def test_a_mistake_is_one_message(arguments: list[str], told: str, pack: Path) -> None:

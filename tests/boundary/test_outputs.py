@@ -53,3 +53,10 @@ def test_a_page_may_lie_beside_the_samples_and_be_made_anew(tmp_path: Path) -> N
     for _ in range(2):
         assert cli("report", run, "--html", run / "page.html").returncode == 0
     assert (run / "page.html").read_text().startswith("<!")
+
+
+def test_a_file_without_a_folder_is_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"page\.html: its folder does not exist\. Make its folder first: mkdir -p "):
+        check_outputs((tmp_path / "a" / "page.html",), ())
+    with pytest.raises(OutputError, match="is a folder"):
+        check_outputs((tmp_path,), ())

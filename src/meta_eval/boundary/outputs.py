@@ -19,7 +19,7 @@ class OutputError(UserError):
 
 
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
-    """Refuse, before any work, an output that is also an input, is not a regular file, or is named twice.
+    """Refuse, before any work, an output that is also an input, is no regular file, has no folder, or is named twice.
 
     Args:
         outputs: Files to be written.
@@ -36,6 +36,9 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
         if path is None:
             continue
         _check_kind(path)
+        if path.is_dir() or not path.parent.is_dir():
+            what = "is a folder, and a file is to be written" if path.is_dir() else "its folder does not exist"
+            raise OutputError(what, where=str(path), hint=_hint(path))
         place = Path(os.path.realpath(path.parent), path.name)
         if place in seen:
             raise OutputError("would be written twice", where=str(path), hint="Give each output its own name")

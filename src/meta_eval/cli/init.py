@@ -53,7 +53,7 @@ def init(
         err.print("next: edit eval_config.yaml, then run `meta-eval prepare`")
         return
     if example not in _EXAMPLES:
-        raise ConfigError(f"unknown example {example!r}", where="--example", hint=f"Name {', '.join(_EXAMPLES)}")
+        raise ConfigError(f"unknown example {example!r}", where="--example", hint=f"Examples: {', '.join(_EXAMPLES)}")
     model = find_model_file(_EXAMPLES[example])
     if model is None:
         raise ConfigError("its model is not installed", where=f"--example {example}", hint=f"Run `{_INSTALL_MODEL}`")
