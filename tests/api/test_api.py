@@ -109,7 +109,7 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     "report": (
         report, JudgingOptions, JudgingKeywords, "results max_drop html markdown eval_results view as_json",
     ),
-    "compare": (compare, JudgingOptions, JudgingKeywords, "runs max_drop html markdown view as_json"),
+    "compare": (compare, JudgingOptions, JudgingKeywords, "runs max_drop html markdown view as_json texts tokens"),
     "fidelity": (
         fidelity, FidelityOptions, FidelityKeywords, "config noise margin gate html markdown view former as_json",
     ),
