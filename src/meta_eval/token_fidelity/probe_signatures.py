@@ -31,6 +31,7 @@ from meta_eval.thresholds import (
     RESAMPLED,
     SETTLED_TOKENS,
     SURELY_RESAMPLED,
+    SURELY_WITHOUT_CONTEXT,
 )
 from meta_eval.token_fidelity import causes
 from meta_eval.token_fidelity.causes import Finding, make_finding
@@ -121,6 +122,11 @@ def find_context_error(case: Case) -> Finding | None:
     if first > limit:
         return None
     same = f"behind a single token it is the same to {first:.2g} nats"
+    if first > SURELY_WITHOUT_CONTEXT * case.mean_distance:
+        return make_finding(
+            f"behind a single token it is off by {first:.2g} nats, and in all by {case.mean_distance:.2g}",
+            causes.ATTENTION, causes.ROUNDING, causes.WEIGHTS,
+        )  # fmt: skip
     far = _mean_size(np.concatenate([pair.difference[SETTLED_TOKENS:] for pair in pairs]))
     if far > max(case.margin, limit):
         return make_finding(f"{same}, and some tokens later off by {far:.2g}", causes.ATTENTION)
