@@ -10,9 +10,8 @@ from places import THOROUGH
 from tokenizers import Tokenizer, models
 
 from meta_eval.messages.errors import UserError
-from meta_eval.records.details.first_board import read_board_row
+from meta_eval.records.details.details_row import read_board_row, read_lighteval_row
 from meta_eval.records.details.graded_docs import read_details
-from meta_eval.records.details.lighteval import read_lighteval_row
 
 many = settings(max_examples=150 if THOROUGH else 30)
 

@@ -66,5 +66,5 @@ def test_without_its_model_nothing_is_written(tmp_path: Path, monkeypatch: pytes
 
 def test_an_example_that_is_not_there_is_named(tmp_path: Path) -> None:
     done = cli("init", "--example", "smollm", cwd=tmp_path)
-    assert done.returncode == 2 and "Name smollm2" in done.stderr
+    assert done.returncode == 2 and "Examples: smollm2" in done.stderr
     assert not list(tmp_path.iterdir())

@@ -3,29 +3,34 @@
 Both writers name files alike: ``details_<task>_<time>.parquet``, in a folder of the run. The board wrote
 ``<run>/details_harness|arc:challenge|25_<run>.parquet``, lighteval writes
 ``details/<model>/<run>/details_gsm8k|5_<run>.parquet``.
+
+Recorded token ids show whether the record was made with the model's tokenizer, and whether a BOS preceded its prompts.
+The harness of 2023 added no BOS; today every engine does.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval import stats
 from meta_eval.boundary.hashing import hash_file, hash_text
 from meta_eval.boundary.inputs import describe_error, open_parquet, parse_json, read_regular
 from meta_eval.messages.errors import SourceError, locating
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.records.details.first_board import NESTED, DetailsRow, choose_columns, read_board_row
+from meta_eval.records.details.details_row import NESTED, DetailsRow, choose_columns, read_board_row, read_lighteval_row
 from meta_eval.records.details.graded_docs import GradedDocs, choose_verdict_metric, make_grader_code, read_details
-from meta_eval.records.details.lighteval import read_lighteval_row
-from meta_eval.records.details.token_check import TokenCheck
 from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedScore, RecordedTask, RecordFormat
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs
 from meta_eval.records.run_selection import choose_runs, normalise_time
 from meta_eval.results.output_index import TaskOutput
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:\.\d+)?)\.parquet", re.DOTALL)
 _RESULTS = re.compile(r"results_(?P<time>\d{4}-\d\d-\d\dT.+)\.json")
@@ -227,3 +232,88 @@ def _model(name: str, names: Sequence[str], times: set[str], fetch: Callable[[st
         if match:
             return match["model"].replace("__", "/")
     return None
+
+
+# All requests of the first docs are compared; of later docs only the first, as their requests share a prompt.
+_WHOLE = 256
+
+
+@dataclass(slots=True)
+class TokenCheck:
+    """The result of comparing the ids of a task.
+
+    Attributes:
+        tokenizer: The model's; None where it is not on this machine.
+        docs: How many docs were compared.
+        other: How many of them have different ids.
+        without_bos: How many were asked without the BOS that this tokenizer puts in front.
+        twice: How many were asked with more than one BOS.
+        first: The first doc with different ids, and the difference.
+    """
+
+    tokenizer: Tokenizer | None
+    docs: int = 0
+    other: int = 0
+    without_bos: int = 0
+    twice: int = 0
+    first: str | None = None
+    _added: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.tokenizer is not None:
+            plain = self.tokenizer.encode("a", add_special_tokens=False).ids
+            with_special = self.tokenizer.encode("a").ids
+            self._added = (
+                with_special[: max(0, len(with_special) - len(plain))] if with_special[-len(plain) :] == plain else []
+            )
+
+    def compare(self, number: int, sample: DetailsRow) -> None:
+        """Compare the ids of a doc. A doc without ids, or with a truncated prompt, is skipped."""
+        if self.tokenizer is None or sample.tokens is None or sample.truncated:
+            return
+        texts = sample.requests
+        if len(texts) != len(sample.tokens):
+            return
+        some = slice(None if number < _WHOLE else 1)
+        fronts, differs = Counter[int](), None
+        for text, recorded in zip(texts[some], sample.tokens[some], strict=True):
+            encoded = self.tokenizer.encode(text, add_special_tokens=False).ids
+            front = 0
+            while self._added and recorded[front : front + 1] == tuple(self._added[:1]):
+                front += 1
+            fronts[front] += 1
+            recorded_ids = list(recorded[front:])
+            # The last id is not an input of a likelihood; some writers omit it.
+            if differs is None and recorded_ids not in (encoded, encoded[:-1]):
+                differs = _difference(encoded, recorded_ids)
+        self.docs += 1
+        self.without_bos += bool(self._added) and 0 in fronts
+        self.twice += any(front > 1 for front in fronts)
+        if differs is not None:
+            self.other += 1
+            self.first = self.first or f"doc {number}: {differs}"
+
+    @property
+    def with_bos(self) -> bool | None:
+        """Whether a BOS preceded the prompts; None if unknown, or if docs differ."""
+        if not self._added or not self.docs or 0 < self.without_bos < self.docs:
+            return None
+        return not self.without_bos
+
+    @property
+    def warnings(self) -> dict[str, int]:
+        """Warnings, by their names in a manifest."""
+        counts = {
+            "asked_without_bos": self.without_bos, "asked_with_two_bos": self.twice, "other_token_ids": self.other,
+            "same_token_ids": self.docs - self.other,
+        }  # fmt: skip
+        return {name: count for name, count in counts.items() if count}
+
+
+def _difference(encoded: list[int], recorded_ids: list[int]) -> str:
+    place = next(
+        (at for at, (token_id, other) in enumerate(zip(encoded, recorded_ids, strict=False)) if token_id != other), None
+    )
+    if place is None:
+        return f"{len(encoded)} ids here and {len(recorded_ids)} then"
+    return f"id {place} is {encoded[place]} here and was {recorded_ids[place]}"

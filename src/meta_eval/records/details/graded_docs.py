@@ -19,7 +19,7 @@ from meta_eval.assets.details.details_scoring import lighteval_choices, truthful
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.catalog import boards
 from meta_eval.messages.errors import DataError, locating
-from meta_eval.records.details.first_board import DetailsRow
+from meta_eval.records.details.details_row import DetailsRow
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.records.task_code import TaskCode
 from meta_eval.templates.template_folder import FolderReader, list_needed_files, merge_includes
