@@ -312,7 +312,7 @@ def test_what_was_not_run_alike_is_no_repeat(tmp_path: Path, options: dict[str, 
         (("report", "out", "--max-drop", "1", "--gate", "g.yaml"), "--gate and --max-drop are given together"),
         (("report", "out", "--max-drop", "-1"), "--max-drop"),
         (("report", "out", "--margin", "0"), "--margin: 0 is not a number of points above 0"),
-        (("report", "out", "--html", "no/such/r.html"), "no/such/r.html: cannot be written"),
+        (("report", "out", "--html", "no/such/r.html"), "no/such/r.html: its folder does not exist"),
         (("compare", "out", "nowhere"), "nowhere: there is no such file or folder. Name a results folder"),
         (
             ("compare", "out", "out", "--gate", "no.yaml"),

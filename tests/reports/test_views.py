@@ -433,7 +433,7 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> No
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     with (
-        pytest.raises(OutputError, match="Name a file in a folder that exists"),
+        pytest.raises(OutputError, match="Make its folder first: mkdir -p"),
         replace_file(tmp_path / "no" / "x.md"),
     ):
         pass
