@@ -106,7 +106,8 @@ def make_baseline_table(key: str, title: str, comparison: TableComparison | None
     has_noise = comparison is not None and comparison.all.noise is not None
     columns: tuple[Column[Paired], ...] = (
         Column("docs", "docs", lambda paired: paired.docs, text.format_count),
-        Column("tokens", f"{unit}s", lambda paired: paired.tokens, text.format_count, headings={"terminal": ""}),
+        Column("tokens", f"{unit}s", lambda paired: paired.tokens, text.format_count,
+               headings={"terminal": "", **({"html": ""} if has_noise else {})}),
         Column("distance", "distance", lambda paired: paired.distance.value, write.format_nats, f"nats a {unit}",
                strong=not has_noise),
         *(_noise_columns() if has_noise else (_distance_interval(),)),
@@ -118,7 +119,7 @@ def make_baseline_table(key: str, title: str, comparison: TableComparison | None
             "changed", changed, lambda paired: paired.changed, write.format_share,
             f"percent of {unit}s whose likeliest one is another" if unit == "token" else
             "percent of choices of docs whose best one is another",
-            headings={"terminal": "changed"},
+            headings={"terminal": "changed", "html": "changed"},
         ),
     )  # fmt: skip
     return Table(key, title, columns, _paired(comparison), _baseline_legend(comparison, unit))
