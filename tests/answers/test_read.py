@@ -121,13 +121,27 @@ def test_token_ids_are_counted(tmp_path: Path) -> None:
 
 def test_another_end_than_stop_and_length_is_a_failure(tmp_path: Path) -> None:
     result = read_answers([write(tmp_path / "a.jsonl", [{**TEXT, "finish_reason": "abort"}])])
-    assert result.failed["t/0", None].error == "finish_reason is 'abort', none of 'stop', 'length', 'content_filter'"
+    assert (
+        result.failed["t/0", None].error
+        == "finish_reason is 'abort', none of 'stop', 'tool_calls', 'length', 'content_filter'"
+    )
+
+
+def test_two_answers_that_call_different_tools_are_not_alike(tmp_path: Path) -> None:
+    calls = [[{"name": "now", "arguments": zone}] for zone in ("{}", '{"zone": "UTC"}')]
+    files = [write(tmp_path / f"{n}.jsonl", [{**TEXT, "tool_calls": call}]) for n, call in enumerate(calls)]
+    assert read_answers(files).doubled
+    assert read_answers(files, prefer="last").by_key["t/0", None].tool_calls == (("now", '{"zone": "UTC"}'),)
 
 
 @pytest.mark.parametrize(
     ("line", "told"),
     [
         ([1], "it is no object"),
+        ({**TEXT, "tool_calls": {}}, "tool_calls must be a list of"),
+        ({**TEXT, "tool_calls": ["now"]}, "tool_calls must be a list of"),
+        ({**TEXT, "tool_calls": [{"name": "now", "arguments": {}}]}, "tool_calls must be a list of"),
+        ({**TEXT, "reasoning": 1}, "reasoning is 1, and no text"),
         ({"id": "t/0", "text": ""}, "id or prompt_sha256 is missing"),
         ({**TEXT, "id": 5}, "id is 5, and no text"),
         ({**TEXT, "text": ["a"]}, "text is ['a'], and no text"),

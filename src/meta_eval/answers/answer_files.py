@@ -35,7 +35,7 @@ VERSION = 1
 _MOST = 2**53
 
 # Allowed values of finish_reason.
-_ENDS = ("stop", "length", FILTERED)
+_ENDS = ("stop", "tool_calls", "length", FILTERED)
 
 
 class AnswersError(UserError):
@@ -50,11 +50,14 @@ class EngineAnswer:
         id: The id of the request.
         prompt_sha256: SHA-256 of the answered prompt.
         request_sha256: SHA-256 of the whole request, or None if the line does not repeat it.
-        text: The generated text, with lone surrogates replaced by U+FFFD. None for choices.
+        text: The generated text, or the content of a chat message, with lone surrogates replaced by U+FFFD. None for
+            choices.
         choices: Per continuation: its log-likelihood in nats, and whether greedy decoding gives it (None if unknown).
             Empty for texts.
-        finish_reason: ``stop``, ``length`` if max_tokens cut the text, ``content_filter`` if the server did.
-            None if unknown.
+        reasoning: What the model thought before its message, kept apart. None if nothing.
+        tool_calls: Per tool call of a chat message: its name, and its arguments as the raw text.
+        finish_reason: ``stop``, ``tool_calls``, ``length`` if max_tokens cut the text, ``content_filter`` if the server
+            did. None if unknown.
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens of the answer.
         tokens: Log-probabilities of a given text. None for other answers.
@@ -71,6 +74,8 @@ class EngineAnswer:
     request_sha256: str | None
     text: str | None
     choices: tuple[tuple[float, bool | None], ...]
+    reasoning: str | None
+    tool_calls: tuple[tuple[str, str], ...]
     finish_reason: str | None
     prompt_tokens: int | None
     completion_tokens: int | None
@@ -84,7 +89,7 @@ class EngineAnswer:
 
     def has_same_content(self, other: EngineAnswer) -> bool:
         """Whether both give the same answer to the same prompt. Times, counts and engines may differ."""
-        names = ("prompt_sha256", "text", "choices", "finish_reason", "model")
+        names = ("prompt_sha256", "text", "choices", "tool_calls", "finish_reason", "model")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
 
@@ -209,8 +214,10 @@ def _answer(content: Any, where: str) -> EngineAnswer:
         id=own_id,
         prompt_sha256=sha256,
         request_sha256=fields.text("request_sha256"),
-        text=text and _HALF_PAIR.sub("\ufffd", text),
+        text=_mend(text),
         choices=choices,
+        reasoning=_mend(fields.text("reasoning")),
+        tool_calls=_tool_calls(content.get("tool_calls")),
         finish_reason=finish,
         prompt_tokens=fields.count("prompt_tokens"),
         completion_tokens=len(ids) if tokens is None and isinstance(ids, list) else tokens,
@@ -235,6 +242,22 @@ def _choices(content: Any) -> tuple[tuple[float, bool | None], ...]:
             raise _wrong('choices must be a list of {"logprob": number, "is_greedy": true or false}')
         choices.append((logprob, greedy))
     return tuple(choices)
+
+
+def _tool_calls(content: Any) -> tuple[tuple[str, str], ...]:
+    if content is None:
+        return ()
+    calls: list[tuple[str, str]] = []
+    for call in content if isinstance(content, list) else [None]:
+        name, arguments = (call.get("name"), call.get("arguments")) if isinstance(call, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(arguments, str):
+            raise _wrong('tool_calls must be a list of {"name": text, "arguments": text}')
+        calls.append((_HALF_PAIR.sub("\ufffd", name), _HALF_PAIR.sub("\ufffd", arguments)))
+    return tuple(calls)
+
+
+def _mend(text: str | None) -> str | None:
+    return text and _HALF_PAIR.sub("\ufffd", text)
 
 
 def _tokens(content: Any) -> TokenLogprobs | None:

@@ -144,7 +144,7 @@ def _answer(request: RequestDigest, answers: Answers, problems: Problems) -> Eng
 
 
 def _unfit(request: RequestDigest, answer: EngineAnswer) -> str | None:
-    if request.kind == "generate":
+    if request.kind in ("generate", "chat"):
         return None if answer.text is not None else "it holds no text"
     if len(answer.choices) != request.continuations:
         return f"it holds {len(answer.choices)} of {request.continuations} choices"

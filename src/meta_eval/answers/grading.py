@@ -10,9 +10,10 @@ from typing import Any
 
 from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer, read_answers
 from meta_eval.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
-from meta_eval.answers.requests import RequestDigest, build_requests
+from meta_eval.answers.requests import RequestDigest, build_requests, is_graded_as_message
 from meta_eval.answers.results_writer import Speed, Writer
 from meta_eval.boundary.inputs import expand_home
+from meta_eval.boundary.json_text import format_json
 from meta_eval.messages.errors import UserError
 from meta_eval.messages.logs import log
 from meta_eval.pack.integrity import check_unchanged
@@ -208,7 +209,8 @@ class Grading:
         settings = task.config.generation_kwargs or {}
         stop = settings.get("until") or ()
         stop = (stop,) if isinstance(stop, str) else tuple(stop)
-        answers = [_replayed(docs[number], stop, int(task.config.repeats or 1)) for number in numbers]
+        repeats, whole = int(task.config.repeats or 1), is_graded_as_message(task)
+        answers = [_replayed(docs[number], stop, repeats, whole=whole) for number in numbers]
         indices, allow_code = numbers if len(numbers) < len(task.eval_docs) else None, self.options.allow_code
         evaluated = self.evaluator.evaluate(
             name, task=task, answers=answers, indices=indices, allow_code=allow_code,
@@ -239,14 +241,17 @@ class Grading:
         return matched
 
 
-def _replayed(doc_answers: Sequence[EngineAnswer], stop: Sequence[str], repeats: int) -> Replayed:
+def _replayed(doc_answers: Sequence[EngineAnswer], stop: Sequence[str], repeats: int, *, whole: bool) -> Replayed:
     """Convert a doc's answers to responses of a model: by request index, a response per repeat.
 
     Args:
         doc_answers: The answers. For choices behind several prompts: those of each prompt, in order.
         stop: Stop sequences.
         repeats: How often the task asks each request.
+        whole: Whether the task grades whole chat messages.
     """
+    if whole:
+        return {0: [format_message(answer) for answer in doc_answers]}
     if doc_answers[0].text is not None:
         return {0: [cut_at_stop(answer.text or "", stop) for answer in doc_answers]}
     if repeats == 1:
@@ -256,6 +261,12 @@ def _replayed(doc_answers: Sequence[EngineAnswer], stop: Sequence[str], repeats:
         index: [(answer.choices[index][0], bool(answer.choices[index][1])) for answer in doc_answers]
         for index in range(len(doc_answers[0].choices))
     }
+
+
+def format_message(answer: EngineAnswer) -> str:
+    """A chat message as JSON text, for a task that grades its tool calls."""
+    calls = [{"name": name, "arguments": arguments} for name, arguments in answer.tool_calls]
+    return format_json({"content": answer.text, "tool_calls": calls, "finish_reason": answer.finish_reason})
 
 
 def _one_model(used: Sequence[EngineAnswer], manifest: Manifest) -> str:

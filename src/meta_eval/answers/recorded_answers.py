@@ -20,7 +20,7 @@ class Recorded:
     """The recorded answer to a doc.
 
     Attributes:
-        text: For ``generate``.
+        text: For ``generate`` and ``chat``.
         nlls: For ``choices``: negative log-likelihood of each continuation, in nats.
     """
 
@@ -29,7 +29,7 @@ class Recorded:
 
     def can_answer(self, request: Request) -> bool:
         """Whether a request can be compared with it."""
-        if request.kind == "generate":
+        if request.kind in ("generate", "chat"):
             return self.text is not None
         return len(self.nlls) == len(request.continuations)
 
@@ -64,9 +64,10 @@ def make_scoring_request(request: Request, recorded: Recorded | None) -> Request
     """Make the request for the log-probabilities of the recorded answer. None if nothing was recorded.
 
     A ``generate`` request becomes a ``force`` request, a single request per doc even if the doc has repeats.
-    ``choices`` requests stay the same, because their recorded likelihoods are compared.
+    ``choices`` requests stay the same, because their recorded likelihoods are compared. ``chat`` has none: an endpoint
+    does not score a given answer.
     """
-    if recorded is None or request.repeat or not recorded.can_answer(request):
+    if recorded is None or request.repeat or request.kind == "chat" or not recorded.can_answer(request):
         return None
     if request.kind == "choices":
         return request

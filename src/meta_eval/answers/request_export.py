@@ -126,7 +126,7 @@ def _fields(request: Request) -> dict[str, Any]:
         "prompt_sha256": request.prompt_sha256,
         "request_sha256": request.sha256,
     }
-    if request.kind != "generate":
+    if request.kind in ("choices", "force"):
         return {**fields, "continuations": request.continuations}
     return {**fields, "stop": request.stop, "max_tokens": request.max_tokens, "settings": request.settings}
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Docs whose instances are in memory at a time. lm-eval would keep those of all docs.
 _CHUNK = 512
 
-RequestKind = Literal["generate", "choices", "force"]
+RequestKind = Literal["generate", "chat", "choices", "force"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,11 @@ class Request:
         task: The task.
         doc: lm-eval's number of the doc.
         repeat: The repeat, or the index of the first choice behind this prompt.
-        kind: ``generate`` (answered with a text), ``choices`` (log-likelihood of each continuation) or ``force``
-            (log-probability of each token of the only continuation).
-        prompt: The text, without BOS.
+        kind: ``generate`` (a text is answered with a text), ``chat`` (messages are answered with a message),
+            ``choices`` (log-likelihood of each continuation) or ``force`` (log-probability of each token of the only
+            continuation).
+        prompt: The text, without BOS. For chat: a JSON object with ``messages`` and the other fields of the endpoint's
+            body that belong to this doc (``tools``, …), never ``model``.
         stop: Stop sequences.
         max_tokens: Maximum number of tokens of an answer. 0 for choices and force.
         settings: Other generation settings of the task (``temperature``, ``do_sample``, …).
@@ -172,7 +174,8 @@ def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[
         if not isinstance(limit, int):
             raise PackError("generation_kwargs.max_gen_toks is not set", where=f"task {name}")
         stop = (stop,) if isinstance(stop, str) else tuple(stop)
-        return Request(own_id, name, doc, repeat, "generate", prompt, stop, limit, settings)
+        kind: RequestKind = "chat" if is_asked_as_chat(task) else "generate"
+        return Request(own_id, name, doc, repeat, kind, prompt, stop, limit, settings)
     if first.request_type == "loglikelihood" and all(instance.args[0] == prompt for instance in instances):
         texts = tuple(instance.args[1] for instance in instances)
         greedy = str(task.OUTPUT_TYPE) == "loglikelihood"
@@ -182,6 +185,22 @@ def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[
         where=f"task {name}",
         hint="Run it with lm_eval itself",
     )
+
+
+def is_asked_as_chat(task: Any) -> bool:
+    """Whether the prompts of a task of lm-eval are chat messages: ``metadata: {meta_eval: {asked_as: chat}}``."""
+    return _read_block(task).get("asked_as") == "chat"
+
+
+def is_graded_as_message(task: Any) -> bool:
+    """Whether a task of lm-eval grades a whole message, with its tool calls: ``metadata: {meta_eval: {answer:
+    message}}``."""
+    return _read_block(task).get("answer") == "message"
+
+
+def _read_block(task: Any) -> Mapping[str, Any]:
+    block = (task.config.metadata or {}).get("meta_eval")
+    return block if isinstance(block, Mapping) else {}
 
 
 class Encoder:
@@ -234,16 +253,21 @@ class Encoder:
 
         Continuations of choices are encoded as lm-eval does: the tokens that the whole text has after the prompt's
         tokens. The continuation of force is encoded on its own, because an engine would have generated it after the
-        prompt's tokens.
+        prompt's tokens. Chat has no token ids: the endpoint makes them with its own template.
         """
         texts: list[str] = []
         for request in requests:
+            if request.kind == "chat":
+                continue
             texts.append(choose_context(request))
             if request.kind == "choices":
                 texts += [request.prompt + text for text in request.continuations]
         ids = iter(self._ids(texts))
-        all_fields = []
+        all_fields: list[dict[str, Any]] = []
         for request in requests:
+            if request.kind == "chat":
+                all_fields.append({})
+                continue
             context = next(ids)
             fields: dict[str, Any] = {"prompt_token_ids": context}
             if request.kind == "choices":

@@ -10,6 +10,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
@@ -100,6 +101,7 @@ def make_task(
         delimiter=delimiter,
         has_own_prompts=has_own_prompts,
         loader=PUNKT_MODULE if ifeval else LOADER_MODULE,
+        chat={name: value for name, value in (("asked_as", rows.asked_as), ("answer", rows.answer)) if value != "text"},
     )
     entry = TaskEntry(
         template=file.as_posix(),
@@ -182,6 +184,7 @@ def write_task_yaml(
     delimiter: str | None,
     has_own_prompts: bool = False,
     loader: str = LOADER_MODULE,
+    chat: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Write the YAML of the pack's task, which includes the task's own YAML.
 
@@ -195,6 +198,7 @@ def write_task_yaml(
         delimiter: See `make_task`.
         has_own_prompts: Whether each choice has its own prompt.
         loader: The module that reads the docs.
+        chat: The entries ``asked_as`` and ``answer`` of the block, where they are not of texts.
     """
     metadata = code.settings.get("metadata")
     tree: dict[str, Any] = {
@@ -224,6 +228,7 @@ def write_task_yaml(
         tree["generation_kwargs"] = dict(generation)
     block = {
         "record": True,
+        **chat,
         "primary_metric": primary_metric,
         "published": [{"metric": metric} for metric in published],
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import format_json
@@ -67,12 +67,16 @@ class RecordedDocs:
         generation: The generation settings of all docs; None if no text was generated.
         bos: The BOS that was removed from the prompts; None if they had none.
         warnings: How often each oddity was seen.
+        asked_as: ``chat`` if the prompts are JSON texts of chat messages.
+        answer: ``message`` if a whole message with its tool calls is graded.
     """
 
     rows: list[RecordedDoc]
     generation: dict[str, Any] | None
     bos: str | None
     warnings: dict[str, int] = field(default_factory=dict)
+    asked_as: Literal["text", "chat"] = "text"
+    answer: Literal["text", "message"] = "text"
 
 
 WARNING_TEXTS = {

@@ -12,6 +12,7 @@ from meta_eval.running.client import Client
 
 _WITHOUT: Mapping[str, str] = {
     "generate": "writes no texts",
+    "chat": "is asked with texts, and these docs are chat messages: set `backend: chat`",
     "choices": "does not say how likely choices are",
     "force": "cannot be asked how likely each token of a text is",
 }
@@ -25,7 +26,7 @@ def find_refusals(
 
     Args:
         backend: Its declared abilities are checked first.
-        kinds: ``generate``, ``choices`` or ``force``.
+        kinds: ``generate``, ``chat``, ``choices`` or ``force``.
         client: The started backend, which may know more; None before it is started.
         has_tokenizer: Whether requests have token ids.
     """

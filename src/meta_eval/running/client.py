@@ -4,7 +4,7 @@ ready."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ class EngineRequest:
 
     Attributes:
         request: The pack's request.
-        prompt_ids: Its prompt with exactly one BOS; None if the model's tokenizer is not on this machine.
+        prompt_ids: Its prompt with exactly one BOS; None for chat, or if the model's tokenizer is not on this machine.
         continuation_ids: ``choices``: the tokens of each continuation after the prompt. ``force``: the tokens of the
             only text. None likewise.
         top_k: ``force``: how many likeliest tokens to return for each place.
@@ -52,11 +52,13 @@ class EngineResponse:
 
     Attributes:
         request: The request.
-        text: ``generate``: the text, without stop text and end token.
+        text: ``generate``: the text, without stop text and end token. ``chat``: the message's content, ``""`` without.
         choices: ``choices``: for each continuation the log-likelihood (nats, summed over tokens), and whether every
             token is the likeliest (None if unknown).
         forced: ``force``: the log-probability of each token.
-        finish_reason: ``stop``, or ``length`` at max_tokens; None if unknown.
+        reasoning: ``chat``: what the model thought, kept apart from the content. Never graded.
+        tool_calls: ``chat``: the calls, in order, each ``{"name", "arguments"}``, with the arguments as their raw text.
+        finish_reason: ``stop``, ``tool_calls``, ``length`` at max_tokens, or ``content_filter``; None if unknown.
         token_ids: Token ids of the text, if the engine returns them.
         prompt_tokens: Tokens of the prompt, with BOS.
         completion_tokens: Tokens of the answer.
@@ -70,6 +72,8 @@ class EngineResponse:
     text: str | None = None
     choices: Sequence[tuple[float, bool | None]] = ()
     forced: TokenLogprobs | None = None
+    reasoning: str | None = None
+    tool_calls: Sequence[Mapping[str, str]] = ()
     finish_reason: str | None = None
     token_ids: Sequence[int] | None = None
     prompt_tokens: int | None = None
@@ -116,7 +120,7 @@ class Client(ABC):
         """Why requests of a kind cannot be answered, known before the first; None if they can.
 
         Args:
-            kind: ``generate``, ``choices`` or ``force``.
+            kind: ``generate``, ``chat``, ``choices`` or ``force``.
             has_tokenizer: Whether requests have token ids.
         """
         return None

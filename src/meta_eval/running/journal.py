@@ -143,6 +143,8 @@ class Journal:
             "prompt_sha256": digest.prompt_sha256,
             "request_sha256": digest.sha256,
             "text": response.text,
+            "reasoning": response.reasoning,
+            "tool_calls": list(response.tool_calls) or None,
             "choices": [
                 {"logprob": logprob, **({} if greedy is None else {"is_greedy": greedy})}
                 for logprob, greedy in response.choices

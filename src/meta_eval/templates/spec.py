@@ -62,6 +62,9 @@ class TaskSpec(_Block):
     - ``groups``: its groups, and for which families.
     - ``aliases``: other names for it.
     - ``row_format``: how the layout of the rows is known: verified on real rows, documented, or assumed.
+    - ``asked_as``: ``chat`` if a prompt is the JSON text of chat messages. Default: text.
+    - ``answer``: ``message`` if process_results grades the JSON text of a whole message with its tool calls. Default:
+    the text.
     - ``cluster``: how to find docs that share a question or passage. Without it, docs are independent unless
       process_docs makes a column ``cluster``.
 
@@ -86,6 +89,8 @@ class TaskSpec(_Block):
     aliases: tuple[str, ...] = ()
     published: tuple[PublishedMetric, ...] = ()
     row_format: FormatStatus = "assumed"
+    asked_as: Literal["text", "chat"] = "text"
+    answer: Literal["text", "message"] = "text"
     cluster: ClusterRule | None = None
     primary_metric: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
     recorded_metric: str | None = Field(default=None, min_length=1)
