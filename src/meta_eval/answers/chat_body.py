@@ -1,0 +1,50 @@
+"""Makes the body of a chat endpoint's request, for the client and for batch files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from meta_eval.answers.requests import Request
+
+# Both names of the same limit, the newer one last. An endpoint refuses a body with both.
+_LIMITS = ("max_tokens", "max_completion_tokens")
+
+
+def make_chat_body(
+    request: Request,
+    conversation: Mapping[str, Any],
+    *,
+    model: str,
+    seed: int,
+    fields: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Make a body for ``/v1/chat/completions``, greedy unless the task samples.
+
+    Args:
+        request: A request of the pack.
+        conversation: Its ``messages``, and the fields of the body that belong to its doc. They win over all others.
+        model: The endpoint's name of the model.
+        seed: The seed of the first repeat, sent only where an answer is sampled. Each repeat has another; otherwise all
+            samples of a prompt would be the same.
+        fields: Further fields of the body. They win over those of the task.
+    """
+    settings = dict(request.settings or {})
+    if settings.pop("do_sample", None) or settings.get("temperature"):
+        settings.setdefault("seed", seed + request.repeat)
+    else:
+        settings["temperature"] = 0.0
+    stop = {"stop": list(request.stop)} if request.stop else {}
+    body = {"model": model, **stop, **settings, **fields, **conversation}
+    for values in (conversation, fields, {"max_tokens": request.max_tokens}):
+        if limit := {name: values[name] for name in _LIMITS if values.get(name) is not None}:
+            return {**{name: value for name, value in body.items() if name not in _LIMITS}, **limit}
+    return body
+
+
+def read_conversation(request: Request) -> dict[str, Any]:
+    """The messages of a request of kind ``chat``, with the other fields of its doc."""
+    conversation: dict[str, Any] = json.loads(request.prompt)
+    return conversation
