@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from meta_eval.answers.chat_completion import read_usage
 from meta_eval.answers.token_logprobs import Place, TokenLogprobs, collect_tokens
 from meta_eval.results.sample_parser import FILTERED
 from meta_eval.running.client import EngineRequest, EngineResponse
@@ -219,15 +220,6 @@ def read_choice(answer: Json) -> Json:
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
         raise GarbledError("a response that is not a completion")
     return choices[0]
-
-
-def read_usage(answer: Json) -> dict[str, int]:
-    """Read the token counts that are present."""
-    usage = answer.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    details = usage.get("prompt_tokens_details")
-    counts = {**usage, **({"cached_tokens": details.get("cached_tokens")} if isinstance(details, dict) else {})}
-    return {name: value for name, value in counts.items() if _is_count(value)}
 
 
 def explain_other_prompt(answer: Json, sent: Sequence[int] | None) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from meta_eval.answers.chat_completion import read_usage
 from meta_eval.answers.token_logprobs import TokenLogprobs, collect_tokens
 from meta_eval.backends.server import normalise_url
 from meta_eval.messages.logs import report_progress
@@ -112,7 +113,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
         return _checked(await server.complete({**server.can.extras, **body}), body["prompt"])
 
     def _shared(self, job: Job, answer: Json) -> dict[str, Any]:
-        usage = completions.read_usage(answer)
+        usage = read_usage(answer)
         prompt_ids = job.ask.prompt_ids
         return {
             "started": job.first_asked,
