@@ -32,6 +32,7 @@ class Family(BaseModel):
             ends a header.
         after_header: The text between a header and its turn.
         end_of_turn: The token after a turn.
+        after_turn: The text between that token and the next header.
         ends: The tokens that end an answer.
         tool_call: The token that begins a tool call. None if there is none.
         rope_scaled_from: Context length in tokens from which its rotary embeddings are scaled. None if they are not, or
@@ -47,6 +48,7 @@ class Family(BaseModel):
     header: tuple[str, str]
     after_header: str
     end_of_turn: str
+    after_turn: str
     ends: tuple[str, ...]
     tool_call: str | None
     rope_scaled_from: Annotated[int, Field(gt=0)] | None
@@ -79,6 +81,10 @@ class Family(BaseModel):
     def head(self, role: str) -> str:
         """The start of a turn."""
         return f"{self.header[0]}{role}{self.header[1]}{self.after_header}"
+
+    def turn(self, role: str, text: str) -> str:
+        """A whole turn."""
+        return f"{self.head(role)}{text}{self.end_of_turn}{self.after_turn}"
 
 
 @cache

@@ -199,11 +199,12 @@ class _Subset:
             shots = self._others(scope["of"], shots)
         preamble, prefix = self.fill(form.get("before", ""), scope), self.fill(form.get("prefix", ""), scope)
         if "system" in form:
-            preamble += _turn("system", self.fill(form["system"], scope))
+            preamble += _FAMILY.turn("system", self.fill(form["system"], scope))
         shown = "".join(self._shot(shared, scope["subtask"], shot) for shot in shots)
         if "text" in form:
             return f"{preamble}{shown}{self.fill(form['text'], scope)}"
-        return f"{preamble}{shown}{_turn('user', self.fill(form['user'], scope))}{_FAMILY.head('assistant')}{prefix}"
+        asked = _FAMILY.turn("user", self.fill(form["user"], scope))
+        return f"{preamble}{shown}{asked}{_FAMILY.head('assistant')}{prefix}"
 
     def _shot(self, shared: SourceRow, subtask: str | None, shot: SourceRow) -> str:
         """Render a question with its answer for use as a shot; cached for all rows of a subtask."""
@@ -213,7 +214,7 @@ class _Subset:
                 shown = self.fill(form["text"], scope) + self.fill(form["answer"], scope)
             else:
                 user_text, assistant_text = self.fill(form["user"], scope), self.fill(form["assistant"], scope)
-                shown = _turn("user", user_text) + _turn("assistant", assistant_text)
+                shown = _FAMILY.turn("user", user_text) + _FAMILY.turn("assistant", assistant_text)
             self.shots[subtask, id(shot)] = shown
         return self.shots[subtask, id(shot)]
 
@@ -223,10 +224,6 @@ class _Subset:
         same = [name for name, question in self.questions.items() if question.get("subtask") == subtask]
         place = same.index(key)
         return [self.questions[name] for name in (same[place + 1 :] + same[:place])[:count]]
-
-
-def _turn(role: str, text: str) -> str:
-    return f"{_FAMILY.head(role)}{text}{_FAMILY.end_of_turn}"
 
 
 def _translated(question: SourceRow, language: str) -> SourceRow:
