@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meta_eval.answers.chat_completion import read_usage
 from meta_eval.answers.token_logprobs import Place, TokenLogprobs, collect_tokens
+from meta_eval.results.chat_completion import read_usage
 from meta_eval.results.sample_parser import FILTERED
 from meta_eval.running.client import EngineRequest, EngineResponse
 from meta_eval.running.transport import GarbledError, Json

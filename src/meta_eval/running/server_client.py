@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from meta_eval.answers.chat_completion import read_usage
 from meta_eval.answers.token_logprobs import TokenLogprobs, collect_tokens
 from meta_eval.backends.server import normalise_url
 from meta_eval.messages.logs import report_progress
+from meta_eval.results.chat_completion import read_usage
 from meta_eval.running import completions
 from meta_eval.running.client import EngineResponse
 from meta_eval.running.completions_connection import CompletionsConnection
