@@ -115,22 +115,25 @@ def test_a_board_has_its_own_shots() -> None:
         find_lm_eval_tasks(["leaderboard_v1@3"], TASKS)
 
 
-class Tokenizer:
-    """What lm-eval asks of transformers' (which is where an engine is): the same rendering as of `recorded_runs`."""
-
-    bos_token, chat_template = "<s>", "[role] content"
-
-    def apply_chat_template(self, messages: list[dict[str, str]], **_: object) -> str:
-        return "<s>" + "".join(f"[{message['role']}] {message['content']} " for message in messages)
+def model_with_template(folder: Path) -> str:
+    """A model folder whose chat template renders as that of `recorded_runs`."""
+    folder.mkdir()
+    template = "{{ bos_token }}{% for message in messages %}[{{ message.role }}] {{ message.content }} {% endfor %}"
+    tree = {"bos_token": {"content": "<s>"}, "chat_template": template}
+    (folder / "tokenizer_config.json").write_text(json.dumps(tree), encoding="utf-8")
+    return str(folder)
 
 
 @pytest.mark.parametrize("multiturn", [True, False])
-def test_a_chat_template_is_rendered_as_lm_eval_renders_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, multiturn: bool
-) -> None:
-    monkeypatch.setattr("meta_eval.records.chat_template._tokenizer", lambda *_: Tokenizer())
+def test_a_chat_template_is_rendered_as_lm_eval_renders_it(tmp_path: Path, multiturn: bool) -> None:
     templates = own_gsm8k(tmp_path / "templates")
-    keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "fewshot_as_multiturn": multiturn}
+    model = model_with_template(tmp_path / "model")
+    keys = {
+        "evals_dataset": "lm-eval",
+        "template_dir": str(templates),
+        "fewshot_as_multiturn": multiturn,
+        "model_name": model,
+    }
     pack = prepare(tmp_path / "pack", "gsm8k@2", apply_chat_template=True, **keys)
     record(templates, tmp_path / "plain", ["gsm8k"], num_fewshot=2, chat=True, fewshot_as_multiturn=multiturn)
     record(pack, tmp_path / "frozen", ["gsm8k"])
@@ -146,13 +149,10 @@ def test_a_chat_template_is_rendered_as_lm_eval_renders_it(
     assert manifest.needs_bos
 
 
-def test_choices_under_a_chat_template_have_no_delimiter_and_the_same_verdicts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("meta_eval.records.chat_template._tokenizer", lambda *_: Tokenizer())
+def test_choices_under_a_chat_template_have_no_delimiter_and_the_same_verdicts(tmp_path: Path) -> None:
     templates = whole_tasks(tmp_path / "templates", ["arc_challenge"])
     keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "apply_chat_template": True}
-    pack = prepare(tmp_path / "pack", "arc_challenge", **keys)
+    pack = prepare(tmp_path / "pack", "arc_challenge", model_name=model_with_template(tmp_path / "model"), **keys)
     assert [doc["continuations"] for doc in read_docs(pack, "arc_challenge")] == [row["choices"]["text"] for row in ARC]
     record(templates, tmp_path / "plain", ["arc_challenge"], chat=True, fewshot_as_multiturn=True)
     record(pack, tmp_path / "frozen", ["arc_challenge"])

@@ -240,6 +240,11 @@ class Encoder:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
+    def encode_prompt(self, text: str) -> list[int]:
+        """Encode a prompt with its BOS, which a text may bring."""
+        (ids,) = self._ids([text])
+        return ids
+
     def encode_spelled(self, text: str) -> list[int]:
         """Encode a text, and read special tokens as plain characters."""
         self._tokenizer.encode_special_tokens = True

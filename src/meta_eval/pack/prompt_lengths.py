@@ -56,8 +56,22 @@ def find_tokenizer(model_name: str) -> Tokenizer | None:
 
 def find_tokenizer_file(model_name: str) -> str | None:
     """The path of the model's tokenizer; None if it is not on this machine."""
-    local = Path(model_name) / "tokenizer.json"
-    return str(local) if local.is_file() else _cached(model_name)
+    return find_model_file(model_name, "tokenizer.json")
+
+
+def find_model_file(model_name: str, name: str) -> str | None:
+    """The path of a small file in a local model folder or the hub's cache; None if it is not on this machine."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    local = Path(model_name) / name
+    if local.is_file():
+        return str(local)
+    try:
+        file = try_to_load_from_cache(model_name, name)
+    except HFValidationError:  # a path, not the name of a repository
+        return None
+    return file if isinstance(file, str) else None
 
 
 @lru_cache(maxsize=1)
@@ -91,17 +105,6 @@ def make_token_counter(model_name: str) -> Callable[[str], int] | None:
 def _encodable(text: str) -> str:
     """Replace lone surrogates, which lm-eval writes for broken answers, by the replacement character."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-
-
-def _cached(model_name: str) -> str | None:
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        file = try_to_load_from_cache(model_name, "tokenizer.json")
-    except HFValidationError:  # a path, not the name of a repository
-        return None
-    return file if isinstance(file, str) else None
 
 
 class Prompts:

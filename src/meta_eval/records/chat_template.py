@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from meta_eval.catalog.families import remove_bos
 from meta_eval.config import Config
-from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.errors import ConfigError, SourceError
+from meta_eval.pack.chat_rendering import ChatTemplate, fetch_chat_template
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,40 +40,23 @@ def read_chat_template(config: Config) -> Chat | None:
     if not config.apply_chat_template:
         return None
     place = config.tokenizer_of()
-    tokenizer = _tokenizer(place)
-    if not getattr(tokenizer, "chat_template", None):
+    try:
+        template = fetch_chat_template(place)
+    except SourceError as error:
+        raise ConfigError(f"the chat template of {place} cannot be loaded: {error.what}", hint=error.hint) from None
+    if template is None:
         raise ConfigError(f"the tokenizer of {place} has no chat template", hint="Set it to false")
 
-    def render(messages: Sequence[Any], add_generation_prompt: bool = True) -> str:
-        return _rendered(tokenizer, messages, add_generation_prompt)
+    def render(messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True) -> str:
+        return _rendered(template, messages, add_generation_prompt)
 
-    bos = tokenizer.bos_token
-    return Chat(render, bos if isinstance(bos, str) and bos else None, config.fewshot_as_multiturn)
-
-
-def _tokenizer(place: str) -> Any:
-    from meta_eval.verification.evaluator import silence_libraries
-
-    try:
-        with silence_libraries():
-            return importlib.import_module("transformers").AutoTokenizer.from_pretrained(place)
-    except ImportError:
-        raise ConfigError(
-            "a chat template is rendered by transformers, which is not installed",
-            hint="pip install transformers jinja2",
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = str(error).partition("\n")[0]
-        raise ConfigError(f"the tokenizer of {place} cannot be loaded: {message:.200}") from None
+    return Chat(render, template.bos, config.fewshot_as_multiturn)
 
 
-def _rendered(tokenizer: Any, messages: Sequence[Any], opened: bool) -> str:
+def _rendered(template: ChatTemplate, messages: Sequence[Mapping[str, Any]], opened: bool) -> str:
     """Render messages as lm-eval does. If a template refuses system turns, they are left out."""
-    from jinja2.exceptions import TemplateError
-
-    settings = {"tokenize": False, "add_generation_prompt": opened, "continue_final_message": not opened}
     try:
-        return str(tokenizer.apply_chat_template(messages, **settings))
-    except TemplateError:
+        return template.render(messages, add_generation_prompt=opened, continue_final_message=not opened)
+    except ValueError:
         others = [message for message in messages if message["role"] != "system"]
-        return str(tokenizer.apply_chat_template(others, **settings))
+        return template.render(others, add_generation_prompt=opened, continue_final_message=not opened)

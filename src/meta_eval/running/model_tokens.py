@@ -10,7 +10,7 @@ from meta_eval.backends.base import BackendError
 from meta_eval.boundary.inputs import parse_json, read_regular
 from meta_eval.messages.errors import SourceError
 from meta_eval.messages.logs import log
-from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.pack.prompt_lengths import find_model_file, find_tokenizer
 
 # config.json shows the commit, which identifies the run, so it must be there before the first answer is kept.
 _FILES = ("tokenizer.json", "tokenizer_config.json", "config.json")
@@ -71,7 +71,7 @@ def _download(model: str) -> SourceError | None:
     """Download a model's files into the hub's cache. Return the error, or None."""
     from meta_eval.source.hub import download_model_files
 
-    if all(_cached(model, name) is not None for name in _FILES):
+    if all(find_model_file(model, name) is not None for name in _FILES):
         return None
     try:
         download_model_files(model, _FILES)
@@ -80,24 +80,9 @@ def _download(model: str) -> SourceError | None:
     return None
 
 
-def _cached(model: str, name: str) -> str | None:
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        path = try_to_load_from_cache(model, name)
-    except HFValidationError:  # a path, not the name of a repository
-        return None
-    return path if isinstance(path, str) else None
-
-
 def _end_token(model: str) -> str | None:
-    folder = Path(model)
-    path: Path | str | None = folder / _FILES[1]
-    if not folder.is_dir():
-        path = _cached(model, _FILES[1])
     try:
-        tree = parse_json(read_regular(Path(path or "")))
+        tree = parse_json(read_regular(Path(find_model_file(model, _FILES[1]) or "")))
     except (OSError, ValueError):
         return None
     end = tree.get("eos_token") if isinstance(tree, dict) else None
