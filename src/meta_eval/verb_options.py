@@ -170,9 +170,11 @@ class ExportOptions(TaskOptions):
     """Options of `export`, in addition to those of `TaskOptions`.
 
     Attributes:
+        to: ``requests`` for the format of meta-eval, ``batch`` for the batch files of chat endpoints.
         force: Write the requests of `fidelity`: log-probabilities of the recorded answers.
     """
 
+    to: Literal["requests", "batch"] = "requests"
     force: bool = False
 
 
@@ -275,6 +277,7 @@ class GradingKeywords(ScoringKeywords, total=False):
 class ExportKeywords(TaskKeywords, total=False):
     """The fields of `ExportOptions` as the keyword arguments of `meta_eval.export`."""
 
+    to: Literal["requests", "batch"]
     force: bool
 
 

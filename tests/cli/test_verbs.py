@@ -97,7 +97,10 @@ def test_what_was_removed_says_what_to_use(words: str, instead: str) -> None:
         ),
         ("compare", "meta-eval compare: RUNS… is missing. See"),
         ("tasks new a", "meta-eval tasks new: --subset is missing. See"),
-        ("export --to requets", "--to: 'requets' is not one of 'requests', 'recipe'; did you mean 'requests'? See"),
+        (
+            "export --to requets",
+            "--to: 'requets' is not one of 'requests', 'batch', 'recipe'; did you mean 'requests'? See",
+        ),
         ("fidelity --docs many", "--docs: 'many' is not"),
         ("fidelity --docs 0", "--docs: "),
         ("prepare --set", "--set: needs a value. See"),

@@ -14,10 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from meta_eval.answers.batch_requests import SHORT, split_custom_id
 from meta_eval.answers.token_logprobs import TokenLogprobs, read_tokens
 from meta_eval.boundary.inputs import describe_error, open_regular
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.messages.errors import UserError, locating
+from meta_eval.results.batch_files import is_batch_request, is_batch_result, read_batch_result
+from meta_eval.results.chat_completion import ChatChoice, ChatCompletion
 from meta_eval.results.raw_samples import MAX_SAMPLE_BYTES
 from meta_eval.results.sample_parser import FILTERED
 
@@ -48,8 +51,9 @@ class EngineAnswer:
 
     Attributes:
         id: The id of the request.
-        prompt_sha256: SHA-256 of the answered prompt.
-        request_sha256: SHA-256 of the whole request, or None if the line does not repeat it.
+        prompt_sha256: SHA-256 of the answered prompt. None in batch files.
+        request_sha256: SHA-256 of the whole request, in batch files the start of it. None if the line does not repeat
+            it.
         text: The generated text, or the content of a chat message, with lone surrogates replaced by U+FFFD. None for
             choices.
         choices: Per continuation: its log-likelihood in nats, and whether greedy decoding gives it (None if unknown).
@@ -70,7 +74,7 @@ class EngineAnswer:
     """
 
     id: str
-    prompt_sha256: str
+    prompt_sha256: str | None
     request_sha256: str | None
     text: str | None
     choices: tuple[tuple[float, bool | None], ...]
@@ -93,7 +97,7 @@ class EngineAnswer:
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
 
-# The id, and request_sha256 if the line repeats it.
+# The id, and request_sha256 or its start if the line repeats it.
 Key = tuple[str, str | None]
 
 
@@ -124,8 +128,8 @@ class Answers:
 
     def key(self, request_id: str, request_sha256: str) -> Key:
         """The key of the answer to a request. Prefers an answer that repeats the whole request."""
-        exact = (request_id, request_sha256)
-        return exact if exact in self.by_key or exact in self.failed else (request_id, None)
+        keys = (request_id, request_sha256), (request_id, request_sha256[:SHORT])
+        return next((key for key in keys if key in self.by_key or key in self.failed), (request_id, None))
 
 
 def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None) -> Answers:
@@ -177,7 +181,7 @@ def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
                     _read_header(content, str(file), answers)
                     continue
                 with locating(where):
-                    yield _answer(content, where)
+                    yield (_batch_answer if is_batch_result(content) else _answer)(content, where)
     except OSError as error:
         hint = "Name files of answers to the requests that `meta-eval export` writes"
         raise AnswersError(f"cannot be read: {describe_error(error)}", where=str(file), hint=hint) from None
@@ -194,7 +198,7 @@ def _read_header(content: Mapping[str, Any], file: str, answers: Answers) -> Non
 def _answer(content: Any, where: str) -> EngineAnswer:
     if not isinstance(content, dict):
         raise _wrong("it is no object")
-    if "format" in content and "id" not in content:
+    if ("format" in content and "id" not in content) or is_batch_request(content):
         raise AnswersError("holds requests, not answers", where=where.rpartition(",")[0], hint="Name the answers file")
     fields = _Fields(content)
     own_id, sha256 = fields.text("id"), fields.text("prompt_sha256")
@@ -227,6 +231,35 @@ def _answer(content: Any, where: str) -> EngineAnswer:
         model=fields.name("model"),
         span=(started, ended) if started is not None and ended is not None and started <= ended else None,
         place=fields.count("random_place"),
+        where=where,
+    )
+
+
+def _batch_answer(content: Mapping[str, Any], where: str) -> EngineAnswer:
+    """An answer in a results file of a batch. Its custom_id says which request it answers."""
+    try:
+        result = read_batch_result(content)
+    except ValueError as error:
+        raise _wrong(f"it {error}") from None
+    own_id, sha256 = split_custom_id(result.custom_id)
+    done = result.completion or ChatCompletion((ChatChoice(""),))
+    return EngineAnswer(
+        id=own_id,
+        prompt_sha256=None,
+        request_sha256=sha256,
+        text=_mend(done.content),
+        choices=(),
+        reasoning=_mend(done.reasoning),
+        tool_calls=_tool_calls([call.as_json() for call in done.tool_calls]),
+        finish_reason=done.finish_reason,
+        prompt_tokens=done.prompt_tokens,
+        completion_tokens=done.completion_tokens,
+        tokens=None,
+        error=result.error,
+        engine="batch",
+        model=_Fields({"model": done.model}).name("model"),
+        span=None,
+        place=None,
         where=where,
     )
 

@@ -133,7 +133,8 @@ def _answer(request: RequestDigest, answers: Answers, problems: Problems) -> Eng
     if key in answers.doubled:
         problems.doubled.append(f"{request.id} in {' and '.join(answers.doubled[key])}")
         return None
-    if answer.prompt_sha256 != request.prompt_sha256:
+    bound = answer.request_sha256 if answer.prompt_sha256 is None else answer.prompt_sha256 == request.prompt_sha256
+    if not bound:
         problems.foreign.append(f"{request.id} in {answer.where}")
         return None
     wrong = _unfit(request, answer)

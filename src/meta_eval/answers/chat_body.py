@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from meta_eval.answers.chat_messages import make_conversation
 from meta_eval.answers.requests import Request
 
 # Both names of the same limit, the newer one last. An endpoint refuses a body with both.
@@ -44,7 +45,17 @@ def make_chat_body(
     return body
 
 
-def read_conversation(request: Request) -> dict[str, Any]:
-    """The messages of a request of kind ``chat``, with the other fields of its doc."""
+def read_conversation(request: Request, *, can_continue: bool = False) -> dict[str, Any]:
+    """The messages of a request of kind ``chat`` or ``generate``, with the other fields of its doc.
+
+    Args:
+        request: The request. The text prompt of kind ``generate`` is parsed into messages.
+        can_continue: Whether the endpoint continues an answer that a text prompt begins.
+
+    Raises:
+        ValueError: A text prompt is not made of messages. The text continues "the prompt …".
+    """
+    if request.kind == "generate":
+        return make_conversation(request.prompt, can_continue=can_continue)
     conversation: dict[str, Any] = json.loads(request.prompt)
     return conversation

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from meta_eval.answers.batch_requests import check_batch_tasks, format_batch_lines, warn_of_long_file
 from meta_eval.answers.recorded_answers import Recordings, build_scoring_requests
 from meta_eval.answers.requests import Encoder, Request, build_requests
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.json_text import format_json
 from meta_eval.boundary.outputs import check_outputs, replace_file
+from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
@@ -49,19 +51,25 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
     Raises:
         PackError: The folder is not a pack or was edited, or it needs requests that the format cannot hold.
         OutputError: The file cannot be written, or belongs to the pack.
-        ConfigError: The pack lacks a named task.
+        ConfigError: The pack lacks a named task, or a chat endpoint cannot answer the requests of a batch file.
     """
     manifest = read_manifest(pack)
     chosen = choose_tasks_to_ask(manifest, options.tasks)
     changed = check_unchanged(pack, manifest, edited=options.edited)
-    encoder = _encoder(manifest)
+    batch = options.to == "batch"
+    if batch and options.force:
+        raise ConfigError("--to batch does not take it", where="--force", hint="Leave it out, or use --to requests")
+    encoder = None if batch else _encoder(manifest)
     evaluator = Evaluator(pack)
+    if batch:
+        check_batch_tasks(evaluator, chosen, manifest)
     done = Exported(file, encoder is not None)
     check_outputs((file,), (pack / name for name in (MANIFEST, *manifest.files)))
     recordings = Recordings(pack, manifest)
     with replace_file(file) as out:
         more = {**({"force": True} if options.force else {}), **({"edited": changed} if changed else {})}
-        out.write(_line({**_header(pack, manifest, chosen, encoder), **more}))
+        if not batch:
+            out.write(_line({**_header(pack, manifest, chosen, encoder), **more}))
         for name in chosen:
             report_progress(name, 0, manifest.tasks[name].docs)
             done.tasks[name] = 0
@@ -71,10 +79,12 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
                 if options.force
                 else build_requests(evaluator, name, limit)
             )
-            for line in _lines(requests, encoder):
+            for line in format_batch_lines(requests, manifest) if batch else _lines(requests, encoder):
                 out.write(line)
                 done.tasks[name] += 1
                 report_progress(name, done.tasks[name], manifest.tasks[name].docs)
+    if batch:
+        warn_of_long_file(sum(done.tasks.values()))
     return done
 
 

@@ -19,16 +19,19 @@ from meta_eval.verb_options import ExportOptions
 
 class Form(StrEnum):
     requests = "requests"
+    batch = "batch"
     recipe = "recipe"
 
 
 # The output of each form, and the options that it accepts besides --output and --json.
 _OUTPUTS = {
     Form.requests: "requests.jsonl",
+    Form.batch: "batch.jsonl",
     Form.recipe: "published",
 }
 _TAKEN = {
     Form.requests: {"--tasks", "--force", "--edited"},
+    Form.batch: {"--tasks", "--edited"},
     Form.recipe: {"--dry-run"},
 }
 
@@ -39,24 +42,25 @@ DRY_RUN = typer.Option(
 
 
 @options.spread_options(
-    force=options.Flag(bool, "--force", "Write the requests of `fidelity`: log-probabilities of the recorded answers.")
+    to=options.Flag(
+        Form,
+        "--to",
+        "requests: JSON Lines. batch: a batch file of chat endpoints. recipe: what others need to make the same pack, "
+        "without its rows.",
+    ),
+    force=options.Flag(bool, "--force", "Write the requests of `fidelity`: log-probabilities of the recorded answers."),
 )
 def export(
     pack: Path | None = options.PACK,
     config: Path = options.CONFIG_OF_PACK,
     *,
     chosen: ExportOptions,
-    to: Form = typer.Option(
-        Form.requests,
-        "--to",
-        help="requests: JSON Lines. recipe: what others need to make the same pack, without its rows.",
-    ),
     output: Path | None = typer.Option(
         None,
         "--output",
         "-o",
         metavar="PATH",
-        help="Where to write. Default: requests.jsonl, or the folder published.",
+        help="Where to write. Default: requests.jsonl, batch.jsonl, or the folder published.",
         show_default=False,
     ),
     dry_run: bool = DRY_RUN,
@@ -65,12 +69,14 @@ def export(
     """Write the requests of a pack for an engine that lm-eval does not support.
 
     Send them with your own program, and score the answers with `meta-eval grade`. docs/reference/files.md describes the
-    format. With --to recipe, write a recipe of the pack. Others make the same pack from the recipe with `meta-eval
+    format. With --to batch, the file is one for batch jobs of chat endpoints and for `vllm run-batch` (docs/guides/
+    chat.md). With --to recipe, write a recipe of the pack. Others make the same pack from the recipe with `meta-eval
     prepare --from FOLDER` (docs/guides/share.md). They need access to the same rows.
 
     Example: meta-eval export work_dir -o requests.jsonl
     """
     folder = options.pack_folder(pack, config)
+    to = Form(chosen.to)
     pack_options = {"--tasks": chosen.tasks, "--force": chosen.force, "--edited": chosen.edited}
     _refuse(to, {**pack_options, "--dry-run": dry_run})
     output = output or Path(_OUTPUTS[to])
