@@ -94,7 +94,7 @@ class Config(Settings, Public):
     )
     evals_dataset: Name = Field(
         description="the record that the pack is made from: one of Meta's datasets, a results folder of "
-        "lm_eval, or details of a leaderboard or of lighteval ([all "
+        "lm_eval, details of a leaderboard or of lighteval, or batch files of a chat endpoint ([all "
         "sources](../guides/baseline.md#other-sources)). `lm-eval` takes the tasks of the "
         "installed lm-eval, `sample` the embedded sample. A local folder may hold "
         "`<subset>.parquet` or `<subset>.jsonl` files. Old `Meta-Llama-3.1-*` names are "

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from meta_eval.boundary.extensions import load_extension
 from meta_eval.boundary.inputs import expand_home
 from meta_eval.messages.logs import log, report_progress
+from meta_eval.records.batch.batch_record import BatchFormat
 from meta_eval.records.details.details_record import DetailsFormat
 from meta_eval.records.format import Place, RecordFormat
 from meta_eval.records.lm_eval.run_record import LmEvalFormat
@@ -16,8 +17,8 @@ from meta_eval.records.run_selection import find_snapshot
 
 ENTRY_POINTS = "meta_eval.record_formats"
 
-# Details come first: their folders also hold results that look like lm-eval's.
-_SHIPPED: tuple[type[RecordFormat], ...] = (DetailsFormat, LmEvalFormat)
+# Details come first: their folders also hold results that look like lm-eval's. lm-eval takes any file of a known name.
+_SHIPPED: tuple[type[RecordFormat], ...] = (DetailsFormat, BatchFormat, LmEvalFormat)
 
 # How leaderboards and lighteval name their datasets of details.
 _DATASET = re.compile(r"[^/\s]+/(?:details_[^/\s]+|[^/\s]+-details(?:-private)?)")

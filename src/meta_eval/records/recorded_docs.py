@@ -94,6 +94,9 @@ WARNING_TEXTS = {
     "prompt_hash_missing": "come without a prompt hash, as lm-eval before 0.4.3 wrote none",
     "stops_unknown": "come without stop texts, for which the schema has no field: an answer ends where the model "
     "ends it, or at the limit of tokens",
+    "unanswered": "have no answer in the results, and are left out",
+    "answers_no_request": "are in the results and not among the requests",
+    "cut_lines": "have a truncated line in the results",
     "repeated_samples": "stand there twice, word for word; each counts once",
 }
 

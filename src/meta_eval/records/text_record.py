@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from meta_eval.boundary.hashing import hash_pieces, hash_text
 from meta_eval.messages.errors import DataError
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.records.details.graded_docs import make_grader_code
 from meta_eval.records.format import ALL, Grader, Reading, Record, RecordedScore, RecordedTask
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
+from meta_eval.records.shipped_graders import make_grader_code
 from meta_eval.stats import mean
 
 VERDICT = "em,none"

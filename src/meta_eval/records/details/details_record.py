@@ -23,10 +23,11 @@ from meta_eval.boundary.inputs import describe_error, open_parquet, parse_json, 
 from meta_eval.messages.errors import SourceError, locating
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.details.details_row import NESTED, DetailsRow, choose_columns, read_board_row, read_lighteval_row
-from meta_eval.records.details.graded_docs import GradedDocs, choose_verdict_metric, make_grader_code, read_details
+from meta_eval.records.details.graded_docs import GradedDocs, choose_verdict_metric, read_details
 from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedScore, RecordedTask, RecordFormat
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs
 from meta_eval.records.run_selection import choose_runs, normalise_time
+from meta_eval.records.shipped_graders import make_grader_code
 from meta_eval.results.output_index import TaskOutput
 
 if TYPE_CHECKING:

@@ -11,18 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from meta_eval import assets
 from meta_eval.assets.details.details_scoring import lighteval_choices, truthfulqa_mc
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.catalog import boards
 from meta_eval.messages.errors import DataError, locating
 from meta_eval.records.details.details_row import DetailsRow
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
-from meta_eval.records.task_code import TaskCode
-from meta_eval.templates.template_folder import FolderReader, list_needed_files, merge_includes
 from meta_eval.thresholds import SAME_RECORDED_METRIC
 
 DetailsGrader = Literal["choices", "contexts", "truthfulqa_mc", "gsm8k", "lighteval_choices", "exact_match"]
@@ -37,23 +33,8 @@ METRICS_OF_GRADER: Mapping[DetailsGrader, tuple[str, ...]] = {
     "exact_match": ("em",),
 }
 
-_FOLDER = "details"
-
-
 # The metric of verdicts for tasks that no leaderboard shows, in order of preference.
 _VERDICTS = ("mc2,none", "acc_norm,none", "acc,none")
-
-
-def make_grader_code(grader: DetailsGrader, name: str) -> TaskCode:
-    """The code that grades a task of details."""
-    root = assets.asset_path(_FOLDER)
-    file = PurePosixPath(f"{grader}.yaml")
-    reading = FolderReader(root)
-    settings, folder_of_key, yaml_chain = merge_includes(reading, file, ())
-    return TaskCode(
-        name, root, file, settings, folder_of_key, yaml_chain, list_needed_files(reading, yaml_chain), "meta-eval",
-        PurePosixPath(_FOLDER), PurePosixPath(f"{name}.yaml"),
-    )  # fmt: skip
 
 
 def choose_verdict_metric(metrics: Iterable[str], name: str) -> str:

@@ -1,0 +1,1 @@
+"""Graders of chat answers. Packs contain copies."""

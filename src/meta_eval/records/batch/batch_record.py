@@ -1,0 +1,151 @@
+"""The record format of batch files: what a chat endpoint was asked, and what it answered.
+
+Right is what the file of golds says. Without it, right is what the record itself answered, so that a score is the
+agreement with the record.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from meta_eval.boundary.hashing import hash_file, hash_text
+from meta_eval.boundary.json_text import format_json
+from meta_eval.messages.errors import DataError, SourceError, locating
+from meta_eval.pack.manifest import RecordEntry
+from meta_eval.records.batch.batch_pairs import (
+    BatchPair,
+    Results,
+    find_batch_files,
+    pair_files,
+    read_golds,
+    read_requests,
+    read_results,
+)
+from meta_eval.records.batch.chat_docs import split_bodies
+from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedTask, RecordFormat
+from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDoc, RecordedDocs
+from meta_eval.records.shipped_graders import make_grader_code
+from meta_eval.results.chat_completion import ChatCompletion
+
+METRIC = "exact_match,none"
+
+
+class BatchFormat(RecordFormat):
+    """Pairs of batch files: requests to a chat endpoint, and their results. A pair is a task."""
+
+    name = "batch"
+
+    def detect(self, place: Place) -> bool:
+        return place.path is not None and bool(find_batch_files(place.path, place.files))
+
+    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
+        if run is not None:
+            raise SourceError(f"{place.name} holds no runs with a time", where="evals_run", hint="Set it to null")
+        return BatchRecord(place)
+
+
+class BatchRecord(Record):
+    """A recorded run in batch files."""
+
+    def __init__(self, place: Place) -> None:
+        assert place.path is not None  # noqa: S101 (`detect` takes no other)
+        self._pairs = pair_files(find_batch_files(place.path, place.files), place.name)
+        self.name, self.tasks = place.name, tuple(sorted(self._pairs))
+        self.groups = {ALL: self.tasks}
+
+    def read(self, task: str, reading: Reading) -> RecordedTask:
+        pair = self._pairs[task]
+        requests, results = read_requests(pair.requests), read_results(pair.results)
+        asked = [custom_id for custom_id in requests if custom_id in results.answered]
+        with locating(f"{self.name}, {task}"):
+            _check(asked, results)
+            docs, generation = split_bodies([requests[custom_id].body for custom_id in asked])
+        golds = None if pair.golds is None else read_golds(pair.golds)
+        rows = []
+        for custom_id, doc in zip(asked, docs, strict=True):
+            completion = results.answered[custom_id].completion
+            assert completion is not None  # noqa: S101 (it was answered)
+            gold = None if golds is None else _read_gold(golds, custom_id, pair)
+            rows.append(_make_row(custom_id, doc, completion, gold, is_baseline=reading.output_type is not None))
+        prompts = Counter(row.prompt for row in rows)
+        counts = {
+            "unanswered": len(requests) - len(asked),
+            "answers_no_request": len((results.answered.keys() | results.failed.keys()) - requests.keys()),
+            "cut_lines": len(results.cut_off),
+            "duplicate_prompts": len(rows) - len(prompts),
+        }
+        warnings = {name: count for name, count in counts.items() if count}
+        model = next(iter(results.models)) or requests[asked[0]].body.get("model")
+        return RecordedTask(
+            rows=RecordedDocs(rows, generation, None, warnings, asked_as="chat"),
+            output_type="generate_until",
+            revision=_compute_revision(pair),
+            entry=RecordEntry(
+                model=model if isinstance(model, str) else None, time=None, results_file=pair.results[0].name,
+                lm_eval=None, backend="batch", bos_text=None, chat_template=True, shots=None, task_version=None,
+            ),
+            benchmark=task,
+            specs=[METRIC],
+            warnings=[_describe(name, count, results) for name, count in warnings.items()],
+        )  # fmt: skip
+
+    def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
+        return Grader(make_grader_code("text_match", task, "chat"), METRIC)
+
+
+def _check(asked: Sequence[str], results: Results) -> None:
+    if not asked:
+        first = next((f": {reason}" for reason in results.failed.values()), "")
+        raise DataError(f"no request has an answer{first}")
+    if len(results.models) > 1:
+        listed = ", ".join(f"{model or 'without a name'} ({where})" for model, where in results.models.items())
+        raise DataError(
+            f"the answers come from {len(results.models)} models: {listed}",
+            hint="Name the results file of one model",
+        )
+
+
+def _describe(name: str, count: int, results: Results) -> str:
+    failed = next((f"; the first: {custom_id}: {reason:.120}" for custom_id, reason in results.failed.items()), "")
+    return f"{count:,} docs {WARNING_TEXTS[name]}{failed if name == 'unanswered' else ''}"
+
+
+def _make_row(
+    custom_id: str, doc: Mapping[str, Any], completion: ChatCompletion, gold: list[str] | None, *, is_baseline: bool
+) -> RecordedDoc:
+    """Make a row. As the baseline of another record, an answer that is its own gold has no verdict."""
+    prompt, text = format_json(doc), completion.content
+    golds = [text] if gold is None else gold
+    is_right = None if gold is None and is_baseline else text.strip() in [item.strip() for item in golds]
+    return RecordedDoc(
+        doc={"custom_id": custom_id, "query": prompt, "gold": golds[0], "golds": golds},
+        prompt=prompt,
+        continuations=(),
+        question_hash=hash_text(prompt),
+        prompt_hash=hash_text(prompt),
+        gold=golds[0],
+        responses=[[text]],
+        metrics=None if is_right is None else {METRIC: float(is_right)},
+    )
+
+
+def _read_gold(golds: Mapping[str, Mapping[str, Any]], custom_id: str, pair: BatchPair) -> list[str]:
+    """The right texts of a doc.
+
+    Raises:
+        DataError: There is none, or it is no text.
+    """
+    gold = golds.get(custom_id, {}).get("gold")
+    texts = [gold] if isinstance(gold, str) else gold
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise DataError(f"has no text or texts as the gold of {custom_id!r:.80}", where=str(pair.golds))
+    return texts
+
+
+def _compute_revision(pair: BatchPair) -> str:
+    """``sha256:`` over the names and contents of the files."""
+    files: list[Path] = [pair.requests, *pair.results, *([pair.golds] if pair.golds else [])]
+    return "sha256:" + hash_text("".join(f"{file.name}\t{hash_file(file)}\n" for file in files))

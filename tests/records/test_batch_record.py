@@ -1,0 +1,212 @@
+"""Batch files as recorded runs: pairs are found by content, asked again as they were, and graded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accelerator import lines_of
+from batch_service import Line, answer, completion, expired, result, write
+from hypothesis import given
+from hypothesis import strategies as st
+from one_task import run
+from packs import prepare, read_docs
+
+from meta_eval import export, grade, report, verify
+from meta_eval.answers.chat_body import make_chat_body, read_conversation
+from meta_eval.answers.requests import Request
+from meta_eval.messages.errors import UserError
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.records.batch.chat_docs import split_bodies
+from meta_eval.records.format import Place
+from meta_eval.records.format_registry import find_format
+
+WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+
+
+def request(number: int, **body: Any) -> Line:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": f"Write {number} as a word."}]
+    body = {"model": "m", "messages": messages, "temperature": 0, "max_tokens": 9, **body}
+    return {"custom_id": f"q-{number}", "method": "POST", "url": "/v1/chat/completions", "body": body}
+
+
+def results(model: str = "m", **changes: str) -> list[Line]:
+    """All answers, with changes by number: ``n3="8"``."""
+    texts = [changes.get(f"n{number}", word) for number, word in enumerate(WORDS)]
+    return [result(f"q-{number}", completion(text, model)) for number, text in enumerate(texts)]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    (tmp_path / "run").mkdir()
+    write(tmp_path / "run/words_requests.jsonl", [request(number) for number in range(10)])
+    write(tmp_path / "run/output.jsonl", results())
+    return tmp_path / "run"
+
+
+def made(place: Path, **keys: Any) -> Path:
+    return prepare(place.parent / "pack", "recorded", evals_dataset=str(place), **keys)
+
+
+def refusal(place: Path) -> str:
+    with pytest.raises(UserError) as error:
+        made(place)
+    return str(error.value)
+
+
+def test_a_pair_is_a_task_named_like_its_requests(pair: Path) -> None:
+    pack = made(pair)
+    entry = read_manifest(pack).tasks["words"]
+    assert (entry.docs, entry.model, entry.primary_metric) == (10, "m", "exact_match,none")
+    assert [doc["recorded_output"] for doc in read_docs(pack, "words")] == WORDS
+    assert verify(pack).passed
+
+
+def test_a_results_file_is_read_with_the_requests_beside_it(pair: Path) -> None:
+    write(pair / "other.jsonl", results("other", n3="8"))
+    assert read_manifest(made(pair / "other.jsonl")).tasks["words"].model == "other"
+
+
+def test_other_files_are_no_batch_files(tmp_path: Path) -> None:
+    write(tmp_path / "results.jsonl", [{"custom_id": "a"}, {"id": "b", "text": "c"}])
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "broken.jsonl").write_text('{"custom_id": "a", "respon')
+    assert find_format(Place(str(tmp_path), tmp_path)) is None
+
+
+def test_what_was_asked_is_asked_again(pair: Path) -> None:
+    """With settings that all requests share, and some that one has alone."""
+    shared = {"top_p": 0.5, "stop": ["."], "temperature": 0.7, "seed": 3, "logit_bias": {"5": -1}}
+    lines = [request(number, **shared, **({"max_tokens": 4} if number == 2 else {})) for number in range(10)]
+    write(pair / "words_requests.jsonl", lines)
+    export(made(pair), pair.parent / "batch.jsonl", to="batch")
+    assert [line["body"] for line in lines_of(pair.parent / "batch.jsonl")] == [
+        {**line["body"], "model": "my/model"} for line in lines
+    ]
+
+
+def test_another_run_of_it_is_graded_and_compared(pair: Path) -> None:
+    pack = made(pair)
+    verify(pack)
+    export(pack, pair.parent / "batch.jsonl", to="batch")
+    answer(
+        pair.parent / "batch.jsonl",
+        pair.parent / "answered.jsonl",
+        lambda line: WORDS[int(line["body"]["messages"][1]["content"].split()[1]) % 8],
+    )
+    done = grade([pair.parent / "answered.jsonl"], pack=pack, output=pair.parent / "out")
+    assert done.scores == {"words": {"exact_match,none": 0.8}}
+    (task,) = report([done.results], pack=pack).tasks
+    assert task.decision is not None
+    assert (task.decision.drop.baseline, task.decision.drop.candidate) == (1.0, 0.8)
+
+
+def test_a_file_of_golds_says_what_is_right(pair: Path) -> None:
+    golds = [{"custom_id": f"q-{number}", "gold": [word, str(number)]} for number, word in enumerate(WORDS)]
+    write(pair / "golds.jsonl", golds)
+    write(pair / "output.jsonl", results(n3="3", n4="5"))
+    tallies = verify(made(pair)).tasks["words"].tallies
+    assert tallies is not None
+    assert (tallies.total.agreed, tallies.total.compared, tallies.total.graded) == (10, 10, 9)
+
+
+def test_another_pair_is_a_baseline(pair: Path, tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    write(tmp_path / "before/words_requests.jsonl", [request(number) for number in reversed(range(10))])
+    write(tmp_path / "before/output.jsonl", results("older", n3="8"))
+    pack = made(pair, baseline=str(tmp_path / "before"))
+    (baseline,) = read_manifest(pack).tasks["words"].baseline
+    assert (baseline.model, baseline.docs, baseline.docs_with_other_prompt) == ("older", 10, 0)
+    assert verify(pack).passed
+
+
+def test_requests_without_an_answer_are_left_out_and_counted(pair: Path) -> None:
+    """One failed, one lacks its line, one line is cut, and one belongs to no request."""
+    lines = [*results()[2:], expired("q-0"), result("q-77", completion("x", "m"))]
+    write(pair / "output.jsonl", lines)
+    whole = (pair / "output.jsonl").read_bytes()
+    (pair / "output.jsonl").write_bytes(whole + b'{"custom_id": "q-1", "respon')
+    entry = read_manifest(made(pair)).tasks["words"]
+    assert (entry.docs, dict(entry.warnings)) == (8, {"unanswered": 2, "answers_no_request": 1, "cut_lines": 1})
+
+
+def test_the_requests_of_a_service_that_failed_are_read_from_their_own_file(pair: Path) -> None:
+    write(pair / "output.jsonl", results()[:9])
+    write(pair / "errors.jsonl", [expired("q-9")])
+    assert read_manifest(made(pair)).tasks["words"].docs == 9
+
+
+def test_files_with_the_same_custom_ids_are_paired_by_name(pair: Path) -> None:
+    for name in ("sums", "words"):
+        write(pair / f"{name}_requests.jsonl", [request(number) for number in range(10)])
+        write(pair / f"{name}_output.jsonl", results())
+    (pair / "output.jsonl").unlink()
+    assert sorted(read_manifest(made(pair)).tasks) == ["sums", "words"]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"words_requests.jsonl": None}, "has no file of requests beside it with its first custom_id"),
+        ({"output.jsonl": None}, "holds requests of a batch without their results"),
+        ({"output.jsonl": [expired("q-0")]}, "no request has an answer: batch_expired: The completion window is over"),
+        ({"second.jsonl": results(n0="0")}, "'q-0' has two different answers ("),
+        ({"output.jsonl": [*results()[:5], *results("n")[5:]]}, "the answers come from 2 models: m ("),
+        ({"words_requests.jsonl": [request(0, n=2)]}, "asks for several answers at once"),
+        ({"words_requests.jsonl": [request(0), request(0)]}, "repeats the custom_id 'q-0'"),
+        ({"words_requests.jsonl": [request(0), {"custom_id": "q-1"}]}, "is not a request of a batch file"),
+        ({"words_requests.jsonl": [request(0, messages=[])]}, "it holds no messages"),
+        ({"golds.jsonl": [{"custom_id": "q-0", "gold": "zero"}]}, "has no text or texts as the gold of 'q-1'"),
+        ({"a_requests.jsonl": [request(0)]}, "may answer several files of requests with the same custom_ids"),
+        ({"sub/words_requests.jsonl": [request(3)], "sub/a.jsonl": results()[3:4]}, "has two files of requests of the task words"),
+        ({"a" * 200 + ".jsonl": [request(0)], "words_requests.jsonl": None}, "its name is no name of a task"),
+    ],
+)  # fmt: skip
+def test_what_is_no_record_is_one_message(files: dict[str, list[Line] | None], message: str, pair: Path) -> None:
+    for name, lines in files.items():
+        (pair / name).parent.mkdir(exist_ok=True)
+        if lines is None:
+            (pair / name).unlink()
+        else:
+            write(pair / name, lines)
+    said = refusal(pair)
+    assert message in said and "\n" not in said
+
+
+def test_the_command_ends_with_one_line(pair: Path) -> None:
+    (pair / "words_requests.jsonl").unlink()
+    settings = ("model_name=m", f"evals_dataset={pair}", "tasks=recorded", f"work_dir={pair.parent / 'pack'}")
+    code, _, said = run("prepare", *(word for setting in settings for word in ("--set", setting)))
+    assert (code, said.count("\n")) == (2, 1)
+
+
+FIELDS = st.dictionaries(
+    st.sampled_from(["top_p", "seed", "tools", "tool_choice", "max_tokens", "max_completion_tokens", "stop", "min_p"]),
+    st.integers(1, 2),
+)
+
+
+@given(st.lists(FIELDS, min_size=1, max_size=4), st.integers(0, 1))
+def test_a_body_that_was_split_is_made_again(bodies: list[dict[str, Any]], temperature: int) -> None:
+    for number, body in enumerate(bodies):
+        body.update(messages=[{"role": "user", "content": f"{number}"}], temperature=temperature)
+        if "stop" in body:
+            body["stop"] = [str(body["stop"])]
+        if {"max_tokens", "max_completion_tokens"} <= body.keys():
+            del body["max_tokens"]
+        if not {"max_tokens", "max_completion_tokens"} & body.keys():
+            body["max_tokens"] = 7
+        if temperature:
+            body.setdefault("seed", 42)
+    docs, generation = split_bodies([{**body, "model": "m", "n": 1, "user": None} for body in bodies])
+    settings = {name: value for name, value in generation.items() if name not in ("until", "max_gen_toks")}
+    for body, doc in zip(bodies, docs, strict=True):
+        stop, limit = tuple(generation["until"]), generation.get("max_gen_toks", 7)
+        asked = Request("t/0", "t", 0, 0, "chat", json.dumps(doc), stop, limit, settings)
+        made_again = make_chat_body(asked, read_conversation(asked), model="m", seed=42)
+        limit = made_again.pop("max_tokens", made_again.pop("max_completion_tokens", None))
+        expected = {**body, "model": "m"}
+        assert limit == expected.pop("max_tokens", expected.pop("max_completion_tokens", None))
+        assert made_again == expected
