@@ -16,7 +16,21 @@ import typer
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from meta_eval.cli import doctor, export, fidelity, grade, init, prepare, renamed, report, run, slurm, tasks, verify
+from meta_eval.cli import (
+    doctor,
+    export,
+    fidelity,
+    grade,
+    history,
+    init,
+    prepare,
+    renamed,
+    report,
+    run,
+    slurm,
+    tasks,
+    verify,
+)  # fmt: skip
 from meta_eval.cli.console import err, notes, print_result
 from meta_eval.messages.errors import UserError, refused
 from meta_eval.messages.escaping import visible
@@ -73,6 +87,10 @@ _add(_RUN, grade.grade, "Grade answers that another tool made, as lm_eval would.
 _add(_JUDGE, report.report, "Judge a run against recorded answers and published scores.")
 _add(_JUDGE, report.compare, "Compare two runs doc by doc, such as a model and its FP8 copy.", report.CompareCommand)
 _add(_JUDGE, fidelity.fidelity, "Check whether two models are the same, token by token.")
+app.add_typer(
+    history.app, name="history", short_help="Keep past runs, and judge the newest by all of them.",
+    rich_help_panel=_JUDGE,
+)  # fmt: skip
 app.add_typer(
     tasks.app, name="tasks", short_help="List the tasks, show a task, or start a new one.", rich_help_panel=_EXTEND
 )

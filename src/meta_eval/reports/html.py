@@ -39,6 +39,7 @@ _STYLES = {"fidelity": ("report.css", "fidelity.css")}
 _SHAPES = {
     "within margin": "holds", "worse": "below", "undecided": "unknown",
     "same": "holds", "different": "below",
+    "no alarm": "holds", "alarm": "below", "too few runs": "unknown",
     "SHIP": "holds", "DON'T SHIP": "below", "UNDECIDED": "unknown", None: "",
 }  # fmt: skip
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _NAMED_TASKS = 6
 
 STYLES = {
+    "no alarm": "bold green", "alarm": "bold red", "too few runs": "yellow",
     "within margin": "green", "worse": "red", "undecided": "yellow",
     "SHIP": "bold green", "DON'T SHIP": "bold red", "UNDECIDED": "bold yellow", "same": "green", "different": "red",
 }  # fmt: skip

@@ -29,7 +29,7 @@ class View(ABC):
         document_types: The documents that it shows.
     """
 
-    document_types: ClassVar[frozenset[str]] = frozenset(("report", "compare", "fidelity", "sweep", "texts"))
+    document_types: ClassVar[frozenset[str]] = frozenset(("report", "compare", "fidelity", "sweep", "texts", "history"))
 
     @abstractmethod
     def render(self, document: Document) -> str | bytes | Iterable[str]:

@@ -1,0 +1,176 @@
+"""A history of runs: a folder with a JSON file for each run, which holds its verdicts and no text.
+
+The files can lie in a repository, in a cache of CI or in a bucket. A file is never changed. Its name begins with the
+time of the run, so a listing has the runs in order.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from meta_eval.boundary.hashing import hash_json
+from meta_eval.boundary.inputs import MAX_DATA, describe_error, parse_json, read_regular
+from meta_eval.boundary.outputs import replace_file
+from meta_eval.judging.task_comparison import find_verdict_metric
+from meta_eval.messages.errors import UserError
+from meta_eval.results.lm_eval_run import Run, read_run
+from meta_eval.results.scores import compute_scores
+from meta_eval.results.task_run import TaskRun
+
+FORMAT: Final = "meta-eval history"
+VERSION: Final = 1
+
+# Characters kept of a doc's hash. Two docs of a task share them by chance in one of 10^14 pairs.
+_HASH = 12
+
+
+class HistoryError(UserError):
+    """A folder of past runs, or a file in it, cannot be used."""
+
+
+class TaskVerdicts(BaseModel):
+    """The verdicts on a task.
+
+    Attributes:
+        metric: Their ``metric,filter``.
+        docs: By doc, the quality of its answer from 0 to 1, higher is better. A doc is named by lm-eval's hash of it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    metric: str
+    docs: dict[str, Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)]] = Field(min_length=1)
+
+
+class PastRun(BaseModel):
+    """A run.
+
+    Attributes:
+        time: When it began, ISO 8601 in UTC.
+        name: What it is a run of, such as a commit.
+        model, engine: As its results name them.
+        tasks: The verdicts by task.
+        new_level: Whether the runs before it no longer count, because a change was accepted.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal["meta-eval history"] = FORMAT
+    version: Literal[1] = VERSION
+    time: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
+    name: Annotated[str, Field(max_length=200)] = ""
+    model: str | None = None
+    engine: str | None = None
+    tasks: dict[str, TaskVerdicts] = Field(min_length=1)
+    new_level: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its name, else its time."""
+        return self.name or self.time
+
+
+def read_past_run(results: Sequence[Path], *, name: str = "", new_level: bool = False) -> PastRun:
+    """Read the verdicts of a run from its results.
+
+    Args:
+        results: As of `read_run`.
+        name: What it is a run of.
+        new_level: Whether a change is accepted with this run.
+
+    Raises:
+        ResultsError: They cannot be read.
+        HistoryError: No task has verdicts on docs, or the name is unfit.
+    """
+    run = read_run(results)
+    tasks = {task: verdicts for task, result in run.tasks.items() if (verdicts := _verdicts(result)) is not None}
+    where = ", ".join(map(str, results))
+    if not tasks:
+        raise HistoryError("no task has verdicts on its docs", where=where, hint="Run lm_eval with --log_samples")
+    if len(name) > 200 or not name.isprintable():
+        raise HistoryError(f"{name!r:.40} is no name of a run", where="--name", hint="Name a commit")
+    first = next(iter(run.tasks.values())).provenance
+    return PastRun(
+        time=_time(run), name=name, model=first.model, engine=first.engine or first.backend, tasks=tasks,
+        new_level=new_level,
+    )  # fmt: skip
+
+
+def _verdicts(result: TaskRun) -> TaskVerdicts | None:
+    metric = find_verdict_metric(result, None)
+    scores = compute_scores(result.docs, metric, result.lower_is_better) if metric else None
+    if metric is None or scores is None:
+        return None
+    names: Counter[str] = Counter()
+    docs = {}
+    for index, value in zip(scores.doc_indices, scores.verdicts, strict=True):
+        name = (result.docs[index].question_hash or str(result.docs[index].doc_id))[:_HASH]
+        names[name] += 1
+        docs[name if names[name] == 1 else f"{name}#{names[name]}"] = float(value)
+    return TaskVerdicts(metric=metric, docs=docs)
+
+
+def _time(run: Run) -> str:
+    """The newest time of its tasks, in UTC to the microsecond."""
+    text = max(result.time for result in run.tasks.values())
+    digits = re.findall(r"\d+", text)
+    numbers = [int(part) for part in digits[:6]]
+    fraction = digits[6][:6].ljust(6, "0") if len(digits) > 6 else "000000"
+    try:
+        moment = datetime(*numbers, int(fraction), tzinfo=UTC)  # type: ignore[misc, arg-type]
+    except (TypeError, ValueError):
+        moment = datetime.fromtimestamp(0, tz=UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def add_run(folder: Path, run: PastRun) -> Path:
+    """Write a run into a history, and return its file. The same run again gives the same file.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    content = run.model_dump(mode="json")
+    path = folder / f"{run.time[:19].replace(':', '-')}_{hash_json(content)[:8]}.json"
+    with replace_file(path) as out:
+        out.write(json.dumps(content, separators=(",", ":")) + "\n")
+    return path
+
+
+def read_history(folder: Path) -> list[PastRun]:
+    """Read a history, oldest run first.
+
+    Raises:
+        HistoryError: The folder has no run, or a file cannot be read.
+    """
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise HistoryError(
+            "holds no run", where=str(folder), hint="Add one: meta-eval history add RESULTS --folder FOLDER"
+        )
+    runs = [_read(path) for path in files]
+    return sorted(runs, key=lambda run: run.time)
+
+
+def _read(path: Path) -> PastRun:
+    try:
+        tree = parse_json(read_regular(path, limit=MAX_DATA))
+        if not isinstance(tree, Mapping) or tree.get("format") != FORMAT:
+            raise HistoryError("is no run of a history", where=str(path), hint="Move it out of the folder")
+        if tree.get("version") != VERSION:
+            raise HistoryError("is of a newer version", where=str(path), hint="pip install --upgrade meta-eval")
+        return PastRun.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        what = f"{'.'.join(map(str, first['loc']))[:80]}: {first['msg']}"
+    except (OSError, ValueError) as error:
+        what = f"cannot be read: {describe_error(error)}"
+    raise HistoryError(what, where=str(path), hint="Fetch it again, or delete it")
