@@ -21,6 +21,8 @@ import small_model
 from packs import read_docs
 from places import REPOSITORY
 
+from meta_eval.judging.run_history import PastRun, TaskVerdicts, add_run
+
 # A page's text and its replacement.
 Names = dict[str, str]
 
@@ -137,7 +139,26 @@ def llamacpp(_: Path) -> Iterator[Names]:
         yield {}
 
 
+@contextmanager
+def nightly(folder: Path) -> Iterator[Names]:
+    """Write a history of 24 nightly runs; the last four lost docs."""
+    chance = random.Random(7)
+    for night in range(24):
+        right = 150 - (6 if night >= 20 else 0)
+        verdicts = [
+            *[1.0] * right,
+            *[0.0] * (150 - right),
+            *(float(chance.random() < 0.5) for _ in range(20)),
+            *[0.0] * 30,
+        ]
+        docs = {f"{number:012x}": verdict for number, verdict in enumerate(verdicts)}
+        tasks = {"gsm8k": TaskVerdicts(metric="exact_match,strict-match", docs=docs)}
+        name, time = f"{1_000_003 * (night + 1):07x}"[-7:], f"2026-10-{night + 1:02}T03:00:00Z"
+        add_run(folder / "history", PastRun(time=time, name=name, model="org/model", engine="vllm 0.32.0", tasks=tasks))
+    yield {}
+
+
 SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
     "two_runs": two_runs, "server": server, "bf16_run": bf16_run, "details": details,
-    "my_engine": my_engine, "two_models": two_models, "llamacpp": llamacpp,
+    "my_engine": my_engine, "two_models": two_models, "llamacpp": llamacpp, "nightly": nightly,
 }  # fmt: skip

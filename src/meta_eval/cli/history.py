@@ -10,6 +10,7 @@ import typer
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, print_result
+from meta_eval.messages.counts import plural
 
 app = typer.Typer(
     help="Keep the verdicts of past runs, and judge the newest run by all of them.\n\n"
@@ -51,7 +52,7 @@ def add(
     run = read_past_run(results, name=commit if name is None else name, new_level=new_level)
     docs = sum(len(verdicts.docs) for verdicts in run.tasks.values())
     path = add_run(folder, run)
-    err.print(f"added {run.label}: {docs:,} verdicts of {len(run.tasks):,} tasks", soft_wrap=True)
+    err.print(f"added {run.label}: {plural(docs, 'verdict')} of {plural(len(run.tasks), 'task')}", soft_wrap=True)
     print_result(str(path))
 
 

@@ -30,7 +30,7 @@ _SURE = 0.8416  # normal quantile of a chance of 80 %
 
 
 @dataclass(frozen=True, slots=True)
-class Flips:
+class DocFlips:
     """How the docs of a task change between runs.
 
     Attributes:
@@ -66,7 +66,7 @@ class Chart:
     points: tuple[ChartPoint, ...]
     docs: int
     runs_per_alarm: float
-    flips: Flips | None
+    flips: DocFlips | None
 
     @property
     def is_alarmed(self) -> bool:
@@ -176,7 +176,7 @@ def _mean_chart(scores: Mapping[str, Mapping[int, float]], charts: Sequence[Char
     return Chart("mean", tuple(places), tuple(draw_chart(means, runs_per_alarm, 1 / docs)), docs, runs_per_alarm, None)
 
 
-def _flips(docs: Sequence[str], values: Sequence[Sequence[float]]) -> Flips | None:
+def _flips(docs: Sequence[str], values: Sequence[Sequence[float]]) -> DocFlips | None:
     import numpy as np
 
     if len(values) < 2:
@@ -188,7 +188,7 @@ def _flips(docs: Sequence[str], values: Sequence[Sequence[float]]) -> Flips | No
     if len(values) >= _ENOUGH_RUNS:
         order = np.lexsort((np.arange(len(docs)), steadiness))
         unsteady = tuple(docs[at] for at in order if steadiness[at] <= 0.5 - _EITHER)
-    return Flips(
+    return DocFlips(
         len(docs), int(np.count_nonzero(variances)), unsteady,
         expected=math.sqrt(float(variances.sum())) / len(docs), seen=float(table.mean(axis=1).std(ddof=1)),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.judging.history_alarm import Chart, Flips, HistoryJudgement
+from meta_eval.judging.history_alarm import Chart, DocFlips, HistoryJudgement
 from meta_eval.messages.counts import plural
 from meta_eval.reports.document import Document, Fact, Item, Listing, Section, Verdict
 from meta_eval.reports.model import RunProvenance
@@ -133,7 +133,7 @@ def _sections(report: HistoryReport) -> Iterator[Section]:
     yield Section("unsteady", "Docs that go either way", "Docs", (Listing(tuple(unsteady)),))
 
 
-def _name_docs(flips: Flips) -> str:
+def _name_docs(flips: DocFlips) -> str:
     named = ", ".join(flips.unsteady[:NAMED])
     more = len(flips.unsteady) - NAMED
     return f"{plural(len(flips.unsteady), 'doc')} of {flips.docs:,}: {named}{f' and {more:,} more' if more > 0 else ''}"

@@ -1,0 +1,173 @@
+"""A history of runs: kept without texts, judged by all runs before, with the range in which a change began."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from one_task import run
+from runs import write_run
+
+from meta_eval.errors import UserError
+from meta_eval.judging.alarm_rate import read_alarm_rate
+from meta_eval.judging.history_alarm import judge_history
+from meta_eval.judging.run_history import PastRun, TaskVerdicts, add_run, read_history, read_past_run
+
+DOCS = 60
+
+
+def past(night: int, verdicts: dict[str, list[float]], **other: object) -> PastRun:
+    tasks = {
+        task: TaskVerdicts(metric="exact_match,none", docs={f"d{at}": value for at, value in enumerate(values)})
+        for task, values in verdicts.items()
+    }
+    return PastRun(time=f"2026-01-{night + 1:02}T03:00:00Z", name=f"c{night}", tasks=tasks, **other)  # type: ignore[arg-type]
+
+
+def nights(count: int, lost: int = 0, since: int = 99, task: str = "t") -> list[PastRun]:
+    """Runs of 60 docs: 40 right, 8 that flip, 12 wrong; ``lost`` more are wrong since a night."""
+    rng = np.random.default_rng(5)
+    history = []
+    for night in range(count):
+        right = 40 - (lost if night >= since else 0)
+        values = [1.0] * right + [0.0] * (40 - right) + rng.integers(0, 2, 8).astype(float).tolist() + [0.0] * 12
+        history.append(past(night, {task: values}))
+    return history
+
+
+@pytest.mark.parametrize(
+    ("words", "runs"),
+    [
+        ("once a year at one run a night", 365),
+        ("Twice a month at 20 runs a day", 20 * 365 / 24),
+        ("one per quarter with 4 runs per week", 365 / 4 / 7 * 4),
+        ("once in 500 runs", 500),
+        ("3 alarms in 600 runs", 200),
+    ],
+)
+def test_the_rate_of_false_alarms_is_read_from_words(words: str, runs: float) -> None:
+    assert read_alarm_rate(words) == pytest.approx(runs)
+
+
+@given(
+    st.text(max_size=30)
+    | st.sampled_from(["once a year", "once a day at one run a night", "0 in 500 runs", "once in 5 runs"])
+)
+def test_other_words_are_one_message_with_an_example(words: str) -> None:
+    with pytest.raises(UserError, match="false"):
+        read_alarm_rate(words)
+
+
+def test_a_run_is_kept_without_prompts_and_answers_and_twice_is_once(tmp_path: Path) -> None:
+    results = write_run(tmp_path / "out", [1.0, 0.0, 1.0])
+    kept = read_past_run([results], name="1a2b3c4")
+    files = {add_run(tmp_path / "history", kept), add_run(tmp_path / "history", kept)}
+    (file,) = files
+    text = file.read_text()
+    assert "Question" not in text
+    assert "answer" not in text
+    (again,) = read_history(tmp_path / "history")
+    assert again == kept
+    assert (again.name, again.time, list(again.tasks["meta_some"].docs.values())) == (
+        "1a2b3c4", "2026-01-02T03:04:05.000006Z", [1.0, 0.0, 1.0],
+    )  # fmt: skip
+
+
+def test_a_lasting_drop_is_an_alarm_with_the_range_of_its_runs() -> None:
+    judged = judge_history(nights(24, lost=12, since=20), 365)
+    assert judged.outcome == "alarm"
+    (chart,) = judged.charts
+    assert chart.alarm is not None
+    first, last = chart.alarm[1].change or (0, 0)
+    assert first <= 20 <= last
+    assert judge_history(nights(20), 365).outcome == "no alarm"
+
+
+def test_docs_that_flip_are_named_and_explain_the_spread() -> None:
+    (chart,) = judge_history(nights(24), 365).charts
+    assert chart.flips is not None
+    assert set(chart.flips.unsteady) <= {f"d{at}" for at in range(40, 48)}
+    assert len(chart.flips.unsteady) >= 6
+    assert chart.flips.changed == 8
+    assert chart.flips.expected == pytest.approx(chart.flips.seen, rel=0.5)
+
+
+def test_a_smaller_drop_needs_more_docs_and_more_runs() -> None:
+    chart = judge_history(nights(12), 365).charts[0]
+    docs, runs = (
+        [find(drop) for drop in (0.02, 0.05, 0.2)] for find in (chart.find_docs_needed, chart.find_runs_needed)
+    )
+    if None not in docs:
+        assert docs == sorted(docs, reverse=True)  # type: ignore[type-var]
+    assert runs == sorted(runs, reverse=True)  # type: ignore[type-var]
+
+
+def test_runs_before_an_accepted_change_no_longer_count() -> None:
+    history = nights(24, lost=12, since=20)
+    accepted = [*history[:20], history[20].model_copy(update={"new_level": True}), *history[21:]]
+    judged = judge_history(accepted, 365)
+    assert judged.outcome == "no alarm"
+    assert len(judged.runs) == 4
+
+
+def test_a_run_of_other_docs_is_left_out_and_said() -> None:
+    history = nights(10)
+    history[3] = past(3, {"t": [1.0] * 30})
+    history[4] = past(4, {"other": [1.0] * DOCS})
+    judged = judge_history(history, 365)
+    assert judged.charts[0].runs == (0, 1, 2, 5, 6, 7, 8, 9)
+    assert judged.notes == ("t: 2 of 10 runs lack it, its metric exact_match,none, or many of its docs",)
+
+
+def test_several_tasks_share_the_rate_with_their_mean() -> None:
+    history = [PastRun(time=one.time, tasks={"a": one.tasks["t"], "b": one.tasks["t"]}) for one in nights(5)]
+    charts = judge_history(history, 365).charts
+    assert [chart.name for chart in charts] == ["mean", "a", "b"]
+    assert sum(1 / chart.runs_per_alarm for chart in charts) < 1 / 365
+
+
+def test_the_command_adds_runs_and_its_exit_code_is_the_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_SHA", "f00d")
+    folder = tmp_path / "history"
+    results = write_run(tmp_path / "out", [1.0, 0.0, 1.0])
+    code, out, err = run("history", "add", results, "--folder", folder)
+    assert (code, Path(out.strip()).parent) == (0, folder)
+    assert "added f00d: 3 verdicts of 1 task\n" in err
+    assert run("history", "check", "--folder", folder)[0] == 3
+    for one in nights(24, lost=12, since=20):
+        add_run(tmp_path / "long", one)
+    page = tmp_path / "page.html"
+    code, out, _ = run("history", "check", "--folder", tmp_path / "long", "--json", "--html", page)
+    told = json.loads(out)
+    assert (code, told["exit_code"], told["outcome"]) == (1, 1, "alarm")
+    assert "alarm" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "is no run of a history"),
+        ('{"format": "meta-eval history", "version": 2}', "is of a newer version"),
+        ('{"format": "meta-eval history", "version": 1, "time": "now", "tasks": {}}', "time"),
+        ('{"format": "meta-eval history", "version": 1, "time": "2026-01-01T00:00:00Z", "tasks": {"t": {"metric": "m", '
+         '"docs": {"a": 2}}}}', "less than or equal to 1"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_run_is_named(content: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(UserError, match=told) as caught:
+        read_history(tmp_path)
+    assert "x.json" in str(caught.value)
+
+
+def test_an_empty_folder_says_how_to_fill_it(tmp_path: Path) -> None:
+    code, out, err = run("history", "check", "--folder", tmp_path)
+    assert (code, out) == (2, "")
+    assert "meta-eval history add" in err
