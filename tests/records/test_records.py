@@ -349,16 +349,6 @@ def test_a_continuation_that_todays_task_does_not_make_stops_with_its_doc(old: P
         tiny(old, "tiny_sums")
 
 
-def test_chat_messages_are_refused_with_a_sentence(old: Path) -> None:
-    def edit(samples: list[dict[str, Any]]) -> None:
-        for sample in samples:
-            sample["arguments"]["gen_args_0"]["arg_0"] = ['[{"role": "user", "content": "Hi"}]']
-
-    change(old, "tiny_free", edit)
-    with pytest.raises(UserError, match="sent as chat messages"):
-        tiny(old, "tiny_free")
-
-
 def test_of_several_runs_none_is_guessed(old: Path) -> None:
     (results,) = old.rglob("results_*.json")
     time = results.stem.removeprefix("results_")

@@ -168,7 +168,7 @@ class TaskEntry(_Entry):
     ``choice_scoring`` is how a choice task is scored, else None. ``likelihood_reason`` says why requested next-token
     scoring was not possible. ``dataset_config`` is the configuration of the dataset on the hub, ``subset`` Meta's
     name of the benchmark in it. ``filters`` to ``unsafe_code`` are for verify: see `meta_eval.templates.TaskSpec`.
-    ``record`` is None for Meta's evals datasets.
+    ``record`` is None for Meta's evals datasets. ``asked_as`` says whether prompts are texts or chat messages.
     """
 
     template: PackPath
@@ -200,6 +200,7 @@ class TaskEntry(_Entry):
     min_agreement: float = Field(ge=0, le=1, allow_inf_nan=False)
     unsafe_code: bool
     record: RecordEntry | None = None
+    asked_as: Literal["text", "chat"] = "text"
     baseline: tuple[BaselineEntry, ...] = ()
 
     @property

@@ -18,6 +18,7 @@ from ruamel.yaml.comments import TaggedScalar
 
 from meta_eval import assets
 from meta_eval.boundary.hashing import hash_bytes, hash_text
+from meta_eval.boundary.json_text import format_json
 from meta_eval.messages.errors import TemplateError, locating
 from meta_eval.pack.doc_table import RECORDED_DOC, encode_parquet
 from meta_eval.pack.manifest import RecordEntry, ReferenceScoreEntry, TaskEntry
@@ -29,7 +30,7 @@ from meta_eval.records.task_code import TaskCode, name_copied_yaml
 from meta_eval.records.text_checks import check_rows
 from meta_eval.results.clusters import find_field, make_missing_field_error, read_field
 from meta_eval.templates.spec import TaskSpec, Template
-from meta_eval.templates.task_yaml import LOADER_MODULE, PUNKT_MODULE
+from meta_eval.templates.task_yaml import CHAT_MODULE, LOADER_MODULE, PUNKT_MODULE
 from meta_eval.thresholds import MAX_GEN_TOKS
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ def make_task(
     where = str(code.root / code.file)
     if code.settings.get("use_prompt"):
         raise TemplateError("use_prompt: makes prompts that a record cannot replace", where=where)
+    is_chat = rows.asked_as == "chat"
+    if is_chat and "class" in code.settings:
+        raise TemplateError("class: makes requests that cannot be asked as chat messages", where=where)
     template = _template(code, rows.generation)
     has_own_prompts = any(row.prompts for row in rows.rows)
     if has_own_prompts:
@@ -122,7 +126,7 @@ def make_task(
         recorded_settings={"num_few_shot": (record.shots,)} if record.shots else {},
         choice_scoring=None if rows.generation is not None or template.output_type == ROLLING else "likelihood",
         likelihood_reason=_kept_likelihood(template, context),
-        longest_prompt=measure_length(template, _longest(table), context),
+        longest_prompt=measure_length(template, _longest(table, is_chat=is_chat), context),
         reference_scores=tuple(published),
         row_format="verified",
         filters=tuple(filters),
@@ -132,12 +136,15 @@ def make_task(
         min_agreement=1.0,
         unsafe_code=template.unsafe_code,
         record=record,
+        asked_as=rows.asked_as,
     )
     files = {
         docs_file: content,
         file.as_posix(): text.encode(),
         (file.parent / f"{LOADER_MODULE}.py").as_posix(): assets.read_asset("pack_docs.py"),
     }
+    if is_chat:
+        files[(file.parent / f"{CHAT_MODULE}.py").as_posix()] = assets.read_asset("chat_task.py")
     if ifeval:
         files[(file.parent / f"{PUNKT_MODULE}.py").as_posix()] = assets.read_asset("punkt_docs.py")
     return PreparedTask(code.name, entry, code.files(), files, ifeval)
@@ -222,6 +229,8 @@ def write_task_yaml(
         tree["doc_to_choice"] = "recorded_prompts"
     elif code.settings.get("output_type") != ROLLING:
         tree["doc_to_text"] = "recorded_prompt"
+    if chat.get("asked_as") == "chat":
+        tree["class"] = TaggedScalar(f"{CHAT_MODULE}.ChatTask", style=None, tag="!function")
     if delimiter is not None:
         tree["target_delimiter"] = delimiter
     if generation is not None:
@@ -270,14 +279,24 @@ def _hashes(row: RecordedDoc) -> list[str]:
     return [hash_text(prompt) for prompt in row.prompts]
 
 
-def _longest(table: pa.Table) -> pa.Table:
-    """Keep only the longest prompt of each doc."""
+def _longest(table: pa.Table, *, is_chat: bool) -> pa.Table:
+    """Keep only the longest prompt of each doc, and of chat messages their texts."""
     import pyarrow as pa
 
-    if "recorded_prompts" not in table.column_names:
+    if is_chat:
+        longest = [_join_texts(json.loads(body)) for body in table.column("prompt").to_pylist()]
+    elif "recorded_prompts" in table.column_names:
+        longest = [max(prompts, key=len) for prompts in table.column("recorded_prompts").to_pylist()]
+    else:
         return table
-    longest = [max(prompts, key=len) for prompts in table.column("recorded_prompts").to_pylist()]
     return table.set_column(table.column_names.index("prompt"), "prompt", pa.array(longest, pa.string()))
+
+
+def _join_texts(body: Mapping[str, Any]) -> str:
+    """The texts of a chat request. The model's template adds a few tokens a turn."""
+    texts = [message.get("content") for message in body["messages"]]
+    others = [format_json(value) for name, value in body.items() if name in ("tools", "response_format")]
+    return "\n\n".join([*(text if isinstance(text, str) else format_json(text) for text in texts), *others])
 
 
 def _template(code: TaskCode, generation: Mapping[str, Any] | None) -> Template:

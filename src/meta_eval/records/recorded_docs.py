@@ -17,13 +17,15 @@ from meta_eval.catalog.families import remove_bos
 from meta_eval.messages.errors import DataError, locating
 from meta_eval.messages.escaping import quoted
 from meta_eval.pack.task_choice import ROLLING
+from meta_eval.results.chat_requests import parse_chat_messages, read_messages_text
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.metrics import to_plain_number
-from meta_eval.results.provenance import Provenance
+from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.sample_files import open_samples
 from meta_eval.results.sample_parser import list_metrics, read_arguments
+from meta_eval.thresholds import MAX_GEN_TOKS
 
 
 @dataclass(slots=True)
@@ -131,7 +133,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
         ResultsError: A sample cannot be read.
     """
     bos = find_bos(results)
-    reading = _SampleReading(output_type, bos)
+    reading = _SampleReading(output_type, bos, _read_token_limit(results, run.task))
     assert run.samples_file is not None  # noqa: S101 (a record has samples)
     with open_samples(run.samples_file) as read_whole:
         for doc in run.docs:
@@ -150,7 +152,14 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
         reading.generation,
         bos if warnings["prompt_with_bos"] else None,
         {name: count for name, count in sorted(warnings.items()) if count},
+        asked_as="chat" if reading.is_chat else "text",
     )
+
+
+def _read_token_limit(results: ResultsFile | None, task: str) -> int:
+    """The token limit of lm-eval's clients of servers for tasks without one."""
+    limit = read_provenance(results, "", task).model_args.get("max_gen_toks", "")
+    return int(limit) if limit.isdecimal() else MAX_GEN_TOKS
 
 
 def split_unconditional(requests: Sequence[Sequence[Any]]) -> tuple[Sequence[Sequence[Any]], bool]:
@@ -170,6 +179,8 @@ def split_unconditional(requests: Sequence[Sequence[Any]]) -> tuple[Sequence[Seq
 class _SampleReading:
     output_type: str
     bos: str | None
+    token_limit: int
+    is_chat: bool = False
     rows: list[RecordedDoc] = field(default_factory=list)
     generation: dict[str, Any] | None = None
     warnings: Counter[str] = field(default_factory=Counter)
@@ -182,7 +193,7 @@ class _SampleReading:
         requests, unconditional = split_unconditional(self._requests(sample))
         self._check_shape(requests)
         prompt, prompts = requests[0][0], tuple(remove_bos(request[0], self.bos) for request in requests)
-        self._check_hash(prompt, sample.get("prompt_hash"))
+        self._check_hash(read_messages_text(read_arguments(sample)[0][0]) or prompt, sample.get("prompt_hash"))
         bare = remove_bos(prompt, self.bos)
         if bare != prompt and self.output_type != ROLLING:
             self.warnings["prompt_with_bos"] += 1
@@ -215,14 +226,9 @@ class _SampleReading:
             raise DataError("does not say what was asked", hint="Use the file as lm_eval wrote it")
         if any(len(request) > 2 for request in requests):
             raise DataError("uses a picture or a sound, which a record cannot hold")
-        for request in requests:
-            if not isinstance(request[0], str):
-                raise DataError(
-                    "was sent as chat messages, which only a chat API can repeat",
-                    hint="Record the run with an engine that renders the chat template itself (--apply_chat_template)",
-                )
-            if not request[0] and self.output_type == "generate_until":
-                raise DataError("has an empty prompt")
+        self._read_chat(requests)
+        if not requests[0][0] and self.output_type == "generate_until":
+            raise DataError("has an empty prompt")
         if self.output_type == "generate_until":
             self._note_generation(requests[0])
         elif self.output_type != ROLLING and not all(
@@ -235,6 +241,27 @@ class _SampleReading:
         if len(requests) > 1 and self.output_type != "multiple_choice":
             raise DataError(f"has {len(requests)} requests, and its task makes one")
         return requests
+
+    def _read_chat(self, requests: Sequence[list[Any]]) -> None:
+        """Replace the messages of chat requests by the body of a chat endpoint's request."""
+        texts = [read_messages_text(request[0]) for request in requests]
+        is_chat = None not in texts
+        if (not is_chat and not all(isinstance(request[0], str) for request in requests)) or (
+            is_chat and self.output_type != "generate_until"
+        ):
+            raise DataError(
+                "was sent neither as text nor as chat messages that are answered with a text",
+                hint="Use the file as lm_eval wrote it",
+            )
+        if is_chat != self.is_chat and self.rows:
+            raise DataError("was sent in another way than the docs before it: as text, or as chat messages")
+        self.is_chat = is_chat
+        for request, text in zip(requests, texts, strict=True):
+            if text is not None:
+                try:
+                    request[0] = format_json({"messages": parse_chat_messages(text)})
+                except ValueError as error:
+                    raise DataError(f"was sent as chat messages: the request {error}") from None
 
     def _check_shape(self, requests: Sequence[Sequence[Any]]) -> None:
         if len({request[0] for request in requests}) > 1 and len({request[1] for request in requests}) > 1:
@@ -250,6 +277,7 @@ class _SampleReading:
                 "holds no generation request, but its task generates now",
                 hint="Install the lm-eval version of the record",
             )
+        settings = _read_sent(settings, self.token_limit) if self.is_chat else settings
         if self.generation is None:
             self.generation = settings
         elif settings != self.generation:
@@ -286,6 +314,18 @@ class _SampleReading:
         if self.output_type == ROLLING:
             return float(response[0] if isinstance(response, list) else response)
         return [float(response[0]), str(response[1]) == "True"]
+
+
+# lm-eval's client of chat endpoints sends no more stop sequences: OpenAI refuses more.
+_STOPS = 4
+
+
+def _read_sent(settings: Mapping[str, Any], token_limit: int) -> dict[str, Any]:
+    """The generation settings that lm-eval's client of chat endpoints sent of a task's settings."""
+    stops = settings.get("until") or []
+    limit = settings.get("max_tokens", settings.get("max_gen_toks", token_limit))
+    others = {name: value for name, value in settings.items() if name not in ("max_tokens", "max_gen_toks", "until")}
+    return {**others, "until": ([stops] if isinstance(stops, str) else list(stops))[:_STOPS], "max_gen_toks": limit}
 
 
 def format_doc(doc: Mapping[str, Any]) -> str:

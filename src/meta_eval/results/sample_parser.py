@@ -14,6 +14,7 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import parse_loose_json
+from meta_eval.results.chat_requests import asks_chat_body
 from meta_eval.results.clusters import read_field
 from meta_eval.results.doc_figures import read_figures
 from meta_eval.results.doc_results import (
@@ -128,7 +129,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
         doc_id=doc_id,
         question_hash=str(question) if has_meta_hash else _hash_of(sample, "doc_hash", sample["doc"]),
         prompt_hashes=tuple(map(str, hashes)) if isinstance(hashes, list) else (sent,),
-        prompt_matches=requests[0][0] == prompt if requests and is_pack_doc else None,
+        prompt_matches=asks_chat_body(requests[0], prompt) if requests and is_pack_doc else None,
         subtask=subtask if isinstance(subtask, str) else None,
         cluster=cluster,
         gold=gold if isinstance(gold, str) else str(sample.get("target")),

@@ -24,6 +24,8 @@ PUNKT_MODULE = "punkt_docs"
 
 # Module next to the YAML of a choice task scored by the next token; see assets/next_token.py.
 CHOOSING_MODULE = "next_token"
+# Module next to the YAML of a task asked as chat messages; see assets/chat_task.py.
+CHAT_MODULE = "chat_task"
 
 
 def _yaml() -> YAML:
