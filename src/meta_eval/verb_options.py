@@ -171,10 +171,12 @@ class ExportOptions(TaskOptions):
 
     Attributes:
         to: ``requests`` for the format of meta-eval, ``batch`` for the batch files of chat endpoints.
+        answered: Files of answers. Requests that they answer are left out.
         force: Write the requests of `fidelity`: log-probabilities of the recorded answers.
     """
 
     to: Literal["requests", "batch"] = "requests"
+    answered: Sequence[Path | str] = ()
     force: bool = False
 
 
@@ -278,6 +280,7 @@ class ExportKeywords(TaskKeywords, total=False):
     """The fields of `ExportOptions` as the keyword arguments of `meta_eval.export`."""
 
     to: Literal["requests", "batch"]
+    answered: Sequence[Path | str]
     force: bool
 
 

@@ -114,6 +114,24 @@ def test_each_repeat_of_a_doc_is_sampled_with_its_own_seed(place: Path) -> None:
     assert [line["body"]["seed"] for line in (first, second)] == [42, 43]
 
 
+def test_what_failed_is_asked_in_another_batch(place: Path) -> None:
+    file = changed(place, lambda lines: lines[0].update(expired(lines[0]["custom_id"])))
+    with (place / "changed.jsonl").open("r+b") as out:
+        out.truncate(out.seek(0, 2) - 30)
+    said = run("export", place / "work_dir", "--to", "batch", "--answered", file, "--output", place / "again.jsonl")
+    lines = lines_of(place / "batch.jsonl")
+    assert (said[0], lines_of(place / "again.jsonl")) == (0, [lines[0], lines[-1]])
+    whole = {line["custom_id"]: line for line in lines_of(place / "results.jsonl")}
+    again = write(place / "second.jsonl", [whole[line["custom_id"]] for line in (lines[0], lines[-1])])
+    assert scores(place, file, again) == scores(place)
+
+
+def test_where_every_request_is_answered_nothing_is_written(place: Path) -> None:
+    with pytest.raises(UserError, match="^--answered: these files answer every request"):
+        export(place / "work_dir", place / "again.jsonl", answered=[place / "results.jsonl"])
+    assert not (place / "again.jsonl").exists()
+
+
 # What grade reads
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 from command import cli, process
 from on_engines import ready
 from places import REPOSITORY
+from real_copies import make_copies
 
 from meta_eval.token_fidelity.table_pairing import pair_tables
 from meta_eval.token_fidelity.token_table import read_tokens
@@ -31,16 +31,6 @@ CONFIG = {
 DOCS = 32  # of four tasks, as many as the canary has
 SOME = "24"  # docs of fidelity
 NEAR = 0.005  # nats; llama.cpp keeps keys and values in float16
-
-
-def make_copies(packages: str, what: str, *names: str) -> list[Path]:
-    """Make copies of the model, or find them in the cache."""
-    done = subprocess.run(
-        [Path(os.environ["META_EVAL_ENGINE"], "bin/python"), REPOSITORY / "tools/real_model.py", what, "--only", *names],
-        env={**os.environ, "PYTHONPATH": f"{REPOSITORY / 'src'}{os.pathsep}{packages}"},
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    return [Path(line) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")

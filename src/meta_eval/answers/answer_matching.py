@@ -117,6 +117,11 @@ def note_unknown_answers(answers: Answers, tasks: Iterable[str], unchosen: set[s
             problems.foreign.append(f"{answer.id} in {answer.where}")
 
 
+def is_answered(request: RequestDigest, answers: Answers) -> bool:
+    """Whether a request has an answer that can be graded."""
+    return _answer(request, answers, Problems()) is not None
+
+
 def _answer(request: RequestDigest, answers: Answers, problems: Problems) -> EngineAnswer | None:
     key = answers.key(request.id, request.sha256)
     if key in answers.failed:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from meta_eval.answers.answer_files import read_answers
+from meta_eval.answers.answer_matching import is_answered
 from meta_eval.answers.batch_requests import check_batch_tasks, format_batch_lines, warn_of_long_file
 from meta_eval.answers.recorded_answers import Recordings, build_scoring_requests
 from meta_eval.answers.requests import Encoder, Request, build_requests
@@ -51,7 +53,9 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
     Raises:
         PackError: The folder is not a pack or was edited, or it needs requests that the format cannot hold.
         OutputError: The file cannot be written, or belongs to the pack.
-        ConfigError: The pack lacks a named task, or a chat endpoint cannot answer the requests of a batch file.
+        AnswersError: A file of answers cannot be read.
+        ConfigError: The pack lacks a named task, a chat endpoint cannot answer the requests of a batch file, or every
+            request is answered.
     """
     manifest = read_manifest(pack)
     chosen = choose_tasks_to_ask(manifest, options.tasks)
@@ -64,7 +68,8 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
     if batch:
         check_batch_tasks(evaluator, chosen, manifest)
     done = Exported(file, encoder is not None)
-    check_outputs((file,), (pack / name for name in (MANIFEST, *manifest.files)))
+    check_outputs((file,), (*(pack / name for name in (MANIFEST, *manifest.files)), *map(Path, options.answered)))
+    answers = read_answers([Path(answered) for answered in options.answered])
     recordings = Recordings(pack, manifest)
     with replace_file(file) as out:
         more = {**({"force": True} if options.force else {}), **({"edited": changed} if changed else {})}
@@ -79,10 +84,13 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
                 if options.force
                 else build_requests(evaluator, name, limit)
             )
+            requests = (request for request in requests if not is_answered(request.digest(), answers))
             for line in format_batch_lines(requests, manifest) if batch else _lines(requests, encoder):
                 out.write(line)
                 done.tasks[name] += 1
                 report_progress(name, done.tasks[name], manifest.tasks[name].docs)
+        if options.answered and not any(done.tasks.values()):
+            raise ConfigError("these files answer every request", where="--answered", hint="Run `meta-eval grade`")
     if batch:
         warn_of_long_file(sum(done.tasks.values()))
     return done

@@ -30,8 +30,8 @@ _OUTPUTS = {
     Form.recipe: "published",
 }
 _TAKEN = {
-    Form.requests: {"--tasks", "--force", "--edited"},
-    Form.batch: {"--tasks", "--edited"},
+    Form.requests: {"--tasks", "--answered", "--force", "--edited"},
+    Form.batch: {"--tasks", "--answered", "--edited"},
     Form.recipe: {"--dry-run"},
 }
 
@@ -48,6 +48,7 @@ DRY_RUN = typer.Option(
         "requests: JSON Lines. batch: a batch file of chat endpoints. recipe: what others need to make the same pack, "
         "without its rows.",
     ),
+    answered=options.Flag(list[Path], "--answered FILE", "Leave out requests that this file answers. Repeatable."),
     force=options.Flag(bool, "--force", "Write the requests of `fidelity`: log-probabilities of the recorded answers."),
 )
 def export(
@@ -77,7 +78,12 @@ def export(
     """
     folder = options.pack_folder(pack, config)
     to = Form(chosen.to)
-    pack_options = {"--tasks": chosen.tasks, "--force": chosen.force, "--edited": chosen.edited}
+    pack_options = {
+        "--tasks": chosen.tasks,
+        "--answered": chosen.answered,
+        "--force": chosen.force,
+        "--edited": chosen.edited,
+    }
     _refuse(to, {**pack_options, "--dry-run": dry_run})
     output = output or Path(_OUTPUTS[to])
     if to is Form.recipe:
