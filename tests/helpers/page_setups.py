@@ -158,7 +158,16 @@ def nightly(folder: Path) -> Iterator[Names]:
     yield {}
 
 
+@contextmanager
+def thresholds(folder: Path) -> Iterator[Names]:
+    """Write a file of score thresholds in the form of vLLM's CI."""
+    metrics = [{"name": f"exact_match,{name}", "value": 0.755} for name in ("strict-match", "flexible-extract")]
+    tree = {"model_name": "org/model", "tasks": [{"name": "gsm8k", "metrics": metrics}], "limit": 1000, "rtol": 0.03}
+    (folder / "Meta-Llama-3-8B-Instruct.yaml").write_text(json.dumps(tree), encoding="utf-8")
+    yield {}
+
+
 SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
     "two_runs": two_runs, "server": server, "bf16_run": bf16_run, "details": details,
-    "my_engine": my_engine, "two_models": two_models, "llamacpp": llamacpp, "nightly": nightly,
+    "my_engine": my_engine, "two_models": two_models, "llamacpp": llamacpp, "nightly": nightly, "thresholds": thresholds,
 }  # fmt: skip

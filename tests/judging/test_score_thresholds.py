@@ -1,0 +1,78 @@
+"""Score thresholds of vLLM's CI become a gate, with what they can see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from one_task import run, write
+
+from meta_eval.judging.gate import read_gate
+from meta_eval.judging.score_thresholds import ScoreThreshold
+
+FILE = {
+    "model_name": "org/model",
+    "tasks": [
+        {"name": "gsm8k", "metrics": [{"name": "exact_match,strict-match", "value": 0.75}]},
+        {"name": "arc: hard", "metrics": [{"name": "acc,none", "value": 0.5}, {"name": "acc_norm,none", "value": 0.4}]},
+    ],
+    "limit": 1000,
+    "rtol": 0.04,
+    "num_fewshot": 5,
+}
+
+
+def write_file(folder: Path, **changes: Any) -> Path:
+    return write(folder / "thresholds.yaml", json.dumps({**FILE, **changes}))
+
+
+def test_a_gate_has_the_same_tolerance_in_points(tmp_path: Path) -> None:
+    code, _, err = run("init", tmp_path / "ci", "--thresholds", write_file(tmp_path))
+    assert code == 0
+    gate = read_gate(tmp_path / "ci" / "gate.yaml")
+    assert gate.margin == pytest.approx({"mean": 2.3, "gsm8k": 3.0, "arc: hard": 1.6})
+    assert list(gate.tasks) == ["gsm8k", "arc: hard"]
+    assert "gsm8k exact_match,strict-match >= 72.0, 1,000 docs: fails under 0.01 %" in " ".join(err.split())
+
+
+def test_without_a_tolerance_it_is_that_of_vllm(tmp_path: Path) -> None:
+    run("init", tmp_path, "--thresholds", write_file(tmp_path, rtol=None))
+    assert read_gate(tmp_path / "gate.yaml").margin == pytest.approx({"mean": 4.6, "gsm8k": 6.0, "arc: hard": 3.2})
+
+
+def test_the_failures_of_an_identical_model_are_those_of_drawn_flips() -> None:
+    threshold = ScoreThreshold("t", "m", 0.86, 0.0125, 200)
+    failures = threshold.find_failures(0.04)
+    rng = np.random.default_rng(1)
+    flips = rng.choice([-1, 0, 1], p=[0.02, 0.96, 0.02], size=(20_000, 200)).mean(axis=1)
+    assert failures == pytest.approx(np.mean(flips < -0.0125), abs=0.05)
+    drop = threshold.find_visible_drop(0.04)
+    assert drop is not None
+    assert np.mean(flips - drop < -0.0125) == pytest.approx(0.8, abs=0.05)
+
+
+def test_without_a_limit_it_asks_for_the_docs(tmp_path: Path) -> None:
+    file = write_file(tmp_path, limit=None)
+    assert "--docs N" in run("init", tmp_path / "a", "--thresholds", file)[2]
+    assert "1,319 docs" in run("init", tmp_path / "b", "--thresholds", file, "--docs", "1319")[2]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"tasks": []}, {"tasks": [{"name": "t", "metrics": []}]}, {"rtol": 2}, {"limit": 0},
+     {"tasks": [{"name": "t", "metrics": [{"name": "m", "value": 75}]}]}],
+)  # fmt: skip
+def test_a_file_of_another_form_is_one_message_and_nothing_is_written(changes: dict[str, Any], tmp_path: Path) -> None:
+    code, out, err = run("init", tmp_path / "x", "--thresholds", write_file(tmp_path, **changes))
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "thresholds.yaml" in err
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_gate_that_exists_is_not_replaced(tmp_path: Path) -> None:
+    write(tmp_path / "gate.yaml", "margin: 1\n")
+    assert run("init", tmp_path, "--thresholds", write_file(tmp_path))[0] == 2
+    assert (tmp_path / "gate.yaml").read_text() == "margin: 1\n"
