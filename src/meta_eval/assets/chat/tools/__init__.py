@@ -1,0 +1,1 @@
+"""Grader of tool calls. Packs contain a copy."""
