@@ -21,6 +21,7 @@ from shared import whole_pack, whole_replay
 from meta_eval import export, grade, report
 from meta_eval.answers.answer_files import read_answers
 from meta_eval.answers.grading import Graded, Grading
+from meta_eval.backends.settings import Settings
 from meta_eval.messages.errors import UserError
 from meta_eval.results.lm_eval_run import read_run
 from meta_eval.verb_options import ScoringOptions
@@ -239,9 +240,22 @@ def test_what_the_answers_cost_reaches_the_report(place: Path, seconds: float, s
 
     grading = Grading(place / "work_dir", ScoringOptions())
     given = read_answers([rewrite(place, timed)])
-    done = grading.grade(given, output=place / "priced", price_per_hour=2.5)
+    done = grading.grade(given, output=place / "priced", prices=Settings(model_name="m", price_per_hour=2.5))
     assert dict(report(done.results, pack=place / "work_dir").runs[0].provenance)["cost"] == shown
     assert "cost" not in dict(report(graded(place).results, pack=place / "work_dir").runs[0].provenance)
+
+
+def test_an_endpoint_is_paid_by_its_tokens_and_less_for_those_of_its_cache(place: Path) -> None:
+    def counted(lines: list[Line]) -> None:
+        for line in lines:
+            line |= {"prompt_tokens": 1000, "completion_tokens": 100, "cached_tokens": 400}
+
+    prices = Settings.model_validate(
+        {"model_name": "m", "price_per_million_tokens": {"prompt": 2, "completion": 10, "cached": 1}}
+    )
+    given = read_answers([rewrite(place, counted)])
+    speed = Grading(place / "work_dir", ScoringOptions()).grade(given, output=place / "paid", prices=prices).speed
+    assert speed is not None and speed.cost == pytest.approx(speed.answers * (600 * 2 + 400 * 1 + 100 * 10) / 1e6)
 
 
 def test_engine_and_model_are_those_of_the_answers(place: Path) -> None:

@@ -64,6 +64,7 @@ class EngineAnswer:
             did. None if unknown.
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens of the answer.
+        cached_tokens: Tokens of the prompt that came from a cache.
         tokens: Log-probabilities of a given text. None for other answers.
         error: Why the request failed, or None.
         engine: The engine that answered.
@@ -83,6 +84,7 @@ class EngineAnswer:
     finish_reason: str | None
     prompt_tokens: int | None
     completion_tokens: int | None
+    cached_tokens: int | None
     tokens: TokenLogprobs | None
     error: str | None
     engine: str | None
@@ -225,6 +227,7 @@ def _answer(content: Any, where: str) -> EngineAnswer:
         finish_reason=finish,
         prompt_tokens=fields.count("prompt_tokens"),
         completion_tokens=len(ids) if tokens is None and isinstance(ids, list) else tokens,
+        cached_tokens=fields.count("cached_tokens"),
         tokens=forced,
         error=error,
         engine=fields.name("engine"),

@@ -12,6 +12,7 @@ from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer, 
 from meta_eval.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
 from meta_eval.answers.requests import RequestDigest, build_requests, is_graded_as_message
 from meta_eval.answers.results_writer import Speed, Writer
+from meta_eval.backends.settings import Settings
 from meta_eval.boundary.inputs import expand_home
 from meta_eval.boundary.json_text import format_json
 from meta_eval.messages.errors import UserError
@@ -127,7 +128,7 @@ class Grading:
         *,
         output: Path | None = None,
         partial: bool = False,
-        price_per_hour: float | None = None,
+        prices: Settings | None = None,
         facts: Mapping[str, Any] | None = None,
         go_on: bool = False,
     ) -> Graded:
@@ -137,7 +138,7 @@ class Grading:
             engine_answers: The answers.
             output: Output folder, as lm_eval's ``--output_path``. None means the pack's.
             partial: Grade the docs with answers although others have none.
-            price_per_hour: Price per hour of the machines. None if unknown.
+            prices: Settings with the prices of the machines or tokens. None means the pack's.
             facts: Further entries of the results file about how the answers were made.
             go_on: If a task cannot be graded, grade the others. Otherwise the first such task ends grading.
 
@@ -163,8 +164,8 @@ class Grading:
         model = _one_model(used, manifest)
         _log_problems(matched, problems, engine_answers)
         writer = Writer(output or expand_home(manifest.run_settings.output_path, where=str(self._pack)), model)
-        price = manifest.run_settings.price_per_hour if price_per_hour is None else price_per_hour
-        done = Graded(Path(), model, Speed.of(used, price), {}, len(problems.missing), len(problems.failed))
+        speed = Speed.of(used, prices or manifest.run_settings)
+        done = Graded(Path(), model, speed, {}, len(problems.missing), len(problems.failed))
         with writer:
             for name in chosen:
                 try:

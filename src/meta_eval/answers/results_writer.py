@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.answers.answer_files import EngineAnswer
+from meta_eval.backends.settings import Settings, TokenPrices
 from meta_eval.boundary.inputs import MAX_DATA, open_data, read_regular
 from meta_eval.messages.errors import PackError
 from meta_eval.results.sample_parser import FILTERED
@@ -47,7 +48,8 @@ class Speed:
         seconds: Time during which at least one answer was being made. Parallel shards count once, pauses do not count.
             None unless every answer has times.
         tokens_per_second: Tokens of texts divided by seconds. None unless every text has both.
-        cost: Price of these seconds, in the unit of the given price per hour. None without either.
+        cost: Price of these seconds and of all tokens, in the unit of the given prices. None without prices, and where
+            times or counts are unknown.
     """
 
     answers: int
@@ -58,7 +60,7 @@ class Speed:
     cost: float | None = None
 
     @classmethod
-    def of(cls, answers: Sequence[EngineAnswer], price_per_hour: float | None = None) -> Speed:
+    def of(cls, answers: Sequence[EngineAnswer], prices: Settings | None = None) -> Speed:
         texts = [answer for answer in answers if answer.text is not None]
         tokens, seconds = [answer.completion_tokens for answer in texts], _seconds(texts)
         all_counted, wall_seconds = bool(texts) and None not in tokens, _seconds(answers)
@@ -68,8 +70,27 @@ class Speed:
             completion_tokens=_sum(tokens),
             seconds=wall_seconds,
             tokens_per_second=(_sum(tokens) or 0) / seconds if all_counted and seconds else None,
-            cost=None if wall_seconds is None or price_per_hour is None else wall_seconds / 3600 * price_per_hour,
+            cost=None if prices is None else _cost(answers, wall_seconds, prices),
         )
+
+
+def _cost(answers: Sequence[EngineAnswer], wall_seconds: float | None, prices: Settings) -> float | None:
+    """The price of the time of all machines, and of the tokens that an endpoint charges for."""
+    costs: list[float | None] = []
+    if prices.price_per_hour is not None:
+        costs.append(None if wall_seconds is None else wall_seconds / 3600 * prices.price_per_hour)
+    if prices.price_per_million_tokens is not None:
+        costs += [_token_cost(answer, prices.price_per_million_tokens) for answer in answers]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known and len(known) == len(costs) else None
+
+
+def _token_cost(answer: EngineAnswer, prices: TokenPrices) -> float | None:
+    if answer.prompt_tokens is None or answer.completion_tokens is None:
+        return None
+    cached = min(answer.cached_tokens or 0, answer.prompt_tokens) if prices.cached is not None else 0
+    tokens = (answer.prompt_tokens - cached) * prices.prompt + answer.completion_tokens * prices.completion
+    return (tokens + cached * (prices.cached or 0.0)) / 1e6
 
 
 def _seconds(answers: Sequence[EngineAnswer]) -> float | None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 
 from meta_eval.messages.escaping import one_line, quoted
 from meta_eval.thresholds import MARGIN, CutAnswers, Weighting
@@ -84,6 +93,40 @@ def _address(url: str) -> str:
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", max_length=4096), AfterValidator(_address)]
 
 
+# Environment variables of the shell, in the usual capitals: a key of an API hardly ever looks so.
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+
+# Backends whose `model_args` are no arguments of a command. So values may hold commas.
+_WITHOUT_COMMAND = frozenset(("chat",))
+
+
+def _check_variable(name: str) -> str:
+    """Check the name of an environment variable. It is not quoted, because it may be the key itself.
+
+    Raises:
+        ValueError: It is not a name.
+    """
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError("names no environment variable: write the variable's name, never the key itself")
+    return name
+
+
+class TokenPrices(BaseModel):
+    """What an endpoint charges for a million tokens.
+
+    Attributes:
+        prompt: For tokens of prompts.
+        completion: For tokens of answers, reasoning included.
+        cached: For tokens of prompts that came from the endpoint's cache; None for the price of prompts.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prompt: float = Field(ge=0, allow_inf_nan=False)
+    completion: float = Field(ge=0, allow_inf_nan=False)
+    cached: float | None = Field(None, ge=0, allow_inf_nan=False)
+
+
 class Settings(BaseModel):
     """The settings of a run that a configuration and a pack share."""
 
@@ -121,6 +164,16 @@ class Settings(BaseModel):
         3600, gt=0, allow_inf_nan=False, description="seconds to wait for an answer before asking again"
     )
     retries: int = Field(5, ge=0, le=100, description="how often a failed request is asked again")
+    api_key_env: Annotated[str, AfterValidator(_check_variable)] = Field(
+        "OPENAI_API_KEY", description="the environment variable that holds the API key of these servers"
+    )
+    requests_per_minute: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="limit of requests to all servers together; null for none"
+    )
+    tokens_per_minute: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="limit of tokens, of prompts and answers; null for none"
+    )
+    stream: bool = Field(False, description="with backend `chat`: ask for streamed answers")
     serve: bool = Field(
         False,
         description="with backend `server`: start `vllm serve` for the run and stop it afterwards, whatever happens",
@@ -134,6 +187,11 @@ class Settings(BaseModel):
         gt=0,
         allow_inf_nan=False,
         description="what all GPUs together cost per hour; the report then shows the cost",
+    )
+    price_per_million_tokens: TokenPrices | None = Field(
+        None,
+        description="what the endpoint charges: a mapping with `prompt`, `completion` and, where it is cheaper, "
+        "`cached`; the report then shows the cost",
     )
 
     batch_size: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^auto(:\d+)?$")] = Field(
@@ -190,9 +248,11 @@ class Settings(BaseModel):
 
     @field_validator("model_args")
     @classmethod
-    def _no_separators(cls, args: dict[str, Scalar]) -> dict[str, Scalar]:
+    def _no_separators(cls, args: dict[str, Scalar], info: ValidationInfo) -> dict[str, Scalar]:
         for name, value in args.items():
-            _refuse_separators(make_visible(f"{name}={value}"), equals=1)
+            text = make_visible(f"{name}={value}")
+            if info.data.get("backend") not in _WITHOUT_COMMAND:
+                _refuse_separators(text, equals=1)
         return args
 
     def tokenizer_of(self, model: str | None = None) -> str:

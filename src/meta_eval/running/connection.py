@@ -115,7 +115,8 @@ class Connection(ABC):
 
     def _refuse_strangers(self, status: int, raw: bytes) -> None:
         if status in (401, 403):
-            hint = "Set OPENAI_API_KEY to a key that it takes" if not self._has_key else "Check OPENAI_API_KEY"
+            variable = self._settings.api_key_env
+            hint = f"Set {variable} to a key that it takes" if not self._has_key else f"Check {variable}"
             raise BackendError(f"answers {status}: {self._words(raw)}", where=self.url, hint=hint)
 
     def _words(self, raw: bytes) -> str:

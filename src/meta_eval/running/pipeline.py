@@ -40,8 +40,9 @@ from meta_eval.verb_options import RunOptions
 # beyond ordinary run-to-run noise.
 _FREE = frozenset(
     (
-        "base_url", "batch_size", "concurrency", "data_parallel_size", "gpu_memory_utilization", "log_samples",
-        "margin", "output_path", "price_per_hour", "ray_address", "request_timeout", "retries", "serve", "show_config",
+        "api_key_env", "base_url", "batch_size", "concurrency", "data_parallel_size", "gpu_memory_utilization",
+        "log_samples", "margin", "output_path", "price_per_hour", "price_per_million_tokens", "ray_address",
+        "request_timeout", "requests_per_minute", "retries", "serve", "show_config", "stream", "tokens_per_minute",
         "verbosity", "weights",
     )
 )  # fmt: skip
@@ -180,7 +181,7 @@ def run_pack(
             grading.requests = pending.digests
             done.graded = grading.grade(
                 select_answers(answers if grade_only else journal.read(), pending.hashes()),
-                output=output, partial=True, price_per_hour=settings.price_per_hour, go_on=True,
+                output=output, partial=True, prices=settings, go_on=True,
                 facts=_facts(done, stopping, second),
             )  # fmt: skip
             _tell_graded(done, scored)

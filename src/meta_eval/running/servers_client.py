@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from meta_eval.backends.base import BackendError
-from meta_eval.backends.settings import RunSettings
+from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.messages.logs import log
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
 from meta_eval.running.connection import Connection
@@ -191,7 +191,7 @@ class ServersClient(Client, Generic[_Server]):
 
     async def _connect(self, urls: Sequence[str]) -> None:
         """Connect to all servers; those that do not answer yet are retried while others work."""
-        key = os.environ.get("OPENAI_API_KEY")
+        key = read_key(self.settings.api_key_env)
         self._servers = [self.connect(url, self._asked_for, key) for url in urls]
         met = await asyncio.gather(*(server.meet() for server in self._servers), return_exceptions=True)
         faults = [fault for fault in met if isinstance(fault, BaseException)]
@@ -325,6 +325,24 @@ class ServersClient(Client, Generic[_Server]):
     @property
     def _asked_for(self) -> str:
         return self._served.name if self._served is not None else self.model
+
+
+def read_key(variable: str) -> str | None:
+    """Read the API key of an environment variable; None without one.
+
+    Raises:
+        BackendError: It cannot be sent, or a variable other than the default is not set.
+    """
+    key = os.environ.get(variable, "").strip()
+    if not key and variable != Settings.model_fields["api_key_env"].default:
+        raise BackendError(
+            "is not set", where=f"the environment variable {variable}", hint="Set it, or leave api_key_env out"
+        )
+    if not key.isascii() or not key.isprintable():
+        raise BackendError(
+            "holds a character that no key has", where=f"the environment variable {variable}", hint="Copy the key again"
+        )
+    return key or None
 
 
 async def _cancelled(tasks: Sequence[asyncio.Task[Any]]) -> None:
