@@ -257,6 +257,7 @@ def _batch_answer(content: Mapping[str, Any], where: str) -> EngineAnswer:
         finish_reason=done.finish_reason,
         prompt_tokens=done.prompt_tokens,
         completion_tokens=done.completion_tokens,
+        cached_tokens=done.cached_tokens,
         tokens=None,
         error=result.error,
         engine="batch",
