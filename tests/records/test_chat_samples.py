@@ -11,17 +11,20 @@ from typing import Any
 import pytest
 from chat_stub import ChatStub, open_stock_client
 from packs import prepare, read_docs
-from recorded_runs import own_gsm8k, record
+from recorded_runs import own_gsm8k, record, whole_tasks
 
 from meta_eval import verify
+from meta_eval.answers.chat_body import read_conversation
 from meta_eval.answers.requests import build_requests
+from meta_eval.backends import registry
+from meta_eval.backends.base import Backend
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.lm_eval_run import read_newest
 from meta_eval.results.output_index import index_outputs
 from meta_eval.verification.evaluator import Evaluator
 
-WAYS = {
+WAYS: dict[str, dict[str, Any]] = {
     "multiturn": {"fewshot_as_multiturn": True, "system_instruction": "Be brief."},
     "one turn": {"fewshot_as_multiturn": False},
 }
@@ -88,6 +91,68 @@ def test_requests_are_of_kind_chat_with_what_the_endpoint_was_sent(recorded: Sim
     sent = json.loads(recorded.bodies[0])
     assert {tuple(request.stop) for request in requests} == {tuple(sent["stop"])}
     assert read_manifest(recorded.pack).tasks["gsm8k"].asked_as == "chat"
+
+
+class ChatBackend(Backend):
+    """As much of a chat backend as prepare needs."""
+
+    name = "chat"
+    kinds = frozenset(("generate", "chat"))
+    commanded_as = frozenset(("chat",))
+
+    def load_client(self) -> type[Any]:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def chat_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.SHIPPED, "chat", ChatBackend())  # type: ignore[misc]
+
+
+@pytest.mark.usefixtures("chat_backend")
+def test_tasks_of_lm_eval_are_made_of_the_bodies_that_stock_lm_eval_asks(
+    recorded: SimpleNamespace, stub: ChatStub, tmp_path: Path
+) -> None:
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(recorded.templates), "backend": "chat"}
+    pack = prepare(tmp_path / "pack", "gsm8k@2", **keys, **WAYS[recorded.way])
+    stub.take_bodies()
+    record(pack, tmp_path / "run", ["gsm8k"], model=open_stock_client(stub), chat=True)
+    assert stub.take_bodies() == recorded.bodies
+    (entry,) = read_manifest(pack).tasks.values()
+    assert (entry.asked_as, entry.record and entry.record.chat_template) == ("chat", False)
+
+
+@pytest.mark.usefixtures("chat_backend")
+def test_an_answer_that_a_task_begins_is_counted_and_sent_as_stock_lm_eval_sends_it(
+    stub: ChatStub, tmp_path: Path
+) -> None:
+    templates = own_gsm8k(tmp_path / "templates", gen_prefix="It is")
+    stub.take_bodies()
+    run = record(templates, tmp_path / "run", ["gsm8k"], model=open_stock_client(stub), chat=True, num_fewshot=0)
+    bodies = stub.take_bodies()
+    assert json.loads(bodies[0])["messages"][-1]["content"].strip() == "It is"
+    for name, keys in {"lm-eval": {"backend": "chat", "tasks": "gsm8k@0"}, str(run): {"tasks": "recorded"}}.items():
+        pack = prepare(tmp_path / "pack", evals_dataset=name, template_dir=str(templates), **keys)
+        assert read_manifest(pack).tasks["gsm8k"].warnings["begun_answer"] == 8
+        record(pack, tmp_path / "again", ["gsm8k"], model=open_stock_client(stub), chat=True)
+        assert stub.take_bodies() == bodies
+        request = next(build_requests(Evaluator(pack), "gsm8k", None))
+        assert "continue_final_message" not in read_conversation(request)
+        assert read_conversation(request, can_continue=True)["continue_final_message"] is True
+
+
+@pytest.mark.usefixtures("chat_backend")
+def test_a_task_of_likelihoods_cannot_be_asked_as_chat(tmp_path: Path) -> None:
+    templates = whole_tasks(tmp_path / "templates", ["arc_challenge"])
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "backend": "chat"}
+    with pytest.raises(UserError, match="compares the likelihoods of texts, which chat endpoints do not give"):
+        prepare(tmp_path / "pack", "arc_challenge", **keys)
+
+
+def test_other_backends_have_no_command_for_chat_messages(recorded: SimpleNamespace) -> None:
+    manifest = read_manifest(recorded.pack)
+    assert (manifest.run_settings.backend, manifest.command) == ("vllm", ())
+    assert manifest.no_command == "no lm_eval command of backend vllm asks chat messages, as 1 of 1 tasks do"
 
 
 def change_samples(run: Path, to: Path, change: Callable[[dict[str, Any], int], None]) -> Path:

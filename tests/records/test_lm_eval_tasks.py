@@ -159,7 +159,20 @@ def test_choices_under_a_chat_template_have_no_delimiter_and_the_same_verdicts(t
     assert right(tmp_path / "frozen", "arc_challenge") == right(tmp_path / "plain", "arc_challenge")
 
 
+def test_a_system_instruction_is_put_before_each_prompt_as_lm_eval_puts_it(tmp_path: Path) -> None:
+    templates = own_gsm8k(tmp_path / "templates")
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "system_instruction": "Be brief."}
+    pack = prepare(tmp_path / "pack", "gsm8k@2", **keys)
+    record(templates, tmp_path / "plain", ["gsm8k"], num_fewshot=2, system_instruction="Be brief.")
+    record(pack, tmp_path / "frozen", ["gsm8k"])
+    frozen = asked(tmp_path / "frozen", "text")
+    assert frozen == asked(tmp_path / "plain", "text")
+    assert all(text.startswith("Be brief.") for text, *_ in frozen.values())
+
+
 def test_no_template_is_put_around_recorded_prompts(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="system_instruction: the prompts of sample are used as recorded"):
+        prepare(tmp_path / "pack", "meta_gpqa", system_instruction="Be brief.")
     with pytest.raises(UserError, match="apply_chat_template: the prompts of sample are used as recorded"):
         prepare(tmp_path / "pack", "meta_gpqa", apply_chat_template=True)
 

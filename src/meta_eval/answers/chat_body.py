@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from meta_eval.answers.chat_messages import make_conversation
+from meta_eval.answers.chat_messages import ASSISTANT, CONTINUE, make_conversation
 from meta_eval.answers.requests import Request
 
 # Both names of the same limit, the newer one last. An endpoint refuses a body with both.
@@ -50,7 +50,7 @@ def read_conversation(request: Request, *, can_continue: bool = False) -> dict[s
 
     Args:
         request: The request. The text prompt of kind ``generate`` is parsed into messages.
-        can_continue: Whether the endpoint continues an answer that a text prompt begins.
+        can_continue: Whether the endpoint continues an answer that the prompt begins.
 
     Raises:
         ValueError: A text prompt is not made of messages. The text continues "the prompt …".
@@ -58,4 +58,6 @@ def read_conversation(request: Request, *, can_continue: bool = False) -> dict[s
     if request.kind == "generate":
         return make_conversation(request.prompt, can_continue=can_continue)
     conversation: dict[str, Any] = json.loads(request.prompt)
+    if can_continue and conversation["messages"][-1]["role"] == ASSISTANT:
+        return {**CONTINUE, **conversation}
     return conversation

@@ -14,6 +14,9 @@ from meta_eval.catalog.families import Family, list_families, remove_bos
 
 ASSISTANT = "assistant"
 
+# Fields of vLLM's body with which the answer continues the last message.
+CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedPrompt:
@@ -89,8 +92,7 @@ def make_conversation(prompt: str, *, can_continue: bool = False) -> dict[str, A
             "model_args.continue_final_message to true for an endpoint that can (vLLM)"
         )
     begun = {"role": ASSISTANT, "content": parsed.begun}
-    fields = {"continue_final_message": True, "add_generation_prompt": False}
-    return {"messages": [*parsed.messages, begun], **fields}
+    return {"messages": [*parsed.messages, begun], **CONTINUE}
 
 
 def _find_family(prompt: str) -> Family:

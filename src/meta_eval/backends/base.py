@@ -38,6 +38,7 @@ class Backend(ABC):
         install: What to install with pip for it.
         extra: The same for `meta-eval run`. Empty if it is `install`.
         can_serve: Whether it can start a server for the run (``serve: true``).
+        commanded_as: What the prompts of a pack may be if `command` is to ask them: ``text`` or ``chat`` messages.
         no_command: Why ``lm_eval`` cannot use it. Empty if `command` returns a command.
     """
 
@@ -53,6 +54,7 @@ class Backend(ABC):
     install: str = ""
     extra: str = ""
     can_serve: bool = False
+    commanded_as: frozenset[str] = frozenset(("text",))
     no_command: str = "lm_eval has no such model"
 
     @abstractmethod

@@ -120,8 +120,9 @@ def prepare(
             err.print(f"wrote {prepared.work_dir}; paste this to run it:")
             print_result(shlex.join(manifest.command))
         else:
-            why = f"lm_eval cannot ask backend {manifest.run_settings.backend}: {manifest.backend.no_command}"
-            err.print(f"wrote {prepared.work_dir}; {why}. next: meta-eval run", soft_wrap=True, markup=False)
+            err.print(
+                f"wrote {prepared.work_dir}; {manifest.no_command}. next: meta-eval run", soft_wrap=True, markup=False
+            )
 
 
 def _read_rules(gate: Path | None) -> Gate | None:

@@ -133,10 +133,15 @@ class Config(Settings, Public):
     apply_chat_template: bool = Field(
         False,
         description="with `evals_dataset: lm-eval`, render prompts with the model's chat template, as "
-        "lm_eval's flag does; recorded prompts stay as they are",
+        "lm_eval's flag does; recorded prompts stay as they are, and backend chat always asks messages",
     )
     fewshot_as_multiturn: bool = Field(
-        True, description="under a chat template, make each example a turn; false puts all into one turn"
+        True,
+        description="under a chat template, and with backend chat, make each example a turn; false puts all into "
+        "one turn",
+    )
+    system_instruction: str | None = Field(
+        None, description="with `evals_dataset: lm-eval`, the system message before each prompt, as lm_eval's option"
     )
     bundle: bool = Field(
         True,

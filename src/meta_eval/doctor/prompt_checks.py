@@ -117,7 +117,7 @@ def _check_bos(
             )
             return
     added = manifest.run_settings.add_bos_token
-    if not manifest.backend.says_bos(manifest.command, added=added):
+    if manifest.command and not manifest.backend.says_bos(manifest.command, added=added):
         yield failed(
             name,
             f"the command must pass add_bos_token={added} to {backend}, and no chat template",

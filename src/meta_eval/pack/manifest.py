@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os.path
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -168,7 +169,8 @@ class TaskEntry(_Entry):
     ``choice_scoring`` is how a choice task is scored, else None. ``likelihood_reason`` says why requested next-token
     scoring was not possible. ``dataset_config`` is the configuration of the dataset on the hub, ``subset`` Meta's
     name of the benchmark in it. ``filters`` to ``unsafe_code`` are for verify: see `meta_eval.templates.TaskSpec`.
-    ``record`` is None for Meta's evals datasets. ``asked_as`` says whether prompts are texts or chat messages.
+    ``record`` is None for Meta's evals datasets. ``asked_as`` says whether prompts are texts or chat messages,
+    ``answer`` whether a text or a whole chat message is graded.
     """
 
     template: PackPath
@@ -201,6 +203,7 @@ class TaskEntry(_Entry):
     unsafe_code: bool
     record: RecordEntry | None = None
     asked_as: Literal["text", "chat"] = "text"
+    answer: Literal["text", "message"] = "text"
     baseline: tuple[BaselineEntry, ...] = ()
 
     @property
@@ -236,6 +239,7 @@ class PreparedFrom(_Entry):
     originals: dict[str, Original]
     apply_chat_template: bool = False
     fewshot_as_multiturn: bool = True
+    system_instruction: str | None = None
     bundle: bool
     choice_scoring: Literal["likelihood", "next_token"] = "likelihood"
     allow_unmatched: bool
@@ -304,8 +308,27 @@ class Manifest(_Entry, Public):
         except UnknownBackendError as error:
             raise PackError(f"the pack needs a backend that is not available: {error}") from None
 
+    @property
+    def no_command(self) -> str:
+        """Why there is no ``lm_eval`` command for this pack, where ``command`` is empty."""
+        why = explain_no_command(self.backend, list(self.tasks.values()))
+        return why or f"lm_eval cannot ask backend {self.run_settings.backend}: {self.backend.no_command}"
+
     def to_json(self) -> str:
         return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+
+
+def explain_no_command(backend: Backend, tasks: Sequence[TaskEntry]) -> str | None:
+    """Why no ``lm_eval`` command of a backend asks all tasks alike; None if one does."""
+    words = {"text": "texts", "chat": "chat messages"}
+    for asked_as in sorted({entry.asked_as for entry in tasks} - backend.commanded_as):
+        count = sum(entry.asked_as == asked_as for entry in tasks)
+        return (
+            f"no lm_eval command of backend {backend.name} asks {words[asked_as]}, as {count} of {len(tasks)} tasks do"
+        )
+    if messages := sum(entry.answer == "message" for entry in tasks):
+        return f"lm_eval keeps only the text of an answer, and {messages} of {len(tasks)} tasks grade its tool calls"
+    return None
 
 
 def read_manifest(pack: Path) -> Manifest:

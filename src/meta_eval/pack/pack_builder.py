@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from meta_eval import assets
 from meta_eval.backends.registry import find_backend
+from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.boundary.inputs import read_text
 from meta_eval.boundary.pack_names import expand_patterns, split_excluded
@@ -21,7 +22,9 @@ from meta_eval.pack.manifest import (
     Manifest,
     OriginalEntry,
     PreparedFrom,
+    TaskEntry,
     VersionRange,
+    explain_no_command,
 )
 from meta_eval.pack.punkt import read_punkt
 from meta_eval.pack.task_preparation import PrepareContext, PreparedTask
@@ -85,13 +88,19 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         tasks={task.name: task.entry for task in tasks},
         groups=dict(groups),
         left_out=context.left_out.reasons,
-        command=find_backend(run.backend).command(run),
+        command=_make_command(run, [task.entry for task in tasks]),
         includes_punkt=bool(punkt) if scores_ifeval else None,
         files={
             name: FileEntry(sha256=hash_bytes(content), bytes=len(content)) for name, content in sorted(files.items())
         },
     )
     return Pack(files, manifest)
+
+
+def _make_command(run: RunSettings, tasks: Sequence[TaskEntry]) -> tuple[str, ...]:
+    """The ``lm_eval`` command of a pack. Empty if the backend has none, or none that asks all tasks."""
+    backend = find_backend(run.backend)
+    return () if explain_no_command(backend, tasks) else backend.command(run)
 
 
 def _check_same_bos(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[list[PreparedTask], bool]:

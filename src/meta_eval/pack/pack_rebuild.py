@@ -93,6 +93,7 @@ def _config(published: Publication, config: Config | Path | str | None, override
         "originals": {name: original.model_dump() for name, original in published.originals.items()},
         "apply_chat_template": False,
         "fewshot_as_multiturn": True,
+        "system_instruction": None,
         "bundle": published.bundle,
         "choice_scoring": published.choice_scoring,
         "allow_unmatched": published.allow_unmatched,

@@ -1,11 +1,15 @@
-"""The chat template of the model's tokenizer, rendered as lm-eval's engines render it."""
+"""Makes prompts of the messages of lm-eval's tasks: rendered with the model's chat template, as lm-eval's engines
+render it, or as the body of a chat request.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from meta_eval.backends.registry import find_backend
+from meta_eval.boundary.json_text import format_json
 from meta_eval.catalog.families import remove_bos
 from meta_eval.config import Config
 from meta_eval.messages.errors import ConfigError, SourceError
@@ -20,11 +24,13 @@ class Chat:
         render: Messages to text; ``add_generation_prompt`` as lm-eval passes it.
         bos: The text of the tokenizer's BOS; None without a BOS.
         multiturn: Whether each example is a separate turn.
+        asked_as: ``chat`` if ``render`` makes the bodies of chat requests.
     """
 
     render: Callable[..., str]
     bos: str | None
     multiturn: bool
+    asked_as: Literal["text", "chat"] = "text"
 
     def bare(self, prompt: str) -> str:
         """Remove the leading BOS, which every engine adds."""
@@ -32,11 +38,13 @@ class Chat:
 
 
 def read_chat_template(config: Config) -> Chat | None:
-    """Read the chat template of a configuration; None if it requests none.
+    """Read how a configuration renders messages; None if it asks for plain texts. A chat endpoint gets messages.
 
     Raises:
         ConfigError: The tokenizer cannot be loaded, or it has no chat template.
     """
+    if "chat" in find_backend(config.backend).kinds:
+        return Chat(_format_body, None, config.fewshot_as_multiturn, "chat")
     if not config.apply_chat_template:
         return None
     place = config.tokenizer_of()
@@ -51,6 +59,11 @@ def read_chat_template(config: Config) -> Chat | None:
         return _rendered(template, messages, add_generation_prompt)
 
     return Chat(render, template.bos, config.fewshot_as_multiturn)
+
+
+def _format_body(messages: Sequence[Mapping[str, Any]], **_: Any) -> str:
+    """The body of a chat request, with the messages that lm-eval's client would send."""
+    return format_json({"messages": list(messages)})
 
 
 def _rendered(template: ChatTemplate, messages: Sequence[Mapping[str, Any]], opened: bool) -> str:

@@ -14,9 +14,10 @@ from meta_eval.messages.errors import ConfigError, DataError, PackError, SourceE
 from meta_eval.messages.logs import log
 from meta_eval.pack.task_choice import ROLLING
 from meta_eval.records.chat_template import Chat
-from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, split_unconditional
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, read_sent_settings, split_unconditional
 from meta_eval.records.run_selection import leave_tasks_out
 from meta_eval.records.task_code import TaskCode, has_task, list_group_members, list_task_names
+from meta_eval.thresholds import MAX_GEN_TOKS
 
 # The evals dataset of this name: the tasks of the installed lm-eval.
 LM_EVAL = "lm-eval"
@@ -106,13 +107,16 @@ def _ask(tasks: dict[str, int | None], name: str, shots: int | None) -> None:
         raise ConfigError(f"{name} is named with two different numbers of shots", hint="Name it once")
 
 
-def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = None) -> tuple[RecordedDocs, int]:
+def read_lm_eval_task(
+    code: TaskCode, shots: int | None, chat: Chat | None = None, system_instruction: str | None = None
+) -> tuple[RecordedDocs, int]:
     """Have lm-eval load a task and build its requests.
 
     Args:
         code: The task.
         shots: Number of examples before each question; None for the task's own.
-        chat: The chat template that renders its prompts; None for none.
+        chat: What renders its prompts; None for plain texts.
+        system_instruction: The system message before each prompt; None for none.
 
     Returns:
         The rows, without answers, and their number of shots.
@@ -130,6 +134,12 @@ def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = Non
     except PackError as error:
         hint = error.hint or "Its dataset is fetched from the hub: go online"
         raise SourceError(f"lm-eval cannot load it: {error.what}", where=where, hint=hint) from None
+    if chat and chat.asked_as == "chat" and str(task.OUTPUT_TYPE) != "generate_until":
+        raise DataError(
+            "compares the likelihoods of texts, which chat endpoints do not give",
+            where=where,
+            hint="Use a backend of completions, or leave the task out of tasks",
+        )
     default_shots = task.get_config("num_fewshot")
     if shots is not None and default_shots != 0:
         task.set_config(key="num_fewshot", value=shots)
@@ -142,9 +152,9 @@ def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = Non
     if not docs:
         raise DataError("has no docs", where=where)
     instances: dict[int, list[Any]] = {}
-    for instance in evaluator.instances(code.name, task, **_how(chat)):
+    for instance in evaluator.instances(code.name, task, system_instruction=system_instruction, **_how(chat)):
         instances.setdefault(instance.doc_id, []).append(instance)
-    rows = RecordedDocs([], None, chat.bos if chat else None)
+    rows = RecordedDocs([], None, chat.bos if chat else None, asked_as=chat.asked_as if chat else "text")
     with silence_libraries():
         targets = [task.doc_to_target(doc) for doc in docs]
         rights = [_right(task, doc, target) for doc, target in zip(docs, targets, strict=True)]
@@ -197,11 +207,14 @@ def _row(
         )
     if kind == "generate_until":
         settings = json.loads(json.dumps(first[1], default=str))
+        settings = read_sent_settings(settings, MAX_GEN_TOKS) if rows.asked_as == "chat" else settings
         rows.generation = settings if rows.generation is None else rows.generation
     text = json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False)
     prompt = chat.bare(first[0]) if chat and kind != ROLLING else first[0]
     if prompt != first[0]:
         rows.warnings["prompt_with_bos"] = rows.warnings.get("prompt_with_bos", 0) + 1
+    if rows.asked_as == "chat" and json.loads(prompt)["messages"][-1]["role"] == "assistant":
+        rows.warnings["begun_answer"] = rows.warnings.get("begun_answer", 0) + 1
     choices = () if kind in ("generate_until", ROLLING) else tuple(str(instance.args[1]) for instance in instances)
     return RecordedDoc(
         doc=json.loads(text),

@@ -137,6 +137,7 @@ def make_task(
         unsafe_code=template.unsafe_code,
         record=record,
         asked_as=rows.asked_as,
+        answer=rows.answer,
     )
     files = {
         docs_file: content,

@@ -48,12 +48,14 @@ def prepare_config(config: Config, config_place: ValuePlace) -> Prepared:
     """
     check_target(Path(config.work_dir))
     baseline = open_baseline(config, config_place)
-    if config.apply_chat_template and config.evals_dataset != LM_EVAL:
-        raise ConfigError(
-            f"the prompts of {config.evals_dataset} are used as recorded, without a chat template",
-            where=config_place.name_key("apply_chat_template"),
-            hint="Set it to false",
-        )
+    if config.evals_dataset != LM_EVAL:
+        for key, default in (("apply_chat_template", False), ("system_instruction", None)):
+            if getattr(config, key) != default:
+                raise ConfigError(
+                    f"the prompts of {config.evals_dataset} are used as recorded, without a chat template",
+                    where=config_place.name_key(key),
+                    hint=f"Set it to {'false' if default is False else 'null'}",
+                )
     pack = _assemble(config, config_place)
     if baseline:
         with locating(config_place.name_key("baseline")):
@@ -192,11 +194,11 @@ def _prepare_tasks(config: Config, config_place: ValuePlace) -> Pack:
 
 def _make_lm_eval_task(code: TaskCode, shots: int | None, context: PrepareContext, chat: Chat | None) -> CandidateTask:
     report_progress(f"{code.name}: asking lm-eval for its docs")
-    rows, shots = read_lm_eval_task(code, shots, chat)
+    rows, shots = read_lm_eval_task(code, shots, chat, context.config.system_instruction)
     entry = RecordEntry(
         model=None, time=None, results_file=None, lm_eval=None, backend=None, bos_text=chat.bos if chat else None,
-        chat_template=chat is not None, shots=str(shots), task_version=code.version, grader_source=code.source_label,
-        grader_version=code.version,
+        chat_template=chat is not None and chat.asked_as == "text", shots=str(shots), task_version=code.version,
+        grader_source=code.source_label, grader_version=code.version,
     )  # fmt: skip
     revision = hash_requests(rows)
 

@@ -99,6 +99,8 @@ WARNING_TEXTS = {
     "unanswered": "have no answer in the results, and are left out",
     "answers_no_request": "are in the results and not among the requests",
     "cut_lines": "have a truncated line in the results",
+    "begun_answer": "end with the beginning of the answer, and most chat endpoints begin a new one; set "
+    "model_args.continue_final_message to true for one that continues it (vLLM)",
     "repeated_samples": "stand there twice, word for word; each counts once",
 }
 
@@ -259,9 +261,11 @@ class _SampleReading:
         for request, text in zip(requests, texts, strict=True):
             if text is not None:
                 try:
-                    request[0] = format_json({"messages": parse_chat_messages(text)})
+                    messages = parse_chat_messages(text)
                 except ValueError as error:
                     raise DataError(f"was sent as chat messages: the request {error}") from None
+                self.warnings["begun_answer"] += messages[-1]["role"] == "assistant"
+                request[0] = format_json({"messages": messages})
 
     def _check_shape(self, requests: Sequence[Sequence[Any]]) -> None:
         if len({request[0] for request in requests}) > 1 and len({request[1] for request in requests}) > 1:
@@ -277,7 +281,7 @@ class _SampleReading:
                 "holds no generation request, but its task generates now",
                 hint="Install the lm-eval version of the record",
             )
-        settings = _read_sent(settings, self.token_limit) if self.is_chat else settings
+        settings = read_sent_settings(settings, self.token_limit) if self.is_chat else settings
         if self.generation is None:
             self.generation = settings
         elif settings != self.generation:
@@ -320,8 +324,13 @@ class _SampleReading:
 _STOPS = 4
 
 
-def _read_sent(settings: Mapping[str, Any], token_limit: int) -> dict[str, Any]:
-    """The generation settings that lm-eval's client of chat endpoints sent of a task's settings."""
+def read_sent_settings(settings: Mapping[str, Any], token_limit: int) -> dict[str, Any]:
+    """The generation settings that lm-eval's client of chat endpoints sends of a task's settings.
+
+    Args:
+        settings: The task's ``generation_kwargs``.
+        token_limit: The client's limit for tasks without one.
+    """
     stops = settings.get("until") or []
     limit = settings.get("max_tokens", settings.get("max_gen_toks", token_limit))
     others = {name: value for name, value in settings.items() if name not in ("max_tokens", "max_gen_toks", "until")}
