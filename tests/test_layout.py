@@ -42,6 +42,7 @@ PACKAGES = [
     "reports",
     "api",
     "cli",
+    "pytest_plugin",
     "__main__",
 ]
 
