@@ -146,6 +146,63 @@ def test_files_with_the_same_custom_ids_are_paired_by_name(pair: Path) -> None:
     assert sorted(read_manifest(made(pair)).tasks) == ["sums", "words"]
 
 
+TOOL = {"type": "function", "function": {"name": "spell", "parameters": {"properties": {"n": {"type": "integer"}}}}}
+
+
+def call(number: object, name: str = "spell") -> Line:
+    """A message that calls a tool."""
+    function = {"name": name, "arguments": json.dumps({"n": number})}
+    return completion(None, "m", "tool_calls", tool_calls=[{"id": "c", "type": "function", "function": function}])
+
+
+@pytest.fixture
+def tools(pair: Path) -> Path:
+    """Each request offers a tool, and the record calls it with its number. For 9 it answers in words."""
+    write(pair / "words_requests.jsonl", [request(number, tools=[TOOL]) for number in range(10)])
+    calls = [result(f"q-{number}", call(number)) for number in range(9)]
+    write(pair / "output.jsonl", [*calls, result("q-9", completion("<think>no tool</think>nine", "m"))])
+    return pair
+
+
+def graded_calls(tools: Path, change: dict[int, Line]) -> dict[str, float]:
+    """The scores of a run that answers like the record, with changes by number."""
+    pack = made(tools)
+    assert verify(pack).passed
+    export(pack, tools.parent / "batch.jsonl", to="batch")
+    lines = []
+    for number, line in enumerate(lines_of(tools.parent / "batch.jsonl")):
+        assert line["body"]["tools"] == [TOOL]
+        body = change.get(number, call(number) if number < 9 else completion("nine", "m"))
+        lines.append(result(line["custom_id"], body))
+    (scores,) = grade(
+        [write(tools.parent / "calls.jsonl", lines)], pack=pack, output=tools.parent / "out"
+    ).scores.values()
+    return {name.removesuffix(",none"): score for name, score in scores.items()}
+
+
+def test_where_tools_are_offered_calls_are_compared_with_those_of_the_record(tools: Path) -> None:
+    assert graded_calls(tools, {})["exact_match"] == 1.0
+    scores = graded_calls(tools, {0: call(5), 1: call(1.0), 2: completion("two", "m"), 3: call(3, "other"), 9: call(9)})
+    assert scores["exact_match"] == 0.6
+    assert (scores["tool_call_recall"], scores["tool_call_precision"]) == (8 / 9, 8 / 9)
+
+
+def test_golds_may_be_calls(tools: Path) -> None:
+    golds = [{"custom_id": f"q-{number}", "gold": [{"name": "spell", "arguments": {"n": 1}}]} for number in range(10)]
+    write(tools / "golds.jsonl", [*golds[:9], {**golds[9], "gold": None, "subtask": "none"}])
+    pack = made(tools)
+    tallies = verify(pack).tasks["words"].tallies
+    assert tallies is not None
+    assert (tallies.total.agreed, tallies.total.graded, list(tallies.subtasks)) == (10, 2, ["none"])
+
+
+@pytest.mark.parametrize("gold", ["spell", [{"arguments": {}}], {"name": "spell"}])
+def test_a_gold_that_is_no_list_of_calls_is_refused(gold: Any, tools: Path) -> None:
+    golds = [{"custom_id": f"q-{number}", "gold": gold} for number in range(10)]
+    write(tools / "golds.jsonl", golds)
+    assert "golds.jsonl, 'q-0': the" in refusal(tools) or "golds.jsonl, 'q-0': a call has no name" in refusal(tools)
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -158,7 +215,8 @@ def test_files_with_the_same_custom_ids_are_paired_by_name(pair: Path) -> None:
         ({"words_requests.jsonl": [request(0), request(0)]}, "repeats the custom_id 'q-0'"),
         ({"words_requests.jsonl": [request(0), {"custom_id": "q-1"}]}, "is not a request of a batch file"),
         ({"words_requests.jsonl": [request(0, messages=[])]}, "it holds no messages"),
-        ({"golds.jsonl": [{"custom_id": "q-0", "gold": "zero"}]}, "has no text or texts as the gold of 'q-1'"),
+        ({"golds.jsonl": [{"custom_id": "q-0", "gold": "zero"}]}, "golds.jsonl, 'q-1': has no gold"),
+        ({"golds.jsonl": [{"custom_id": f"q-{n}", "gold": 3} for n in range(10)]}, "the gold is no text and no list of"),
         ({"a_requests.jsonl": [request(0)]}, "may answer several files of requests with the same custom_ids"),
         ({"sub/words_requests.jsonl": [request(3)], "sub/a.jsonl": results()[3:4]}, "has two files of requests of the task words"),
         ({"a" * 200 + ".jsonl": [request(0)], "words_requests.jsonl": None}, "its name is no name of a task"),

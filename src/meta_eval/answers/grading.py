@@ -14,12 +14,12 @@ from meta_eval.answers.requests import RequestDigest, build_requests, is_graded_
 from meta_eval.answers.results_writer import Speed, Writer
 from meta_eval.backends.settings import Settings
 from meta_eval.boundary.inputs import expand_home
-from meta_eval.boundary.json_text import format_json
 from meta_eval.messages.errors import UserError
 from meta_eval.messages.logs import log
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.task_choice import choose_tasks_to_grade
+from meta_eval.results.chat_completion import ChatChoice, ToolCall
 from meta_eval.verb_options import GradingOptions, ScoringOptions
 from meta_eval.verification.each_answer import add_each_answer
 from meta_eval.verification.evaluator import Evaluated, Evaluator
@@ -266,8 +266,8 @@ def _replayed(doc_answers: Sequence[EngineAnswer], stop: Sequence[str], repeats:
 
 def format_message(answer: EngineAnswer) -> str:
     """A chat message as JSON text, for a task that grades its tool calls."""
-    calls = [{"name": name, "arguments": arguments} for name, arguments in answer.tool_calls]
-    return format_json({"content": answer.text, "tool_calls": calls, "finish_reason": answer.finish_reason})
+    calls = tuple(ToolCall(*call) for call in answer.tool_calls)
+    return ChatChoice(answer.text or "", None, calls, answer.finish_reason).format_message()
 
 
 def _one_model(used: Sequence[EngineAnswer], manifest: Manifest) -> str:

@@ -106,7 +106,11 @@ def _read_id(content: Mapping[str, Any]) -> str:
 
 
 def _are_messages(messages: object) -> bool:
-    return isinstance(messages, list) and bool(messages) and all(isinstance(message, Mapping) for message in messages)
+    return (
+        isinstance(messages, list)
+        and bool(messages)
+        and all(isinstance(message, Mapping) and isinstance(message.get("role"), str) for message in messages)
+    )
 
 
 def _describe(error: object) -> str:

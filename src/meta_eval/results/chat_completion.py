@@ -93,6 +93,11 @@ class ChatChoice:
     reasoning_form: ReasoningForm | None = None
     has_call_in_text: bool = False
 
+    def format_message(self) -> str:
+        """The message as JSON text, for a task that grades its tool calls."""
+        calls = [call.as_json() for call in self.tool_calls]
+        return format_json({"content": self.content, "tool_calls": calls, "finish_reason": self.finish_reason})
+
 
 @dataclass(frozen=True, slots=True)
 class ChatCompletion:

@@ -24,11 +24,11 @@ from meta_eval.records.batch.batch_pairs import (
     read_requests,
     read_results,
 )
-from meta_eval.records.batch.chat_docs import split_bodies
+from meta_eval.records.batch.chat_docs import ChatGrading, choose_grading, split_bodies
 from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedTask, RecordFormat
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDoc, RecordedDocs
 from meta_eval.records.shipped_graders import make_grader_code
-from meta_eval.results.chat_completion import ChatCompletion
+from meta_eval.results.chat_completion import ChatChoice
 
 METRIC = "exact_match,none"
 
@@ -63,13 +63,17 @@ class BatchRecord(Record):
         with locating(f"{self.name}, {task}"):
             _check(asked, results)
             docs, generation = split_bodies([requests[custom_id].body for custom_id in asked])
+        grading = choose_grading(docs)
         golds = None if pair.golds is None else read_golds(pair.golds)
         rows = []
-        for custom_id, doc in zip(asked, docs, strict=True):
+        for custom_id, body in zip(asked, docs, strict=True):
             completion = results.answered[custom_id].completion
             assert completion is not None  # noqa: S101 (it was answered)
-            gold = None if golds is None else _read_gold(golds, custom_id, pair)
-            rows.append(_make_row(custom_id, doc, completion, gold, is_baseline=reading.output_type is not None))
+            with locating(f"{pair.golds or pair.requests}, {custom_id!r:.80}"):
+                doc = _make_doc(custom_id, body, completion.choices[0], grading, golds)
+            # As the baseline of another record, an answer that is its own gold has no verdict.
+            has_verdict = golds is not None or reading.output_type is None
+            rows.append(_make_row(doc, grading, completion.choices[0], has_verdict=has_verdict))
         prompts = Counter(row.prompt for row in rows)
         counts = {
             "unanswered": len(requests) - len(asked),
@@ -80,7 +84,7 @@ class BatchRecord(Record):
         warnings = {name: count for name, count in counts.items() if count}
         model = next(iter(results.models)) or requests[asked[0]].body.get("model")
         return RecordedTask(
-            rows=RecordedDocs(rows, generation, None, warnings, asked_as="chat"),
+            rows=RecordedDocs(rows, generation, None, warnings, asked_as="chat", answer=grading.answer),
             output_type="generate_until",
             revision=_compute_revision(pair),
             entry=RecordEntry(
@@ -90,10 +94,12 @@ class BatchRecord(Record):
             benchmark=task,
             specs=[METRIC],
             warnings=[_describe(name, count, results) for name, count in warnings.items()],
+            about=grading,
         )  # fmt: skip
 
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
-        return Grader(make_grader_code("text_match", task, "chat"), METRIC)
+        assert isinstance(recorded.about, ChatGrading)  # noqa: S101 (what `read` left there)
+        return Grader(make_grader_code(recorded.about.grader, task, "chat"), METRIC)
 
 
 def _check(asked: Sequence[str], results: Results) -> None:
@@ -113,36 +119,41 @@ def _describe(name: str, count: int, results: Results) -> str:
     return f"{count:,} docs {WARNING_TEXTS[name]}{failed if name == 'unanswered' else ''}"
 
 
-def _make_row(
-    custom_id: str, doc: Mapping[str, Any], completion: ChatCompletion, gold: list[str] | None, *, is_baseline: bool
-) -> RecordedDoc:
-    """Make a row. As the baseline of another record, an answer that is its own gold has no verdict."""
-    prompt, text = format_json(doc), completion.content
-    golds = [text] if gold is None else gold
-    is_right = None if gold is None and is_baseline else text.strip() in [item.strip() for item in golds]
-    return RecordedDoc(
-        doc={"custom_id": custom_id, "query": prompt, "gold": golds[0], "golds": golds},
-        prompt=prompt,
-        continuations=(),
-        question_hash=hash_text(prompt),
-        prompt_hash=hash_text(prompt),
-        gold=golds[0],
-        responses=[[text]],
-        metrics=None if is_right is None else {METRIC: float(is_right)},
-    )
-
-
-def _read_gold(golds: Mapping[str, Mapping[str, Any]], custom_id: str, pair: BatchPair) -> list[str]:
-    """The right texts of a doc.
+def _make_doc(
+    custom_id: str,
+    body: Mapping[str, Any],
+    choice: ChatChoice,
+    grading: ChatGrading,
+    golds: Mapping[str, Mapping[str, Any]] | None,
+) -> dict[str, Any]:
+    """Make the doc that the grader reads.
 
     Raises:
-        DataError: There is none, or it is no text.
+        DataError: There is no gold, or it is malformed.
     """
-    gold = golds.get(custom_id, {}).get("gold")
-    texts = [gold] if isinstance(gold, str) else gold
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise DataError(f"has no text or texts as the gold of {custom_id!r:.80}", where=str(pair.golds))
-    return texts
+    line: Mapping[str, Any] = {"gold": grading.make_gold(choice)} if golds is None else golds.get(custom_id, {})
+    if "gold" not in line:
+        raise DataError("has no gold", hint="Add a line with its custom_id and its gold")
+    try:
+        doc = grading.make_doc(body, line["gold"])
+    except ValueError as error:
+        raise DataError(str(error)) from None
+    subtask = {"subtask_name": line["subtask"]} if isinstance(line.get("subtask"), str) else {}
+    return {"custom_id": custom_id, "query": format_json(body), **doc, **subtask}
+
+
+def _make_row(doc: dict[str, Any], grading: ChatGrading, choice: ChatChoice, *, has_verdict: bool) -> RecordedDoc:
+    answer = grading.format_answer(choice)
+    return RecordedDoc(
+        doc=doc,
+        prompt=doc["query"],
+        continuations=(),
+        question_hash=hash_text(doc["query"]),
+        prompt_hash=hash_text(doc["query"]),
+        gold=doc["gold"],
+        responses=[[answer]],
+        metrics={METRIC: grading.compute_verdict(doc, answer)} if has_verdict else None,
+    )
 
 
 def _compute_revision(pair: BatchPair) -> str:

@@ -1,12 +1,19 @@
-"""Makes docs of chat requests: each keeps its messages and what differs; settings that all share are the task's."""
+"""Makes docs of chat requests and answers, graded by their text or by their tool calls.
+
+A doc keeps its messages and what differs between requests. Settings that all requests share are the task's.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Literal
 
+from meta_eval.assets.chat import text_match
+from meta_eval.assets.chat.tools import tool_calls
 from meta_eval.boundary.json_text import format_json
 from meta_eval.messages.errors import DataError
+from meta_eval.results.chat_completion import ChatChoice
 
 # Fields of a body that do not change what is asked.
 _OF_CALLER = frozenset(
@@ -59,3 +66,85 @@ def _make_generation(shared: Mapping[str, Any]) -> dict[str, Any]:
         **({} if limit is None else {"max_gen_toks": limit}),
         **{name: value for name, value in shared.items() if name not in ("stop", *_LIMITS)},
     }
+
+
+class ChatGrading(ABC):
+    """How the answers of a task are graded.
+
+    Attributes:
+        grader: The name of the grader in ``assets/chat``.
+        answer: What is graded: the text, or the whole message.
+    """
+
+    grader: ClassVar[str]
+    answer: ClassVar[Literal["text", "message"]]
+
+    @abstractmethod
+    def make_gold(self, choice: ChatChoice) -> object:
+        """The gold if the record itself is right."""
+
+    @abstractmethod
+    def make_doc(self, body: Mapping[str, Any], gold: object) -> dict[str, Any]:
+        """The columns of a doc that the grader reads; ``gold`` is also the target that a report shows.
+
+        Raises:
+            ValueError: The gold, or a tool of the request, is malformed. The text is one line.
+        """
+
+    @abstractmethod
+    def format_answer(self, choice: ChatChoice) -> str:
+        """The answer as the grader gets it."""
+
+    @abstractmethod
+    def compute_verdict(self, doc: Mapping[str, Any], answer: str) -> float:
+        """Whether an answer is right, as the grader says."""
+
+
+class TextGrading(ChatGrading):
+    """By the text, which must equal a gold without white space at the ends."""
+
+    grader = "text_match"
+    answer = "text"
+
+    def make_gold(self, choice: ChatChoice) -> object:
+        return choice.content
+
+    def make_doc(self, body: Mapping[str, Any], gold: object) -> dict[str, Any]:  # noqa: ARG002
+        texts = [gold] if isinstance(gold, str) else gold
+        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+            raise ValueError("the gold is no text and no list of texts")
+        return {"gold": texts[0], "golds": texts}
+
+    def format_answer(self, choice: ChatChoice) -> str:
+        return choice.content
+
+    def compute_verdict(self, doc: Mapping[str, Any], answer: str) -> float:
+        return text_match.exact_match(dict(doc), [answer])["exact_match"]
+
+
+class ToolGrading(ChatGrading):
+    """By the tool calls."""
+
+    grader = "tool_calls"
+    answer = "message"
+
+    def make_gold(self, choice: ChatChoice) -> object:
+        return [call.as_json() for call in choice.tool_calls]
+
+    def make_doc(self, body: Mapping[str, Any], gold: object) -> dict[str, Any]:
+        tools = body.get("tools") or []
+        tool_calls.compare_calls(gold, {}, tools)
+        return {"gold": format_json(gold), "gold_calls": gold, "tools": tools}
+
+    def format_answer(self, choice: ChatChoice) -> str:
+        return choice.format_message()
+
+    def compute_verdict(self, doc: Mapping[str, Any], answer: str) -> float:
+        verdict = tool_calls.process_results(doc, [answer])["exact_match"]
+        assert isinstance(verdict, float)  # noqa: S101 (it is no list)
+        return verdict
+
+
+def choose_grading(bodies: Sequence[Mapping[str, Any]]) -> ChatGrading:
+    """The grading of a task: by tool calls if any request offers tools."""
+    return ToolGrading() if any(body.get("tools") for body in bodies) else TextGrading()
