@@ -111,3 +111,15 @@ def test_what_cannot_be_asked_or_graded_again_is_left_out_with_its_doc(
     assert name.startswith(task)
     assert re.search(f"doc 1.*{message}", reason)
     assert len(manifest.tasks) == len(TASKS) - 1
+
+
+def test_texts_that_were_sent_as_chat_messages_are_asked_as_chat(tmp_path: Path) -> None:
+    def edit(rows: list[dict[str, Any]]) -> None:
+        for number, row in enumerate(rows):
+            row["model_response"]["input"] = [{"role": "user", "content": f"Question {number}"}]
+
+    run = changed(tmp_path, "words", edit)
+    pack = prepare(tmp_path / "pack", "words_1", evals_dataset=run, model_name=MODEL)
+    assert read_manifest(pack).tasks["words_1"].asked_as == "chat"
+    assert read_docs(pack, "words_1")[1]["prompt"] == '{"messages": [{"role": "user", "content": "Question 1"}]}'
+    assert verify(pack).tasks["words_1"].status == "passed"

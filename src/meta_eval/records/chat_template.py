@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from meta_eval.backends.registry import find_backend
-from meta_eval.boundary.json_text import format_json
 from meta_eval.catalog.families import remove_bos
 from meta_eval.config import Config
 from meta_eval.messages.errors import ConfigError, SourceError
 from meta_eval.pack.chat_rendering import ChatTemplate, fetch_chat_template
+from meta_eval.records.recorded_docs import format_chat_body
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def read_chat_template(config: Config) -> Chat | None:
 
 def _format_body(messages: Sequence[Mapping[str, Any]], **_: Any) -> str:
     """The body of a chat request, with the messages that lm-eval's client would send."""
-    return format_json({"messages": list(messages)})
+    return format_chat_body(messages)
 
 
 def _rendered(template: ChatTemplate, messages: Sequence[Mapping[str, Any]], opened: bool) -> str:

@@ -14,7 +14,13 @@ from meta_eval.messages.errors import ConfigError, DataError, PackError, SourceE
 from meta_eval.messages.logs import log
 from meta_eval.pack.task_choice import ROLLING
 from meta_eval.records.chat_template import Chat
-from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, read_sent_settings, split_unconditional
+from meta_eval.records.recorded_docs import (
+    RecordedDoc,
+    RecordedDocs,
+    begins_answer,
+    read_sent_settings,
+    split_unconditional,
+)
 from meta_eval.records.run_selection import leave_tasks_out
 from meta_eval.records.task_code import TaskCode, has_task, list_group_members, list_task_names
 from meta_eval.thresholds import MAX_GEN_TOKS
@@ -213,7 +219,7 @@ def _row(
     prompt = chat.bare(first[0]) if chat and kind != ROLLING else first[0]
     if prompt != first[0]:
         rows.warnings["prompt_with_bos"] = rows.warnings.get("prompt_with_bos", 0) + 1
-    if rows.asked_as == "chat" and json.loads(prompt)["messages"][-1]["role"] == "assistant":
+    if rows.asked_as == "chat" and begins_answer(prompt):
         rows.warnings["begun_answer"] = rows.warnings.get("begun_answer", 0) + 1
     choices = () if kind in ("generate_until", ROLLING) else tuple(str(instance.args[1]) for instance in instances)
     return RecordedDoc(

@@ -6,6 +6,7 @@ error that names the doc. Anything merely odd is counted in the manifest.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from meta_eval.catalog.families import remove_bos
 from meta_eval.messages.errors import DataError, locating
 from meta_eval.messages.escaping import quoted
 from meta_eval.pack.task_choice import ROLLING
-from meta_eval.results.chat_requests import parse_chat_messages, read_messages_text
+from meta_eval.results.chat_requests import check_chat_messages, parse_chat_messages, read_messages_text
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.metrics import to_plain_number
@@ -260,12 +261,8 @@ class _SampleReading:
         self.is_chat = is_chat
         for request, text in zip(requests, texts, strict=True):
             if text is not None:
-                try:
-                    messages = parse_chat_messages(text)
-                except ValueError as error:
-                    raise DataError(f"was sent as chat messages: the request {error}") from None
-                self.warnings["begun_answer"] += messages[-1]["role"] == "assistant"
-                request[0] = format_json({"messages": messages})
+                request[0] = format_chat_body(text)
+                self.warnings["begun_answer"] += begins_answer(request[0])
 
     def _check_shape(self, requests: Sequence[Sequence[Any]]) -> None:
         if len({request[0] for request in requests}) > 1 and len({request[1] for request in requests}) > 1:
@@ -335,6 +332,27 @@ def read_sent_settings(settings: Mapping[str, Any], token_limit: int) -> dict[st
     limit = settings.get("max_tokens", settings.get("max_gen_toks", token_limit))
     others = {name: value for name, value in settings.items() if name not in ("max_tokens", "max_gen_toks", "until")}
     return {**others, "until": ([stops] if isinstance(stops, str) else list(stops))[:_STOPS], "max_gen_toks": limit}
+
+
+def format_chat_body(messages: object) -> str:
+    """Format messages as the body of a chat request.
+
+    Args:
+        messages: The messages, or their JSON text.
+
+    Raises:
+        DataError: They are no messages.
+    """
+    try:
+        checked = parse_chat_messages(messages) if isinstance(messages, str) else check_chat_messages(messages)
+    except ValueError as error:
+        raise DataError(f"was sent as chat messages: the request {error}") from None
+    return format_json({"messages": checked})
+
+
+def begins_answer(body: str) -> bool:
+    """Whether the last message of a chat request is the beginning of the answer."""
+    return bool(json.loads(body)["messages"][-1]["role"] == "assistant")
 
 
 def format_doc(doc: Mapping[str, Any]) -> str:

@@ -29,12 +29,24 @@ def parse_chat_messages(text: str) -> list[dict[str, Any]]:
         messages = parse_json(text)
     except ValueError:
         raise ValueError("is not JSON") from None
+    return check_chat_messages(messages)
+
+
+def check_chat_messages(messages: object) -> list[dict[str, Any]]:
+    """Check that a value is a list of messages. Fields without a value, which a parquet column adds, are removed.
+
+    Raises:
+        ValueError: It is none. The text continues "the request …".
+    """
     if not isinstance(messages, list) or not messages:
         raise ValueError("is no list of chat messages")
     for message in messages:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise ValueError("has a message without a role")
-    return messages
+    return [
+        {name: value for name, value in message.items() if value is not None or name == "content"}
+        for message in messages
+    ]
 
 
 def asks_chat_body(request: Sequence[Any], body: object) -> bool:

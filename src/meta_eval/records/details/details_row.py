@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.messages.errors import DataError
+from meta_eval.records.recorded_docs import format_chat_body
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -52,6 +53,7 @@ class DetailsRow:
         truncated: Whether the prompt was cut to the model's context.
         own_continuations: Whether the ids show that all choices continue the same prompt.
         by_lighteval: Whether today's lighteval, which has its own rules, asked and graded it.
+        is_chat: Whether the prompt is the body of a chat request.
         rebuilt: Whether the prompt was rebuilt here and could not be checked.
         prompts: All prompts, if each choice had its own; empty if they share a prompt.
         ending: The text after each of these prompts.
@@ -69,6 +71,7 @@ class DetailsRow:
     truncated: bool = False
     own_continuations: bool = False
     by_lighteval: bool = False
+    is_chat: bool = False
     rebuilt: bool = False
     prompts: tuple[str, ...] = ()
     ending: str = ""
@@ -263,6 +266,7 @@ def read_lighteval_row(row: Mapping[str, Any], tokenizer: Tokenizer | None) -> D
         generation=_generation(doc) if text is not None else None,
         truncated=bool(response.get("truncated_tokens_count")),
         by_lighteval=True,
+        is_chat=isinstance(response.get("input"), list) and text is not None,
         rebuilt=rebuilt,
     )
 
@@ -308,10 +312,7 @@ def _find_prompt(doc: Mapping[str, Any], response: Mapping[str, Any], tokenizer:
     if isinstance(input_text, str) and input_text:
         return input_text, False
     if isinstance(input_text, list) and input_text:
-        raise DataError(
-            "was sent as chat messages, which only a chat API can repeat",
-            hint="Record the run with an engine that renders the chat template itself",
-        )
+        return format_chat_body(input_text), False
     try:
         plain = _plain(doc)
     except (TypeError, LookupError, AttributeError):

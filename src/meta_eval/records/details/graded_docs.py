@@ -194,6 +194,7 @@ def read_details(
 class _DetailsReading:
     source_name: str
     grader: DetailsGrader | None = None
+    is_chat: bool = False
     delimiter: str | None = None
     generation: dict[str, Any] | None = None
     rows: list[RecordedDoc] = field(default_factory=list)
@@ -204,7 +205,9 @@ class _DetailsReading:
         grader = find_grader(sample, self.source_name)
         if self.grader not in (None, grader):
             raise DataError("was recorded with other metrics than the docs before it")
-        self.grader = grader
+        if self.is_chat != sample.is_chat and self.rows:
+            raise DataError("was sent in another way than the docs before it: as text, or as chat messages")
+        self.grader, self.is_chat = grader, sample.is_chat
         self.metrics.update(dict.fromkeys(sample.metrics))
         self.warnings["prompt_truncated"] += sample.truncated
         self.warnings["prompt_rebuilt"] += sample.rebuilt
@@ -220,7 +223,7 @@ class _DetailsReading:
         warnings = {name: count for name, count in sorted(self.warnings.items()) if count}
         graded = [name for name in METRICS_OF_GRADER[self.grader] if name in self.metrics]
         others = [name for name in self.metrics if name not in graded]
-        rows = RecordedDocs(self.rows, self.generation, None, warnings)
+        rows = RecordedDocs(self.rows, self.generation, None, warnings, asked_as="chat" if self.is_chat else "text")
         return GradedDocs(self.grader, rows, self.delimiter, tuple(graded), tuple(others))
 
     def _text(self, sample: DetailsRow, grader: DetailsGrader) -> RecordedDoc:
