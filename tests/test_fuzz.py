@@ -539,6 +539,33 @@ def test_a_record(data: st.DataObject) -> None:
         ends_well("report", "record", "--skip-damaged", "--json")
 
 
+CONVERSATION = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None, "tool_calls": [{}]}]
+
+
+@fuzz(10)
+@given(st.data())
+def test_a_record_of_a_chat_endpoint(data: st.DataObject) -> None:
+    with folder() as here:
+        asked: dict[int, Any] = {}
+        for name, lines in SAMPLES.items():
+            trees = [json.loads("\n".join(lines))] if name.endswith(".json") else list(map(json.loads, lines))
+            for tree in trees if name.startswith("samples_tiny_free") else ():
+                number = tree["doc_id"]
+                if number not in asked:
+                    asked[number] = data.draw(st.one_of(st.just(CONVERSATION), mutated(CONVERSATION)))
+                tree["arguments"]["gen_args_0"]["arg_0"] = [json.dumps(asked[number])]
+                del tree["prompt_hash"]
+            write(here / "record" / name, "".join(f"{json.dumps(tree)}\n" for tree in trees))
+        keys = {
+            "model_name": "m", "evals_dataset": "./record", "tasks": "tiny_free", "work_dir": "w", "max_model_len": 99999,
+            "template_dir": str(REPOSITORY / "tools" / "lm_eval_tasks"),
+        }  # fmt: skip
+        if ends_well("prepare", "-c", write(here / "c.yaml", as_yaml(keys))) == 0:
+            assert ends_well("verify", "w", "--json") == 0
+            ends_well("doctor", "w")
+            ends_well("export", "w", "--to", "batch", "--output", "b.jsonl")
+
+
 def test_a_doc_whose_text_is_none_is_one_message() -> None:
     with folder() as here:
         for name, lines in SAMPLES.items():
