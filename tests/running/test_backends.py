@@ -154,7 +154,7 @@ def test_without_the_package_the_name_is_unknown() -> None:
 
 def test_every_shipped_backend_says_what_it_answers_and_has_a_client() -> None:
     for backend in SHIPPED.values():
-        assert backend.kinds <= {"generate", "choices", "force"}
+        assert backend.kinds <= {"generate", "chat", "choices", "force"}
         assert issubclass(backend.load_client(), Client)
         assert backend.install or not backend.imports, "what it needs can be installed"
 

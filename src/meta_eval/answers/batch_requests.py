@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from meta_eval.answers.chat_body import make_chat_body, read_conversation
+from meta_eval.answers.chat_body import make_chat_body, parse_fields, read_conversation
 from meta_eval.answers.requests import Request, build_requests
 from meta_eval.boundary.json_text import format_json
 from meta_eval.messages.errors import ConfigError, PackError
@@ -103,4 +103,4 @@ def _read(request: Request, manifest: Manifest) -> dict[str, Any]:
 def _fields(manifest: Manifest) -> Mapping[str, Any]:
     """Further fields of the body: the model_args of a chat endpoint. Those of other backends are not for it."""
     settings = manifest.run_settings
-    return settings.model_args if settings.backend == "chat" else {}
+    return parse_fields(settings.model_args) if settings.backend == "chat" else {}

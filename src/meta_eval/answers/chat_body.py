@@ -45,6 +45,20 @@ def make_chat_body(
     return body
 
 
+def parse_fields(model_args: Mapping[str, Any]) -> dict[str, Any]:
+    """Make fields of a body of ``model_args``: the JSON text of an object or a list becomes that."""
+    return {name: _parse_field(value) for name, value in model_args.items()}
+
+
+def _parse_field(value: Any) -> Any:
+    if not isinstance(value, str) or value[:1] not in ("{", "["):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
 def read_conversation(request: Request, *, can_continue: bool = False) -> dict[str, Any]:
     """The messages of a request of kind ``chat`` or ``generate``, with the other fields of its doc.
 

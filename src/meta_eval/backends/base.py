@@ -28,6 +28,8 @@ class Backend(ABC):
         reads_text: Whether it tokenises prompts with the tokenizer in the model's file. Then no other tokenizer is
             loaded, unless the key ``tokenizer`` names it.
         needs_token_ids: Whether it accepts only token ids, and so needs the tokenizer.
+        renders_messages: Whether it makes the prompt of chat messages itself, so that its token ids are its own. Text
+            prompts are parsed into messages.
         restricts_tokens: Whether the printed command can restrict generation to some tokens (``allowed_token_ids``).
         reloads_model: Whether each call of the client's `answer` loads the model again. Then small calls are avoided.
         reserved: Arguments that ``model_args`` must not set, with what to do instead. Each has its own key, or would
@@ -46,6 +48,7 @@ class Backend(ABC):
     kinds: frozenset[str] = frozenset(("generate",))
     reads_text: bool = False
     needs_token_ids: bool = False
+    renders_messages: bool = False
     restricts_tokens: bool = False
     reloads_model: bool = False
     reserved: Mapping[str, str] = {}

@@ -22,7 +22,7 @@ _PLAIN = (
     "textsynth", "watsonx_llm", "winml",
 )  # fmt: skip
 
-_CHAT = "it puts a chat template around prompts that bring their own"
+_CHAT = "it puts a chat template around prompts that bring their own; `backend: chat` asks a chat endpoint"
 
 # Models of lm-eval that cannot answer a pack, with the reason.
 REFUSED: Mapping[str, str] = {

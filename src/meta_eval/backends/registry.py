@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
 from meta_eval.backends.base import Backend
+from meta_eval.backends.chat import ChatEndpoint
 from meta_eval.backends.llamacpp import LlamaCpp
 from meta_eval.backends.lm_eval_model import LM_EVAL_MODELS, REFUSED
 from meta_eval.backends.ray import Ray
@@ -18,7 +19,7 @@ from meta_eval.messages.errors import UserError, suggest_name
 ENTRY_POINTS = "meta_eval.backends"
 
 SHIPPED: Mapping[str, Backend] = {
-    backend.name: backend for backend in (Vllm(), Server(), Ray(), LlamaCpp(), *LM_EVAL_MODELS)
+    backend.name: backend for backend in (Vllm(), Server(), ChatEndpoint(), Ray(), LlamaCpp(), *LM_EVAL_MODELS)
 }
 
 

@@ -147,7 +147,7 @@ class Server(LmEvalBackend):
 
 def normalise_url(url: str) -> str:
     """Complete an address to ``…/v1``."""
-    url = url.rstrip("/").removesuffix("/completions").rstrip("/")
+    url = url.rstrip("/").removesuffix("/completions").removesuffix("/chat").rstrip("/")
     return url if urlsplit(url).path else f"{url}/v1"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -21,6 +22,11 @@ _NOT_NOW = frozenset((408, 425, 429, 503))
 
 # Statuses for a missing page.
 _NO_PAGE = frozenset((404, 405, 501))
+
+# Words of 429 for an account that has run out, which no waiting helps.
+_NO_CREDIT = re.compile(r"insufficient.{0,10}(?:quota|balance|credit)|exceeded your current quota|out of credits", re.I)
+
+_MOVED = "Set base_url to its new address, often https:// instead of http://"
 
 
 class NoPageError(BackendError):
@@ -98,13 +104,29 @@ class Connection(ABC):
     ) -> Json | str:
         status, headers, raw = await self._transport.request(method, path, body, timeout=timeout)
         if status == 200:
-            return parse_body(raw)
+            return self._parse(raw)
         words = self._words(raw)
+        self._refuse_debtors(status, words)
         self._refuse_for_now(status, headers, words)
         self._refuse_strangers(status, raw)
+        if 300 <= status < 400:
+            raise NoPageError(f"answers {status}: it has moved", where=f"{self.url}{path}", hint=_MOVED)
         if status in _NO_PAGE:
             raise NoPageError(f"answers {status}: {words}", where=f"{self.url}{path}", hint="Check base_url")
         return f"{status}: {words}"
+
+    def _parse(self, raw: bytes) -> Json:
+        """Parse an answer.
+
+        Raises:
+            GarbledError: It is not a JSON object.
+        """
+        return parse_body(raw)
+
+    def _refuse_debtors(self, status: int, words: str) -> None:
+        if status == 402 or (status == 429 and _NO_CREDIT.search(words)):
+            hint = "Pay it, then rerun the same command: all answers so far are saved"
+            raise BackendError(f"answers {status}: {words}", where=self.url, hint=hint)
 
     def _refuse_for_now(self, status: int, headers: Mapping[str, str], words: str) -> None:
         if status in _NOT_NOW:

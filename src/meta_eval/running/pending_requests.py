@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from meta_eval.answers.answer_files import Answers
+from meta_eval.answers.chat_body import read_conversation
 from meta_eval.answers.requests import Request, RequestDigest, build_requests
 from meta_eval.backends.base import Backend, BackendError
 from meta_eval.messages.logs import log
@@ -81,6 +82,16 @@ class PendingRequests:
         for name in tasks:
             del self.left[name], self._order[name]
 
+    def explain_no_messages(self, task: str, can_continue: bool) -> str | None:
+        """Why the prompts of a task are not chat messages, as its first shows; None if they are. See
+        `read_conversation`."""
+        for request in build_requests(self._evaluator, task, self._limit, [self.digests[task][0].doc]):
+            try:
+                read_conversation(request, can_continue=can_continue)
+            except ValueError as error:
+                return f"the prompt {error}"
+        return None
+
     def docs_left(self, task: str) -> set[int]:
         """The docs of a task with unanswered requests in this shard."""
         return {request.doc for request in self.digests.get(task, ()) if not self.is_answered(request)}
@@ -138,6 +149,10 @@ def leave_out_tasks(
     names = [name for name, left in pending.left.items() if left]
     kinds = find_refusals(backend, (pending.kinds[name] for name in names), client, has_tokenizer=has_tokenizer)
     reasons = {name: kinds[pending.kinds[name]] for name in names if pending.kinds[name] in kinds}
+    if backend.renders_messages and client is not None:
+        can_continue = bool(client.settings.model_args.get("continue_final_message"))
+        others = [name for name in names if name not in reasons]
+        reasons |= {name: why for name in others if (why := pending.explain_no_messages(name, can_continue))}
     begun = any(pending.left.get(name, total) < total for name, total in pending.total.items())
     for why in sorted(set(reasons.values())):
         some = ", ".join(name for name in reasons if reasons[name] == why)

@@ -234,7 +234,7 @@ def _ask_everything(
 def _tokens(
     model: str, backend: Backend, settings: RunSettings, manifest: Manifest, *, grade_only: bool
 ) -> ModelTokens:
-    if backend.reads_text and settings.tokenizer is None:
+    if backend.renders_messages or (backend.reads_text and settings.tokenizer is None):
         return ModelTokens(None, None)
     report_progress(f"reading the tokenizer of {model}")
     return tokens_of(

@@ -26,6 +26,7 @@ from meta_eval.messages.logs import log
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
 from meta_eval.running.connection import Connection
 from meta_eval.running.prefix_order import count_shared_blocks
+from meta_eval.running.rate_limit import RateLimit
 from meta_eval.running.transport import CutError, Failed, GarbledError, draw_backoff
 from meta_eval.running.vllm_server import Served, start_vllm
 
@@ -117,6 +118,7 @@ class ServersClient(Client, Generic[_Server]):
         self._servers: list[_Server] = []
         self._answered = self._hopeless = 0
         self._turned_away = False
+        self._limit = RateLimit(settings)
 
     def __enter__(self) -> Self:
         settings = self.settings
@@ -237,9 +239,11 @@ class ServersClient(Client, Generic[_Server]):
             if not server.is_ready:
                 jobs.put_nowait(job)
                 continue
+            expected = await self._limit.wait(job.ask)
             job.first_asked = job.first_asked or time.time()
             try:
                 done = await self.ask(server, job)
+                self._limit.settle(expected, done)
             except RefusedError as why:
                 done = self._failed(server, job, why, retry=False)
             except (CutError, GarbledError, Failed) as fault:

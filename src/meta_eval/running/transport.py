@@ -125,9 +125,9 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             raise CutError(_fault(error)) from None
 
-    def hide_key(self, text: str) -> str:
-        """A text without the key."""
-        return text.replace(self._key, "…") if self._key else text
+    def hide_key(self, text: str, *, at_least: int = 1) -> str:
+        """A text without the key, if that has so many characters."""
+        return text.replace(self._key, "…") if self._key and len(self._key) >= at_least else text
 
 
 def draw_backoff(failures: int, most: float = _MOST) -> float:
@@ -182,7 +182,8 @@ def parse_body(raw: bytes) -> Json:
     try:
         content = parse_loose_json(raw)
     except ValueError:
-        raise GarbledError("a response that is not JSON") from None
+        is_page = raw[:200].lstrip().lower().startswith((b"<!doctype html", b"<html"))
+        raise GarbledError(f"a response that is {'an HTML page, ' if is_page else ''}not JSON") from None
     if not isinstance(content, dict):
         raise GarbledError("a response that is not a JSON object")
     return content

@@ -1,0 +1,97 @@
+"""`meta-eval run` with backend `chat`: resume, shards, canary, limits and costs come from the loop of every run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import Body, ChatServer, Reply, completion
+from command import cli
+
+from meta_eval.results.lm_eval_run import read_run
+
+TASK, BASE = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
+KEY = "s3cret-key-of-an-endpoint"
+
+
+def answer(body: Body) -> Body:
+    digest = hashlib.sha256(json.dumps(body["messages"]).encode()).digest()
+    return completion(f"The best answer is {'ABCD'[digest[0] % 4]}.", prompt_tokens=1000)
+
+
+def run(server: ChatServer, folder: Path, *words: str, tasks: str = TASK, **keys: Any) -> Any:
+    settings = {
+        "model_name": "tiny", "evals_dataset": "sample", "tasks": tasks, "backend": "chat", "base_url": server.url,
+        "api_key_env": "MY_KEY", "concurrency": 4, "max_model_len": 65536,
+        "price_per_million_tokens": {"prompt": 1, "completion": 10}, **keys,
+    }  # fmt: skip
+    (folder / "eval_config.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    return cli("run", "--no-report", "--json", *words, cwd=folder, MY_KEY=KEY)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meta_eval.running.transport._FIRST", 0.01)
+    monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
+
+
+def test_a_run_resumes_costs_what_its_tokens_cost_and_keeps_no_key(tmp_path: Path) -> None:
+    answered: Counter[str] = Counter()
+    number = 0
+
+    def reply(body: Body) -> Reply | Body:
+        nonlocal number
+        number += 1
+        if number == 5:
+            return Reply({"error": {"message": "Insufficient credits"}}, 402)
+        answered[json.dumps(body["messages"])] += 1
+        return answer(body)
+
+    with ChatServer(reply) as server:
+        stopped = run(server, tmp_path, "--no-canary", concurrency=1)
+        assert stopped.returncode == 2 and "answers 402" in stopped.stderr
+        done = run(server, tmp_path, "--no-canary", concurrency=1)
+        assert done.returncode == 0, done.stderr
+    output = json.loads(done.stdout)
+    assert (output["failed"], set(answered.values())) == (0, {1})
+    assert output["asked"] == len(answered) - 4, "four were kept"
+    assert all(body["messages"][0]["role"] in ("system", "user") for body in server.bodies)
+    cost = read_run([Path(tmp_path, output["results"])]).tasks[TASK].provenance.cost
+    assert cost == pytest.approx(len(answered) * (1000 * 1 + 3 * 10) / 1e6)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files and not [path for path in files if KEY.encode() in path.read_bytes()]
+    assert KEY not in stopped.stderr + done.stderr + done.stdout
+
+
+def test_shards_ask_each_request_once_and_are_graded_together(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        for shard in ("0/2", "1/2"):
+            assert run(server, tmp_path, "--no-canary", "--shard", shard).returncode == 0
+        done = run(server, tmp_path, "--no-canary")
+    assert json.loads(done.stdout)["asked"] == 0
+    assert set(Counter(json.dumps(body["messages"]) for body in server.bodies).values()) == {1}
+
+
+def test_the_canary_stops_an_endpoint_that_says_nothing(tmp_path: Path) -> None:
+    with ChatServer(lambda _: completion("")) as server:
+        done = run(server, tmp_path)
+    assert done.returncode == 2 and "canary" in done.stderr
+
+
+def test_prompts_of_a_base_model_are_left_out_with_the_reason(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        done = run(server, tmp_path, "--no-canary", tasks=f"{TASK},meta_bbh,{BASE}")
+    left_out = json.loads(done.stdout)["left_out"]
+    assert "how likely choices are" in left_out[BASE]
+    assert "base model" in left_out["meta_bbh"]
+
+
+def test_a_run_stops_when_it_is_decided(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        done = run(server, tmp_path, "--no-canary", "--stop-when-decided", margin=50)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["failed"] == 0
