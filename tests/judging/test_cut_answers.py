@@ -278,3 +278,61 @@ def test_a_single_drawn_answer_says_how_many_would_do(tmp_path: Path) -> None:
         describe_sampling(only(compared(sampled(tmp_path / "c", [[1.0], [0.0]]), sampled(tmp_path / "d", [[1.0]] * 2))))
         is None
     )
+
+
+MESSAGE = {"content": None, "tool_calls": [], "finish_reason": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "is_thinking"),
+    [
+        ("", "length", True),
+        ("", "stop", False),  # an empty answer
+        ("<think>\nSo far", "length", True),
+        ("<think>\nSo far\n</think>\n\n", "length", True),
+        ("<think>\nSo far\n</think>\n\nFour", "length", False),
+        ("<think>\nSo far", "stop", False),
+        ("Four", "length", False),
+        (json.dumps(MESSAGE | {"content": ""}), "length", True),
+        (json.dumps(MESSAGE | {"finish_reason": "length"}), None, True),
+        (json.dumps(MESSAGE | {"content": "It is"}), "length", False),
+        (json.dumps(MESSAGE | {"tool_calls": [{"name": "f", "arguments": "{}"}]}), "length", False),
+        ('{"content": ""}', "length", False),  # a text like others
+    ],
+)
+def test_an_answer_that_was_cut_while_thinking_is_told_from_a_wrong_one(
+    tmp_path: Path, text: str, end: str | None, is_thinking: bool
+) -> None:
+    folder = write_run(tmp_path, [0.0], line={"resps": [[text]], "finish_reason": end})
+    (doc,) = read_run([folder]).tasks["meta_some"].docs
+    assert doc.is_cut_thinking is is_thinking
+
+
+def test_tool_calls_without_text_are_no_empty_answer(tmp_path: Path) -> None:
+    calls = [{"name": "f", "arguments": "{}"}]
+    for number, (message, is_empty) in enumerate([(MESSAGE | {"tool_calls": calls}, False), (MESSAGE, True)]):
+        line = {"resps": [[json.dumps(message)]], "finish_reason": "stop"}
+        (doc,) = read_run([write_run(tmp_path / str(number), [0.0], line=line)]).tasks["meta_some"].docs
+        assert (doc.answer_empty, doc.cuts) == (is_empty, (is_empty,))
+
+
+def test_answers_that_were_cut_while_thinking_are_no_empty_answers(tmp_path: Path) -> None:
+    for end, kinds in (("length", ["no pack named", "limit hit"]), ("stop", ["no pack named", "empty answers"])):
+        folder = write_run(tmp_path / end, RIGHT, line={"resps": [[""]], "finish_reason": end})
+        judgement = judge_run(read_run([folder]), None)
+        assert [alarm.kind for alarm in judgement.alarms] == kinds
+
+
+def test_answers_that_were_cut_while_thinking_are_counted_for_both(tmp_path: Path) -> None:
+    a, b = lost(tmp_path, 60)
+    for run, docs in ((a, 3), (b, 50)):
+        for doc in run.tasks["meta_some"].docs[:docs]:
+            doc.is_cut_thinking, doc.cuts = True, (True,)
+    judgement = compared(a, b)
+    assert describe_cut_answers(only(judgement)).startswith(
+        "60 of 1,000 answers cut (50 while thinking); 3 of the baseline's (3 while thinking): score"
+    )
+    assert (
+        "60 of 1,000 answers (50 while thinking), 3 of the baseline's (3 while thinking); "
+        in (judgement.decision.caveats[0])
+    )

@@ -132,7 +132,7 @@ def find_alarms(
         return [(kind, AlarmOccurrence(task, None, count, len(docs), veto=more > grave))] if more > above else []
 
     yield from raise_above("prompts", count_changed_prompts(docs), 0.0)
-    yield from raise_above("empty", sum(doc.answer_empty for doc in docs), ALARM_EMPTY)
+    yield from raise_above("empty", sum(doc.answer_empty and not doc.is_cut_thinking for doc in docs), ALARM_EMPTY)
     yield from _find_low_score(task, scored, run, metric_key, expected)
     lost = _count(docs, "unextracted", metric_key)
     yield from raise_above(

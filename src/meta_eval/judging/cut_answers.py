@@ -3,7 +3,8 @@
 An answer is cut where it reached its limit of tokens, where a content filter ended it, or where it is empty. The user
 says before the run what becomes of it (``cut_answers``): ``graded``, as the grader finds it; ``wrong``; or
 ``unscored``: a doc whose answer is cut in either model is no part of the drop. Then a model could hide a loss by
-not finishing, so that more cut answers than the baseline's, beyond chance, forbid SHIP.
+not finishing, so that more cut answers than the baseline's, beyond chance, forbid SHIP. Answers that were cut while the
+model was still thinking are counted apart.
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ def describe_cut(
         ),
         drop_without=_estimate(measure_drop(uncut, metric_key, clusters) if uncut and uncut.docs else None),
         docs_without=len(uncut_candidate.docs),
+        thinking=_count_thinking(candidate),
+        baseline_thinking=_count_thinking(reference.baseline) if reference else None,
     )  # fmt: skip
 
 
@@ -121,6 +124,11 @@ def raise_cut_more(rates: dict[str, tuple[stats.Drop, CutSummary, CutAnswers]]) 
             yield "cut more", AlarmOccurrence(task, note=_explain(cut), veto=hidden)
 
 
+def describe_thinking(docs: int | None) -> str:
+    """`` (25 while thinking)``: how many docs were cut before the end of their reasoning; empty where none was."""
+    return f" ({docs:,} while thinking)" if docs else ""
+
+
 def explains_drop(cut: CutSummary) -> bool:
     """Whether a drop is one of cut answers alone: it is there, and not among the docs that were cut in neither."""
     if cut.drop is None or cut.drop_without is None or cut.more is None:
@@ -131,7 +139,10 @@ def explains_drop(cut: CutSummary) -> bool:
 
 def _explain(cut: CutSummary) -> str:
     more, without = cut.more, cut.drop_without
-    clauses = [f"{cut.docs:,} of {cut.of:,} answers, {cut.baseline_docs or 0:,} of the baseline's"]
+    clauses = [
+        f"{cut.docs:,} of {cut.of:,} answers{describe_thinking(cut.thinking)}, "
+        f"{cut.baseline_docs or 0:,} of the baseline's{describe_thinking(cut.baseline_thinking)}"
+    ]
     if more:
         clauses.append(f"{_signed(more.value)} points ({_bounds(more)})")
     if without and cut.drop:
@@ -160,6 +171,11 @@ def _estimate(drop: stats.Drop | None) -> DropEstimate | None:
 def _count_docs(scored: ScoredRun) -> int:
     """The docs of which an answer was cut, in any run."""
     return sum(any(True in docs[place].cuts for docs in scored.runs) for place in range(len(scored.docs)))
+
+
+def _count_thinking(scored: ScoredRun) -> int:
+    """The docs of which an answer was cut before the end of its reasoning, in any run."""
+    return sum(any(docs[place].is_cut_thinking for docs in scored.runs) for place in range(len(scored.docs)))
 
 
 def _uncut_shares(scored: ScoredRun) -> list[float | None]:

@@ -158,6 +158,7 @@ class CutSummary:
         drop_without: Of the docs that were cut in neither; None where none is left.
         docs_without: How many those are.
         counted: What the decision's drop does with cut answers (`meta_eval.judging.cut_answers`).
+        thinking, baseline_thinking: Of ``docs`` and ``baseline_docs`` those cut before the end of their reasoning.
     """
 
     metric: str
@@ -174,6 +175,8 @@ class CutSummary:
     drop_without: DropEstimate | None = None
     docs_without: int = 0
     counted: CutAnswers = "graded"
+    thinking: int = 0
+    baseline_thinking: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,8 +192,13 @@ def _keep_common_docs(runs: Sequence[Sequence[DocResult]]) -> list[list[DocResul
 
 def _with_endings(answers: Sequence[DocResult], docs: Sequence[DocResult]) -> tuple[DocResult, ...]:
     """Recorded answers with what is known of how they ended: their texts stand in the docs that were run."""
-    cut = {make_number_key(doc): doc.recorded_cut for doc in docs}
-    return tuple(replace(doc, cuts=(cut.get(make_number_key(doc)),)) if doc.cuts == (None,) else doc for doc in answers)
+    known = {make_number_key(doc): (doc.recorded_cut, doc.is_recorded_cut_thinking) for doc in docs}
+    with_endings = []
+    for doc in answers:
+        cut, is_thinking = known.get(make_number_key(doc), (None, False))
+        is_open = doc.cuts == (None,)
+        with_endings.append(replace(doc, cuts=(cut,), is_cut_thinking=is_thinking) if is_open else doc)
+    return tuple(with_endings)
 
 
 def _averaged(scores_by_run: Sequence[Scores]) -> Scores:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.judging.alarms import describe_alarm
+from meta_eval.judging.cut_answers import describe_thinking
 from meta_eval.judging.sampled_scores import count_needed
 from meta_eval.messages.counts import plural
 from meta_eval.messages.escaping import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
@@ -183,7 +184,9 @@ def describe_cut_answers(task: Task) -> str | None:
     cuts = task.cut
     if cuts is None:
         return None
-    of_baseline = f"; {cuts.baseline_docs:,} of the baseline's" if cuts.baseline_docs is not None else ""
+    of_baseline = ""
+    if cuts.baseline_docs is not None:
+        of_baseline = f"; {cuts.baseline_docs:,} of the baseline's{describe_thinking(cuts.baseline_thinking)}"
     if cuts.drop is not None and cuts.baseline_docs is None:
         of_baseline = "; unknown for the baseline"
     wrong = ""
@@ -191,8 +194,9 @@ def describe_cut_answers(task: Task) -> str | None:
         wrong = f" ({format_percent(cuts.as_wrong)} with them as wrong)"
     baseline = f", where the baseline has {format_percent(cuts.baseline)}" if cuts.baseline is not None else ""
     return (
-        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut{of_baseline}: score {format_percent(cuts.score)} with "
-        f"them{wrong}, {format_percent(cuts.without)} without{baseline}{_cut_drops(cuts)}{_COUNTED[cuts.counted]}"
+        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut{describe_thinking(cuts.thinking)}{of_baseline}: score "
+        f"{format_percent(cuts.score)} with them{wrong}, {format_percent(cuts.without)} without{baseline}"
+        f"{_cut_drops(cuts)}{_COUNTED[cuts.counted]}"
     )
 
 

@@ -73,7 +73,8 @@ class DocResult:
         sent_hash: lm-eval's hash of the model's input; None if no run is read.
         cuts: Of each answer whether it was cut: at its limit, by a content filter, or before its first word. None where
             that cannot be known.
-        recorded_cut: The same of the recorded answer in the doc.
+        is_cut_thinking: Whether an answer was cut at its limit before the end of its reasoning.
+        recorded_cut, is_recorded_cut_thinking: The same of the recorded answer in the doc.
         place: Its index in the random order of the run, from 0; None without a random order.
     """
 
@@ -94,14 +95,16 @@ class DocResult:
     filter_results: dict[str, FilterResult] = field(default_factory=dict)
     sent_hash: str | None = None
     cuts: tuple[bool | None, ...] = (None,)
+    is_cut_thinking: bool = False
     recorded_cut: bool | None = None
+    is_recorded_cut_thinking: bool = False
     place: int | None = None
 
     def with_recorded(self, answers: dict[str, FilterResult]) -> DocResult:
         """The doc with the recorded answers by filter; the text of these answers is unknown."""
         return replace(
             self, filter_results=answers, answer_tail="", answer_empty=False, limit_hit=None, figures={},
-            cuts=(self.recorded_cut,),
+            cuts=(self.recorded_cut,), is_cut_thinking=self.is_recorded_cut_thinking,
         )  # fmt: skip
 
     @property

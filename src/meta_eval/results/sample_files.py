@@ -16,10 +16,11 @@ from typing import Any
 
 from meta_eval.boundary.inputs import is_deep, open_regular
 from meta_eval.messages.errors import locating
+from meta_eval.results.answer_endings import add_endings
 from meta_eval.results.clusters import make_content_keys, make_given_key, make_missing_field_error, name_clusters
 from meta_eval.results.doc_results import DocResult, FilterResult, ResultsError, make_not_a_sample_error
 from meta_eval.results.raw_samples import read_raw_samples
-from meta_eval.results.sample_parser import add_endings, parse_sample, read_arguments, read_doc_number, read_sample
+from meta_eval.results.sample_parser import parse_sample, read_arguments, read_doc_number, read_sample
 
 _BUFFER = 2**17
 

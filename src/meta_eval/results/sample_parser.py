@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
@@ -211,7 +211,7 @@ def _is_likelihood(response: Any) -> bool:
     return True
 
 
-def _settings(sample: Mapping[str, Any]) -> dict[str, Any]:
+def read_settings(sample: Mapping[str, Any]) -> dict[str, Any]:
     """The generation settings of the first request; empty for a likelihood."""
     requests = read_arguments(sample)
     settings = requests[0][1] if requests and len(requests[0]) > 1 else None
@@ -223,49 +223,11 @@ def find_limit(sample: Mapping[str, Any]) -> int | None:
 
     None for a doc without a text request.
     """
-    settings = _settings(sample)
+    settings = read_settings(sample)
     if not settings:
         return None
     limit = next((settings[key] for key in _LIMITS if key in settings), MAX_GEN_TOKS)
     return limit if isinstance(limit, int) and not isinstance(limit, bool) else None
-
-
-def add_endings(doc: DocResult, sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> None:
-    """Record how each answer to a doc ended: at its limit, by a content filter, before its first word, or complete. The
-    engine's finish reason is used, or else the token count.
-
-    Args:
-        doc: The doc of the sample.
-        sample: The sample from lm_eval or `meta-eval grade`.
-        count_tokens: Counts the tokens of an answer; without it, it is unknown whether long answers were cut.
-    """
-    texts, limit = read_outputs(sample), find_limit(sample)
-    if not texts or "allowed_token_ids" in _settings(sample):  # choices are never cut
-        doc.limit_hit, doc.cuts, doc.recorded_cut = False, (False,), False
-        return
-    reasons = sample.get("finish_reasons") if len(texts) > 1 else [sample.get("finish_reason")]
-    ends = reasons if isinstance(reasons, list) and len(reasons) == len(texts) else [None] * len(texts)
-    hits = [_hits_limit(text, end, limit, count_tokens) for text, end in zip(texts, ends, strict=True)]
-    doc.limit_hit = True if True in hits else None if None in hits else False
-    doc.cuts = tuple(
-        True if end == FILTERED or not text.strip() else hit for text, end, hit in zip(texts, ends, hits, strict=True)
-    )
-    recorded = sample["doc"].get("recorded_output") if isinstance(sample["doc"], dict) else None
-    if isinstance(recorded, str):
-        doc.recorded_cut = not recorded.strip() or _hits_limit(recorded, None, limit, count_tokens)
-
-
-def _hits_limit(text: str, end: object, limit: int | None, count_tokens: Callable[[str], int] | None) -> bool | None:
-    """Whether an answer reached its token limit. A token has at least a byte, so an answer with fewer bytes cannot have
-    reached it; tokens of longer answers must be counted.
-    """
-    if isinstance(end, str):
-        return end == "length"
-    if limit is None:
-        return None
-    if len(text) < limit and len(text.encode("utf-8", "surrogatepass")) < limit:
-        return False
-    return count_tokens(text) >= limit if count_tokens else None
 
 
 def read_extraction(sample: Mapping[str, Any]) -> str | None:
