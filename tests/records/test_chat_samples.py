@@ -152,7 +152,8 @@ def test_a_task_of_likelihoods_cannot_be_asked_as_chat(tmp_path: Path) -> None:
 def test_other_backends_have_no_command_for_chat_messages(recorded: SimpleNamespace) -> None:
     manifest = read_manifest(recorded.pack)
     assert (manifest.run_settings.backend, manifest.command) == ("vllm", ())
-    assert manifest.no_command == "no lm_eval command of backend vllm asks chat messages, as 1 of 1 tasks do"
+    why = "1 of 1 tasks ask chat messages, and backend vllm is asked with texts: set `backend: chat`"
+    assert manifest.no_command == why
 
 
 def change_samples(run: Path, to: Path, change: Callable[[dict[str, Any], int], None]) -> Path:
