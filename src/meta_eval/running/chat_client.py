@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from meta_eval.answers.chat_body import make_chat_body, parse_fields, read_conversation
+from meta_eval.answers.chat_body import make_chat_body, read_conversation
+from meta_eval.backends.chat import parse_fields
 from meta_eval.backends.server import normalise_url
 from meta_eval.messages.logs import log
 from meta_eval.results.chat_completion import ChatCompletion, read_chat_completion
