@@ -108,6 +108,13 @@ def test_tasks_of_lm_eval_are_made_of_the_bodies_that_stock_lm_eval_asks(
     assert (entry.asked_as, entry.record and entry.record.chat_template) == ("chat", False)
 
 
+def test_a_run_through_chat_is_a_baseline_of_the_same_prompts(recorded: SimpleNamespace, tmp_path: Path) -> None:
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(recorded.templates), "backend": "chat"}
+    pack = prepare(tmp_path / "pack", "gsm8k@2", baseline=str(recorded.run), **keys, **WAYS[recorded.way])
+    (baseline,) = read_manifest(pack).tasks["gsm8k"].baseline
+    assert (baseline.docs, baseline.docs_with_other_prompt) == (8, 0)
+
+
 def test_an_answer_that_a_task_begins_is_counted_and_sent_as_stock_lm_eval_sends_it(
     server: ChatServer, tmp_path: Path
 ) -> None:
