@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import format_json
-from meta_eval.catalog.families import remove_bos
+from meta_eval.catalog.families import choose_bos, remove_bos
 from meta_eval.messages.errors import DataError, locating
 from meta_eval.messages.escaping import quoted
 from meta_eval.pack.task_choice import ROLLING
@@ -111,7 +111,7 @@ def find_bos(results: ResultsFile | None) -> str | None:
     bos = results.tree.get("tokenizer_bos_token") if results else None
     if isinstance(bos, list) and bos:
         bos = bos[0]
-    return bos if isinstance(bos, str) and bos and bos != "None" else None
+    return None if bos == "None" else choose_bos(bos)
 
 
 def was_asked_with_bos(provenance: Provenance, rows: RecordedDocs) -> bool | None:
