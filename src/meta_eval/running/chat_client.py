@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from meta_eval.answers.chat_body import make_chat_body, read_conversation
+from meta_eval.answers.requests import Encoder, Request
 from meta_eval.backends.chat import parse_fields
 from meta_eval.backends.server import normalise_url
-from meta_eval.messages.logs import log
+from meta_eval.messages.escaping import one_line
+from meta_eval.messages.logs import log, report_progress
+from meta_eval.pack.chat_rendering import find_chat_template
+from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.results.chat_completion import ChatCompletion, read_chat_completion
 from meta_eval.results.sample_parser import FILTERED
 from meta_eval.running.chat_connection import ChatConnection
 from meta_eval.running.chat_faults import is_filtered
 from meta_eval.running.client import EngineResponse
+from meta_eval.running.endpoint_check import EndpointCheck
 from meta_eval.running.servers_client import Job, RefusedError, ServersClient
-from meta_eval.running.transport import GarbledError
+from meta_eval.running.transport import CutError, Failed, GarbledError, draw_backoff
+
+# Attempts of a request of the check, and the longest pause between them, in seconds.
+_TRIES, _LONGEST_PAUSE = 4, 60.0
 
 # Where reasoning was found, in words.
 _PLACES: Mapping[str, str] = {
@@ -40,6 +50,46 @@ class ChatClient(ServersClient[ChatConnection]):
         self.fields = parse_fields(self.settings.model_args)
         self.oddities: dict[str, int] = {}
         self._place: str | None = None
+
+    def examine(self, requests: Iterable[Request]) -> Mapping[str, Any]:
+        with_tools = None
+        for request in requests:
+            conversation = read_conversation(request, can_continue=True)
+            with_tools = with_tools or (conversation if conversation.get("tools") else None)
+        model = self.settings.tokenizer_of(self.model)
+        tokenizer = find_tokenizer(model)
+        encoder = None if tokenizer is None else Encoder(tokenizer, needs_bos=False, add_bos=False)
+        template, checks, faults = find_chat_template(model), [], []
+        for server in self._servers:
+            if server.up.is_set():
+                report_progress(f"checking {server.url}")
+                check = EndpointCheck(partial(self._ask_once, server), self.fields, template, encoder, with_tools)
+                findings = self._on_loop(check.run())
+                checks.append({"checks": [finding.as_json() for finding in findings]})
+                faults += [
+                    f"{server.url}: {finding.name}: {finding.what}" for finding in findings if finding.passed is False
+                ]
+        for fault in faults:
+            log.warning(fault)
+        return {"checked": checks}
+
+    async def _ask_once(self, server: ChatConnection, body: Mapping[str, Any]) -> ChatCompletion | str:
+        """Ask until there is an answer, or give the reason why there is none."""
+        why = ""
+        for failures in range(1, _TRIES + 1):
+            try:
+                answer = await server.complete(body)
+                return one_line(answer) if isinstance(answer, str) else read_chat_completion(answer)
+            except (CutError, Failed, ValueError) as fault:
+                why = server.hide_key(one_line(str(fault)))
+                pause = fault.retry_after if isinstance(fault, Failed) else None
+                await asyncio.sleep(draw_backoff(failures) if pause is None else min(pause, _LONGEST_PAUSE))
+        return why
+
+    def summarise(self) -> Mapping[str, Any]:
+        omitted = {name: words for server in self._servers for name, words in server.omitted.items()}
+        seen = {"omitted": omitted, "oddities": self.oddities}
+        return {name: value for name, value in seen.items() if value}
 
     def connect(self, url: str, model: str, key: str | None) -> ChatConnection:
         return ChatConnection(normalise_url(url), self.settings, model, key)
