@@ -264,9 +264,11 @@ def test_what_stock_lm_eval_would_have_sent_is_what_the_pack_sends(recorded: Sim
     """The client takes a limit by either name, and sends at most four stop sequences."""
 
     def change(sample: dict[str, Any], _: int) -> None:
-        _request(sample)["arg_1"] = {"until": ["a", "b", "c", "d", "e"], "max_tokens": 32}
+        _request(sample)["arg_1"] = {"until": ["a", "b", "c", "d", "e"], "max_tokens": 64, "max_completion_tokens": 32}
+        sample["resps"] = [[None]]
 
     run = change_samples(recorded.run, tmp_path / "run", change)
     pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(run), template_dir=str(recorded.templates))
     request = next(build_requests(Evaluator(pack), "gsm8k", None))
     assert (request.stop, request.max_tokens, request.settings) == (("a", "b", "c", "d"), 32, {})
+    assert {doc["recorded_output"] for doc in read_docs(pack, "gsm8k")} == {""}
