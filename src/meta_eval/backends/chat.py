@@ -21,8 +21,9 @@ CONTINUED = "continue_final_message"
 
 class ChatEndpoint(LmEvalBackend):
     """A chat endpoint. The command uses lm-eval's ``local-chat-completions``, which reads the key from OPENAI_API_KEY.
-    ``model_args`` are further fields of every body, such as ``reasoning_effort``. JSON text of an
-       object or a list is sent as such.
+
+    ``model_args`` are further fields of every body, such as ``reasoning_effort``. JSON text of an object or a list is
+    sent as such.
     """
 
     name = "chat"

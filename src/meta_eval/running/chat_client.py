@@ -113,7 +113,7 @@ class ChatClient(ServersClient[ChatConnection]):
             read = read_chat_completion(answer)
         except ValueError as error:
             raise GarbledError(server.hide_key(f"a response that {error}")) from None
-        self._note_oddities(request.id, read, has_tools=bool(conversation.get("tools")))
+        self._note_oddities(request.id, read, body)
         calls = [(call.name, server.hide_key(call.arguments)) for call in read.tool_calls]
         return EngineResponse(
             request, text=server.hide_key(read.content), finish_reason=read.finish_reason,
@@ -123,7 +123,7 @@ class ChatClient(ServersClient[ChatConnection]):
             cached_tokens=read.cached_tokens, started=started, ended=time.time(),
         )  # fmt: skip
 
-    def _note_oddities(self, name: str, read: ChatCompletion, *, has_tools: bool) -> None:
+    def _note_oddities(self, name: str, read: ChatCompletion, body: Mapping[str, Any]) -> None:
         """Say once what an endpoint does that those who use it may not expect. The answer is kept as it is."""
         choice = read.choices[0]
         if choice.reasoning_form is not None:
@@ -131,10 +131,14 @@ class ChatClient(ServersClient[ChatConnection]):
             if choice.reasoning_form != self._place:
                 here, before = _PLACES[choice.reasoning_form], _PLACES[self._place]
                 self._note(name, f"reasoning is in {here}, and was in {before}", "it is kept apart in both")
-        if has_tools and choice.has_call_in_text:
+        if body.get("tools") and choice.has_call_in_text:
             self._note(name, "a tool call is in the text, and not in tool_calls", "it counts as text")
         if not all(map(_is_object, (call.arguments for call in choice.tool_calls))):
             self._note(name, "the arguments of a tool call are no JSON object", "they are kept as they are")
+        limit = body.get("max_tokens", body.get("max_completion_tokens"))
+        tokens = read.completion_tokens
+        if choice.finish_reason == "length" and isinstance(limit, int) and tokens is not None and tokens < limit:
+            self._note(name, "an answer was cut before its limit", f"at {tokens:,} of {limit:,} tokens")
         if len(read.choices) > 1:
             self._note(name, f"{len(read.choices)} answers to a request for one", "the first counts")
         if read.prompt_tokens is None:
