@@ -421,10 +421,8 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
     for said in client.answer(asks):
         key = said.request.id, said.request.sha256
         given.by_key[key] = EngineAnswer(
-            id=said.request.id, prompt_sha256=said.request.prompt_sha256, request_sha256=key[1], text=None, choices=(),
-            reasoning=None, tool_calls=(), finish_reason=None, prompt_tokens=said.prompt_tokens, completion_tokens=None,
-            cached_tokens=None, tokens=said.forced, error=None, engine=client.engine, model=client.model, span=None,
-            place=None, where="",
+            said.request.id, said.request.prompt_sha256, key[1], None, (), None, said.prompt_tokens, None, said.forced,
+            None, client.engine, client.model, None, None, "",
         )  # fmt: skip
     return probing.build_table(given)
 
@@ -467,7 +465,7 @@ def choices(
 
 def write_copy(
     out: Path, copy: Copy, model: LlamaForCausalLM, tokenizer: Tokenizer, docs: Sequence[Doc], name: str,
-    *, small: bool = False, probes: bool = True,
+    *, small: bool = False,
 ) -> Header:  # fmt: skip
     """Write the table of a copy, and its probes beside it."""
     started = time.monotonic()
@@ -485,9 +483,8 @@ def write_copy(
             for row in rows
         )  # fmt: skip
     done = write_tokens(path, header, rows)
-    if probes:
-        made = probed(client, encoder, docs)
-        write_probes(find_probes_path(path), header, map(shortened, made) if small else made)
+    probes = probed(client, encoder, docs)
+    write_probes(find_probes_path(path), header, map(shortened, probes) if small else probes)
     print(f"{copy.name}: {done.tokens:,} tokens, {time.monotonic() - started:.1f} s", file=sys.stderr)
     return header
 

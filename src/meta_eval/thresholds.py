@@ -214,3 +214,25 @@ FIDELITY_LEVEL_TEXT = percent(FIDELITY_LEVEL)
 
 # Default number of tokens of an answer, as in lm-eval's engines.
 MAX_GEN_TOKS = 256
+
+# The audit of answers. A greedy token counts at most so many nats, so that no single token decides.
+AUDIT_MOST_REGRET = 1.0
+# The largest mean regret, nats a token, that identical weights may have whatever the noise measured; and of sampled
+# answers the largest mean surprise. benchmarks/audit.py shows the values of identical weights on other engines.
+AUDIT_REGRET_FLOOR = 0.005
+AUDIT_SURPRISE_FLOOR = 0.05
+# Without a measured noise, so many times these values are different.
+AUDIT_UNMEASURED_TIMES = 2.0
+# With fewer answers nothing is decided.
+AUDIT_MIN_DOCS = 20
+# Share of answers with the same count of more or fewer prompt tokens, from which the prompt is another one.
+AUDIT_SAME_COUNT = 0.9
+# The mean regret of an answer that does not fit, and the share of fitting answers beside which a part goes elsewhere.
+AUDIT_UNFIT_REGRET = 0.05
+AUDIT_MIN_FITTING = 0.5
+# Temperatures that fit answers closer than this to what was asked are not told from other weights.
+AUDIT_TEMPERATURE = 0.15
+# From this temperature on, greedy answers may have been sampled. Much coarser weights look like 0.6.
+AUDIT_SAMPLED_TEMPERATURE = 0.4
+# Share of answers that are cut below the limit that was asked.
+AUDIT_CUT = 0.02

@@ -244,6 +244,31 @@ class FidelityOptions(TaskOptions):
     again: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOptions(TaskOptions):
+    """Options of `audit`, in addition to those of `TaskOptions`.
+
+    Attributes:
+        pack: The pack whose requests were answered. Its manifest names the trusted copy. None means the configuration's
+            pack.
+        overrides: ``KEY=VALUE`` each: keys of the configuration or settings of the pack, such as the trusted copy and
+            its engine.
+        docs: Number of docs, spread over tasks and subtasks. None means all.
+        top_k: Number of likeliest tokens to record at each position. Sampled answers and temperatures need them.
+        ask: Whether to send requests. Otherwise only judge the answers that were scored.
+        output: Folder in which ``audit/`` is made. None means the pack's output_path.
+        noise: The table of an audit of another endpoint with the same weights, or its folder.
+    """
+
+    pack: Path | str | None = None
+    overrides: Sequence[str] = ()
+    docs: int | None = None
+    top_k: int = 20
+    ask: bool = True
+    output: Path | str | None = None
+    noise: Path | str | None = None
+
+
 class PrepareKeywords(TypedDict, total=False):
     """The fields of `PrepareOptions` as the keyword arguments of `meta_eval.prepare`."""
 
@@ -314,3 +339,15 @@ class FidelityKeywords(TaskKeywords, total=False):
     output: Path | str | None
     baseline: Path | str | None
     again: bool
+
+
+class AuditKeywords(TaskKeywords, total=False):
+    """The fields of `AuditOptions` as the keyword arguments of `meta_eval.api.audit`."""
+
+    pack: Path | str | None
+    overrides: Sequence[str]
+    docs: int | None
+    top_k: int
+    ask: bool
+    output: Path | str | None
+    noise: Path | str | None

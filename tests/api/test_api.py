@@ -22,12 +22,15 @@ from noted import noted
 from runs import run_lm_eval
 
 from meta_eval import Config, Manifest, compare, export, fidelity, grade, prepare, report, run, verify
+from meta_eval.api import audit
 from meta_eval.cli import app
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judging_options import JudgingKeywords, JudgingOptions
 from meta_eval.messages.errors import ConfigError, PackError, UserError
 from meta_eval.running.slurm_layout import Jobs
 from meta_eval.verb_options import (
+    AuditKeywords,
+    AuditOptions,
     EngineOptions,
     ExportKeywords,
     ExportOptions,
@@ -110,6 +113,7 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
         report, JudgingOptions, JudgingKeywords, "results max_drop html markdown eval_results view as_json",
     ),
     "compare": (compare, JudgingOptions, JudgingKeywords, "runs max_drop html markdown view as_json texts tokens"),
+    "audit": (audit, AuditOptions, AuditKeywords, "answers config html markdown view as_json"),
     "fidelity": (
         fidelity, FidelityOptions, FidelityKeywords, "config noise margin gate html markdown view former as_json",
     ),

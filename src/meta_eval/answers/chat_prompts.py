@@ -34,6 +34,21 @@ class PromptDifference:
         return self.added + self.missing
 
 
+def render_conversation(conversation: Mapping[str, Any], template: ChatTemplate) -> str:
+    """Render the body of a chat request as the endpoint does.
+
+    Args:
+        conversation: ``messages``, ``tools`` and other fields of the body.
+        template: The model's.
+
+    Raises:
+        ValueError: The template refuses the messages.
+    """
+    fields = {name: conversation[name] for name in _OF_TEMPLATE if name in conversation}
+    variables = conversation.get("chat_template_kwargs")
+    return template.render(conversation["messages"], **fields, **(variables if isinstance(variables, dict) else {}))
+
+
 def encode_conversation(conversation: Mapping[str, Any], template: ChatTemplate, encoder: Encoder) -> list[int]:
     """Encode the body of a chat request as the endpoint does: all special tokens come from the template.
 
@@ -45,10 +60,7 @@ def encode_conversation(conversation: Mapping[str, Any], template: ChatTemplate,
     Raises:
         ValueError: The template refuses the messages.
     """
-    fields = {name: conversation[name] for name in _OF_TEMPLATE if name in conversation}
-    variables = conversation.get("chat_template_kwargs")
-    text = template.render(conversation["messages"], **fields, **(variables if isinstance(variables, dict) else {}))
-    return encoder.encode_text(text)
+    return encoder.encode_text(render_conversation(conversation, template))
 
 
 def compare_prompt(

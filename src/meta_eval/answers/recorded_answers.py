@@ -35,7 +35,15 @@ class Recorded:
 
 
 class Recordings:
-    """Recorded answers by task. Each task is read from the pack on demand."""
+    """Recorded answers by task. Each task is read from the pack on demand.
+
+    Attributes:
+        missing: Why a doc has no scoring request.
+        adds_bos: Whether BOS is put before prompts; False where a chat template writes it.
+    """
+
+    missing = "no recorded answer"
+    adds_bos = True
 
     def __init__(self, pack: Path, manifest: Manifest) -> None:
         self._pack, self._manifest = pack, manifest
@@ -52,6 +60,26 @@ class Recordings:
         nothing = [None] * table.num_rows
         texts, nlls, subtasks = (columns.get(name, nothing) for name in names)
         return [_recorded(text, doc_nlls) for text, doc_nlls in zip(texts, nlls, strict=True)], subtasks
+
+    def build_scoring_requests(
+        self, evaluator: Evaluator, name: str, limit: float | None, docs: Sequence[int] | None = None
+    ) -> Iterator[Request]:
+        """Yield the requests for the log-probabilities of the answers of a task, in order.
+
+        Args:
+            evaluator: Evaluator of the pack.
+            name: The task.
+            limit: ``--limit`` of the pack's command.
+            docs: Numbers of the docs to use. None means all.
+
+        Raises:
+            PackError: As in `build_requests`.
+        """
+        recorded, _ = self.read_task(name)
+        for request in build_requests(evaluator, name, limit, docs):
+            scoring = make_scoring_request(request, recorded[request.doc] if request.doc < len(recorded) else None)
+            if scoring is not None:
+                yield scoring
 
 
 def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None:
@@ -80,28 +108,3 @@ def make_scoring_request(request: Request, recorded: Recorded | None) -> Request
         request, id=f"{request.task}/{request.doc}", kind="force", stop=(), max_tokens=0, settings=None,
         continuations=(text,),
     )  # fmt: skip
-
-
-def build_scoring_requests(
-    evaluator: Evaluator,
-    name: str,
-    limit: float | None,
-    recorded: Sequence[Recorded | None],
-    docs: Sequence[int] | None = None,
-) -> Iterator[Request]:
-    """Yield the requests for the log-probabilities of the recorded answers of a task, in order.
-
-    Args:
-        evaluator: Evaluator of the pack.
-        name: The task.
-        limit: ``--limit`` of the pack's command.
-        recorded: Recorded answer by doc.
-        docs: Numbers of the docs to use. None means all.
-
-    Raises:
-        PackError: As in `build_requests`.
-    """
-    for request in build_requests(evaluator, name, limit, docs):
-        scoring = make_scoring_request(request, recorded[request.doc] if request.doc < len(recorded) else None)
-        if scoring is not None:
-            yield scoring

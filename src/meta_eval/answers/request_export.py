@@ -11,7 +11,7 @@ from typing import Any
 from meta_eval.answers.answer_files import read_answers
 from meta_eval.answers.answer_matching import is_answered
 from meta_eval.answers.batch_requests import check_batch_tasks, format_batch_lines, warn_of_long_file
-from meta_eval.answers.recorded_answers import Recordings, build_scoring_requests
+from meta_eval.answers.recorded_answers import Recordings
 from meta_eval.answers.requests import Encoder, Request, build_requests
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.json_text import format_json
@@ -80,7 +80,7 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
             done.tasks[name] = 0
             limit = manifest.run_settings.limit
             requests = (
-                build_scoring_requests(evaluator, name, limit, recordings.read_task(name)[0])
+                recordings.build_scoring_requests(evaluator, name, limit)
                 if options.force
                 else build_requests(evaluator, name, limit)
             )

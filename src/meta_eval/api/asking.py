@@ -11,6 +11,8 @@ from meta_eval.messages.errors import ConfigError, documented
 from meta_eval.messages.logs import Progress, display_logs
 from meta_eval.verb_options import (
     DEFAULT_CONFIG,
+    AuditKeywords,
+    AuditOptions,
     ExportKeywords,
     ExportOptions,
     FidelityKeywords,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from meta_eval.backends.settings import RunSettings
     from meta_eval.config import Config
     from meta_eval.pack.meta_pack import Prepared
+    from meta_eval.reports.audit_report import AuditReport
     from meta_eval.running.pipeline import RunResult
     from meta_eval.running.token_scoring import FidelityResult
 
@@ -245,3 +248,52 @@ def grade(
     chosen = (options or GradingOptions()).updated(**keywords)
     with display_logs(progress):
         return run(files, Path(pack), chosen)
+
+
+@documented
+def audit(
+    answers: Sequence[Path | str],
+    config: Config | Path | str | None = None,
+    *,
+    options: AuditOptions | None = None,
+    progress: Progress | None = None,
+    **keywords: Unpack[AuditKeywords],
+) -> AuditReport:
+    """Ask a trusted copy how likely an endpoint's answers are, and judge whether it is the same model.
+
+    ::
+
+        from meta_eval.api import audit
+
+        print(audit(["answers.jsonl"], pack="work_dir", overrides=["backend=vllm", "model_name=my/model"]).summary)
+
+    Args:
+        answers: Files of the endpoint's answers to the requests of the pack, as `grade` reads them.
+        config: The configuration or its YAML file. Read only if no pack is named.
+        options: The attributes of `meta_eval.verb_options.AuditOptions`.
+        progress: Called with the current step, the number of answers, and the total.
+        keywords: Single options by name, such as ``pack``, ``docs`` and ``noise``.
+
+    Raises:
+        UserError: An error that the user can fix. Earlier scores are kept; the same call resumes.
+    """
+    from meta_eval.pack.prompt_lengths import find_tokenizer
+    from meta_eval.reports.audit_build import build_audit_report
+    from meta_eval.reports.fidelity_build import find_table
+    from meta_eval.running.answer_scoring import score_endpoint_answers
+
+    chosen = (options or AuditOptions()).updated(**keywords)
+    noise = None if chosen.noise is None else find_table(Path(chosen.noise))
+    fidelity_options = FidelityOptions(
+        pack=chosen.pack, overrides=chosen.overrides, tasks=chosen.tasks, edited=chosen.edited, docs=chosen.docs,
+        top_k=chosen.top_k, ask=chosen.ask, probe=False, output=chosen.output,
+    )  # fmt: skip
+    with display_logs(progress):
+        folder, settings = _describe_config(config, fidelity_options)
+        if chosen.output is not None:
+            settings = settings.model_copy(update={"output_path": str(chosen.output)})
+        scored = score_endpoint_answers([Path(file) for file in answers], folder, settings, fidelity_options)
+        return build_audit_report(
+            scored.table, scored.facts, endpoint=scored.endpoint, noise=noise,
+            tokenizer=find_tokenizer(settings.tokenizer_of(settings.model_name)),
+        )  # fmt: skip

@@ -17,6 +17,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from meta_eval.cli import (
+    audit,
     doctor,
     export,
     fidelity,
@@ -87,6 +88,7 @@ _add(_RUN, grade.grade, "Grade answers that another tool made, as lm_eval would.
 _add(_JUDGE, report.report, "Judge a run against recorded answers and published scores.")
 _add(_JUDGE, report.compare, "Compare two runs doc by doc, such as a model and its FP8 copy.", report.CompareCommand)
 _add(_JUDGE, fidelity.fidelity, "Check whether two models are the same, token by token.")
+_add(_JUDGE, audit.audit, "Check by its answers whether an endpoint serves a model.")
 app.add_typer(
     history.app, name="history", short_help="Keep past runs, and judge the newest by all of them.",
     rich_help_panel=_JUDGE,
@@ -131,7 +133,7 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     except OSError as error:
         return _end(str(refused(error)))
     try:
-        code = _command()(prog_name="meta-eval", standalone_mode=False)
+        code = _command()(standalone_mode=False)
         return _interrupted() if code == _INTERRUPTED else int(code or 0)
     except UserError as error:
         return _end(str(error))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from meta_eval.boundary.outputs import OutputError, replace_file
+from meta_eval.reports.audit_report import AuditReport, make_audit_document
 from meta_eval.reports.document import Document as Document  # noqa: PLC0414 (for views of other packages)
 from meta_eval.reports.fidelity_document import make_fidelity_document
 from meta_eval.reports.fidelity_report import FidelityReport
@@ -29,7 +30,9 @@ class View(ABC):
         document_types: The documents that it shows.
     """
 
-    document_types: ClassVar[frozenset[str]] = frozenset(("report", "compare", "fidelity", "sweep", "texts", "history"))
+    document_types: ClassVar[frozenset[str]] = frozenset(
+        ("report", "compare", "fidelity", "sweep", "texts", "history", "audit")
+    )
 
     @abstractmethod
     def render(self, document: Document) -> str | bytes | Iterable[str]:
@@ -37,11 +40,14 @@ class View(ABC):
 
 
 def find_document(
-    source: Report | FidelityReport | Sweep | TextsReport, samples: Callable[[], Iterable[ShownSample]] = tuple
+    source: Report | FidelityReport | Sweep | TextsReport | AuditReport,
+    samples: Callable[[], Iterable[ShownSample]] = tuple,
 ) -> Document:
-    """The document of a report, a comparison, a fidelity report, a sweep or a comparison of texts."""
+    """The document of a report, a comparison, a fidelity report, a sweep, a comparison of texts or an audit."""
     if isinstance(source, FidelityReport):
         return make_fidelity_document(source)
+    if isinstance(source, AuditReport):
+        return make_audit_document(source)
     if isinstance(source, TextsReport):
         return make_texts_document(source)
     return make_sweep_document(source) if isinstance(source, Sweep) else report_document(source, samples)

@@ -33,7 +33,6 @@ class TaskRun:
             template.
         provenance: The provenance.
         lower_is_better: Metrics where lower is better.
-        is_chat: Whether its prompts are chat messages, from the template.
     """
 
     task: str
@@ -49,4 +48,3 @@ class TaskRun:
     is_correct_metric: str | None
     provenance: Provenance
     lower_is_better: frozenset[str] = LOWER_IS_BETTER
-    is_chat: bool = False

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from meta_eval.answers.answer_files import Answers, EngineAnswer
-from meta_eval.answers.recorded_answers import Recordings, build_scoring_requests
+from meta_eval.answers.recorded_answers import Recordings
 from meta_eval.answers.requests import Request, choose_docs
 from meta_eval.backends.base import Backend
 from meta_eval.backends.settings import RunSettings
@@ -32,10 +32,10 @@ class ToForce:
 
     def __init__(
         self, pack: Path, manifest: Manifest, tasks: Sequence[str], settings: RunSettings, docs: int | None,
-        shard: tuple[int, int], top_k: int, answers: Answers,
+        shard: tuple[int, int], top_k: int, answers: Answers, recordings: Recordings | None = None,
     ) -> None:  # fmt: skip
         self.pack, self.top_k = pack, top_k
-        self.recordings = Recordings(pack, manifest)
+        self.recordings = recordings or Recordings(pack, manifest)
         self.seed = None if docs is None else settings.seed
         self._evaluator, self._limit, self._shard = Evaluator(pack), settings.limit, shard
         self._numbers = self._drawn(tasks, manifest, docs, settings.seed)
@@ -55,7 +55,7 @@ class ToForce:
                 self.left[request.task] = self.left.get(request.task, 0) + self._is_left(request)
         if not any(self.hashes.values()):
             raise UserError(
-                "none of these docs has a recorded answer", where=str(pack),
+                f"none of these docs can be scored: {self.recordings.missing}", where=str(pack),
                 hint="Name other tasks with --tasks; a pack of new data has no recorded answers",
             )  # fmt: skip
 
@@ -100,8 +100,7 @@ class ToForce:
     def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
         """The requests of some docs, given by task and number."""
         for name, numbers in docs.items():
-            recorded, _ = self.recordings.read_task(name)
-            yield from build_scoring_requests(self._evaluator, name, self._limit, recorded, numbers)
+            yield from self.recordings.build_scoring_requests(self._evaluator, name, self._limit, numbers)
 
     def _is_left(self, request: Request) -> bool:
         return (request.id, request.sha256) not in self._answered

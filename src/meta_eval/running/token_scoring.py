@@ -8,11 +8,12 @@ ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from meta_eval.answers.answer_files import AnswersError, read_answers
+from meta_eval.answers.recorded_answers import Recordings
 from meta_eval.answers.requests import Request
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings
@@ -43,6 +44,22 @@ from meta_eval.verb_options import FidelityOptions
 FOLDER = "fidelity"
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Answers to score in the place of the recorded ones.
+
+    Attributes:
+        folder: Folder of answers and tables in the output folder.
+        read: Reads them, from the pack and its manifest.
+    """
+
+    folder: Path
+    read: Callable[[Path, Manifest], Recordings]
+
+
+_RECORDED = Source(Path(FOLDER), Recordings)
+
+
 @dataclass(slots=True)
 class FidelityResult:
     """The result of a fidelity run.
@@ -68,13 +85,16 @@ class FidelityResult:
     probed: int = 0
 
 
-def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityOptions) -> FidelityResult:
+def score_recorded_answers(
+    pack: Path, settings: RunSettings, options: FidelityOptions, source: Source = _RECORDED
+) -> FidelityResult:
     """Measure how likely the recorded answers of a pack are under a model, and write the result as a table.
 
     Args:
         pack: The folder that prepare wrote.
         settings: Model and engine.
-        options: The selection of recorded answers, and further options.
+        options: The selection of answers, and further options.
+        source: The answers; by default the recorded ones.
 
     Raises:
         UserError: Anything that the user can fix. Earlier answers are kept; the same call resumes.
@@ -84,7 +104,7 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
     manifest = read_manifest(pack)
     names = choose_tasks_to_ask(manifest, options.tasks)
     check_unchanged(pack, manifest, edited=options.edited)
-    model, output = settings.model_name, expand_home(settings.output_path, where="output_path") / FOLDER
+    model, output = settings.model_name, expand_home(settings.output_path, where="output_path") / source.folder
     backend = backend_of(settings)
     if options.again:
         _check_first_table(output)
@@ -94,7 +114,10 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
     logs = output / "logs" / (f"{shard[0]}-of-{shard[1]}" if shard[1] > 1 else "")
     with Journal(output, model, collect_identity(settings), shard) as journal:
         report_progress("looking for what is not answered yet")
-        pending = ToForce(pack, manifest, names, settings, options.docs, shard, options.top_k, journal.read())
+        pending = ToForce(
+            pack, manifest, names, settings, options.docs, shard, options.top_k, journal.read(),
+            source.read(pack, manifest),
+        )  # fmt: skip
         done = FidelityResult(pack, before=sum(pending.total.values()) - sum(pending.left.values()))
         probing = ProbeRequests(*map(pending.of_docs, choose_probed_docs(pending.lengths)))
         probe = options.probe and shard[0] == 0 and "force" in backend.kinds and not backend.reloads_model
@@ -104,8 +127,9 @@ def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityO
             if find_tokenizer_file(settings.tokenizer_of(model)) is None:
                 backend.check_installed(settings)
             tokens = tokens_of(
-                settings.tokenizer_of(model), needed=True, needs_bos=manifest.needs_bos,
-                add_bos=manifest.run_settings.add_bos_token,
+                settings.tokenizer_of(model), needed=True,
+                needs_bos=manifest.needs_bos and pending.recordings.adds_bos,
+                add_bos=manifest.run_settings.add_bos_token and pending.recordings.adds_bos,
             )  # fmt: skip
             if options.baseline is not None:
                 check_same_tokenizer(Path(options.baseline), hash_tokenizer(settings.tokenizer_of(model)), model)

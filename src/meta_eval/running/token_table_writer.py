@@ -120,7 +120,7 @@ def _sorted(pending: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[
     answers_by_task: dict[str, list[tuple[str, EngineAnswer]]] = {}
     left_out = {}
     for name, hashes in pending.hashes.items():
-        whys = Counter({"no recorded answer": pending.docs[name] - len(hashes)})
+        whys = Counter({pending.recordings.missing: pending.docs[name] - len(hashes)})
         for key in hashes.items():
             answer = answers.by_key.get(key)
             if answer is not None and pending.is_whole(answer):

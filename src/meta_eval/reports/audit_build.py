@@ -1,0 +1,63 @@
+"""From a trusted copy's table of an endpoint's answers to the report of an audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meta_eval.answers.endpoint_answers import AnswerFacts
+from meta_eval.reports.audit_report import AuditReport
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+def build_audit_report(
+    table: Path, facts: Mapping[tuple[str, int], AnswerFacts], *, endpoint: str, noise: Path | None = None,
+    tokenizer: Tokenizer | None = None, exit_follows_decision: bool = False,
+) -> AuditReport:  # fmt: skip
+    """Judge the answers of a table.
+
+    Args:
+        table: The trusted copy's table of the endpoint's answers.
+        facts: What the endpoint says of each answer, by task and doc.
+        endpoint: The model that the endpoint names.
+        noise: The table of answers of another endpoint with the same weights; None without one.
+        tokenizer: The trusted copy's, to find tokens that were generated otherwise.
+        exit_follows_decision: Whether the exit code follows the outcome.
+
+    Raises:
+        UserError: A table cannot be read.
+    """
+    from meta_eval.reports.fidelity_text import describe_left_out
+    from meta_eval.token_fidelity.answer_audit import judge_answers
+    from meta_eval.token_fidelity.answer_scores import Decoding, score_docs
+    from meta_eval.token_fidelity.audit_causes import count_prompts, find_causes
+    from meta_eval.token_fidelity.token_table import read_tokens
+
+    def decode(ids: Sequence[int]) -> str:
+        assert tokenizer is not None  # noqa: S101 (used only with one)
+        text: str = tokenizer.decode(list(ids), skip_special_tokens=False)
+        return text
+
+    tokens = read_tokens(table)
+    decodings = {key: Decoding(fact.temperature, fact.top_p) for key, fact in facts.items()}
+    decoder = decode if tokenizer else None
+    docs = score_docs(tokens, decodings, decoder)
+    reference = None if noise is None else score_docs(read_tokens(noise), decodings, decoder)
+    differences, cut = [], 0
+    for answer in tokens:
+        fact = facts.get((answer.task, answer.doc))
+        if fact is not None:
+            cut += fact.is_cut
+            if fact.prompt_tokens is not None:
+                differences.append(fact.prompt_tokens - answer.prompt_tokens)
+    verdicts, prompts = judge_answers(docs, reference), count_prompts(differences)
+    notes = describe_left_out(tokens.header.left_out)
+    if tokenizer is None:
+        notes.append("without the tokenizer, tokens that were generated otherwise count as unlikely")
+    return AuditReport(
+        endpoint, tokens.header.model, tokens.header.engine, str(table), None if noise is None else str(noise),
+        tuple(verdicts), find_causes(verdicts, docs, prompts, cut), prompts, tuple(notes), exit_follows_decision,
+    )  # fmt: skip

@@ -1,0 +1,186 @@
+"""The report of an endpoint's audit, and its document."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from meta_eval.messages.counts import plural
+from meta_eval.reports.document import Document, Fact, Item, Listing, Section, Verdict
+from meta_eval.reports.fidelity_report import EXIT_CODES
+from meta_eval.reports.fidelity_text import format_nats, format_nats_interval, format_share, name_task
+from meta_eval.reports.model import RunProvenance
+from meta_eval.reports.tables import Column, Row, Table
+from meta_eval.reports.text import format_count
+from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
+from meta_eval.token_fidelity.answer_audit import AnswerFigures, GroupVerdict, find_outcome
+from meta_eval.token_fidelity.audit_causes import AuditCause, PromptCount
+from meta_eval.token_fidelity.comparison import Outcome
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What views read.
+
+    Attributes:
+        endpoint: The model that the endpoint names.
+        trusted: The trusted copy.
+        engine: Its engine.
+        table: The table with its log-probabilities.
+        noise: The table of the A/A pair; None without one.
+        verdicts: On greedy and on sampled answers.
+        causes: What may differ.
+        prompts: The endpoint's counts of prompt tokens; None without any.
+        notes: What must be known of the answers.
+        exit_follows_decision: Whether the exit code follows the outcome.
+    """
+
+    endpoint: str
+    trusted: str
+    engine: str
+    table: str
+    noise: str | None
+    verdicts: tuple[GroupVerdict, ...]
+    causes: tuple[AuditCause, ...]
+    prompts: PromptCount | None
+    notes: tuple[str, ...] = ()
+    exit_follows_decision: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """same, different or undecided. Another prompt is not the same, whatever the answers."""
+        outcome = find_outcome(self.verdicts)
+        return "undecided" if outcome == "same" and self.causes else outcome
+
+    @property
+    def summary(self) -> str:
+        """The result in one line."""
+        return f"{self.outcome}: {'; '.join(self.reasons)}"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Clauses: of the verdicts, then of the causes."""
+        several = len(self.verdicts) > 1
+        of_verdicts = (
+            f"{_name_group(verdict.figures)} answers: {verdict.reason}" if several else verdict.reason
+            for verdict in self.verdicts
+        )  # fmt: skip
+        return (*of_verdicts, *(cause.text for cause in self.causes))
+
+    @property
+    def exit_code(self) -> int:
+        """0; where it is a gate 0 for the same, 1 for different, 3 for undecided."""
+        return EXIT_CODES[self.outcome] if self.exit_follows_decision else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole as plain JSON data; shares from 0 to 1, nats a token."""
+        plain = {name: getattr(self, name) for name in ("endpoint", "trusted", "engine", "table", "noise")}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "document_type": "audit",
+            "summary": self.summary,
+            "outcome": self.outcome,
+            **plain,
+            "verdicts": [_write_verdict(verdict) for verdict in self.verdicts],
+            "causes": [dataclasses.asdict(cause) for cause in self.causes],
+            "prompts": None if self.prompts is None else dataclasses.asdict(self.prompts),
+            "notes": list(self.notes),
+            "exit_follows_decision": self.exit_follows_decision,
+            "exit_code": self.exit_code,
+        }
+
+
+def _write_verdict(verdict: GroupVerdict) -> dict[str, Any]:
+    tree = dataclasses.asdict(verdict)
+    return {
+        **tree,
+        "figures": _write_figures(verdict.figures),
+        "tasks": [_write_figures(task) for task in verdict.tasks],
+    }
+
+
+def _write_figures(figures: AnswerFigures) -> dict[str, Any]:
+    tree = dataclasses.asdict(figures)
+    return {**tree, "score": figures.score.value, "docs": figures.docs, "tokens": figures.tokens}
+
+
+def make_audit_document(report: AuditReport) -> Document:
+    """The document of an audit."""
+    runs = (RunProvenance("trusted copy", report.trusted, (("engine", report.engine), ("table", report.table))),)
+    return Document(
+        "audit", f"Answers of {report.endpoint} under {report.trusted}", report.outcome, f"{report.summary}.",
+        _make_verdict(report), tuple(_list_sections(report)), runs, (), report.notes, report.exit_code, report,
+    )  # fmt: skip
+
+
+def _make_verdict(report: AuditReport) -> Verdict:
+    facts: list[Fact] = []
+    for verdict in report.verdicts:
+        figures = verdict.figures
+        what = "regret" if figures.is_greedy else "surprise"
+        facts += [
+            Fact(f"mean {what}", format_nats(figures.score.value), "nats", format_nats_interval(figures.interval)),
+            Fact("limit", format_nats(verdict.limit), "nats"),
+            Fact(f"{_name_group(figures)} answers", format_count(figures.docs)),
+        ]
+    return Verdict(report.outcome, facts=tuple(facts), reasons=report.reasons)
+
+
+def _list_sections(report: AuditReport) -> Iterator[Section]:
+    for verdict in report.verdicts:
+        table = _make_table(verdict)
+        yield Section(table.key, table.title, table.title, (table, Listing(tuple(_list_facts(verdict, report)))))
+
+
+def _list_facts(verdict: GroupVerdict, report: AuditReport) -> Iterator[Item]:
+    if verdict.temperature is not None and verdict.temperature_interval is not None:
+        bounds = verdict.temperature_interval
+        yield Item(
+            (), f"The answers fit a temperature of {verdict.temperature:g} best ({FIDELITY_LEVEL_TEXT} interval "
+            f"{bounds.lower:g} to {bounds.upper:g}).",
+        )  # fmt: skip
+    if verdict.noise is not None:
+        yield Item((), f"The noise of the same weights is {format_nats(verdict.noise)} nats a token.")
+    if report.prompts is not None:
+        counts = report.prompts
+        difference = "as many" if not counts.more else f"{abs(counts.more):,} {'more' if counts.more > 0 else 'fewer'}"
+        yield Item(
+            (), f"The endpoint counts {difference} prompt tokens in {format_share(counts.share)} % of "
+            f"{plural(counts.docs, 'prompt')}.",
+        )  # fmt: skip
+
+
+def _make_table(verdict: GroupVerdict) -> Table[AnswerFigures]:
+    is_greedy = verdict.figures.is_greedy
+    score = "regret" if is_greedy else "surprise"
+    columns: tuple[Column[AnswerFigures], ...] = (
+        Column("docs", "answers", lambda task: task.docs, format_count),
+        Column("tokens", "tokens", lambda task: task.tokens, format_count),
+        Column(
+            "score", score, lambda task: task.score.value, format_nats, "mean, nats a token",
+            lambda task: format_nats_interval(task.interval), strong=True,
+        ),
+        Column("opening", "first 16", lambda task: task.opening, format_nats, "mean of the first 16 tokens"),
+        Column("later", "later", lambda task: task.later, format_nats, "mean of later tokens"),
+        Column(
+            "unlikely", "not likeliest" if is_greedy else "outside", lambda task: task.unlikely, format_share,
+            "percent of tokens",
+        ),
+        Column("unfit", "unfit", lambda task: task.unfit, format_share, "percent of answers"),
+    )  # fmt: skip
+    figures = (verdict.figures, *verdict.tasks)
+    rows = tuple(Row(name_task(task.name), task, whole=task.name is None) for task in figures)
+    legend = (
+        "Regret: how much likelier the trusted copy's likeliest token is, nats." if is_greedy
+        else "Surprise: minus the log-probability, less the entropy. Its mean is 0 for the same model."
+    )  # fmt: skip
+    key = _name_group(verdict.figures)
+    return Table(key, f"{key.capitalize()} answers", columns, rows, legend)
+
+
+def _name_group(figures: AnswerFigures) -> str:
+    return "greedy" if figures.is_greedy else "sampled"

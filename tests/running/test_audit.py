@@ -1,0 +1,117 @@
+"""audit: an endpoint's answers are scored once by the trusted copy, and judged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accelerator import answer as answer_requests
+from accelerator import lines_of
+from command import cli
+from fake_model import FakeClient, model_folder
+from packs import prepare, read_docs
+
+from meta_eval import export
+from meta_eval.answers.answer_files import AnswersError
+from meta_eval.api import audit
+from meta_eval.messages.errors import UserError
+from meta_eval.token_fidelity.token_table import read_tokens
+
+TASK = "meta_mmlu_pro_instruct"
+TEXT = "The best answer is certainly none of the others."
+
+
+@pytest.fixture(autouse=True)
+def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
+    made = type("Client", (FakeClient,), {"asked": [], "made": []})
+    monkeypatch.setattr("meta_eval.running.token_scoring.find_client", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
+    return made
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pack, and an endpoint's answers to its requests."""
+    folder = tmp_path_factory.mktemp("made")
+    with chdir(folder):
+        model_folder(folder / "m")
+        pack = prepare(folder / "work_dir", TASK, model_name="m", output_path="out")
+        export(pack, folder / "requests.jsonl")
+        answer_requests(pack, folder / "requests.jsonl", folder / "answers.jsonl", change=lambda _text, _request: TEXT)
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rewrite(path: Path, **fields: Any) -> None:
+    rows = [{**row, **fields} if "id" in row else row for row in lines_of(path)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_the_tokens_of_the_endpoints_answers_are_in_the_table(folder: Path) -> None:
+    from tokenizers import Tokenizer
+
+    report = audit(["answers.jsonl"], pack="work_dir", top_k=0)
+    tokenizer = Tokenizer.from_file("m/tokenizer.json")
+    rows = list(read_tokens(Path(report.table)))
+    assert len(rows) == len(read_docs(folder / "work_dir", TASK))
+    assert {tokenizer.decode(row.token_ids) for row in rows} == {TEXT}
+    assert report.outcome == "undecided" and "too few answers" in report.summary
+
+
+def test_a_second_call_asks_nothing_again(folder: Path, client: type[FakeClient]) -> None:
+    first = audit(["answers.jsonl"], pack="work_dir")
+    asked = len(client.asked)
+    assert audit(["answers.jsonl"], pack="work_dir") == first
+    assert len(client.asked) == asked > 0
+
+
+def test_more_prompt_tokens_than_the_pack_has_are_named(folder: Path) -> None:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file("m/tokenizer.json")
+    prompts = {row["id"]: row["prompt"] for row in lines_of(folder / "requests.jsonl") if "id" in row}
+    rows = lines_of(folder / "answers.jsonl")
+    for row in rows:
+        if "id" in row:
+            ids = tokenizer.encode(prompts[row["id"]], add_special_tokens=False).ids
+            row["prompt_tokens"] = len(ids) + (ids[:1] != [tokenizer.token_to_id("<|begin_of_text|>")]) + 7
+    (folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    report = audit(["answers.jsonl"], pack="work_dir")
+    assert report.prompts is not None and (report.prompts.more, report.prompts.share) == (7, 1.0)
+    assert [cause.key for cause in report.causes] == ["prompt"]
+    assert report.outcome != "same"
+
+
+def test_answers_of_another_pack_are_refused(folder: Path, client: type[FakeClient]) -> None:
+    rewrite(folder / "answers.jsonl", prompt_sha256="0" * 64, request_sha256=None)
+    with pytest.raises(AnswersError, match="of another pack"):
+        audit(["answers.jsonl"], pack="work_dir")
+    assert not client.asked
+
+
+def test_answers_of_two_models_are_refused(folder: Path) -> None:
+    rows = lines_of(folder / "answers.jsonl")
+    for name, some in {"a": rows[:5], "b": rows[5:]}.items():
+        (folder / name).write_text("".join(json.dumps({**row, "model": name}) + "\n" for row in some))
+    with pytest.raises(UserError, match="are of a, b"):
+        audit(["a", "b"], pack="work_dir")
+
+
+def test_the_command_writes_a_page_and_json(folder: Path) -> None:
+    words = ("audit", "answers.jsonl", "--pack", "work_dir", "--html", "audit.html", "--markdown", "audit.md", "--json")
+    done = cli(*words)
+    assert done.returncode == 0, done.stderr
+    tree = json.loads(done.stdout)
+    assert (tree["document_type"], tree["outcome"]) == ("audit", "undecided")
+    assert "Greedy answers" in (folder / "audit.html").read_text()
+    assert "regret" in (folder / "audit.md").read_text()

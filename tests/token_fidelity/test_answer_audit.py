@@ -1,0 +1,138 @@
+"""audit: an endpoint's answers are the same model's, another's, or it cannot be told; and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from forced_tables import answer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meta_eval.stats import Interval
+from meta_eval.token_fidelity.answer_audit import find_outcome, judge_answers
+from meta_eval.token_fidelity.answer_scores import Decoding, ScoredDoc, score_docs
+from meta_eval.token_fidelity.audit_causes import count_prompts, find_causes
+from meta_eval.token_fidelity.token_table import Forced
+
+VOCABULARY = 8
+
+
+def greedy(docs: int, regret: float, *, every: int = 10, tokens: int = 40, only: int = 1) -> list[Forced]:
+    """Answers in which each ``every``-th token is so far below the likeliest; in each ``only``-th doc."""
+    gaps = np.where(np.arange(tokens) % every == every - 1, regret, 0.0)
+    return [answer(doc, [-3.0] * tokens, gaps if doc % only == 0 else 0 * gaps) for doc in range(docs)]
+
+
+def sampled(
+    docs: int, temperature: float = 1.0, top_p: float = 1.0, tokens: int = 60, seed: int = 0, k: int = VOCABULARY - 2
+) -> list[Forced]:
+    """Answers of a model with random distributions, sampled from it."""
+    rng = np.random.default_rng(seed)
+    answers = []
+    for doc in range(docs):
+        logs = np.sort(rng.normal(0, 2, (tokens, VOCABULARY)))[:, ::-1]
+        logs = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
+        scaled = np.exp(logs / temperature)
+        scaled /= scaled.sum(axis=1, keepdims=True)
+        scaled = np.where(np.cumsum(scaled, axis=1) - scaled < top_p, scaled, 0)
+        scaled /= scaled.sum(axis=1, keepdims=True)
+        ids = np.array([rng.choice(VOCABULARY, p=row) for row in scaled], np.int32)
+        own = np.take_along_axis(logs, ids[:, None].astype(int), axis=1)[:, 0]
+        answers.append(
+            replace(
+                answer(doc, own, logs[:, 0] - own), token_ids=ids, top_ids=np.zeros(tokens, np.int32),
+                top_k_ids=np.tile(np.arange(k, dtype=np.int32), (tokens, 1)),
+                top_k_logprobs=logs[:, :k].astype(np.float32),
+            )
+        )  # fmt: skip
+    return answers
+
+
+def score(answers: Sequence[Forced], temperature: float = 0.0, top_p: float = 1.0) -> list[ScoredDoc]:
+    return score_docs(answers, {(row.task, row.doc): Decoding(temperature, top_p) for row in answers})
+
+
+def test_likeliest_tokens_are_the_same_model_beside_a_noise_and_undecided_without() -> None:
+    same, noise = score(greedy(40, 0.01)), score(greedy(40, 0.012))
+    assert find_outcome(judge_answers(same, noise)) == "same"
+    assert find_outcome(judge_answers(same)) == "undecided"
+
+
+def test_other_weights_are_different_with_and_without_a_noise() -> None:
+    other, noise = score(greedy(40, 0.6)), score(greedy(40, 0.012))
+    for verdicts in (judge_answers(other, noise), judge_answers(other)):
+        assert find_outcome(verdicts) == "different"
+        assert [cause.key for cause in find_causes(verdicts, other, None, 0)] == ["weights"]
+
+
+def test_few_answers_are_undecided() -> None:
+    assert find_outcome(judge_answers(score(greedy(19, 0.6)))) == "undecided"
+
+
+def test_no_single_token_decides() -> None:
+    answers = greedy(60, 0.0)
+    answers[0] = answer(0, [-20.0, *[-3.0] * 39], [19.9, *[0.0] * 39])
+    (verdict,) = judge_answers(score(answers), score(greedy(60, 0.01)))
+    assert verdict.figures.score.value < 0.001
+    assert verdict.outcome != "different"
+
+
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.7, 1.0), (1.0, 0.9), (0.7, 0.8)])
+def test_the_surprise_of_sampled_answers_is_zero_as_they_were_sampled(temperature: float, top_p: float) -> None:
+    docs = score(sampled(150, temperature, top_p), temperature, top_p)
+    (verdict,) = judge_answers(docs, score(sampled(150, temperature, top_p, seed=1), temperature, top_p))
+    assert abs(verdict.figures.score.value) < 0.02
+    assert verdict.figures.unlikely == 0
+    assert verdict.outcome == "same"
+
+
+@pytest.mark.parametrize("was", [0.7, 1.3])
+def test_another_temperature_is_found(was: float) -> None:
+    docs = score(sampled(100, was), 1.0)
+    verdicts = judge_answers(docs, score(sampled(100, seed=1), 1.0))
+    assert verdicts[0].outcome == "different"
+    bounds = verdicts[0].temperature_interval
+    assert bounds is not None and bounds.lower - 0.05 <= was <= bounds.upper + 0.05
+    assert [cause.key for cause in find_causes(verdicts, docs, None, 0)] == ["temperature"]
+
+
+def test_sampling_where_greedy_was_asked_is_found() -> None:
+    docs = score(sampled(60, 0.7))
+    (cause,) = find_causes(judge_answers(docs), docs, None, 0)
+    assert (cause.key, cause.interval and cause.interval.lower >= 0.6) == ("sampling_or_weights", True)
+
+
+def test_a_share_of_answers_that_go_elsewhere_has_an_interval() -> None:
+    docs = score(greedy(100, 1.0, every=5, only=5))
+    (cause,) = find_causes(judge_answers(docs), docs, None, 0)
+    assert cause.key == "mixture"
+    assert isinstance(cause.interval, Interval) and cause.interval.lower < 0.2 < cause.interval.upper < 0.35
+
+
+def test_a_hidden_system_prompt_is_found_from_the_count_of_tokens() -> None:
+    verdicts = judge_answers(docs := score(greedy(40, 0.01)), docs)
+    prompts = count_prompts([-5] * 39 + [0])
+    assert [cause.key for cause in find_causes(verdicts, docs, prompts, 0)] == ["prompt"]
+    assert find_causes(verdicts, docs, count_prompts([0] * 40), 0) == ()
+    assert [cause.key for cause in find_causes(verdicts, docs, None, 9)] == ["cut"]
+
+
+def test_tokens_that_were_generated_as_another_token_do_not_count() -> None:
+    words = {20: "\n\n", 10: "\n", 11: "\n", 12: "2", 13: "a", 14: "b", 15: "c"}
+    ids = np.array([13, 10, 11, 12, 13, 14, 15], np.int32)
+    tops = np.array([13, 20, 14, 14, 13, 14, 15], np.int32)
+    split = replace(answer(0, [-9.0] * 7, [0, 1.5, 5, 5, 0, 0, 0]), token_ids=ids, top_ids=tops)
+    (doc,) = score_docs([split], {}, lambda some: "".join(words[token] for token in some))
+    assert doc.scores.tolist() == [0.0, 0.0]
+    (doc,) = score_docs([split], {})
+    assert doc.mean > 0.4
+
+
+@given(st.floats(0.3, 2.0), st.floats(0.3, 1.0), st.integers(0, 99))
+@settings(max_examples=20, deadline=None)
+def test_scores_are_numbers_for_any_settings(temperature: float, top_p: float, seed: int) -> None:
+    docs = score(sampled(3, 1.0, tokens=20, seed=seed), temperature, top_p)
+    assert all(np.isfinite(doc.scores).all() for doc in docs)
