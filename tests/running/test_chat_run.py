@@ -67,6 +67,15 @@ def test_a_run_resumes_costs_what_its_tokens_cost_and_keeps_no_key(tmp_path: Pat
     assert KEY not in stopped.stderr + done.stderr + done.stdout
 
 
+@pytest.mark.parametrize("set_in", ["the file", "--set"])
+def test_a_key_in_the_place_of_its_variable_is_refused_and_not_repeated(tmp_path: Path, set_in: str) -> None:
+    with ChatServer(answer) as server:
+        words = ("--set", "api_key_env=MyPlain-Secret-Key") if set_in == "--set" else ()
+        done = run(server, tmp_path, *words, api_key_env="MY_KEY" if words else "MyPlain-Secret-Key")
+    assert done.returncode == 2 and "never the key itself" in done.stderr
+    assert "Secret" not in done.stderr
+
+
 def test_shards_ask_each_request_once_and_are_graded_together(tmp_path: Path) -> None:
     with ChatServer(answer) as server:
         for shard in ("0/2", "1/2"):

@@ -44,6 +44,10 @@ _ALL_KEYS = f"All keys: {assets.asset_path('docs/reference/configuration.md')}"
 _MOST_LISTED = 12
 
 
+# Where users write the key itself by mistake.
+_NAME_OF_SECRET = ("api_key_env",)
+
+
 @dataclass(frozen=True, slots=True)
 class ValuePlace:
     """Where a value was written: a line of a file, or ``--set``."""
@@ -57,6 +61,9 @@ class ValuePlace:
         return f"{self.of((key,))}: {key}"
 
     def of(self, key: tuple[str, ...]) -> str:
+        """The place of a key. What was set is repeated, unless it may be a key of an API by mistake."""
+        if key == _NAME_OF_SECRET and key in self.overrides:
+            return "--set api_key_env"
         for end in range(len(key), 0, -1):
             if key[:end] in self.overrides:
                 return f"--set {self.overrides[key[:end]]}"
