@@ -421,8 +421,10 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
     for said in client.answer(asks):
         key = said.request.id, said.request.sha256
         given.by_key[key] = EngineAnswer(
-            said.request.id, said.request.prompt_sha256, key[1], None, (), None, said.prompt_tokens, None, said.forced,
-            None, client.engine, client.model, None, None, "",
+            id=said.request.id, prompt_sha256=said.request.prompt_sha256, request_sha256=key[1], text=None, choices=(),
+            reasoning=None, tool_calls=(), finish_reason=None, prompt_tokens=said.prompt_tokens, completion_tokens=None,
+            cached_tokens=None, tokens=said.forced, error=None, engine=client.engine, model=client.model, span=None,
+            place=None, where="",
         )  # fmt: skip
     return probing.build_table(given)
 
@@ -465,7 +467,7 @@ def choices(
 
 def write_copy(
     out: Path, copy: Copy, model: LlamaForCausalLM, tokenizer: Tokenizer, docs: Sequence[Doc], name: str,
-    *, small: bool = False,
+    *, small: bool = False, probes: bool = True,
 ) -> Header:  # fmt: skip
     """Write the table of a copy, and its probes beside it."""
     started = time.monotonic()
@@ -483,8 +485,9 @@ def write_copy(
             for row in rows
         )  # fmt: skip
     done = write_tokens(path, header, rows)
-    probes = probed(client, encoder, docs)
-    write_probes(find_probes_path(path), header, map(shortened, probes) if small else probes)
+    if probes:
+        made = probed(client, encoder, docs)
+        write_probes(find_probes_path(path), header, map(shortened, made) if small else made)
     print(f"{copy.name}: {done.tokens:,} tokens, {time.monotonic() - started:.1f} s", file=sys.stderr)
     return header
 

@@ -1,6 +1,6 @@
 """Make fidelity tables of a real model and of copies with a single change each.
 
-    python tools/real_tables.py COPIES OUT [--docs N] [--only NAME…] [--dtype bfloat16]
+    python tools/real_tables.py COPIES OUT [--docs N] [--only NAME…] [--tasks NAME…] [--no-probes] [--dtype bfloat16]
 
 COPIES is the output of ``real_model.py folders``. Docs are of three tasks: the model's greedy answers to the questions
 of the example ``smollm2``, answers sampled at temperature 1, and pages of this repository, which people wrote. The
@@ -216,6 +216,8 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--docs", type=int, default=30, help="of each of the three tasks")
     parser.add_argument("--only", nargs="*", help="copies")
+    parser.add_argument("--tasks", nargs="*", default=TASKS, choices=TASKS, help="the docs of these in the tables")
+    parser.add_argument("--no-probes", action="store_true", help="tables alone, which take half as long")
     parser.add_argument("--dtype", default="bfloat16", help="of copies whose name says none")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -227,7 +229,8 @@ def main() -> None:
         own = replace(copy, dtype=getattr(torch, arguments.dtype)) if copy.dtype == torch.bfloat16 else copy
         model = load(true, own)
         docs = keep_docs(arguments.out / "docs.jsonl", model, tokenizer, arguments.docs)
-        write_copy(arguments.out, own, model, tokenizer, docs, f"{NAME}/{copy.name}")
+        some = [doc for doc in docs if doc.task in arguments.tasks]
+        write_copy(arguments.out, own, model, tokenizer, some, f"{NAME}/{copy.name}", probes=not arguments.no_probes)
 
 
 if __name__ == "__main__":

@@ -47,3 +47,9 @@ def test_fields_of_the_doc_win_over_further_fields_and_these_over_the_task() -> 
 )
 def test_one_limit_of_tokens_is_sent(fields: dict[str, int], doc: dict[str, int], limit: dict[str, int]) -> None:
     assert {name: value for name, value in body({}, fields, **doc).items() if name.startswith("max_")} == limit
+
+
+def test_only_a_conversation_that_begins_the_answer_is_continued() -> None:
+    fields = {"continue_final_message": True, "top_p": 0.5}
+    assert "continue_final_message" not in body({}, fields)
+    assert body({}, fields, continue_final_message=True)["continue_final_message"] is True

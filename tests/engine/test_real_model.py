@@ -12,12 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from command import cli, process
 from on_engines import ready
 from places import REPOSITORY
 from real_copies import make_copies
 
+from meta_eval.answers.chat_messages import make_conversation
+from meta_eval.answers.chat_prompts import compare_prompt
+from meta_eval.answers.requests import Encoder
+from meta_eval.pack.chat_rendering import find_chat_template
 from meta_eval.token_fidelity.table_pairing import pair_tables
 from meta_eval.token_fidelity.token_table import read_tokens
 
@@ -163,3 +168,21 @@ def test_another_rope_base_is_different_and_its_group_is_named(
     assert report["outcome"] == "different"
     assert "attention weighs other tokens" in report["finding"]["groups"]
     assert "another RoPE base" in report["finding"]["causes"]
+
+
+def test_recorded_prompts_are_the_messages_that_the_models_own_template_renders(folder: Path) -> None:
+    """Every prompt, to the token; and the template's own system message, where the messages have none, is found."""
+    from tokenizers import Tokenizer
+
+    template, tokenizer = find_chat_template(str(folder / "float32")), folder / "float32/tokenizer.json"
+    assert template is not None
+    encoder = Encoder(Tokenizer.from_file(str(tokenizer)), needs_bos=False, add_bos=False)
+    prompts = [
+        doc["prompt"] for path in (folder / "work_dir").glob("*.parquet") for doc in pq.read_table(path).to_pylist()
+    ]
+    differences = {compare_prompt(prompt, make_conversation(prompt), template, encoder).total for prompt in prompts}
+    assert (len(prompts), differences) == (210, {0})
+    bare = "<|im_start|>user\nHow many?<|im_end|>\n<|im_start|>assistant\n"
+    difference = compare_prompt(bare, make_conversation(bare), template, encoder)
+    own = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+    assert (difference.added, difference.missing) == (len(encoder.encode_text(own)), 0)

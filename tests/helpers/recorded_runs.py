@@ -202,7 +202,7 @@ def record(
     tracker = EvaluationTracker(output_path=str(output))
     with silence_libraries(), patch("lm_eval.evaluator.add_env_info"):  # it takes seconds to list installed packages
         results = simple_evaluate(
-            model=_model(salt, planted or {}) if model is None else model,
+            model=make_model(salt, planted or {}) if model is None else model,
             tasks=list(names),
             task_manager=TaskManager(include_path=str(include), include_defaults=False),
             evaluation_tracker=tracker,
@@ -220,7 +220,7 @@ def record(
     return output
 
 
-def _model(salt: str, planted: Mapping[str, Sequence[int]]) -> Any:
+def make_model(salt: str, planted: Mapping[str, Sequence[int]]) -> Any:
     """Make a model that answers by a hash of the request and the salt."""
     from lm_eval.api.model import LM
 

@@ -103,6 +103,21 @@ def test_another_run_of_it_is_graded_and_compared(pair: Path) -> None:
     assert (task.decision.drop.baseline, task.decision.drop.candidate) == (1.0, 0.8)
 
 
+def test_a_report_knows_which_answers_of_the_record_were_cut(pair: Path) -> None:
+    cut = result("q-0", completion("<think>zero is", "m", "length"))
+    write(pair / "output.jsonl", [cut, *results()[1:]])
+    pack = made(pair)
+    verify(pack)
+    export(pack, pair.parent / "batch.jsonl", to="batch")
+    answer(
+        pair.parent / "batch.jsonl", pair.parent / "answered.jsonl", lambda line: line["body"]["messages"][0]["content"]
+    )
+    done = grade([pair.parent / "answered.jsonl"], pack=pack, output=pair.parent / "out")
+    (task,) = report([done.results], pack=pack).tasks
+    assert task.cut is not None
+    assert (task.cut.docs, task.cut.baseline_docs, task.cut.baseline_thinking) == (0, 1, 1)
+
+
 def test_a_file_of_golds_says_what_is_right(pair: Path) -> None:
     golds = [{"custom_id": f"q-{number}", "gold": [word, str(number)]} for number, word in enumerate(WORDS)]
     write(pair / "golds.jsonl", golds)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from chat_stub import ChatStub, open_stock_client
+from chat_server import ChatServer
+from command import cli
 from packs import prepare, read_docs
 from recorded_runs import own_gsm8k, record, whole_tasks
+from stock_chat import answer_question, open_stock_client, take_bodies
 
 from meta_eval import verify
 from meta_eval.answers.chat_body import read_conversation
 from meta_eval.answers.requests import build_requests
-from meta_eval.backends import registry
-from meta_eval.backends.base import Backend
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.lm_eval_run import read_newest
@@ -31,9 +32,9 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def stub() -> Iterator[ChatStub]:
-    with ChatStub() as server:
-        yield server
+def server() -> Iterator[ChatServer]:
+    with ChatServer(answer_question) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +44,16 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=sorted(WAYS))
 def recorded(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, stub: ChatStub, templates: Path
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, server: ChatServer, templates: Path
 ) -> SimpleNamespace:
     """A run of stock lm-eval, what it asked, and the pack of it."""
     folder = tmp_path_factory.mktemp("recorded")
-    stub.take_bodies()
+    take_bodies(server)
     run = record(
-        templates, folder / "run", ["gsm8k"], model=open_stock_client(stub), chat=True, num_fewshot=2,
+        templates, folder / "run", ["gsm8k"], model=open_stock_client(server), chat=True, num_fewshot=2,
         **WAYS[request.param],
     )  # fmt: skip
-    bodies = stub.take_bodies()
+    bodies = take_bodies(server)
     pack = prepare(folder / "pack", "recorded", evals_dataset=str(run), template_dir=str(templates))
     return SimpleNamespace(run=run, bodies=bodies, pack=pack, way=request.param, templates=templates)
 
@@ -68,10 +69,12 @@ def test_the_docs_are_the_bodies_that_were_asked(recorded: SimpleNamespace) -> N
     assert roles == turns[recorded.way]
 
 
-def test_stock_lm_eval_asks_the_same_bodies_again(recorded: SimpleNamespace, stub: ChatStub, tmp_path: Path) -> None:
-    stub.take_bodies()
-    again = record(recorded.pack, tmp_path / "again", ["gsm8k"], model=open_stock_client(stub), chat=True)
-    assert stub.take_bodies() == recorded.bodies
+def test_stock_lm_eval_asks_the_same_bodies_again(
+    recorded: SimpleNamespace, server: ChatServer, tmp_path: Path
+) -> None:
+    take_bodies(server)
+    again = record(recorded.pack, tmp_path / "again", ["gsm8k"], model=open_stock_client(server), chat=True)
+    assert take_bodies(server) == recorded.bodies
     outputs = index_outputs([again])
     run = read_newest(outputs, outputs.tasks["gsm8k"])
     assert run is not None
@@ -93,55 +96,43 @@ def test_requests_are_of_kind_chat_with_what_the_endpoint_was_sent(recorded: Sim
     assert read_manifest(recorded.pack).tasks["gsm8k"].asked_as == "chat"
 
 
-class ChatBackend(Backend):
-    """As much of a chat backend as prepare needs."""
-
-    name = "chat"
-    kinds = frozenset(("generate", "chat"))
-    commanded_as = frozenset(("chat",))
-
-    def load_client(self) -> type[Any]:
-        raise NotImplementedError
-
-
-@pytest.fixture
-def chat_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.SHIPPED, "chat", ChatBackend())  # type: ignore[misc]
-
-
-@pytest.mark.usefixtures("chat_backend")
 def test_tasks_of_lm_eval_are_made_of_the_bodies_that_stock_lm_eval_asks(
-    recorded: SimpleNamespace, stub: ChatStub, tmp_path: Path
+    recorded: SimpleNamespace, server: ChatServer, tmp_path: Path
 ) -> None:
     keys = {"evals_dataset": "lm-eval", "template_dir": str(recorded.templates), "backend": "chat"}
     pack = prepare(tmp_path / "pack", "gsm8k@2", **keys, **WAYS[recorded.way])
-    stub.take_bodies()
-    record(pack, tmp_path / "run", ["gsm8k"], model=open_stock_client(stub), chat=True)
-    assert stub.take_bodies() == recorded.bodies
+    take_bodies(server)
+    record(pack, tmp_path / "run", ["gsm8k"], model=open_stock_client(server), chat=True)
+    assert take_bodies(server) == recorded.bodies
     (entry,) = read_manifest(pack).tasks.values()
     assert (entry.asked_as, entry.record and entry.record.chat_template) == ("chat", False)
 
 
-@pytest.mark.usefixtures("chat_backend")
+def test_a_run_through_chat_is_a_baseline_of_the_same_prompts(recorded: SimpleNamespace, tmp_path: Path) -> None:
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(recorded.templates), "backend": "chat"}
+    pack = prepare(tmp_path / "pack", "gsm8k@2", baseline=str(recorded.run), **keys, **WAYS[recorded.way])
+    (baseline,) = read_manifest(pack).tasks["gsm8k"].baseline
+    assert (baseline.docs, baseline.docs_with_other_prompt) == (8, 0)
+
+
 def test_an_answer_that_a_task_begins_is_counted_and_sent_as_stock_lm_eval_sends_it(
-    stub: ChatStub, tmp_path: Path
+    server: ChatServer, tmp_path: Path
 ) -> None:
     templates = own_gsm8k(tmp_path / "templates", gen_prefix="It is")
-    stub.take_bodies()
-    run = record(templates, tmp_path / "run", ["gsm8k"], model=open_stock_client(stub), chat=True, num_fewshot=0)
-    bodies = stub.take_bodies()
+    take_bodies(server)
+    run = record(templates, tmp_path / "run", ["gsm8k"], model=open_stock_client(server), chat=True, num_fewshot=0)
+    bodies = take_bodies(server)
     assert json.loads(bodies[0])["messages"][-1]["content"].strip() == "It is"
     for name, keys in {"lm-eval": {"backend": "chat", "tasks": "gsm8k@0"}, str(run): {"tasks": "recorded"}}.items():
         pack = prepare(tmp_path / "pack", evals_dataset=name, template_dir=str(templates), **keys)
         assert read_manifest(pack).tasks["gsm8k"].warnings["begun_answer"] == 8
-        record(pack, tmp_path / "again", ["gsm8k"], model=open_stock_client(stub), chat=True)
-        assert stub.take_bodies() == bodies
+        record(pack, tmp_path / "again", ["gsm8k"], model=open_stock_client(server), chat=True)
+        assert take_bodies(server) == bodies
         request = next(build_requests(Evaluator(pack), "gsm8k", None))
         assert "continue_final_message" not in read_conversation(request)
         assert read_conversation(request, can_continue=True)["continue_final_message"] is True
 
 
-@pytest.mark.usefixtures("chat_backend")
 def test_a_task_of_likelihoods_cannot_be_asked_as_chat(tmp_path: Path) -> None:
     templates = whole_tasks(tmp_path / "templates", ["arc_challenge"])
     keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "backend": "chat"}
@@ -149,10 +140,62 @@ def test_a_task_of_likelihoods_cannot_be_asked_as_chat(tmp_path: Path) -> None:
         prepare(tmp_path / "pack", "arc_challenge", **keys)
 
 
+def test_the_backend_chat_asks_the_same_bodies(recorded: SimpleNamespace, server: ChatServer, tmp_path: Path) -> None:
+    """But for the seed, which decides nothing where answers are greedy."""
+    settings = {
+        "model_name": "org/chat", "evals_dataset": str(recorded.run), "tasks": "recorded", "backend": "chat",
+        "base_url": server.url, "template_dir": str(recorded.templates), "max_model_len": 4096,
+    }  # fmt: skip
+    (tmp_path / "eval_config.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    take_bodies(server)
+    done = cli("run", "--no-canary", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    unseeded = [{name: value for name, value in json.loads(body).items() if name != "seed"} for body in recorded.bodies]
+    assert take_bodies(server) == [json.dumps(body, sort_keys=True) for body in unseeded]
+
+
+def test_the_command_is_that_of_stock_lm_eval(recorded: SimpleNamespace, tmp_path: Path) -> None:
+    keys = {"evals_dataset": str(recorded.run), "template_dir": str(recorded.templates), "backend": "chat"}
+    pack = prepare(
+        tmp_path / "pack", "recorded", base_url="http://127.0.0.1:9/v1", concurrency=4,
+        model_args={"reasoning_effort": "low", "top_p": 0.5}, **keys,
+    )  # fmt: skip
+    command = list(read_manifest(pack).command)
+    assert command[:3] == ["lm_eval", "--model", "local-chat-completions"]
+    arguments = command[command.index("--model_args") + 1].split(",")
+    assert {"model=my/model", "base_url=http://127.0.0.1:9/v1/chat/completions", "num_concurrent=4"} <= set(arguments)
+    assert "--apply_chat_template" in command
+    fields = json.loads(command[command.index("--gen_kwargs") + 1])
+    assert fields == {"reasoning_effort": "low", "top_p": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "keys", "why"),
+    [
+        ("recorded", {"model_args": {"continue_final_message": True}}, "cannot ask backend chat: .* begun answers"),
+        (
+            "meta_gpqa",
+            {"evals_dataset": "sample"},
+            "1 of 1 tasks ask texts, and no lm_eval command of backend chat does",
+        ),
+    ],
+)
+def test_where_there_is_no_command_the_reason_is_said(
+    recorded: SimpleNamespace, tmp_path: Path, tasks: str, keys: dict[str, Any], why: str
+) -> None:
+    given = {"evals_dataset": str(recorded.run), "template_dir": str(recorded.templates), "backend": "chat"}
+    if tasks != "recorded":
+        del given["template_dir"]
+    manifest = read_manifest(prepare(tmp_path / "pack", tasks, **{**given, **keys}))
+    assert manifest.command == ()
+    assert re.search(why, manifest.no_command)
+
+
 def test_other_backends_have_no_command_for_chat_messages(recorded: SimpleNamespace) -> None:
     manifest = read_manifest(recorded.pack)
     assert (manifest.run_settings.backend, manifest.command) == ("vllm", ())
-    assert manifest.no_command == "no lm_eval command of backend vllm asks chat messages, as 1 of 1 tasks do"
+    why = "1 of 1 tasks ask chat messages, and backend vllm is asked with texts: set `backend: chat`"
+    assert manifest.no_command == why
 
 
 def change_samples(run: Path, to: Path, change: Callable[[dict[str, Any], int], None]) -> Path:
@@ -221,9 +264,11 @@ def test_what_stock_lm_eval_would_have_sent_is_what_the_pack_sends(recorded: Sim
     """The client takes a limit by either name, and sends at most four stop sequences."""
 
     def change(sample: dict[str, Any], _: int) -> None:
-        _request(sample)["arg_1"] = {"until": ["a", "b", "c", "d", "e"], "max_tokens": 32}
+        _request(sample)["arg_1"] = {"until": ["a", "b", "c", "d", "e"], "max_tokens": 64, "max_completion_tokens": 32}
+        sample["resps"] = [[None]]
 
     run = change_samples(recorded.run, tmp_path / "run", change)
     pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(run), template_dir=str(recorded.templates))
     request = next(build_requests(Evaluator(pack), "gsm8k", None))
     assert (request.stop, request.max_tokens, request.settings) == (("a", "b", "c", "d"), 32, {})
+    assert {doc["recorded_output"] for doc in read_docs(pack, "gsm8k")} == {""}

@@ -12,11 +12,13 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nltk
 import numpy as np
 import pytest
+import recorded_runs
 import yaml
 from noted import noted
 from packs import edit_docs, prepare, punkt_data, read_docs
@@ -193,6 +195,19 @@ def test_rendered_chat_templates_bring_no_second_bos_and_ask_the_same(shapes: Pa
     record(pack, shapes / "chat_again", names)
     judged = report([shapes / "chat_again"], pack=pack)
     assert {task.flips and task.flips.agreed for task in judged.tasks} == {7, 8}
+
+
+def test_a_bos_that_opens_turns_stays_in_the_prompt(shapes: Path) -> None:
+    """Tokenizers of ChatML name <|im_start|> as BOS and add none."""
+    model = recorded_runs.make_model("one", {})
+    model.tokenizer = SimpleNamespace(**{**vars(model.tokenizer), "bos_token": "<|im_start|>"})
+    model.apply_chat_template = lambda history, **_: "".join(f"<|im_start|>user\n{turn['content']}" for turn in history)
+    record(shapes / "tasks", shapes / "chatml", ["gsm8k"], chat=True, model=model)
+    pack = prepare(shapes / "chatml_pack", "recorded", evals_dataset=str(shapes / "chatml"))
+    (entry,) = read_manifest(pack).tasks.values()
+    assert entry.record is not None
+    assert (entry.record.bos_text, "prompt_with_bos" in entry.warnings) == (None, False)
+    assert all(doc["prompt"].startswith("<|im_start|>user") for doc in read_docs(pack, "gsm8k"))
 
 
 def test_the_code_of_a_task_is_lm_evals_and_comes_along(shapes: Path) -> None:

@@ -19,6 +19,7 @@ from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
 from meta_eval.answers.requests import Request
+from meta_eval.api import compare_texts as compare_texts_of_runs
 from meta_eval.stats.survival_median import median_interval
 from meta_eval.token_fidelity.text_partings import TextPair, compare_texts
 from meta_eval.token_fidelity.token_table import Forced
@@ -221,6 +222,23 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     model = write_tokenizer(tmp_path / "m")
     path = table(tmp_path / "t.parquet", [answer(0, [-1.0])], replace(HEADER, model=str(model))).path
     assert "t.parquet holds no text of A or B" in compared(a, b, "--tokens", path)[1]["notes"][1]
+
+
+def test_docs_with_several_answers_are_left_out_and_counted(tmp_path: Path) -> None:
+    a, b = pair_of_runs(tmp_path, {3: "The answer is no."})
+    for folder in (a, b):
+        path = folder / f"samples_meta_some_{TIME}.jsonl"
+        samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for sample in samples[3:5]:
+            sample["resps"] = [[WORDS, "Something else."]]
+        path.write_text("".join(json.dumps(sample) + "\n" for sample in samples), encoding="utf-8")
+    found = compare_texts_of_runs(a, b)
+    assert (found.comparison.outcome, found.comparison.figures[0].docs) == ("same", 10)
+    assert found.notes == tuple(
+        f"meta_some: 2 docs of {side} with several answers left out; --texts compares single ones" for side in "AB"
+    )
+    shown = cli("compare", a, b, "--texts")
+    assert found.notes[0] in " ".join(shown.stderr.split())
 
 
 TEXTS = st.lists(st.tuples(st.text("ab", max_size=5), st.text("ab", max_size=5)), min_size=1, max_size=20)

@@ -228,7 +228,8 @@ def test_other_forms_after_an_hour_are_said_once_and_kept(caplog: pytest.LogCapt
             return completion("<think>r</think>A")
         if number < 8:
             return completion('<tool_call>{"name": "add", "arguments": {}}</tool_call>')
-        return completion({"content": "", "tool_calls": [{"function": {"name": "add", "arguments": '{"a": '}}]})
+        message = {"content": "", "tool_calls": [{"function": {"name": "add", "arguments": '{"a": '}}]}
+        return completion(message, "length")  # 3 of 16 tokens
 
     responses, _ = ask(reply, *(make_request(str(n), tools=TOOLS) for n in range(10)), concurrency=1)
     assert [response.reasoning for response in responses[:6]] == ["r"] * 6
@@ -238,6 +239,7 @@ def test_other_forms_after_an_hour_are_said_once_and_kept(caplog: pytest.LogCapt
         "reasoning is in tags in the text, and was in the field reasoning_content",
         "a tool call is in the text, and not in tool_calls",
         "the arguments of a tool call are no JSON object",
+        "an answer was cut before its limit",
     ]
 
 

@@ -12,6 +12,7 @@ import pytest
 from chat_server import Body, ChatServer, Reply, completion
 from command import cli
 
+from meta_eval import report
 from meta_eval.results.lm_eval_run import read_run
 
 TASK, BASE = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
@@ -89,6 +90,26 @@ def test_the_canary_stops_an_endpoint_that_says_nothing(tmp_path: Path) -> None:
     with ChatServer(lambda _: completion("")) as server:
         done = run(server, tmp_path)
     assert done.returncode == 2 and "canary" in done.stderr
+
+
+def test_what_the_check_of_the_endpoint_found_is_on_the_report(tmp_path: Path) -> None:
+    """This one ignores stop texts, does not know `seed`, and says so before any doc; a second run keeps the note."""
+
+    def reply(body: Body) -> Reply | Body:
+        if "seed" in body:
+            return Reply({"error": {"message": "Unknown parameter: 'seed'"}}, 400)
+        return answer(body)
+
+    with ChatServer(reply) as server:
+        first, again = run(server, tmp_path), run(server, tmp_path)
+    assert (first.returncode, json.loads(again.stdout)["asked"]) == (0, 0), first.stderr
+    assert "stop: it writes on after the stop text" in first.stderr
+    made = report(Path(tmp_path, json.loads(again.stdout)["results"]), pack=tmp_path / "work_dir")
+    shown = dict(made.runs[0].provenance)["endpoint"]
+    assert "stop: it writes on" in shown and "seed is not accepted, and was left out" in shown
+    (alarm,) = [alarm for alarm in made.alarms if alarm.kind == "endpoint"]
+    (task,) = alarm.tasks
+    assert "; seed is not accepted, and was left out" in str(task.note) and not task.veto
 
 
 def test_prompts_of_a_base_model_are_left_out_with_the_reason(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
@@ -63,6 +64,13 @@ def test_llama_4_has_headers_of_its_own() -> None:
     texts = {name: text(prompt) for name, (prompt, _) in made(f"{head}Hello there<|eot|>{asked}").items()}
     assert set(texts) == set(PROMPTS)
     assert texts[NO_HEADERS] == texts[BARE] == "<|begin_of_text|>Hello there"
+
+
+@pytest.mark.parametrize("more", ["", "one<|im_end|>\n<|im_start|>assistant\ntwo<|im_end|>\n<|im_start|>user\n"])
+def test_the_outer_turn_of_a_chat_is_its_system_turn_and_what_surrounds_the_rest(more: str) -> None:
+    inner = f"{more}Hello\nthere"
+    chat = f"<|im_start|>system\nBe brief<|im_end|>\n<|im_start|>user\n{inner}<|im_end|>\n<|im_start|>assistant\n"
+    assert text(made(chat)[BARE][0]) == f"<|begin_of_text|>{inner}"
 
 
 def test_a_plain_prompt_is_probed_without_what_it_has_not() -> None:

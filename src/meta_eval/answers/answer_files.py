@@ -117,6 +117,7 @@ class Answers:
         settings: By the hash of the settings of `meta-eval run`: the first file that names it.
         orders: By the hash of the seed of a random order: the first file that names it.
         second: The files of second answers to docs, which change no score.
+        endpoint: What each run of `meta-eval run` noted about its endpoint, in the order of lines.
     """
 
     by_key: dict[Key, EngineAnswer] = field(default_factory=dict)
@@ -127,6 +128,7 @@ class Answers:
     settings: dict[str, str] = field(default_factory=dict)
     orders: dict[str, str] = field(default_factory=dict)
     second: list[str] = field(default_factory=list)
+    endpoint: list[Mapping[str, Any]] = field(default_factory=list)
 
     def key(self, request_id: str, request_sha256: str) -> Key:
         """The key of the answer to a request. Prefers an answer that repeats the whole request."""
@@ -193,6 +195,8 @@ def _read_header(content: Mapping[str, Any], file: str, answers: Answers) -> Non
     answers.settings.setdefault(str(content.get("settings_sha256")), file)
     if "seed_sha256" in content:
         answers.orders.setdefault(str(content["seed_sha256"]), file)
+    if isinstance(content.get("endpoint"), Mapping):
+        answers.endpoint.append(content["endpoint"])
     if content.get("rerun"):
         answers.second.append(file)
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from meta_eval.answers.chat_body import make_chat_body, parse_fields, read_conversation
+from meta_eval.answers.chat_body import make_chat_body, read_conversation
 from meta_eval.answers.requests import Request, build_requests
+from meta_eval.backends.chat import parse_fields
 from meta_eval.boundary.json_text import format_json
 from meta_eval.messages.errors import ConfigError, PackError
 from meta_eval.messages.logs import log

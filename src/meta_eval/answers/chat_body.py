@@ -9,6 +9,7 @@ from typing import Any
 
 from meta_eval.answers.chat_messages import ASSISTANT, CONTINUE, make_conversation
 from meta_eval.answers.requests import Request
+from meta_eval.backends.chat import CONTINUED
 
 # Both names of the same limit, the newer one last. An endpoint refuses a body with both.
 _LIMITS = ("max_tokens", "max_completion_tokens")
@@ -30,7 +31,8 @@ def make_chat_body(
         model: The endpoint's name of the model.
         seed: The seed of the first repeat, sent only where an answer is sampled. Each repeat has another; otherwise all
             samples of a prompt would be the same.
-        fields: Further fields of the body. They win over those of the task.
+        fields: Further fields of the body. They win over those of the task. Whether an answer continues the last
+            message is for its conversation alone to say.
     """
     settings = dict(request.settings or {})
     if settings.pop("do_sample", None) or settings.get("temperature"):
@@ -38,25 +40,12 @@ def make_chat_body(
     else:
         settings["temperature"] = 0.0
     stop = {"stop": list(request.stop)} if request.stop else {}
+    fields = {name: value for name, value in fields.items() if name != CONTINUED}
     body = {"model": model, **stop, **settings, **fields, **conversation}
     for values in (conversation, fields, {"max_tokens": request.max_tokens}):
         if limit := {name: values[name] for name in _LIMITS if values.get(name) is not None}:
             return {**{name: value for name, value in body.items() if name not in _LIMITS}, **limit}
     return body
-
-
-def parse_fields(model_args: Mapping[str, Any]) -> dict[str, Any]:
-    """Make fields of a body of ``model_args``: the JSON text of an object or a list becomes that."""
-    return {name: _parse_field(value) for name, value in model_args.items()}
-
-
-def _parse_field(value: Any) -> Any:
-    if not isinstance(value, str) or value[:1] not in ("{", "["):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
 
 
 def read_conversation(request: Request, *, can_continue: bool = False) -> dict[str, Any]:

@@ -40,21 +40,25 @@ class RunText:
     max_tokens: int = 0
 
 
-def read_run_texts(run: Run, side: str) -> dict[Key, RunText]:
-    """Read the generated texts of a run. Choices, and docs with several answers, have none.
+def read_run_texts(run: Run, side: str) -> tuple[dict[Key, RunText], Counter[str]]:
+    """Read the generated texts of a run. Choices have none.
 
     Args:
         run: The run.
         side: Its name in messages.
+
+    Returns:
+        The texts, and by task the number of docs that are left out because they have several answers.
 
     Raises:
         ResultsError: An answer was sampled, no text was generated, or a file has changed.
     """
     texts: dict[Key, RunText] = {}
     seen: Counter[tuple[str, str]] = Counter()
+    several: Counter[str] = Counter()
     for task in run.tasks.values():
         _check_greedy(task.task, task.provenance.decoding, side)
-        for prompt_sha256, text in _read_task(task, side):
+        for prompt_sha256, text in _read_task(task, side, several):
             texts[task.task, prompt_sha256, seen[task.task, prompt_sha256]] = text
             seen[task.task, prompt_sha256] += 1
     if not texts:
@@ -62,7 +66,7 @@ def read_run_texts(run: Run, side: str) -> dict[Key, RunText]:
             "holds no generated text", where=side,
             hint="Run lm_eval with --log_samples on a task that generates a single answer per doc",
         )  # fmt: skip
-    return texts
+    return texts, several
 
 
 def check_same_decoding(a: Run, b: Run) -> None:
@@ -96,8 +100,8 @@ def _check_greedy(task: str, settings: Mapping[str, Any], side: str) -> None:
         )  # fmt: skip
 
 
-def _read_task(task: TaskRun, side: str) -> Iterator[tuple[str, RunText]]:
-    """Yield each text with the hash of its prompt, by doc."""
+def _read_task(task: TaskRun, side: str, several: Counter[str]) -> Iterator[tuple[str, RunText]]:
+    """Yield each text with the hash of its prompt, by doc. Count docs with several answers."""
     if task.samples_file is None:
         return
     with open_samples(task.samples_file) as read:
@@ -105,7 +109,10 @@ def _read_task(task: TaskRun, side: str) -> Iterator[tuple[str, RunText]]:
             sample = read(next(iter(doc.filter_results.values())))
             request = _read_request(task.task, doc.doc_id, sample)
             answers = [answer for response in sample["resps"] for answer in _as_list(response)]
-            if request is None or len(answers) != 1 or not isinstance(answers[0], str):
+            if request is None or not answers or not isinstance(answers[0], str):
+                continue
+            if len(answers) > 1:
+                several[task.task] += 1
                 continue
             _check_greedy(task.task, request.settings or {}, side)
             scoring = make_scoring_request(request, Recorded(answers[0]))
@@ -122,9 +129,9 @@ def _as_list(response: Any) -> list[Any]:
 
 
 def _read_request(task: str, doc: int, sample: Mapping[str, Any]) -> Request | None:
-    """The request of a sample; None unless it is a single one that generates."""
+    """The first request of a sample; None unless it generates."""
     requests = read_arguments(sample)
-    if len(requests) != 1 or len(requests[0]) < 2 or not isinstance(requests[0][1], dict):
+    if not requests or len(requests[0]) < 2 or not isinstance(requests[0][1], dict):
         return None
     settings = dict(requests[0][1])
     stop, limit = settings.pop("until", None) or (), settings.pop("max_gen_toks", None)

@@ -12,6 +12,17 @@ lm-eval starts or answers in this process, all output of the process goes to tha
 from __future__ import annotations
 
 from meta_eval.api.asking import audit, export, fidelity, grade, prepare, run
-from meta_eval.api.judging import compare, fidelity_report, report
+from meta_eval.api.judging import compare, compare_texts, fidelity_report, report
 
-__all__ = ["audit", "compare", "export", "fidelity", "fidelity_report", "grade", "prepare", "report", "run"]
+__all__ = [
+    "audit",
+    "compare",
+    "compare_texts",
+    "export",
+    "fidelity",
+    "fidelity_report",
+    "grade",
+    "prepare",
+    "report",
+    "run",
+]

@@ -1,4 +1,4 @@
-"""Judges results: report, compare and the fidelity report."""
+"""Judges results: report, compare, compare_texts and the fidelity report."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from meta_eval.judging.judging_options import JudgingKeywords, JudgingOptions
     from meta_eval.reports.fidelity_report import FidelityReport
     from meta_eval.reports.model import Report
+    from meta_eval.reports.texts_report import TextsReport
     from meta_eval.results.baseline import Baseline
     from meta_eval.results.lm_eval_run import Run
 
@@ -50,20 +51,19 @@ def report(
     from meta_eval.reports.build import build_report
 
     chosen = _options(options, keywords)
-    paths = [results] if isinstance(results, Path | str) else results
+    paths = _paths(results)
     reading = _Reading(chosen)
     with display_logs(progress):
         (run,) = reading.read(paths)
         report_progress("judging")
         judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
-    places = [Path(place) for place in paths]
     return build_report(
         run,
         judged,
         pack=chosen.folder,
         manifest=reading.manifest,
         exit_follows_decision=chosen.exit_follows_decision,
-        places=places,
+        places=paths,
     )
 
 
@@ -99,7 +99,7 @@ def compare(
     from meta_eval.reports.build import build_report_of_two
 
     chosen = _options(options, keywords)
-    sides = [[side] if isinstance(side, Path | str) else list(side) for side in (a, b)]
+    sides = [_paths(side) for side in (a, b)]
     if any(len(side) > 1 for side in sides):
         chosen = chosen.updated(repeats=True)
     reading = _Reading(chosen)
@@ -108,6 +108,56 @@ def compare(
         report_progress("comparing")
         judged = run_compare(baseline, candidate, reading.manifest, reading.baseline(), reading.rules, reading.choice)
     return build_report_of_two(judged, baseline, candidate, exit_follows_decision=chosen.exit_follows_decision)
+
+
+@documented
+def compare_texts(
+    a: Path | str | Sequence[Path | str],
+    b: Path | str | Sequence[Path | str],
+    *,
+    tokens: Path | str | Sequence[Path | str] = (),
+    pack: Path | str | None = None,
+    gate: Gate | Path | str | None = None,
+    tasks: Sequence[str] = (),
+    skip_damaged: bool = False,
+    progress: Progress | None = None,
+) -> TextsReport:
+    """Compare the greedy texts of two runs: where they part, and whether it is rounding.
+
+    ::
+
+        from meta_eval.api import compare_texts
+
+        found = compare_texts("runs/plain", "runs/speculative", tokens="runs/scored")
+        print(found.summary)
+        for parting in found.comparison.partings:
+            print(parting.task, parting.doc, parting.kind, parting.gap)
+
+    Args:
+        a: Results folders of the baseline.
+        b: Those of the run that is judged.
+        tokens: Fidelity tables of the trusted model over the texts of A (or of B), or folders with one.
+        pack: The pack of both runs, for its tokenizer. None means that of the tables, else of the runs' models.
+        gate: Rules, or a file of rules. ``exit_code`` then follows the outcome.
+        tasks: Only these tasks, groups or patterns.
+        skip_damaged: Leave damaged data out.
+        progress: Called with the file that is being read.
+
+    Raises:
+        UserError: A run, a table, the pack or the gate cannot be read, a run was sampled, or the runs have no prompt in
+            common.
+    """
+    from meta_eval.judging.judging_options import JudgingOptions
+    from meta_eval.reports.texts_build import build_texts_report
+
+    chosen = JudgingOptions(pack=pack, gate=gate)
+    rules, manifest = chosen.read_rules(), chosen.read_manifest()
+    with display_logs(progress):
+        return build_texts_report(
+            _paths(a), _paths(b), tables=_paths(tokens), tasks=tasks, skip_damaged=skip_damaged,
+            tokenizer=manifest.run_settings.tokenizer_of() if manifest else None, min_docs=rules.fidelity.min_docs,
+            exit_follows_decision=chosen.exit_follows_decision,
+        )  # fmt: skip
 
 
 @documented
@@ -164,6 +214,10 @@ def fidelity_report(
         path, baseline=baseline_table, noise=None if noise is None else find_table(Path(noise)), rule=rules,
         tokenizer=tokenizer_file, exit_follows_decision=gate is not None,
     )  # fmt: skip
+
+
+def _paths(places: Path | str | Sequence[Path | str]) -> list[Path]:
+    return [Path(place) for place in ([places] if isinstance(places, Path | str) else places)]
 
 
 def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> JudgingOptions:

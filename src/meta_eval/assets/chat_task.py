@@ -21,6 +21,8 @@ class ChatTask(ConfigurableTask):  # type: ignore[misc]
     of the doc, such as ``response_format``. The other fields become generation settings of the request.
     """
 
+    _warned = False
+
     def __init__(self, config: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(config={key: value for key, value in (config or {}).items() if key != "class"}, **kwargs)
 
@@ -42,7 +44,9 @@ class ChatTask(ConfigurableTask):  # type: ignore[misc]
             raise ValueError("The system messages of this task are recorded: leave --system_instruction out.")
         body: str = self.doc_to_text(doc)
         if not apply_chat_template or chat_template is None:
-            _log.warning("%s: asked as JSON text. Give lm_eval --apply_chat_template.", self.config.task)
+            if not self._warned:
+                _log.warning("%s: asked as JSON text. Give lm_eval --apply_chat_template.", self.config.task)
+            self._warned = True
             return body
         messages = json.loads(body)["messages"]
         return chat_template(messages, add_generation_prompt=messages[-1]["role"] != "assistant")

@@ -13,7 +13,7 @@ from meta_eval.backends.settings import RunSettings, Scalar, Settings
 from meta_eval.boundary.hashing import hash_text
 
 # Default address of `vllm serve`.
-_DEFAULT = "http://127.0.0.1:8000/v1"
+DEFAULT_URL = "http://127.0.0.1:8000/v1"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 # The model_args for lm_eval's local-completions, and those for both ends. All others are flags of the server.
@@ -86,7 +86,7 @@ class Server(LmEvalBackend):
         return {
             "model": settings.model_name,
             "tokenizer": settings.tokenizer_of(),
-            "base_url": make_completions_url((*settings.base_url, _DEFAULT)[0]),
+            "base_url": make_completions_url((*settings.base_url, DEFAULT_URL)[0]),
             "max_length": settings.max_model_len + 1,
             "tokenized_requests": True,
             "tokenizer_backend": "huggingface",
@@ -101,7 +101,7 @@ class Server(LmEvalBackend):
         """A server that runs already is known by its address alone, of which a hash is kept."""
         if self.starts_server(settings):
             return super().rounding(settings)
-        return {"server": hash_text(" ".join(settings.base_url or (_DEFAULT,)))[:12]}
+        return {"server": hash_text(" ".join(settings.base_url or (DEFAULT_URL,)))[:12]}
 
     def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
         arguments = find_model_args(command)
@@ -122,7 +122,7 @@ class Server(LmEvalBackend):
         return (argv[0], "--model", "local-completions", *argv[3:], "--gen_kwargs", kept_settings)
 
     def serve_command(self, settings: Settings) -> tuple[str, ...]:
-        url = urlsplit((*settings.base_url, _DEFAULT)[0])
+        url = urlsplit((*settings.base_url, DEFAULT_URL)[0])
         host = url.hostname if url.hostname in _LOOPBACK else None
         return ("vllm", *serve_arguments(settings, settings.model_name, url.port or 8000, host=host))
 

@@ -98,6 +98,13 @@ def list_bos_tokens() -> tuple[str, ...]:
     return tuple(dict.fromkeys(family.bos for family in list_families() if family.bos))
 
 
+def choose_bos(token: object) -> str | None:
+    """The BOS that a tokenizer names, or None. A token that opens the turns of a family is none: tokenizers of ChatML
+    name ``<|im_start|>`` and add nothing."""
+    is_bos = isinstance(token, str) and token not in {family.header[0] for family in list_families()}
+    return str(token) if is_bos and token else None
+
+
 def remove_bos(prompt: str, *tokens: str | None) -> str:
     """Remove each of some BOS tokens from the front of a prompt, however often it is there: an engine adds its own."""
     for token in filter(None, tokens):

@@ -133,7 +133,7 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     except OSError as error:
         return _end(str(refused(error)))
     try:
-        code = _command()(standalone_mode=False)
+        code = _command()(prog_name="meta-eval", standalone_mode=False)
         return _interrupted() if code == _INTERRUPTED else int(code or 0)
     except UserError as error:
         return _end(str(error))

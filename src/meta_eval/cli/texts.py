@@ -12,7 +12,6 @@ from meta_eval.messages.logs import report_progress
 
 if TYPE_CHECKING:
     from meta_eval.judging.judging_options import JudgingOptions
-    from meta_eval.reports.texts_report import TextsReport
     from meta_eval.reports.view import View
 
 
@@ -39,11 +38,15 @@ def compare_texts(
     views: Sequence[tuple[Path, View]], *, as_json: bool,
 ) -> int:  # fmt: skip
     """Compare the texts, write the views and show the result. Return the exit code."""
+    from meta_eval import api
     from meta_eval.reports.shipped_views import JsonView, TextView
     from meta_eval.reports.view import find_document, write_view
 
     with show_progress("reading"):
-        report = _build(a, b, chosen, tables)
+        report = api.compare_texts(
+            a, b, tokens=tables, pack=chosen.pack, gate=chosen.gate, tasks=chosen.tasks,
+            skip_damaged=chosen.skip_damaged,
+        )  # fmt: skip
         document = find_document(report)
         report_progress("writing")
         for path, view in views:
@@ -52,14 +55,3 @@ def compare_texts(
     if as_json:
         print_result(JsonView().render(document).rstrip("\n"))
     return report.exit_code
-
-
-def _build(a: Sequence[Path], b: Sequence[Path], chosen: JudgingOptions, tables: Sequence[Path]) -> TextsReport:
-    from meta_eval.reports.texts_build import build_texts_report
-
-    manifest = chosen.read_manifest()
-    return build_texts_report(
-        a, b, tables=tables, tokenizer=manifest.run_settings.tokenizer_of() if manifest else None,
-        tasks=chosen.tasks, skip_damaged=chosen.skip_damaged, min_docs=chosen.read_rules().fidelity.min_docs,
-        exit_follows_decision=chosen.exit_follows_decision,
-    )  # fmt: skip

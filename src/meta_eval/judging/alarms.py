@@ -30,7 +30,7 @@ from meta_eval.thresholds import (
 AlarmKind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
-    "format", "gate failed", "gate not met", "drift", "cut more",
+    "format", "gate failed", "gate not met", "drift", "cut more", "endpoint",
 ]  # fmt: skip
 
 # By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
@@ -60,6 +60,11 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
     ),
     "settings": ("other settings", "The answers were generated with other settings than the task's.", None),
     "unlike": ("runs not alike", "More than the model differs, so that no verdict on the model follows.", None),
+    "endpoint": (
+        "endpoint",
+        "What answers is not what the settings ask for: another prompt, other parameters or other forms.",
+        None,
+    ),
     "one side": ("in one run only", "Docs that only one run has are left out.", None),
     "empty": (
         "empty answers",
@@ -278,6 +283,8 @@ def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | Non
             continue
         part = explain_unfinished(result, entry) if entry and rule.min_docs is None else None
         problems += [("unfinished", AlarmOccurrence(name, note=part))] if part else []
+        faults = result.provenance.endpoint.faults if result.provenance.endpoint else ()
+        problems += [("endpoint", AlarmOccurrence(name, note="; ".join(faults), veto=False))] if faults else []
         settings = find_other_generation(result) if entry else None
         problems += [("settings", AlarmOccurrence(name, note=settings.partition(": ")[2]))] if settings else []
     problems += [("sample", AlarmOccurrence(name))] if entry and entry.dataset_id == SAMPLE else []

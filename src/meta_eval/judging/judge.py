@@ -28,6 +28,7 @@ from meta_eval.judging.filters import compute_filter_drops
 from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judgement import META, AlarmOccurrence, CutSummary, Flips, Judgement, Task
+from meta_eval.judging.metric_comparison import MetricComparison, compare_metrics
 from meta_eval.judging.published_scores import (
     list_known_gaps,
     list_other_averages,
@@ -197,6 +198,7 @@ def _describe_task(
         baseline_label=chosen.label if chosen else None,
         not_compared_reason=reason,
         fallback_reason=compared.missing_reason,
+        metrics=_compare_metrics(compared, chosen_key or metric_key, clusters),
         flips=_flips(compared.pair, metric_key, owner) if compared.pair and metric_key else None,
         subtasks=describe_subtasks(candidate, metric_key, compared.pair) if metric_key else (),
         scores=list_scores(name, result, candidate, entry, record, chosen_key),
@@ -266,6 +268,16 @@ def _cut(
     """The scores with and without cut answers, in the metric of the drop where there is one."""
     metric_key, pair = (chosen.metric_key, chosen.pair) if chosen else (compared.metric_key, compared.pair)
     return describe_cut(compared.candidate, pair, metric_key, rate, clusters) if metric_key else None
+
+
+def _compare_metrics(
+    compared: TaskComparison, metric_key: str | None, clusters: Clusters
+) -> tuple[MetricComparison, ...]:
+    if metric_key is None or not compared.candidate_runs[0].is_chat:
+        return ()
+    candidate, pair = compared.candidate, compared.pair
+    sides = (pair.baseline.runs, pair.candidate.runs) if pair and pair.docs else None
+    return compare_metrics(candidate.runs, sides, metric_key, candidate.lower_is_better, clusters)
 
 
 def _break_down_drop(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
+from meta_eval.judging.metric_comparison import MetricComparison
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.stats import DropBreakdown, Interval
@@ -147,14 +148,13 @@ class CutSummary:
         docs: Docs of which an answer was cut, of several runs in one of them.
         of: Docs that have a score.
         score: Of all of them, as they were graded.
-        without: Of those that were cut in neither model; None where none is left.
+        without: Of those that were cut in neither model; None if there are none.
         baseline: The baseline's score of the same docs; None without a baseline.
         as_wrong: Of all docs, with cut answers as wrong; None where nobody computed it.
         baseline_docs: Docs that were cut in the baseline. None without a baseline, or if it is unknown how some of its
             answers ended; `baseline`, `drop_as_wrong` and `drop_without` are then None too.
         more: How much more often the candidate's answers are cut; None where that is not known of every answer.
-        drop: As the answers were graded; None without a baseline, like the following.
-        drop_as_wrong: With cut answers as wrong in both.
+        drop, drop_as_wrong: As the answers were graded, and with cut ones as wrong; None without a baseline.
         drop_without: Of the docs that were cut in neither; None where none is left.
         docs_without: How many those are.
         counted: What the decision's drop does with cut answers (`meta_eval.judging.cut_answers`).
@@ -340,10 +340,10 @@ class Task:
         members: Of a group its tasks; empty of a task.
         baseline_label: What the drop is a drop from, in words; None where there is none.
         not_compared_reason: Why nothing is compared, a clause; None where something is.
-        fallback_reason: Why it is not compared with Meta's recorded answers as the pack grades them, a clause; None
-            where it is, or where two runs are compared.
-        decision: The drop and what is shown; None where nothing is compared, or the gate does not ask for it.
+        fallback_reason: Why Meta's recorded answers are not the baseline, a clause; None if they or a run are.
+        decision: The drop and what is shown; None where nothing is compared or asked for.
         scores: Each metric that answers a published number, in the order of the pack.
+        metrics: Of chat requests all metrics under the filter of the drop; empty where there is only one.
         flips: Doc by doc, from the baseline to the candidate.
         noise: Flips between two answers of the candidate; None where no doc was asked twice.
         cut: Answers that were cut; None where none was, or nobody knows.
@@ -354,8 +354,7 @@ class Task:
         candidate_figures: The mean of each figure of its answers (`meta_eval.results.doc_figures`), by key.
         baseline_figures: The same of the baseline.
         source: Where its samples are.
-        drop_breakdown: The parts of the drop from what was recorded, in the metric of the drop; None where the pack is
-            of no recorded run, or verify has not graded its answers.
+        drop_breakdown: The parts of the drop from what was recorded; None where verify graded no recorded run.
     """
 
     name: str
@@ -369,6 +368,7 @@ class Task:
     fallback_reason: str | None = None
     decision: TaskDecision | None = None
     scores: tuple[Score, ...] = ()
+    metrics: tuple[MetricComparison, ...] = ()
     flips: Flips | None = None
     noise: EngineNoise | None = None
     cut: CutSummary | None = None

@@ -323,9 +323,10 @@ def explain_no_command(backend: Backend, tasks: Sequence[TaskEntry]) -> str | No
     words = {"text": "texts", "chat": "chat messages"}
     for asked_as in sorted({entry.asked_as for entry in tasks} - backend.commanded_as):
         count = sum(entry.asked_as == asked_as for entry in tasks)
-        return (
-            f"no lm_eval command of backend {backend.name} asks {words[asked_as]}, as {count} of {len(tasks)} tasks do"
-        )
+        which = f"{count} of {len(tasks)} tasks ask {words[asked_as]}"
+        if asked_as not in backend.kinds | {"text"}:
+            return f"{which}, and backend {backend.name} is asked with texts: set `backend: chat`"
+        return f"{which}, and no lm_eval command of backend {backend.name} does"
     if messages := sum(entry.answer == "message" for entry in tasks):
         return f"lm_eval keeps only the text of an answer, and {messages} of {len(tasks)} tasks grade its tool calls"
     return None

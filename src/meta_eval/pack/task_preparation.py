@@ -147,6 +147,8 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: PrepareCont
         graded_by=spec.graded_by,
         min_agreement=template.min_agreement,
         unsafe_code=template.unsafe_code,
+        asked_as=spec.asked_as,
+        answer=spec.answer,
     )
     template_files = {file.as_posix(): read_regular(locate_file(root, file)) for file in template.files}
     return PreparedTask(template.name, entry, template_files, files, INSTRUCTIONS in entry.columns)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from meta_eval.backends.registry import find_backend
-from meta_eval.catalog.families import remove_bos
+from meta_eval.catalog.families import choose_bos, remove_bos
 from meta_eval.config import Config
 from meta_eval.messages.errors import ConfigError, SourceError
 from meta_eval.pack.chat_rendering import ChatTemplate, fetch_chat_template
@@ -58,7 +58,7 @@ def read_chat_template(config: Config) -> Chat | None:
     def render(messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True) -> str:
         return _rendered(template, messages, add_generation_prompt)
 
-    return Chat(render, template.bos, config.fewshot_as_multiturn)
+    return Chat(render, choose_bos(template.bos), config.fewshot_as_multiturn)
 
 
 def _format_body(messages: Sequence[Mapping[str, Any]], **_: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import format_json
-from meta_eval.catalog.families import remove_bos
+from meta_eval.catalog.families import choose_bos, remove_bos
 from meta_eval.messages.errors import DataError, locating
 from meta_eval.messages.escaping import quoted
 from meta_eval.pack.task_choice import ROLLING
@@ -111,7 +111,7 @@ def find_bos(results: ResultsFile | None) -> str | None:
     bos = results.tree.get("tokenizer_bos_token") if results else None
     if isinstance(bos, list) and bos:
         bos = bos[0]
-    return bos if isinstance(bos, str) and bos and bos != "None" else None
+    return None if bos == "None" else choose_bos(bos)
 
 
 def was_asked_with_bos(provenance: Provenance, rows: RecordedDocs) -> bool | None:
@@ -309,6 +309,8 @@ class _SampleReading:
 
     def _response(self, response: Any) -> Any:
         if self.output_type == "generate_until":
+            if response is None and self.is_chat:  # a message without content: cut while thinking, or filtered
+                return ""
             if not isinstance(response, str):
                 raise TypeError
             return response
@@ -319,6 +321,8 @@ class _SampleReading:
 
 # lm-eval's client of chat endpoints sends no more stop sequences: OpenAI refuses more.
 _STOPS = 4
+# Its names of the token limit. Endpoints take the first that they are sent.
+_LIMITS = ("max_completion_tokens", "max_tokens", "max_gen_toks")
 
 
 def read_sent_settings(settings: Mapping[str, Any], token_limit: int) -> dict[str, Any]:
@@ -329,8 +333,8 @@ def read_sent_settings(settings: Mapping[str, Any], token_limit: int) -> dict[st
         token_limit: The client's limit for tasks without one.
     """
     stops = settings.get("until") or []
-    limit = settings.get("max_tokens", settings.get("max_gen_toks", token_limit))
-    others = {name: value for name, value in settings.items() if name not in ("max_tokens", "max_gen_toks", "until")}
+    limit = next((settings[name] for name in _LIMITS if name in settings), token_limit)
+    others = {name: value for name, value in settings.items() if name not in (*_LIMITS, "until")}
     return {**others, "until": ([stops] if isinstance(stops, str) else list(stops))[:_STOPS], "max_gen_toks": limit}
 
 

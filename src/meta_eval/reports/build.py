@@ -134,6 +134,7 @@ def _facts(
     ]
     facts["lm-eval"] = [provenance.lm_eval for provenance in provenances]
     facts["engine"] = [provenance.engine for provenance in provenances]
+    facts["endpoint"] = [str(provenance.endpoint) for provenance in provenances if provenance.endpoint]
     facts["order"] = [provenance.order for provenance in provenances]
     facts["limit"] = [None if provenance.limit is None else f"{provenance.limit:g}" for provenance in provenances]
     facts["date"] = [dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"] if dates else []

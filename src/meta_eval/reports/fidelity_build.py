@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,7 +77,7 @@ def build_fidelity_report(
     of_choices = None
     if noise is None and baseline is not None:
         noise = find_noise(baseline)
-    is_noise = noise is not None and noise.resolve() == table.resolve()
+    is_noise = noise is not None and os.path.realpath(noise) == os.path.realpath(table)
     reading = _NoiseReading(None if is_noise else noise, baseline, first, rule.margin if rule else None)
     if baseline is not None and choices and find_choices_path(baseline).exists():
         other, baseline_choices = read_choices(find_choices_path(baseline))

@@ -180,6 +180,7 @@ def _task(task: Task) -> dict[str, Any]:
     }
     tree["drop"] = _task_drop(task.decision) if task.decision else None
     tree["scores"] = [_plain(score) for score in task.scores]
+    tree["metrics"] = [_plain(metric) for metric in task.metrics]
     tree["flips"] = {**_plain(task.flips), "agreed": task.flips.agreed} if task.flips else None
     if task.noise is not None:
         tree["noise"] = {**_plain(task.noise), "flipped": task.noise.flipped}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from meta_eval.reports.tables import Row, Table
 from meta_eval.reports.text import MINUS
-from meta_eval.thresholds import FIDELITY_LEVEL_TEXT, LEVEL_TEXT
+from meta_eval.thresholds import FIDELITY_DIFFERENT_TIMES, FIDELITY_LEVEL_TEXT, LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.judging.judgement import Score
@@ -69,6 +69,7 @@ class Plot:
         zero: Where 0 stands; None on an axis of scores.
         axis: What the axis is.
         interval: What the interval is.
+        band: What the band from 0 on is.
         hint: How to read it.
         nothing: What stands where there is no mark.
         counts: How many tasks have each outcome, to filter by; empty for no filter.
@@ -83,6 +84,7 @@ class Plot:
     hint: str = ""
     nothing: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
+    band: str = "allowed: 0 to the margin"
 
 
 def make_plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Plot:
@@ -109,7 +111,9 @@ def draw_distance_plot(table: Table[Paired]) -> Plot | None:
     ticks = (Tick(_log_place(10.0**power), f"{10.0**power:g}") for power in range(_LOWEST, _HIGHEST + 1))
     marks = tuple(map(_distance_mark, table.rows))
     axis = "distance, nats a token, by powers of ten"
-    return Plot(table, marks, tuple(ticks), 0.0, axis, f"{FIDELITY_LEVEL_TEXT} interval")
+    by_noise = any(row.subject.noise is not None for row in table.rows)
+    band = f"0 to {FIDELITY_DIFFERENT_TIMES:g} times the noise" if by_noise else "allowed: 0 to the margin"
+    return Plot(table, marks, tuple(ticks), 0.0, axis, f"{FIDELITY_LEVEL_TEXT} interval", band=band)
 
 
 def _distance_mark(row: Row[Paired]) -> Mark:

@@ -73,6 +73,8 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section("drop_breakdown", breakdown.title, "Parts of the drop", (breakdown,))
     label = (report.published_label or "scores").split(" ")[0].capitalize()
     yield Section("published", scores.title, label, (scores, *_about_scores(report)))
+    metrics = task_tables.make_metric_table(report)
+    yield Section("metrics", metrics.title, "Metrics", (metrics,))
     yield Section("fidelity", "How likely it finds the recorded answers", "Fidelity", tuple(_fidelity(report)))
     yield Section("flips", flips.title, "Flips", (flips,))
     answers = task_tables.figure_mean_table(report)

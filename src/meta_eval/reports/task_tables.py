@@ -16,6 +16,7 @@ from meta_eval.thresholds import LEVEL_TEXT, Weighting
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, TaskDecision
     from meta_eval.judging.judgement import Flips, Score, Task
+    from meta_eval.judging.metric_comparison import MetricComparison
     from meta_eval.reports.model import Report
     from meta_eval.stats import Drop, Interval
 
@@ -228,6 +229,33 @@ def _get_baseline_difference(score: Score) -> float | None:
 def _published(score: Score) -> float | None:
     """The published number, where the score may be compared with it."""
     return score.reference.value if score.reference and score.candidate_minus_reference is not None else None
+
+
+# All metrics of a task
+
+
+def make_metric_table(report: Report) -> Table[MetricComparison]:
+    """All metrics of tasks that have several, each with its own drop."""
+    first, second = ("A", "B") if report.document_type == "compare" else ("base", "ours")
+    columns: tuple[Column[MetricComparison], ...] = (
+        Column("docs", "docs", attrgetter("docs"), text.format_count, "docs that it is about"),
+        Column("baseline", first, attrgetter("baseline"), text.format_percent),
+        Column("candidate", second, attrgetter("value"), text.format_percent, strong=True),
+        Column(
+            "interval", f"{LEVEL_TEXT} interval", attrgetter("interval"), text.format_interval,
+            headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
+        ),
+        Column("drop", "drop", attrgetter("drop"), text.format_drop, "points, positive for worse"),
+        Column(
+            "drop_interval", f"{LEVEL_TEXT} interval of it", attrgetter("drop_interval"), text.format_drop_interval,
+            headings={"terminal": f"{LEVEL_TEXT} of it"},
+        ),
+    )  # fmt: skip
+    rows = tuple(
+        Row(task.name, metric, part=metric.metric.partition(",")[0]) for task in report.tasks for metric in task.metrics
+    )
+    legend = "Percent and points. Docs of which a metric says nothing are left out of it; no decision depends on it."
+    return Table("metrics", "All metrics", columns, rows, legend)
 
 
 # What answers are like

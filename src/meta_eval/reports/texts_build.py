@@ -56,7 +56,8 @@ def build_texts_report(
     runs = [read_run(side, skip_damaged=skip_damaged, choice=Choice.of_names(tasks)) for side in (a, b)]
     check_same_decoding(*runs)
     report_progress("reading texts")
-    texts = [read_run_texts(run, ", ".join(map(str, side))) for run, side in zip(runs, (a, b), strict=True)]
+    read = [read_run_texts(run, ", ".join(map(str, side))) for run, side in zip(runs, (a, b), strict=True)]
+    texts = [side for side, _ in read]
     pairs = _pair(*texts)
     if not pairs:
         raise ResultsError(
@@ -72,11 +73,14 @@ def build_texts_report(
     scorings = {text.scoring_sha256 for side in texts for text in side.values()}
     known = [_read_table(table, scorings) for table in opened]
     comparison = compare_texts(pairs, _vocabulary(words), known, min_docs or FIDELITY_MIN_DOCS)
+    notes = (
+        *_several_notes([several for _, several in read]), *_notes(texts, len(pairs)), *_table_notes(opened, known),
+        *(note for run in runs for note in run.notes),
+    )  # fmt: skip
     return TextsReport(
         _provenance("A", runs[0], a), _provenance("B", runs[1], b), comparison,
         "token" if words else "character", lambda ids: _decode(words, ids),
-        (*_notes(texts, len(pairs)), *_table_notes(opened, known), *(note for run in runs for note in run.notes)),
-        exit_follows_decision,
+        notes, exit_follows_decision,
     )  # fmt: skip
 
 
@@ -97,6 +101,12 @@ def _notes(texts: Sequence[Mapping[Key, RunText]], pairs: int) -> Iterable[str]:
     for name, other, side in zip("AB", "BA", texts, strict=True):
         if len(side) > pairs:
             yield f"{plural(len(side) - pairs, 'text')} of {name} left out: {other} has no text behind this prompt"
+
+
+def _several_notes(several: Sequence[Mapping[str, int]]) -> Iterable[str]:
+    for name, tasks in zip("AB", several, strict=True):
+        for task, docs in tasks.items():
+            yield f"{task}: {plural(docs, 'doc')} of {name} with several answers left out; --texts compares single ones"
 
 
 def _table_notes(opened: Sequence[Tokens], known: Sequence[Mapping[str, Forced]]) -> Iterable[str]:

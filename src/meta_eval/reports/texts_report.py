@@ -206,7 +206,7 @@ def _make_parting_table(report: TextsReport) -> Table[Parting]:
     )  # fmt: skip
     partings = report.comparison.partings
     rows = tuple(Row(f"{parting.task}/{parting.doc}", parting) for parting in partings[:SHOWN])
-    more = f" {len(partings) - SHOWN:,} more partings are in the JSON." if len(partings) > SHOWN else ""
+    more = f" The JSON has all {len(partings):,}." if len(partings) > SHOWN else ""
     legend = f"Changes first, the largest gap first.{more}"
     return Table("partings", "Where texts part", columns, rows, legend, first="doc")
 

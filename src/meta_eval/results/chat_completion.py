@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from meta_eval.boundary.json_text import format_json
+from meta_eval.catalog.families import list_families
 from meta_eval.messages.escaping import one_line
 from meta_eval.results.sample_parser import FILTERED
 
@@ -50,9 +51,15 @@ _TAGS = (
 
 # How tool calls look in a text, where the server did not parse them.
 _CALL_IN_TEXT = re.compile(
-    r"<tool_call>|<\|tool_call\|?>|<\|python_tag\|>|\[TOOL_CALLS\]|<function=\w|<\|tool_calls_section_begin\|>"
+    r"<tool_call>|<\|tool_call\|?>|\[TOOL_CALLS\]|<function=\w|<\|tool_calls_section_begin\|>"
     r"|<\uff5ctool\u2581calls?\u2581begin\uff5c>|^\s*\{\s*\"name\"\s*:\s*\"[^\"]+\"\s*,\s*\"(?:arguments|parameters)\"\s*:\s*\{"
 )
+
+
+def _is_call_in_text(content: str) -> bool:
+    """Whether a text holds what looks like a tool call, or the token of a family that begins one."""
+    tokens = (family.tool_call for family in list_families())
+    return bool(_CALL_IN_TEXT.search(content)) or any(token in content for token in tokens if token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +200,7 @@ def _read_choice(choice: Mapping[str, Any]) -> ChatChoice:
     calls = _read_calls(message)
     if max(map(len, (content, reasoning or "", *(call.arguments for call in calls)))) > _LONGEST:
         raise ValueError(f"holds a text of more than {_LONGEST:,} characters")
-    hidden = not calls and bool(_CALL_IN_TEXT.search(content))
+    hidden = not calls and _is_call_in_text(content)
     return ChatChoice(content, reasoning, calls, finish, form, hidden)
 
 

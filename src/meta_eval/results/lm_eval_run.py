@@ -296,6 +296,7 @@ def _read(
         is_correct_metric=is_correct if isinstance(is_correct, str) else None,
         provenance=provenance,
         lower_is_better=results.lower_is_better(task_files.task) if results else LOWER_IS_BETTER,
+        is_chat=block.get("asked_as") == "chat",
     )
 
 

@@ -33,6 +33,7 @@ class TaskRun:
             template.
         provenance: The provenance.
         lower_is_better: Metrics where lower is better.
+        is_chat: Whether its prompts are chat messages, from the template.
     """
 
     task: str
@@ -48,3 +49,4 @@ class TaskRun:
     is_correct_metric: str | None
     provenance: Provenance
     lower_is_better: frozenset[str] = LOWER_IS_BETTER
+    is_chat: bool = False

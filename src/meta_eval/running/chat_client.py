@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from meta_eval.answers.chat_body import make_chat_body, parse_fields, read_conversation
+from meta_eval.answers.chat_body import make_chat_body, read_conversation
+from meta_eval.answers.requests import Encoder, Request
+from meta_eval.backends.chat import parse_fields
 from meta_eval.backends.server import normalise_url
-from meta_eval.messages.logs import log
+from meta_eval.messages.escaping import one_line
+from meta_eval.messages.logs import log, report_progress
+from meta_eval.pack.chat_rendering import find_chat_template
+from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.results.chat_completion import ChatCompletion, read_chat_completion
 from meta_eval.results.sample_parser import FILTERED
 from meta_eval.running.chat_connection import ChatConnection
 from meta_eval.running.chat_faults import is_filtered
 from meta_eval.running.client import EngineResponse
+from meta_eval.running.endpoint_check import EndpointCheck
 from meta_eval.running.servers_client import Job, RefusedError, ServersClient
-from meta_eval.running.transport import GarbledError
+from meta_eval.running.transport import CutError, Failed, GarbledError, draw_backoff
+
+# Attempts of a request of the check, and the longest pause between them, in seconds.
+_TRIES, _LONGEST_PAUSE = 4, 60.0
 
 # Where reasoning was found, in words.
 _PLACES: Mapping[str, str] = {
@@ -40,6 +51,46 @@ class ChatClient(ServersClient[ChatConnection]):
         self.oddities: dict[str, int] = {}
         self._place: str | None = None
 
+    def examine(self, requests: Iterable[Request]) -> Mapping[str, Any]:
+        with_tools = None
+        for request in requests:
+            conversation = read_conversation(request, can_continue=True)
+            with_tools = with_tools or (conversation if conversation.get("tools") else None)
+        model = self.settings.tokenizer_of(self.model)
+        tokenizer = find_tokenizer(model)
+        encoder = None if tokenizer is None else Encoder(tokenizer, needs_bos=False, add_bos=False)
+        template, checks, faults = find_chat_template(model), [], []
+        for server in self._servers:
+            if server.up.is_set():
+                report_progress(f"checking {server.url}")
+                check = EndpointCheck(partial(self._ask_once, server), self.fields, template, encoder, with_tools)
+                findings = self._on_loop(check.run())
+                checks.append({"checks": [finding.as_json() for finding in findings]})
+                faults += [
+                    f"{server.url}: {finding.name}: {finding.what}" for finding in findings if finding.passed is False
+                ]
+        for fault in faults:
+            log.warning(fault)
+        return {"checked": checks}
+
+    async def _ask_once(self, server: ChatConnection, body: Mapping[str, Any]) -> ChatCompletion | str:
+        """Ask until there is an answer, or give the reason why there is none."""
+        why = ""
+        for failures in range(1, _TRIES + 1):
+            try:
+                answer = await server.complete(body)
+                return one_line(answer) if isinstance(answer, str) else read_chat_completion(answer)
+            except (CutError, Failed, ValueError) as fault:
+                why = server.hide_key(one_line(str(fault)))
+                pause = fault.retry_after if isinstance(fault, Failed) else None
+                await asyncio.sleep(draw_backoff(failures) if pause is None else min(pause, _LONGEST_PAUSE))
+        return why
+
+    def summarise(self) -> Mapping[str, Any]:
+        omitted = {name: words for server in self._servers for name, words in server.omitted.items()}
+        seen = {"omitted": omitted, "oddities": self.oddities}
+        return {name: value for name, value in seen.items() if value}
+
     def connect(self, url: str, model: str, key: str | None) -> ChatConnection:
         return ChatConnection(normalise_url(url), self.settings, model, key)
 
@@ -62,7 +113,7 @@ class ChatClient(ServersClient[ChatConnection]):
             read = read_chat_completion(answer)
         except ValueError as error:
             raise GarbledError(server.hide_key(f"a response that {error}")) from None
-        self._note_oddities(request.id, read, has_tools=bool(conversation.get("tools")))
+        self._note_oddities(request.id, read, body)
         calls = [(call.name, server.hide_key(call.arguments)) for call in read.tool_calls]
         return EngineResponse(
             request, text=server.hide_key(read.content), finish_reason=read.finish_reason,
@@ -72,7 +123,7 @@ class ChatClient(ServersClient[ChatConnection]):
             cached_tokens=read.cached_tokens, started=started, ended=time.time(),
         )  # fmt: skip
 
-    def _note_oddities(self, name: str, read: ChatCompletion, *, has_tools: bool) -> None:
+    def _note_oddities(self, name: str, read: ChatCompletion, body: Mapping[str, Any]) -> None:
         """Say once what an endpoint does that those who use it may not expect. The answer is kept as it is."""
         choice = read.choices[0]
         if choice.reasoning_form is not None:
@@ -80,10 +131,14 @@ class ChatClient(ServersClient[ChatConnection]):
             if choice.reasoning_form != self._place:
                 here, before = _PLACES[choice.reasoning_form], _PLACES[self._place]
                 self._note(name, f"reasoning is in {here}, and was in {before}", "it is kept apart in both")
-        if has_tools and choice.has_call_in_text:
+        if body.get("tools") and choice.has_call_in_text:
             self._note(name, "a tool call is in the text, and not in tool_calls", "it counts as text")
         if not all(map(_is_object, (call.arguments for call in choice.tool_calls))):
             self._note(name, "the arguments of a tool call are no JSON object", "they are kept as they are")
+        limit = body.get("max_tokens", body.get("max_completion_tokens"))
+        tokens = read.completion_tokens
+        if choice.finish_reason == "length" and isinstance(limit, int) and tokens is not None and tokens < limit:
+            self._note(name, "an answer was cut before its limit", f"at {tokens:,} of {limit:,} tokens")
         if len(read.choices) > 1:
             self._note(name, f"{len(read.choices)} answers to a request for one", "the first counts")
         if read.prompt_tokens is None:

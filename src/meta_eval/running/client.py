@@ -125,6 +125,18 @@ class Client(ABC):
         """
         return None
 
+    def examine(self, requests: Iterable[Request]) -> Mapping[str, Any]:  # noqa: ARG002 (most have nothing to say)
+        """Check what answers, before the first request, and say on stderr what is wrong; facts for the results file.
+
+        Args:
+            requests: A request of each task.
+        """
+        return {}
+
+    def summarise(self) -> Mapping[str, Any]:
+        """What was odd about the answers so far; facts for the results file."""
+        return {}
+
     @property
     @abstractmethod
     def engine(self) -> str:

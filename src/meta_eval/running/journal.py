@@ -123,7 +123,7 @@ class Journal:
         """Read all answers so far, of any process."""
         return read_answers(self.files(), prefer="last")
 
-    def note(self, **facts: str) -> None:
+    def note(self, **facts: Any) -> None:
         """Append a line that says something of the run.
 
         Raises:

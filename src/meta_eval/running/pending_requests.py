@@ -85,12 +85,18 @@ class PendingRequests:
     def explain_no_messages(self, task: str, can_continue: bool) -> str | None:
         """Why the prompts of a task are not chat messages, as its first shows; None if they are. See
         `read_conversation`."""
-        for request in build_requests(self._evaluator, task, self._limit, [self.digests[task][0].doc]):
-            try:
-                read_conversation(request, can_continue=can_continue)
-            except ValueError as error:
-                return f"the prompt {error}"
+        try:
+            read_conversation(self._first_request(task), can_continue=can_continue)
+        except ValueError as error:
+            return f"the prompt {error}"
         return None
+
+    def first_requests(self) -> Iterator[Request]:
+        """The first request of each task that is asked."""
+        return (self._first_request(task) for task, left in self.left.items() if left)
+
+    def _first_request(self, task: str) -> Request:
+        return next(build_requests(self._evaluator, task, self._limit, [self.digests[task][0].doc]))
 
     def docs_left(self, task: str) -> set[int]:
         """The docs of a task with unanswered requests in this shard."""

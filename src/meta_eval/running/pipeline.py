@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from meta_eval.answers.answer_files import Answers
 from meta_eval.answers.grading import Graded, Grading
 from meta_eval.answers.recorded_answers import Recordings
 from meta_eval.backends.base import Backend
@@ -23,6 +24,7 @@ from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
+from meta_eval.results.endpoint_notes import merge_endpoint_notes
 from meta_eval.running.canary import Summary
 from meta_eval.running.client import describe_start, find_client
 from meta_eval.running.early_stop import Stopping
@@ -180,9 +182,9 @@ def run_pack(
             report_progress("grading")
             grading.requests = pending.digests
             done.graded = grading.grade(
-                select_answers(answers if grade_only else journal.read(), pending.hashes()),
+                select_answers(answers := answers if grade_only else journal.read(), pending.hashes()),
                 output=output, partial=True, prices=settings, go_on=True,
-                facts=_facts(done, stopping, second),
+                facts=_facts(done, stopping, second, answers),
             )  # fmt: skip
             _tell_graded(done, scored)
             if baseline:
@@ -227,6 +229,8 @@ def _ask_everything(
             asking.ask_again(second, order, stopping.early_docs if stopping else None)
     except KeyboardInterrupt:
         raise Interrupted(done.before + asking.asked, asking.total) from None
+    finally:
+        asking.note_endpoint()
     done.asked, done.failed, done.canary = asking.asked, asking.failed, asking.canary
     done.asked_again, done.last = second.asked, asking.last
 
@@ -298,8 +302,9 @@ def _make_baseline(pack: Path, grading: Grading) -> None:
         log.warning(f"the recorded answers cannot be graded: {error}")
 
 
-def _facts(done: RunResult, stopping: Stopping | None, second: SecondAnswers) -> dict[str, Any]:
-    """What the results file says besides: a stop before the last doc, the order with its seed, second answers."""
+def _facts(done: RunResult, stopping: Stopping | None, second: SecondAnswers, answers: Answers) -> dict[str, Any]:
+    """What the results file says besides: a stop before the last doc, the order with its seed, second answers, what was
+    seen of the endpoint."""
     facts: dict[str, Any] = {}
     state = done.stopped
     if state is not None and stopping is not None and state.outcome is not None:
@@ -310,6 +315,8 @@ def _facts(done: RunResult, stopping: Stopping | None, second: SecondAnswers) ->
         facts["order"] = done.order.to_json()
     if rerun := second.grade():
         facts["rerun"] = rerun
+    if answers.endpoint:
+        facts["endpoint"] = merge_endpoint_notes(answers.endpoint)
     return facts
 
 

@@ -87,12 +87,14 @@ class RequestLoop:
             yield from self._keep(response)
 
     def first(self) -> Iterator[str]:
-        """Run the canary, and yield the name of each task that is done, as `run`.
+        """Check the endpoint, run the canary, and yield the name of each task that is done, as `run`.
 
         Its answers are kept only after they pass. Otherwise the answers of a broken server would count after a repair,
         because the settings are the same.
         """
         yield from (name for name in self._left if self._is_done(name))
+        if self._recordings and (seen := self._client.examine(self._pending.first_requests())):
+            self._journal.note(endpoint=seen)
         first = choose_first_requests(self._pending, self._recordings) if self._recordings else {}
         if not first:
             return
@@ -110,6 +112,11 @@ class RequestLoop:
                 self._pending.note(response.request)
                 yield from self._keep(response)
         self._pace.begin()
+
+    def note_endpoint(self) -> None:
+        """Keep what was odd about the answers."""
+        if seen := self._client.summarise():
+            self._journal.note(endpoint=seen)
 
     def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
         asks = with_token_ids(requests, self._tokens.encoder)

@@ -177,6 +177,28 @@ def instruction_shares(docs: Sequence[tuple[float, float]]) -> list[float]:
     return [y * len(docs) / total for y, _ in docs]
 
 
+def ratio_losses(baseline: Sequence[tuple[float, float]], candidate: Sequence[tuple[float, float]]) -> list[float]:
+    """Each doc's part in the difference of two ratios of sums over the same docs; docs as in `pooled_contributions`.
+
+    Unlike in `instruction_shares`, a doc may have another denominator in each run, as in a precision. With the ratios R
+    and S of the runs, a doc with y of m and z of k adds (y - z - (R + S)/2 (m - k)) / ((mean(m) + mean(k))/2). The mean
+    of these is exactly R - S, a doc with the same counts in both adds 0, and the variance is that of the delta method
+    (as of `pooled_contributions`) where the ratios and denominators are close.
+
+    Raises:
+        ValueError: A denominator is 0 over all docs.
+    """
+    pairs = list(zip(baseline, candidate, strict=True))
+    of_baseline, of_candidate = (math.fsum(m for _, m in side) for side in (baseline, candidate))
+    if not of_baseline or not of_candidate:
+        raise ValueError("there is nothing to divide by")
+    ratios = [
+        math.fsum(y for y, _ in side) / total for side, total in ((baseline, of_baseline), (candidate, of_candidate))
+    ]
+    middle, average = math.fsum(ratios) / 2, (of_baseline + of_candidate) / 2 / len(pairs)
+    return [(y - z - middle * (m - k)) / average for (y, m), (z, k) in pairs]
+
+
 def mean_of_four_shares(docs: Sequence[tuple[Sequence[bool], Sequence[bool]]]) -> list[float]:
     """Each doc's part in the mean of IFEval's four accuracies, for comparing two runs over the same docs.
 

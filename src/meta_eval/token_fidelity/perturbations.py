@@ -80,9 +80,11 @@ def _texts(prompt: str) -> Iterator[tuple[str, str]]:
             continue
         yield NO_HEADERS, end.sub("", header.sub("", prompt))
         yield NO_SPECIAL, _any(family.tokens).sub("", prompt)
-        inner = prompt[first.end() :]
+        # A server may add a system turn, too.
+        opening = next((turn for turn in header.finditer(prompt) if "system" not in turn.group()), first)
+        inner = prompt[opening.end() :]
         ends = list(end.finditer(inner))
-        if ends and header.fullmatch(inner, ends[-1].end()):
+        if ends and header.fullmatch(inner[ends[-1].end() :].removeprefix(family.after_turn)):
             yield BARE, inner[: ends[-1].start()]
 
 

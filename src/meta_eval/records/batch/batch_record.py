@@ -28,6 +28,7 @@ from meta_eval.records.batch.chat_docs import ChatGrading, choose_grading, split
 from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedTask, RecordFormat
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDoc, RecordedDocs
 from meta_eval.records.shipped_graders import make_grader_code
+from meta_eval.results.answer_endings import RECORDED_FINISH_REASON
 from meta_eval.results.chat_completion import ChatChoice
 
 METRIC = "exact_match,none"
@@ -139,7 +140,8 @@ def _make_doc(
     except ValueError as error:
         raise DataError(str(error)) from None
     subtask = {"subtask_name": line["subtask"]} if isinstance(line.get("subtask"), str) else {}
-    return {"custom_id": custom_id, "query": format_json(body), **doc, **subtask}
+    ending = {RECORDED_FINISH_REASON: choice.finish_reason}
+    return {"custom_id": custom_id, "query": format_json(body), **doc, **subtask, **ending}
 
 
 def _make_row(doc: dict[str, Any], grading: ChatGrading, choice: ChatChoice, *, has_verdict: bool) -> RecordedDoc:
