@@ -29,6 +29,10 @@ def test_each_repeat_is_sampled_with_its_own_seed() -> None:
     sampled = [body({"do_sample": True, "temperature": 0.7}, repeat=repeat) for repeat in (0, 3)]
     assert [(made["temperature"], made["seed"]) for made in sampled] == [(0.7, 42), (0.7, 45)]
     assert "temperature" not in body({"do_sample": True}), "the endpoint's own"
+    settings = {"do_sample": True, "temperature": 0.7, "seed": 7}
+    assert [body(settings, repeat=repeat)["seed"] for repeat in (0, 3)] == [7, 10], "of the task"
+    assert body({"do_sample": True}, repeat=3, seed=9)["seed"] == 12, "of the doc"
+    assert body({"seed": 7}, repeat=3)["seed"] == 7, "a greedy answer"
 
 
 def test_fields_of_the_doc_win_over_further_fields_and_these_over_the_task() -> None:

@@ -11,6 +11,7 @@ from accelerator import lines_of
 from batch_service import Line, answer, completion, expired, result, write
 from hypothesis import given
 from hypothesis import strategies as st
+from noted import noted
 from one_task import run
 from packs import prepare, read_docs
 
@@ -200,6 +201,42 @@ def test_where_tools_are_offered_calls_are_compared_with_those_of_the_record(too
     scores = graded_calls(tools, {0: call(5), 1: call(1.0), 2: completion("two", "m"), 3: call(3, "other"), 9: call(9)})
     assert scores["exact_match"] == 0.6
     assert (scores["tool_call_recall"], scores["tool_call_precision"]) == (8 / 9, 8 / 9)
+
+
+def test_a_recorded_answer_that_was_cut_while_thinking_is_no_gold(tools: Path) -> None:
+    lines = [result(f"q-{number}", call(number)) for number in range(9)]
+    write(tools / "output.jsonl", [*lines, result("q-9", completion("<think>Let me", "m", "length"))])
+    with noted() as said:
+        pack = made(tools)
+    assert read_docs(pack, "words")[9]["recorded_finish_reason"] == "length"
+    assert verify(pack).passed
+    assert any("the recorded answer of 1 doc is empty, so there is no gold" in line for line in said)
+    scores = graded_calls(tools, {9: completion("nine", "m")})
+    assert (scores["exact_match"], scores["ungraded"], scores["tool_call_precision"]) == (0.9, 0.1, 1.0)
+
+
+def test_keywords_of_schemas_that_are_not_checked_are_named(tools: Path) -> None:
+    tool = {"type": "function", "function": {"name": "spell", "parameters": {"contains": {}}}}
+    write(tools / "words_requests.jsonl", [request(number, tools=[tool]) for number in range(10)])
+    with noted() as said:
+        made(tools)
+    assert any("keywords that are not checked: contains" in line for line in said)
+
+
+def test_recorded_answers_that_reached_their_limit_are_counted(pair: Path) -> None:
+    lines = results()
+    lines[3] = result("q-3", completion("thr", "m", "length"))
+    write(pair / "output.jsonl", lines)
+    with noted() as said:
+        pack = made(pair)
+    limit = "1 of 10 recorded answers reached the limit of 9 tokens; 99 % of the others have at most 3"
+    assert any(limit in line for line in said)
+    verify(pack)
+    export(pack, pair.parent / "batch.jsonl", to="batch")
+    answers = answer(pair.parent / "batch.jsonl", pair.parent / "answers.jsonl", lambda line: "one")
+    graded = grade([answers], pack=pack, output=pair.parent / "out")
+    judged = report(graded.results.parent, pack=pack).to_json()["tasks"][0]["cut"]
+    assert (judged["docs"], judged["baseline_docs"], judged["baseline_thinking"]) == (0, 1, 0)
 
 
 def test_golds_may_be_calls(tools: Path) -> None:

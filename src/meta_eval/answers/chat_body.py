@@ -29,19 +29,19 @@ def make_chat_body(
         request: A request of the pack.
         conversation: Its ``messages``, and the fields of the body that belong to its doc. They win over all others.
         model: The endpoint's name of the model.
-        seed: The seed of the first repeat, sent only where an answer is sampled. Each repeat has another; otherwise all
-            samples of a prompt would be the same.
+        seed: The seed of the first repeat, sent only where an answer is sampled, unless the task, the fields or the
+            doc name one. Each repeat has another; otherwise all samples of a prompt would be the same.
         fields: Further fields of the body. They win over those of the task. Whether an answer continues the last
             message is for its conversation alone to say.
     """
     settings = dict(request.settings or {})
-    if settings.pop("do_sample", None) or settings.get("temperature"):
-        settings.setdefault("seed", seed + request.repeat)
-    else:
-        settings["temperature"] = 0.0
+    is_sampled = bool(settings.pop("do_sample", None) or settings.get("temperature"))
+    settings |= {"seed": settings.get("seed", seed)} if is_sampled else {"temperature": 0.0}
     stop = {"stop": list(request.stop)} if request.stop else {}
     fields = {name: value for name, value in fields.items() if name != CONTINUED}
     body = {"model": model, **stop, **settings, **fields, **conversation}
+    if is_sampled and isinstance(body["seed"], int):
+        body["seed"] += request.repeat
     for values in (conversation, fields, {"max_tokens": request.max_tokens}):
         if limit := {name: values[name] for name in _LIMITS if values.get(name) is not None}:
             return {**{name: value for name, value in body.items() if name not in _LIMITS}, **limit}

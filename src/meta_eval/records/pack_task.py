@@ -28,6 +28,7 @@ from meta_eval.pack.task_preparation import PrepareContext, PreparedTask, measur
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.records.task_code import TaskCode, name_copied_yaml
 from meta_eval.records.text_checks import check_rows
+from meta_eval.results.answer_endings import RECORDED_FINISH_REASON
 from meta_eval.results.clusters import find_field, make_missing_field_error, read_field
 from meta_eval.templates.spec import TaskSpec, Template
 from meta_eval.templates.task_yaml import CHAT_MODULE, LOADER_MODULE, PUNKT_MODULE
@@ -176,6 +177,8 @@ def make_docs_table(
         columns["continuations"] = pa.array([row.continuations for row in recorded_docs], texts)
         costs = [_costs(row) for row in recorded_docs]
         columns["recorded_negative_log_likelihoods"] = pa.array(costs, pa.list_(pa.float64()))
+    if any(row.finish_reason for row in recorded_docs):
+        columns[RECORDED_FINISH_REASON] = pa.array([row.finish_reason for row in recorded_docs], text)
     if any(row.prompts for row in recorded_docs):
         columns["recorded_prompts"] = pa.array([row.prompts for row in recorded_docs], texts)
     return pa.table(columns)

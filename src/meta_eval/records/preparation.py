@@ -29,6 +29,7 @@ from meta_eval.records.format_registry import find_format, find_place
 from meta_eval.records.lm_eval_tasks import LM_EVAL, find_lm_eval_tasks, hash_requests, read_lm_eval_task
 from meta_eval.records.next_token_choices import add_next_token_choices
 from meta_eval.records.pack_task import choose_first_metric, list_filters, make_task
+from meta_eval.records.recorded_docs import describe_cut_answers
 from meta_eval.records.request_parity import CandidateTask, check_requests
 from meta_eval.records.run_selection import select_tasks
 from meta_eval.records.task_code import TaskCode, find_allowed_code, read_group
@@ -149,7 +150,7 @@ def recorded_task(record: Record, name: str, context: PrepareContext) -> Candida
     reading = Reading(Path(config.template_dir), config.allow_code, lambda: context.tokenizer)
     recorded = record.read(name, reading)
     grader = record.grader(name, recorded, reading)
-    for warning in recorded.warnings:
+    for warning in (*recorded.warnings, *filter(None, [describe_cut_answers(recorded.rows)])):
         log.warning(f"{name}: {warning}")
     entry = recorded.entry.model_copy(
         update={"grader_source": grader.code.source_label, "grader_version": grader.code.version}

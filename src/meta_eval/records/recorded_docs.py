@@ -7,6 +7,7 @@ error that names the doc. Anything merely odd is counted in the manifest.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ class RecordedDoc:
         responses: The answers of each request: texts, pairs of log-likelihood and is-greedy, or numbers (rolling
             likelihoods). None if nothing was recorded.
         metrics: The values by ``metric,filter``, as lm-eval wrote them; None if nothing was recorded.
+        finish_reason: How the answer ended, as in samples; None if unknown.
+        completion_tokens: The tokens of the answer, with its reasoning; None if unknown.
     """
 
     doc: dict[str, Any]
@@ -59,6 +62,8 @@ class RecordedDoc:
     right: int | None = None
     responses: list[list[Any]] | None = None
     metrics: dict[str, Any] | None = None
+    finish_reason: str | None = None
+    completion_tokens: int | None = None
 
 
 @dataclass(slots=True)
@@ -104,6 +109,21 @@ WARNING_TEXTS = {
     "model_args.continue_final_message to true for one that continues it (vLLM)",
     "repeated_samples": "stand there twice, word for word; each counts once",
 }
+
+
+def describe_cut_answers(rows: RecordedDocs) -> str | None:
+    """How many recorded answers reached their limit of tokens, and how long the others are; None if none did."""
+    cut = sum(row.finish_reason == "length" for row in rows.rows)
+    limit = (rows.generation or {}).get("max_gen_toks", MAX_GEN_TOKS)
+    if not cut:
+        return None
+    lengths = sorted(
+        row.completion_tokens
+        for row in rows.rows
+        if row.completion_tokens is not None and row.finish_reason not in (None, "length")
+    )
+    others = f"; 99 % of the others have at most {lengths[math.ceil(0.99 * len(lengths)) - 1]:,}" if lengths else ""
+    return f"{cut:,} of {len(rows.rows):,} recorded answers reached the limit of {limit:,} tokens{others}"
 
 
 def find_bos(results: ResultsFile | None) -> str | None:
@@ -220,6 +240,8 @@ class _SampleReading:
                     for name, sample in samples.items()
                     for metric in list_metrics(sample)
                 },
+                finish_reason=end if isinstance(end := sample.get("finish_reason"), str) else None,
+                completion_tokens=tokens if isinstance(tokens := sample.get("completion_tokens"), int) else None,
             )
         )
 

@@ -58,11 +58,12 @@ def build_text_request(ask: EngineRequest, *, seed: int, end: Sequence[str], can
     if not settings.pop("do_sample", None) and not settings.get("temperature"):
         settings["temperature"] = 0.0
     ids = ask.prompt_ids if can.token_ids else None
+    first_seed = settings.get("seed", seed)
     return {
         "prompt": request.prompt if ids is None else list(ids),
         **can.extras,
-        "seed": seed + request.repeat,
         **settings,
+        "seed": first_seed + request.repeat if isinstance(first_seed, int) else first_seed,
         "max_tokens": request.max_tokens,
         "stop": list(dict.fromkeys((*request.stop, *end))),
     }

@@ -28,8 +28,7 @@ from meta_eval.records.batch.chat_docs import ChatGrading, choose_grading, split
 from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedTask, RecordFormat
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDoc, RecordedDocs
 from meta_eval.records.shipped_graders import make_grader_code
-from meta_eval.results.answer_endings import RECORDED_FINISH_REASON
-from meta_eval.results.chat_completion import ChatChoice
+from meta_eval.results.chat_completion import ChatChoice, ChatCompletion
 
 METRIC = "exact_match,none"
 
@@ -74,7 +73,7 @@ class BatchRecord(Record):
                 doc = _make_doc(custom_id, body, completion.choices[0], grading, golds)
             # As the baseline of another record, an answer that is its own gold has no verdict.
             has_verdict = golds is not None or reading.output_type is None
-            rows.append(_make_row(doc, grading, completion.choices[0], has_verdict=has_verdict))
+            rows.append(_make_row(doc, grading, completion, has_verdict=has_verdict))
         prompts = Counter(row.prompt for row in rows)
         counts = {
             "unanswered": len(requests) - len(asked),
@@ -94,7 +93,9 @@ class BatchRecord(Record):
             ),
             benchmark=task,
             specs=[METRIC],
-            warnings=[_describe(name, count, results) for name, count in warnings.items()],
+            warnings=[
+                *(_describe(name, count, results) for name, count in warnings.items()), *grading.list_warnings()
+            ],
             about=grading,
         )  # fmt: skip
 
@@ -140,12 +141,13 @@ def _make_doc(
     except ValueError as error:
         raise DataError(str(error)) from None
     subtask = {"subtask_name": line["subtask"]} if isinstance(line.get("subtask"), str) else {}
-    ending = {RECORDED_FINISH_REASON: choice.finish_reason}
-    return {"custom_id": custom_id, "query": format_json(body), **doc, **subtask, **ending}
+    return {"custom_id": custom_id, "query": format_json(body), **doc, **subtask}
 
 
-def _make_row(doc: dict[str, Any], grading: ChatGrading, choice: ChatChoice, *, has_verdict: bool) -> RecordedDoc:
-    answer = grading.format_answer(choice)
+def _make_row(
+    doc: dict[str, Any], grading: ChatGrading, completion: ChatCompletion, *, has_verdict: bool
+) -> RecordedDoc:
+    answer = grading.format_answer(completion.choices[0])
     return RecordedDoc(
         doc=doc,
         prompt=doc["query"],
@@ -155,6 +157,8 @@ def _make_row(doc: dict[str, Any], grading: ChatGrading, choice: ChatChoice, *, 
         gold=doc["gold"],
         responses=[[answer]],
         metrics={METRIC: grading.compute_verdict(doc, answer)} if has_verdict else None,
+        finish_reason=completion.finish_reason,
+        completion_tokens=completion.completion_tokens,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from meta_eval.assets.chat import text_match
 from meta_eval.assets.chat.tools import tool_calls
 from meta_eval.boundary.json_text import format_json
+from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import DataError
 from meta_eval.results.chat_completion import ChatChoice
 
@@ -95,6 +96,10 @@ class ChatGrading(ABC):
     def format_answer(self, choice: ChatChoice) -> str:
         """The answer as the grader gets it."""
 
+    def list_warnings(self) -> list[str]:
+        """What is to be known of the docs that were made, each a sentence."""
+        return []
+
     @abstractmethod
     def compute_verdict(self, doc: Mapping[str, Any], answer: str) -> float:
         """Whether an answer is right, as the grader says."""
@@ -122,19 +127,43 @@ class TextGrading(ChatGrading):
         return text_match.exact_match(dict(doc), [answer])["exact_match"]
 
 
+# The gold of a doc that has none.
+_NO_GOLD = object()
+
+
 class ToolGrading(ChatGrading):
     """By the tool calls."""
 
     grader = "tool_calls"
     answer = "message"
 
+    def __init__(self) -> None:
+        self._unchecked: set[str] = set()
+        self._without_gold = 0
+
     def make_gold(self, choice: ChatChoice) -> object:
-        return [call.as_json() for call in choice.tool_calls]
+        """The calls. An answer that was cut before it said anything is no gold."""
+        has_answer = bool(choice.tool_calls) or bool(choice.content.strip())
+        return [call.as_json() for call in choice.tool_calls] if has_answer else _NO_GOLD
 
     def make_doc(self, body: Mapping[str, Any], gold: object) -> dict[str, Any]:
         tools = body.get("tools") or []
+        self._unchecked |= tool_calls.find_unchecked(tools)
+        if gold is _NO_GOLD:
+            self._without_gold += 1
+            return {"gold": "", "tools": tools}
         tool_calls.compare_calls(gold, {}, tools)
         return {"gold": format_json(gold), "gold_calls": gold, "tools": tools}
+
+    def list_warnings(self) -> list[str]:
+        warnings = []
+        if self._unchecked:
+            keywords = ", ".join(sorted(self._unchecked))
+            warnings.append(f"the schemas of its tools have keywords that are not checked: {keywords}")
+        if self._without_gold:
+            empty = f"the recorded answer of {plural(self._without_gold, 'doc')} is empty, so there is no gold"
+            warnings.append(f"{empty}, and every other answer counts as wrong too")
+        return warnings
 
     def format_answer(self, choice: ChatChoice) -> str:
         return choice.format_message()
