@@ -22,7 +22,7 @@ TAUGHT = 24
 
 # The longest first, and first of all two that need nothing of each other, so that two workers end together.
 _ORDER = (
-    "test_ray_engine", "test_fidelity_engine", "test_real_model", "test_server_engine", "test_choices_engine", "test_engine",
+    "test_ray_engine", "test_fidelity_engine", "test_real_model", "test_chat_engine", "test_server_engine", "test_choices_engine", "test_engine",
     "test_batch_engine", "test_fidelity_probes", "test_forced_tables", "test_records_engine", "test_hf_engine", "test_doctor_engine",
 )  # fmt: skip
 
