@@ -104,6 +104,32 @@ def test_another_run_of_it_is_graded_and_compared(pair: Path) -> None:
     assert (task.decision.drop.baseline, task.decision.drop.candidate) == (1.0, 0.8)
 
 
+def test_another_pair_is_graded_by_what_its_requests_asked(pair: Path, tmp_path: Path) -> None:
+    """With custom_ids of its own, another model and seed, in another order, and a request that the pack lacks."""
+    pack = made(pair)
+    lines = [{**request(number, model="other", seed=5), "custom_id": f"z{number}"} for number in reversed(range(12))]
+    asked = write(tmp_path / "theirs.jsonl", lines)
+    answers = [result(f"z{number}", completion(WORDS[number % 10], "other")) for number in range(12)]
+    answers[3] = result("z3", completion("8", "other"))
+    answered = write(tmp_path / "answered.jsonl", answers)
+    for files in ([asked, answered], [answered, asked]):
+        assert grade(files, pack=pack, output=tmp_path / "out").scores == {"words": {"exact_match,none": 0.9}}
+
+
+@pytest.mark.parametrize("change", [{"max_tokens": 8}, {"temperature": 0.5}, {"tools": [{}]}, {"top_p": 0.9}])
+def test_requests_that_asked_otherwise_are_refused(change: dict[str, Any], pair: Path, tmp_path: Path) -> None:
+    pack = made(pair)
+    asked = write(tmp_path / "theirs.jsonl", [request(number, **change) for number in range(10)])
+    with pytest.raises(UserError, match="none of its 10 requests is of this pack: other messages, tools or settings"):
+        grade([asked, pair / "output.jsonl"], pack=pack, output=tmp_path / "out")
+
+
+def test_two_files_of_requests_with_the_same_custom_ids_are_refused(pair: Path, tmp_path: Path) -> None:
+    asked = write(tmp_path / "theirs.jsonl", [request(3)])
+    with pytest.raises(UserError, match="has the custom_id 'q-3' of another file"):
+        grade([pair / "words_requests.jsonl", asked, pair / "output.jsonl"], pack=made(pair), output=tmp_path / "out")
+
+
 def test_a_report_knows_which_answers_of_the_record_were_cut(pair: Path) -> None:
     cut = result("q-0", completion("<think>zero is", "m", "length"))
     write(pair / "output.jsonl", [cut, *results()[1:]])

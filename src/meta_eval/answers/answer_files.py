@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from meta_eval.answers.batch_requests import SHORT, split_custom_id
@@ -117,6 +118,7 @@ class Answers:
         settings: By the hash of the settings of `meta-eval run`: the first file that names it.
         orders: By the hash of the seed of a random order: the first file that names it.
         second: The files of second answers to docs, which change no score.
+        custom_ids: By the custom_id of another batch file: that of the same request of the pack, or None.
         endpoint: What each run of `meta-eval run` noted about its endpoint, in the order of lines.
     """
 
@@ -128,6 +130,7 @@ class Answers:
     settings: dict[str, str] = field(default_factory=dict)
     orders: dict[str, str] = field(default_factory=dict)
     second: list[str] = field(default_factory=list)
+    custom_ids: Mapping[str, str | None] = field(default_factory=dict)
     endpoint: list[Mapping[str, Any]] = field(default_factory=list)
 
     def key(self, request_id: str, request_sha256: str) -> Key:
@@ -136,18 +139,25 @@ class Answers:
         return next((key for key in keys if key in self.by_key or key in self.failed), (request_id, None))
 
 
-def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None) -> Answers:
+def read_answers(
+    files: Sequence[Path],
+    *,
+    prefer: Literal["last"] | None = None,
+    custom_ids: Mapping[str, str | None] = MappingProxyType({}),
+) -> Answers:
     """Read files of answers. Their order matters only for ``prefer``.
 
     Args:
         files: The files.
         prefer: ``last`` takes the last of several different answers, in the order of files and lines. Otherwise they
             are kept in ``doubled``.
+        custom_ids: By the custom_id of another batch file: that of the same request of the pack. None leaves its result
+            out.
 
     Raises:
         AnswersError: A file cannot be read, or a complete line is not an answer.
     """
-    answers = Answers()
+    answers = Answers(custom_ids=custom_ids)
     for file in files:
         for answer in _lines(file, answers):
             key = (answer.id, answer.request_sha256)
@@ -185,7 +195,10 @@ def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
                     _read_header(content, str(file), answers)
                     continue
                 with locating(where):
-                    yield (_batch_answer if is_batch_result(content) else _answer)(content, where)
+                    if not is_batch_result(content):
+                        yield _answer(content, where)
+                    elif (answer := _batch_answer(content, where, answers.custom_ids)) is not None:
+                        yield answer
     except OSError as error:
         hint = "Name files of answers to the requests that `meta-eval export` writes"
         raise AnswersError(f"cannot be read: {describe_error(error)}", where=str(file), hint=hint) from None
@@ -242,13 +255,16 @@ def _answer(content: Any, where: str) -> EngineAnswer:
     )
 
 
-def _batch_answer(content: Mapping[str, Any], where: str) -> EngineAnswer:
-    """An answer in a results file of a batch. Its custom_id says which request it answers."""
+def _batch_answer(content: Mapping[str, Any], where: str, custom_ids: Mapping[str, str | None]) -> EngineAnswer | None:
+    """An answer in a results file of a batch. Its custom_id says which request it answers; None if none of the pack."""
     try:
         result = read_batch_result(content)
     except ValueError as error:
         raise _wrong(f"it {error}") from None
-    own_id, sha256 = split_custom_id(result.custom_id)
+    custom_id = custom_ids.get(result.custom_id, result.custom_id)
+    if custom_id is None:
+        return None
+    own_id, sha256 = split_custom_id(custom_id)
     done = result.completion or ChatCompletion((ChatChoice(""),))
     return EngineAnswer(
         id=own_id,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer, read_answers
 from meta_eval.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
-from meta_eval.answers.requests import RequestDigest, build_requests, is_graded_as_message
+from meta_eval.answers.batch_binding import bind_custom_ids
+from meta_eval.answers.requests import Request, RequestDigest, build_requests, is_graded_as_message
 from meta_eval.answers.results_writer import Speed, Writer
 from meta_eval.backends.settings import Settings
 from meta_eval.boundary.inputs import expand_home
@@ -19,6 +20,7 @@ from meta_eval.messages.logs import log
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.task_choice import choose_tasks_to_grade
+from meta_eval.records.batch.batch_pairs import find_kind
 from meta_eval.results.chat_completion import ChatChoice, ToolCall
 from meta_eval.verb_options import GradingOptions, ScoringOptions
 from meta_eval.verification.each_answer import add_each_answer
@@ -56,7 +58,7 @@ def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) 
     """Score answers with the filters and metrics of a pack.
 
     Args:
-        answers: Files of answers, read together.
+        answers: Files of answers, read together. Files of requests beside results of batches say what was asked.
         pack: The pack.
         options: Tasks, and options of grading.
 
@@ -67,7 +69,11 @@ def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) 
         ConfigError: The pack lacks a named task, or a task runs code.
     """
     grading = Grading(pack, options)
-    engine_answers = read_answers(answers, prefer=options.prefer)
+    kinds = {file: find_kind(file) for file in answers}
+    requests_files = [file for file, kind in kinds.items() if kind == "requests"]
+    custom_ids = bind_custom_ids(requests_files, grading.build_requests()) if requests_files else {}
+    results_files = [file for file, kind in kinds.items() if kind not in ("requests", "golds")]
+    engine_answers = read_answers(results_files or answers, prefer=options.prefer, custom_ids=custom_ids)
     if engine_answers.second:
         raise AnswersError(
             "holds second answers, which change no score",
@@ -109,6 +115,11 @@ class Grading:
         self._changed = check_unchanged(pack, self._manifest, edited=options.edited)
         self.evaluator = Evaluator(pack)
         self.requests: Mapping[str, Sequence[RequestDigest]] = {}
+
+    def build_requests(self) -> Iterator[Request]:
+        """Build the requests of all tasks."""
+        for name in self.tasks:
+            yield from build_requests(self.evaluator, name, self._manifest.run_settings.limit)
 
     def score(self, name: str, engine_answers: Answers) -> dict[str, float]:
         """Compute the scores of a task, 0 to 1 by ``metric,filter``. Writes nothing.
