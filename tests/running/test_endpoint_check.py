@@ -10,11 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from meta_eval.answers.requests import Encoder
+from meta_eval.answers.requests import Encoder, Request
+from meta_eval.catalog.families import list_families
 from meta_eval.pack.chat_rendering import ChatTemplate
 from meta_eval.results.chat_completion import ChatChoice, ChatCompletion
 from meta_eval.results.endpoint_notes import merge_endpoint_notes, read_endpoint_notes
-from meta_eval.running.endpoint_check import EndpointCheck, EndpointFinding
+from meta_eval.running.endpoint_check import EndpointCheck, EndpointFinding, compare_recorded_prompts
 
 Body = Mapping[str, Any]
 TEMPLATE = ChatTemplate(
@@ -28,6 +29,8 @@ class Words:
 
     def encode_text(self, text: str) -> list[int]:
         return [len(word) for word in text.split()]
+
+    encode_prompt = encode_text
 
 
 def answer(body: Body, *, hidden: str = "", default: str = "") -> ChatCompletion:
@@ -154,3 +157,39 @@ def test_notes_of_several_runs_are_merged_and_read() -> None:
 def test_notes_that_are_none_are_left_out(content: Any) -> None:
     notes = read_endpoint_notes(content)
     assert notes is None or not notes.faults
+
+
+LLAMA = list_families()[0]
+OWN = (
+    "{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n{{ m.content }}<|eot_id|>{% endfor %}"
+    "<|start_header_id|>assistant<|end_header_id|>\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "passed", "what"),
+    [
+        (OWN, True, "the model's chat template makes the recorded prompts"),
+        ("Today is Monday. {{ mode }} " + OWN, False, "prompts differ by 4 tokens"),
+        ("{% if messages | length > 2 %}A B {% endif %}C " + OWN, False, "prompts differ by 1 to 3 tokens"),
+        ("{{ raise_exception('no') }}", None, "refuses these messages"),
+        (None, None, "set tokenizer"),
+    ],
+)
+def test_recorded_prompts_are_compared_with_what_the_template_makes(
+    template: str | None, passed: bool | None, what: str
+) -> None:
+    turns = (LLAMA.turn("user", "How many? "), LLAMA.turn("assistant", " Two. "), LLAMA.turn("user", " Why? "))
+    prompts = [f"{turns[0]}{LLAMA.head('assistant')}", f"{''.join(turns)}{LLAMA.head('assistant')}"]
+    requests = [Request(f"t/{number}", "t", number, 0, "generate", text) for number, text in enumerate(prompts)]
+    made = ChatTemplate({"default": template}, {}) if template else None
+    fields = {"chat_template_kwargs": {"mode": "Terse."}, "top_p": 0.5}
+    finding = compare_recorded_prompts(requests, made, cast(Encoder, Words()), fields)
+    assert finding is not None
+    assert (finding.name, finding.passed) == ("recorded prompts", passed)
+    assert what in finding.what
+
+
+def test_chat_messages_have_no_recorded_prompt_to_compare() -> None:
+    requests = [Request("t/0", "t", 0, 0, "chat", '{"messages": []}')]
+    assert compare_recorded_prompts(requests, None, None, {}) is None

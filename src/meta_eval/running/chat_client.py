@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.answers.chat_body import make_chat_body, read_conversation
 from meta_eval.answers.requests import Encoder, Request
@@ -22,9 +22,12 @@ from meta_eval.results.sample_parser import FILTERED
 from meta_eval.running.chat_connection import ChatConnection
 from meta_eval.running.chat_faults import is_filtered
 from meta_eval.running.client import EngineResponse
-from meta_eval.running.endpoint_check import EndpointCheck
+from meta_eval.running.endpoint_check import EndpointCheck, compare_recorded_prompts
 from meta_eval.running.servers_client import Job, RefusedError, ServersClient
 from meta_eval.running.transport import CutError, Failed, GarbledError, draw_backoff
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 # Attempts of a request of the check, and the longest pause between them, in seconds.
 _TRIES, _LONGEST_PAUSE = 4, 60.0
@@ -52,19 +55,20 @@ class ChatClient(ServersClient[ChatConnection]):
         self._place: str | None = None
 
     def examine(self, requests: Iterable[Request]) -> Mapping[str, Any]:
-        with_tools = None
+        with_tools, requests = None, list(requests)
         for request in requests:
             conversation = read_conversation(request, can_continue=True)
             with_tools = with_tools or (conversation if conversation.get("tools") else None)
         model = self.settings.tokenizer_of(self.model)
         tokenizer = find_tokenizer(model)
-        encoder = None if tokenizer is None else Encoder(tokenizer, needs_bos=False, add_bos=False)
+        encoder = None if tokenizer is None else _make_encoder(tokenizer)
         template, checks, faults = find_chat_template(model), [], []
+        recorded = compare_recorded_prompts(requests, template, encoder, self.fields)
         for server in self._servers:
             if server.up.is_set():
                 report_progress(f"checking {server.url}")
                 check = EndpointCheck(partial(self._ask_once, server), self.fields, template, encoder, with_tools)
-                findings = self._on_loop(check.run())
+                findings = [*self._on_loop(check.run()), *filter(None, [recorded])]
                 checks.append({"checks": [finding.as_json() for finding in findings]})
                 faults += [
                     f"{server.url}: {finding.name}: {finding.what}" for finding in findings if finding.passed is False
@@ -155,3 +159,11 @@ def _is_object(text: str) -> bool:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def _make_encoder(tokenizer: Tokenizer) -> Encoder:
+    """An encoder that puts the tokenizer's BOS before recorded prompts, if it has a single one."""
+    try:
+        return Encoder(tokenizer, needs_bos=False)
+    except ValueError:
+        return Encoder(tokenizer, needs_bos=False, add_bos=False)

@@ -7,12 +7,13 @@ cannot show is not said: whether a temperature is clamped, or whether other requ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meta_eval.answers.chat_prompts import encode_conversation
-from meta_eval.answers.requests import Encoder
+from meta_eval.answers.chat_body import read_conversation
+from meta_eval.answers.chat_prompts import compare_prompt, encode_conversation
+from meta_eval.answers.requests import Encoder, Request
 from meta_eval.pack.chat_rendering import ChatTemplate
 from meta_eval.results.chat_completion import ChatCompletion
 
@@ -168,6 +169,36 @@ class EndpointCheck:
                 more = None
             seen = f"; {more:+,} tokens beside the model's chat template" if more else ""
             yield EndpointFinding("tools", not more, f"accepted{seen}")
+
+
+def compare_recorded_prompts(
+    requests: Iterable[Request], template: ChatTemplate | None, encoder: Encoder | None, fields: Mapping[str, Any]
+) -> EndpointFinding | None:
+    """Compare recorded text prompts with what the model's template makes of their messages; None without any.
+
+    Args:
+        requests: Some of each task.
+        template: The model's chat template; None if it is not on this machine.
+        encoder: The model's tokenizer, likewise.
+        fields: The fields that all requests of the run have.
+    """
+    name, texts = "recorded prompts", [request for request in requests if request.kind == "generate"]
+    if not texts:
+        return None
+    if template is None or encoder is None:
+        what = "asked through chat; the model's tokenizer and template are not on this machine: set tokenizer"
+        return EndpointFinding(name, None, what)
+    try:
+        variables = {name: fields[name] for name in ("chat_template_kwargs",) if name in fields}
+        conversations = [{**variables, **read_conversation(request, can_continue=True)} for request in texts]
+        pairs = zip(texts, conversations, strict=True)
+        counts = [compare_prompt(request.prompt, said, template, encoder).total for request, said in pairs]
+    except ValueError as error:
+        return EndpointFinding(name, None, str(error))
+    if not any(counts):
+        return EndpointFinding(name, True, "the model's chat template makes the recorded prompts")
+    span = f"{max(counts):,}" if min(counts) == max(counts) else f"{min(counts):,} to {max(counts):,}"
+    return EndpointFinding(name, False, f"asked through chat, prompts differ by {span} tokens, by the model's template")
 
 
 def _text(answer: ChatCompletion) -> tuple[str | None, str]:
