@@ -259,3 +259,31 @@ def test_a_folder_without_a_name_of_its_own_is_no_pack(
     done = cli("report", results, "--pack", pack)
     assert done.returncode == 2
     assert "is not a pack: it has no manifest.json" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("verify", "file"), "file: is a file, and a pack is a folder such as work_dir. Run `meta-eval prepare`"),
+        (("grade", "file", "--pack", "work_dir"), "file: no line is an answer. Each line of a file of answers is JSON"),
+        (("grade", "other", "--pack", "work_dir"), "other: of 3 requests: 3 have no answer"),
+        (
+            ("prepare", "--config", "c.yaml", "--set", "model_name="),
+            "model_name: has no value. Allowed: a model id of the hub",
+        ),
+        (
+            ("prepare", "--config", "c.yaml", "--set", "seed="),
+            "seed: has no value. Give one: it must be a whole number",
+        ),
+        (("prepare", "--config", "c.yaml", "--set", "template_dir=own"), "set evals_dataset to the folder of the run"),
+    ],
+)
+def test_a_message_says_where_what_and_what_to_do(made: Path, words: tuple[str, ...], message: str) -> None:
+    with copied(made) as place:
+        (place / "file").write_text("words\n", encoding="utf-8")
+        (place / "other").write_text('{"id": "another/0", "prompt_sha256": "0", "text": "words"}\n', encoding="utf-8")
+        (place / "own").mkdir()
+        (place / "own" / "choices.yaml").write_text("task: choices\noutput_type: generate_until\n", encoding="utf-8")
+        done = cli(*words)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())

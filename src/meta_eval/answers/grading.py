@@ -15,7 +15,8 @@ from meta_eval.answers.requests import Request, RequestDigest, build_requests, i
 from meta_eval.answers.results_writer import Speed, Writer
 from meta_eval.backends.settings import Settings
 from meta_eval.boundary.inputs import expand_home
-from meta_eval.messages.errors import UserError
+from meta_eval.boundary.pack_names import join_names
+from meta_eval.messages.errors import UserError, locating
 from meta_eval.messages.logs import log
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
@@ -85,8 +86,14 @@ def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) 
         raise AnswersError(
             f"these answers were generated with different settings: {listed}", hint="Grade them one at a time"
         )
+    if engine_answers.cut_off and not engine_answers.by_key and not engine_answers.failed:
+        raise AnswersError(
+            "no line is an answer", where=join_names([str(file) for file in answers], 3),
+            hint="Each line of a file of answers is JSON with the id of a request of `meta-eval export` and its text",
+        )  # fmt: skip
     output = None if options.output is None else Path(options.output)
-    return grading.grade(engine_answers, output=output, partial=options.partial)
+    with locating(join_names([str(file) for file in answers], 3)):
+        return grading.grade(engine_answers, output=output, partial=options.partial)
 
 
 class Grading:

@@ -107,6 +107,9 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
     allowed = describe_allowed(*key)
     if first["type"] == "value_error":
         what = describe_wrong_value(first["msg"])
+    elif first["input"] is None:
+        what = "has no value"
+        allowed = allowed or f"Give one: {describe_wrong_value(first['msg'])}. {_ALL_KEYS}"
     elif allowed:
         what = f"{quoted(first['input'])} is not allowed"
     else:

@@ -343,8 +343,12 @@ def read_manifest(pack: Path) -> Manifest:
     hint = "Run `meta-eval prepare` to make a pack"
     finish_folder(pack)
     if not os.path.lexists(path):
-        missing = f"there is no such folder{suggest_path(pack)}" if not os.path.lexists(pack) else None
-        raise PackError(missing or "is not a pack: it has no manifest.json", where=str(pack), hint=hint)
+        what = "is not a pack: it has no manifest.json"
+        if not os.path.lexists(pack):
+            what = f"there is no such folder{suggest_path(pack)}"
+        elif pack.is_file():
+            what = "is a file, and a pack is a folder such as work_dir"
+        raise PackError(what, where=str(pack), hint=hint)
     try:
         text = read_text(path, limit=_MAX_BYTES)
         tree = json.loads(text)

@@ -129,8 +129,11 @@ class ServersClient(Client, Generic[_Server]):
             self._served = self.start_server()
             urls = settings.base_url if self._served is None else (self._served.url,)
             if not urls:
-                start = ", or set `serve: true` to start one" if self.backend.can_serve else ""
-                hint = f"Name the server, such as http://localhost:8000/v1{start}"
+                start = "; or let the run start vLLM with `serve: true`" if self.backend.can_serve else ""
+                hint = (
+                    "Start a server (`meta-eval prepare` prints the command) and name its address, such as "
+                    f"http://localhost:8000/v1{start}"
+                )
                 raise BackendError("is not set", where="base_url", hint=hint)
             self._on_loop(self._connect(urls))
         except BaseException:

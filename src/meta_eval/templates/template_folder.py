@@ -47,6 +47,7 @@ class TemplateFolder:
 _MOST_INCLUDES = 32
 # Result of `merge_includes`: settings, the folder of each key, the file and its includes.
 Merged = tuple[dict[str, Any], dict[str, PurePosixPath], tuple[PurePosixPath, ...]]
+_OF_A_RECORD = "For tasks of your own in a recorded run, set evals_dataset to the folder of the run"
 _FUNCTIONS = {"!function": FunctionRef}
 
 
@@ -162,14 +163,17 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
     settings, folder_of_key, yaml_chain = merge_includes(reading, file, ())
     name = settings.get("task")
     if not isinstance(name, str) or not name:
-        raise TemplateError("is neither a task (`task: name`) nor a group (`group: name`)")
+        raise TemplateError("is neither a task (`task: name`) nor a group (`group: name`)", hint=_OF_A_RECORD)
     _need_name("task", name)
     metadata = settings.get("metadata")
     block = metadata.get("meta_eval") if isinstance(metadata, dict) else None
     if not isinstance(block, dict):
         raise TemplateError(
             "metadata.meta_eval: is not set",
-            hint="Say what the task reads, at least {subset: mmlu_pro, variants: [instruct], families: ['3.1']}",
+            hint=(
+                "Say what the task reads, at least {subset: mmlu_pro, variants: [instruct], families: ['3.1']}. "
+                f"{_OF_A_RECORD}"
+            ),
         )
     try:
         spec = TaskSpec.model_validate(replace_former_names(block, OF_TEMPLATES, reading.former_names))
