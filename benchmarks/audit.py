@@ -3,8 +3,8 @@
     python benchmarks/audit.py [--small]
 
 ``audit_docs.csv`` has a row per provider and doc: answers of SmolLM2-135M-Instruct (48 tokens at most) on llama.cpp,
-and of its copies, to 72 questions of our own. Their regret was measured under transformers in float32. Each draw takes docs
-with replacement and judges them as `meta-eval audit` does, beside the noise of BF16, or of F32 for BF16 itself. A
+and of its copies, to 72 questions of our own. Their regret was measured under transformers in float32. Each draw takes
+docs with replacement and judges them as `meta-eval audit` does, beside the noise of BF16, or of F32 for BF16 itself. A
 mixture takes each answer from Q4_0 with this chance. The file has no likeliest tokens, so no temperature is fitted.
 """
 

@@ -111,7 +111,7 @@ class EndpointAnswers(Recordings):
     def _render(self, request: Request, answer: EngineAnswer) -> tuple[Request, AnswerFacts]:
         """The request as the trusted copy gets it: the messages of a chat as text."""
         settings = dict(request.settings or {})
-        if request.kind == "chat" or _is_of_chat(answer):
+        if request.kind == "chat" or _is_of_batch(answer):
             conversation = read_conversation(request, can_continue=True)
             settings |= conversation
             request = replace(request, kind="generate", prompt=self._render_chat(request, conversation))
@@ -130,9 +130,9 @@ class EndpointAnswers(Recordings):
             raise AnswersError(f"{error}", where=request.id) from None
 
 
-def _is_of_chat(answer: EngineAnswer) -> bool:
-    """Whether a chat endpoint answered, which makes its prompt with a chat template."""
-    return answer.prompt_sha256 is None or (answer.engine or "").startswith("chat")
+def _is_of_batch(answer: EngineAnswer) -> bool:
+    """Whether it is of a batch file, whose prompts are chats even where the pack's are texts."""
+    return answer.prompt_sha256 is None
 
 
 def _has_other_parts(answer: EngineAnswer) -> bool:
