@@ -21,6 +21,8 @@ from places import REPOSITORY, TEMPLATES
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
+from meta_eval.backends.llamacpp import make_server_settings
+from meta_eval.config import Config
 from meta_eval.doctor.known_answers import find_model_folder
 from meta_eval.running.journal import compute_model_fingerprint
 
@@ -120,6 +122,15 @@ def test_a_run_starts_llama_cpp_with_the_fields_of_model_args_and_keeps_its_answ
     assert "tokenizer" not in done.stderr, "the file brings its own"
 
 
+@pytest.mark.parametrize(("cores", "threads"), [({0}, 1), ({0, 1}, 1), ({1, 2, 5, 7}, 3)])
+def test_a_core_is_left_to_other_processes(cores: set[int], threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: cores)
+    settings = Config(model_name="m.gguf", evals_dataset="sample", tasks=TASK, backend="llamacpp")
+    assert make_server_settings(settings)["n_threads"] == threads
+    chosen = settings.model_copy(update={"model_args": {"n_threads": 8}})
+    assert make_server_settings(chosen)["n_threads"] == 8
+
+
 def test_answers_of_another_file_of_the_same_name_are_not_taken(place: Path) -> None:
     before = compute_model_fingerprint(str(place / "model.gguf"))
     assert before and compute_model_fingerprint(str(place / "model.gguf")) == before
@@ -200,8 +211,8 @@ def test_without_the_package_a_llama_server_on_the_path_is_started(program: Path
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["engine"] == "llama.cpp (llama-server 11549)"
     log = (program / "eval_results/answers/logs/serve.log").read_text(encoding="utf-8")
-    assert "'--parallel', '2', '--ctx-size', '8192', '--cache-ram', '0'" in log
-    assert "'--cache-type-k', 'q8_0', '--threads', '3', '--no-cont-batching'" in log
+    assert "'--parallel', '2', '--ctx-size', '8192', '--cache-ram', '0', '--threads', '3'" in log
+    assert "'--cache-type-k', 'q8_0', '--no-cont-batching'" in log
 
 
 def test_neither_the_package_nor_the_program_is_one_message(program: Path) -> None:

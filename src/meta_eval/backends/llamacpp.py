@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -88,6 +89,8 @@ def make_server_settings(settings: Settings) -> dict[str, Any]:
         "n_parallel": slots,
         "n_ctx": settings.max_model_len * slots,
         "cache_ram_mib": 0,  # an extra cache of whole prompts, up to 8 GiB
+        # Its threads wait for each other at every layer. Where another process takes a core, all of them stall.
+        "n_threads": max(1, len(os.sched_getaffinity(0)) - 1) if hasattr(os, "sched_getaffinity") else -1,
         **settings.model_args,
     }
 
