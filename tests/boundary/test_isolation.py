@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from command import cli
 from forked import forked, started
+from marks import thorough
 from packs import prepare, reseal
 from places import TEMPLATES
 
@@ -109,7 +110,9 @@ def preparing(templates: Path, *options: str) -> list[str | Path]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "end", [*(end for end in ENDS if end not in OF_PROCESS), *(pytest.param(end, marks=thorough) for end in OF_PROCESS)]
+)
 @pytest.mark.parametrize("function", ["", "make_doc"])
 def test_a_template_cannot_end_prepare(templates: Path, end: str, function: str) -> None:
     (templates.parent / "c.yaml").write_text("{}\n")
@@ -168,6 +171,7 @@ def test_a_full_disk_is_told_after_code_of_a_template_ran(templates: Path) -> No
     assert "error: stdout: cannot be written: No space left on device" in done.stderr
 
 
+@thorough
 def test_a_program_has_its_stdout_and_its_end_again(tmp_path: Path) -> None:
     code = (
         "import os\nfrom meta_eval import Config, prepare\n"

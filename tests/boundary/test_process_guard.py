@@ -127,6 +127,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         process.kill()
 
 
+@thorough
 def test_prepare_ends_whatever_a_template_leaves_at_work(running: Running) -> None:
     for name, (_, code, *words) in TRIED.items():
         process = running.preparing[name]

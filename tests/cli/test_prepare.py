@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from command import cli
 from forked import forked, started
+from marks import thorough
 from noted import noted
 from packs import tree
 from places import KILLS, TEMPLATES
@@ -490,6 +491,7 @@ def test_init_adds_the_shipped_templates_to_those_of_a_user() -> None:
     assert "meta_template: already exists" in cli("init").stderr
 
 
+@thorough
 def test_a_pack_of_local_rows_is_made_without_what_lm_eval_runs_it_with(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom meta_eval import Config, prepare\n"

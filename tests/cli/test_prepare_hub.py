@@ -107,6 +107,7 @@ def test_a_pack_from_the_hub_records_the_commits_and_no_secret(hub: FakeHub, tmp
         assert path.is_dir() or SECRET.encode() not in path.read_bytes()
 
 
+@thorough
 def test_a_published_pack_is_made_anew_of_the_commits_that_were_read(hub: FakeHub, tmp_path: Path) -> None:
     assert run(hub, tmp_path / "one", "tasks=meta_gpqa_cot,meta_math_hard").returncode == 0
     done = cli("export", "work_dir", "--to", "recipe", "--dry-run", cwd=tmp_path / "one")
@@ -154,6 +155,7 @@ print({{task: len(samples) for task, samples in results["samples"].items()}})
     assert done.stdout.splitlines()[-1] == "{'meta_gpqa_cot': 10, 'meta_mmlu_pro_instruct': 18}"  # two filters a doc
 
 
+@thorough
 def test_the_old_name_is_translated_and_said(hub: FakeHub, tmp_path: Path) -> None:
     done = run(hub, tmp_path, evals_dataset="meta-llama/Meta-Llama-3.1-8B-Instruct-evals")
     assert done.returncode == 0
@@ -161,6 +163,7 @@ def test_the_old_name_is_translated_and_said(hub: FakeHub, tmp_path: Path) -> No
     assert manifest(tmp_path)["tasks"]["meta_gpqa_cot"]["dataset_id"] == EVALS
 
 
+@thorough
 def test_an_unlisted_dataset_is_a_warning_if_the_hub_has_it(hub: FakeHub, tmp_path: Path) -> None:
     hub.add("me/Llama-3.1-8B-Instruct-evals", dict(hub.repos[EVALS][hub.heads[EVALS]]))
     done = run(hub, tmp_path, evals_dataset="me/Llama-3.1-8B-Instruct-evals")
@@ -190,6 +193,7 @@ def test_a_refusal_is_one_message_and_leaves_the_old_pack(
     assert (tmp_path / "work_dir/manifest.json").read_bytes() == before
 
 
+@thorough
 def test_a_cut_connection_is_retried(hub: FakeHub, tmp_path: Path) -> None:
     hub.fail("/cdn/", cut=100, times=1)
     assert run(hub, tmp_path).returncode == 0

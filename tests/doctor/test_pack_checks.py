@@ -69,6 +69,7 @@ def set_manifest(pack: Path, *path: str, value: Any) -> None:
 # All in order
 
 
+@thorough
 def test_a_good_pack_passes_line_by_line_and_stays_as_it_is(sample: Path, tmp_path: Path) -> None:
     """The pack is that of the configuration. The code tasks' scripts import their neighbours, which no package index has."""
     before = tree(sample)

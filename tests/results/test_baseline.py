@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from forked import started
 from golden import all_tasks, shipped
+from marks import thorough
 from packs import edit, edit_docs, prepare, read_docs, yaml_of
 from runs import run_lm_eval
 from shared import whole_pack
@@ -212,6 +213,7 @@ def test_a_file_cut_at_the_end_of_a_line_is_no_baseline(pack: Path) -> None:
     assert "is damaged" in baseline(pack).missing_reasons[LETTERS]
 
 
+@thorough
 def test_a_kill_leaves_whole_files(sample: Path, tmp_path: Path) -> None:
     pack = Path(shutil.copytree(sample, tmp_path / "work_dir"))
     running = started("verify", pack)

@@ -287,7 +287,7 @@ ANSWERS: list[tuple[Body, str, str | None, int]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=thorough) for seed in range(2, 10))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=thorough) for seed in range(1, 10))])
 def test_of_500_faults_nothing_is_lost_and_nothing_answered_is_asked_twice(
     seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:

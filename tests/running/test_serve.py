@@ -84,6 +84,7 @@ def test_base_url_and_serve_do_not_go_together(folder: Path, tmp_path: Path) -> 
     assert "Remove one of the two" in done.stderr
 
 
+@thorough
 def test_however_the_run_is_ended_nothing_is_left(folder: Path, tmp_path: Path) -> None:
     """Not even a worker that ignores every signal but the last, in a group of its own."""
     signals = (signal.SIGKILL, signal.SIGINT) if THOROUGH else (signal.SIGKILL,)

@@ -168,6 +168,7 @@ def test_scripts_that_were_edited_stay_and_stop_the_command_before_it_works(proj
     assert (folder / "answer.1_0.log").read_text() == "a job's"
 
 
+@thorough
 def test_no_job_imports_a_module_of_the_folder_that_it_runs_in(project: Path) -> None:
     cli("slurm", "--no-canary", cwd=project)
     for name in ("typer", "queue", "json", "socket", "sitecustomize"):

@@ -10,6 +10,7 @@ import pytest
 from forced_tables import answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marks import thorough
 
 from meta_eval.stats import Interval
 from meta_eval.token_fidelity.answer_audit import find_outcome, judge_answers
@@ -80,7 +81,10 @@ def test_no_single_token_decides() -> None:
     assert verdict.outcome != "different"
 
 
-@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.7, 1.0), (1.0, 0.9), (0.7, 0.8)])
+@pytest.mark.parametrize(
+    ("temperature", "top_p"),
+    [(0.7, 0.8), *(pytest.param(*pair, marks=thorough) for pair in ((1.0, 1.0), (0.7, 1.0), (1.0, 0.9)))],
+)
 def test_the_surprise_of_sampled_answers_is_zero_as_they_were_sampled(temperature: float, top_p: float) -> None:
     docs = score(sampled(150, temperature, top_p), temperature, top_p)
     (verdict,) = judge_answers(docs, score(sampled(150, temperature, top_p, seed=1), temperature, top_p))
@@ -89,7 +93,7 @@ def test_the_surprise_of_sampled_answers_is_zero_as_they_were_sampled(temperatur
     assert verdict.outcome == "same"
 
 
-@pytest.mark.parametrize("was", [0.7, 1.3])
+@pytest.mark.parametrize("was", [0.7, pytest.param(1.3, marks=thorough)])
 def test_another_temperature_is_found(was: float) -> None:
     docs = score(sampled(100, was), 1.0)
     verdicts = judge_answers(docs, score(sampled(100, seed=1), 1.0))

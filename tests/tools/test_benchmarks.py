@@ -17,7 +17,10 @@ BENCHMARKS = REPOSITORY / "benchmarks"
 
 # What they need is nowhere in CI, or CI has it elsewhere: MATH's and IFEval's problems; a taught model's tables; vLLM
 # (tests/engine runs these programs, or what they call, on it).
-ELSEWHERE = {"math_grading", "ifeval_grading", "fidelity_power", "engine", "choices", "prefixes", "fidelity"}
+ELSEWHERE = {
+    "math_grading", "ifeval_grading", "fidelity_power", "engine", "choices", "prefixes", "fidelity",
+    "real_model_diagnosis", "time_to_decision",
+}  # fmt: skip
 # No programs, but what several of them share.
 SHARED = {"counting", "drawn_verdicts", "measuring"}
 
