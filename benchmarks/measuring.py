@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 
 class Cost(NamedTuple):
-    """Wall seconds, seconds of CPU with those of children, peak resident GB of the process alone, and its stderr."""
+    """Wall seconds, seconds of CPU with those of children, peak resident GB of the process alone, stderr, exit code."""
 
     seconds: float
     cpu: float
     memory: float
     said: str
+    code: int = 0
 
 
 # A process is counted the memory of the one that started it, up to its exec: this one is small.
@@ -42,7 +43,7 @@ def measured(*command: str, codes: tuple[int, ...] = (0, 1)) -> Cost:
         seconds, cpu, memory, code = json.load(file)
     if code not in codes:
         sys.exit(said)
-    return Cost(seconds, cpu, memory * (1 if sys.platform == "darwin" else 1024) / 1e9, said)
+    return Cost(seconds, cpu, memory * (1 if sys.platform == "darwin" else 1024) / 1e9, said, code)
 
 
 def meta_eval(*arguments: str) -> Cost:
