@@ -154,11 +154,11 @@ def main() -> None:
             config = folder / "eval_config.yaml"
             config.write_text(json.dumps(keys), encoding="utf-8")
             for verb in ("prepare", "verify", "doctor"):
-                seconds, _, memory, said = meta_eval(verb, "-c", str(config))
+                cost = meta_eval(verb, "-c", str(config))
                 docs = f"{max(1, int(SIZES[name].rows * scale)):,}"
-                line = re.search(rf"^{SIZES[name].task}.*", said, re.MULTILINE)
+                line = re.search(rf"^{SIZES[name].task}.*", cost.said, re.MULTILINE)
                 agreement = line[0].split()[-4] if line and verb == "verify" else ""
-                print(f"{name:<10}{docs:>8}  {verb:<9}{seconds:>8.1f}{memory:>9.2f}  {agreement}", flush=True)
+                print(f"{name:<10}{docs:>8}  {verb:<9}{cost.seconds:>8.1f}{cost.memory:>9.2f}  {agreement}", flush=True)
                 wrong |= verb == "verify" and not AGREEMENT[0] <= float(agreement or 0) <= AGREEMENT[1]
     if wrong:
         sys.exit("an agreement is not what it should be")
