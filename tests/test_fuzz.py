@@ -542,7 +542,7 @@ def test_a_record(data: st.DataObject) -> None:
 CONVERSATION = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None, "tool_calls": [{}]}]
 
 
-@fuzz(4)
+@fuzz(2)
 @given(st.data())
 def test_a_record_of_a_chat_endpoint(data: st.DataObject) -> None:
     with folder() as here:

@@ -18,6 +18,7 @@ from accelerator import answer
 from command import cli, full_disk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from marks import thorough
 from packs import prepare as prepare_pack
 from rows import make_row, write_rows
 from runs import write_run
@@ -158,6 +159,7 @@ def test_a_pointer_of_git_lfs_is_named(made: Path, job: str, file: str) -> None:
             {**JOBS, **jobs}[job](place)
 
 
+@thorough
 @some
 @given(st.sampled_from(sorted(JOBS)), st.integers(0, 4000))
 def test_the_disk_may_be_full_at_any_byte(made: Path, job: str, size: int) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from command import process as cli
+from marks import thorough
 
 MODULE = [sys.executable, "-m", "meta_eval"]
 
@@ -42,6 +43,7 @@ def test_stderr_that_nobody_reads_takes_nothing_from_stdout() -> None:
     assert json.loads(done.stdout)
 
 
+@thorough
 @pytest.mark.parametrize("columns", ["0", "1", "99999999999", "-3"])
 def test_any_width_of_terminal(columns: str, tmp_path: Path) -> None:
     done = cli("tasks", cwd=tmp_path, COLUMNS=columns)
@@ -50,6 +52,7 @@ def test_any_width_of_terminal(columns: str, tmp_path: Path) -> None:
     assert max(map(len, done.stderr.splitlines())) <= 500
 
 
+@thorough
 def test_letters_that_the_terminal_does_not_have(tmp_path: Path) -> None:
     done = cli("verify", "café", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert done.returncode == 2

@@ -422,6 +422,7 @@ def test_ctrl_c_exits_130_and_leaves_the_old_pack(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".work_dir.new-*"))
 
 
+@thorough
 def test_kills_of_prepare_leave_one_whole_pack() -> None:
     make(tasks="meta_gpqa")
     begin = time.monotonic()

@@ -243,6 +243,7 @@ def traced(pack: Path, folder: Path, patch: pytest.MonkeyPatch) -> tuple[list[Ch
     return result, trace.read_text() if trace.exists() else ""
 
 
+@thorough
 def test_punkt_is_asked_for_when_an_instruction_needs_it(without_punkt: tuple[Path, list[Check], str]) -> None:
     pack, result, _ = without_punkt
     assert read_manifest(pack).includes_punkt is False
@@ -257,6 +258,7 @@ def test_nltk_is_imported_where_scoring_needs_it_and_downloads_nothing(
     assert without_punkt[2] == "imported "
 
 
+@thorough
 def test_nltk_is_not_imported_where_scoring_does_not_need_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert traced(prepare(tmp_path / "work_dir", "meta_gpqa_cot"), tmp_path, monkeypatch)[1] == ""
 

@@ -802,6 +802,7 @@ def test_the_same_decoding_said_in_other_words_is_no_difference(tmp_path: Path) 
     assert {compare_runs(runs[0], decoding, pack).decision.outcome for decoding in runs} == {"SHIP"}
 
 
+@thorough
 def test_an_invalid_task_beside_valid_ones_leaves_their_outcomes(tmp_path: Path) -> None:
     for name, prompt in (("meta_a", "Other"), ("meta_b", None)):
         time = f"2026-01-01T00-00-0{ord(name[-1]) - 96}"
@@ -1158,6 +1159,7 @@ def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
         grouped(tmp_path / "c", SUBJECTS, WORSE, gate=Gate(tasks=["mmlu_por"]))
 
 
+@thorough
 def test_a_group_within_a_group_that_a_gate_names_too_is_counted_once(tmp_path: Path) -> None:
     same = {name: right(450, 900) for name in SUBJECTS}
     alone = grouped(tmp_path / "a", same, same, gate=Gate(tasks=["mmlu_pro"], margin=5.0)).decision
@@ -1217,6 +1219,7 @@ def test_a_group_of_metrics_of_which_less_is_better(tmp_path: Path) -> None:
     assert drop.value == pytest.approx(-40 / 900)
 
 
+@thorough
 def test_the_effect_of_a_run_widens_the_interval_of_several_runs(tmp_path: Path) -> None:
     steady = [flipped(right(500, 1000), 20, 20) for _ in range(3)]
     moved = [flipped(right(500, 1000), 20, 20 + 60 * number) for number in range(3)]

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from places import THOROUGH
 from tool_tasks import extracted, make_docs, right, score, template
 
 bfcl = template().bfcl
@@ -216,7 +217,7 @@ HOSTILE = ("(" * 9_000, "f(a=" + "[" * 9_000, "f(a=" + "{a:" * 4_000, "f(a=[[" +
            "f(a=" + "9" * 5_000 + ")", "f(a=" + "`" * 9_999 + ")")  # fmt: skip
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("text", HOSTILE if THOROUGH else HOSTILE[::4])
 def test_hostile_answers_are_wrong_and_soon_so(text: str) -> None:
     begin = time.perf_counter()
     for language, kind in (

@@ -16,6 +16,7 @@ import datasets
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from marks import thorough
 from places import TEMPLATES
 from template_modules import inner_module, load_module, template_module
 
@@ -446,6 +447,7 @@ def test_what_takes_too_long_is_wrong_counted_and_named(caplog: pytest.LogCaptur
     assert "0.3 s" in caplog.text
 
 
+@thorough
 def test_the_grader_works_on_after_a_kill_and_off_the_main_thread() -> None:
     grader = inner_module(TEMPLATE / "math_grader.py").Grader(limit_s=0.8)
     verdicts: list[object] = []

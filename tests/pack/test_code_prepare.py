@@ -9,6 +9,7 @@ import pytest
 from golden import shipped
 from hypothesis import given
 from hypothesis import strategies as st
+from marks import thorough
 from noted import noted
 from places import TEMPLATES
 from rows import StubDataset, make_row, write_rows
@@ -69,6 +70,7 @@ def test_a_task_that_the_evals_dataset_lacks_is_refused_for_that() -> None:
         select_tasks(shipped(), ["meta_mbpp"], [StubDataset(("mmlu_pro",))])
 
 
+@thorough
 def test_prepare_says_what_it_left_out_and_the_command_confirms_only_what_runs(tmp_path: Path) -> None:
     asked = {"tasks": ("meta_mmlu_pro_instruct", "meta_instruct_all")}
     with noted() as notes:

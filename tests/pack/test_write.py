@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marks import thorough
 from noted import noted
 from places import KILLS, REPOSITORY
 from runs import ASKED, RUN, entry
@@ -82,6 +83,7 @@ def test_a_new_pack_replaces_the_old_one_and_leaves_nothing_beside_it(tmp_path: 
     assert [path.name for path in work_dir.parent.iterdir()] == ["work_dir"]
 
 
+@thorough
 def test_kills_leave_one_whole_pack(tmp_path: Path) -> None:
     """Two writers race and are killed at random moments, one after the other, again and again."""
     work_dir = tmp_path / "work_dir"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from command import cli
 from forked import forked
+from marks import thorough
 from runs import TIME, digest, entry, manifest, published, write_group, write_run
 
 from meta_eval.judging.compare import compare_runs
@@ -382,6 +383,7 @@ def test_a_group_has_a_row_in_every_view_and_may_stand_in_a_gates_file(tmp_path:
     assert "<small>2 tasks</small>" in (tmp_path / "c.html").read_text(encoding="utf-8")
 
 
+@thorough
 def test_tasks_are_chosen_and_left_out_by_name_group_or_pattern(tmp_path: Path) -> None:
     """A task of which B has another prompt stops no other: it is left out, and the rest is decided on."""
     subjects = {"mmlu_pro_a": right(300, 600), "mmlu_pro_b": right(150, 200)}

@@ -338,6 +338,7 @@ def good_in_the_public_order(loses: float) -> Callable[[Request], dict[str, Any]
     return lambda request: (bad if request.doc in late else good)(request)
 
 
+@thorough
 def test_an_adversary_who_knows_the_public_order_does_not_ship(
     place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,6 +349,7 @@ def test_an_adversary_who_knows_the_public_order_does_not_ship(
     assert ran.stopped.outcome != "SHIP"
 
 
+@thorough
 def test_early_docs_are_asked_again_and_no_score_depends_on_it(
     shipped: Shipped, place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,6 +383,7 @@ def test_a_server_that_becomes_worse_is_drift_and_no_ship(
     assert judged.decision.reasons[0].startswith("drift")
 
 
+@thorough
 def test_second_answers_show_the_noise_of_the_engine_beside_the_flips(
     place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marks import thorough
 from places import THOROUGH
 
 from meta_eval import stats
@@ -175,6 +176,7 @@ def test_the_bounds_hold_a_macro_average_whose_subtasks_differ() -> None:
     assert covered(FEW, 0.6 / 7, lambda rng: drawn(FEW, lost, 0.03, rng)) < 0.5
 
 
+@thorough
 @pytest.mark.parametrize("across", [True, False], ids=["a doc in each subtask", "passages"])
 def test_the_bounds_hold_where_clusters_move_as_one(across: bool) -> None:
     def name(doc: int) -> str:
@@ -281,6 +283,7 @@ def test_a_copy_ten_points_down_is_found() -> None:
     assert all(state.mean.interval.lower > MARGIN and state.tasks[0].beyond for state in stopped)
 
 
+@thorough
 def test_few_are_called_by_the_other_name_at_the_margin() -> None:
     order, count = plan_rounds([sized_task([700, 300])], batch=8), 250 if THOROUGH else 100
     ends = Counter(

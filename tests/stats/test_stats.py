@@ -12,6 +12,7 @@ import scipy.optimize
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marks import thorough
 from places import THOROUGH
 
 from meta_eval import stats
@@ -112,6 +113,7 @@ def test_the_mean_of_four_is_ifevals() -> None:
     assert stats.mean(stats.mean_of_four_contributions(docs)) == pytest.approx(expected)
 
 
+@thorough
 def test_the_interval_of_the_mean_of_four_covers() -> None:
     rng = np.random.default_rng(11)
 
