@@ -1,0 +1,83 @@
+"""The release: a tag, the package and the changelog fit each other, and workflows run only what they name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from places import REPOSITORY
+from template_modules import load_module
+
+TOOL = REPOSITORY / "tools" / "release_notes.py"
+WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
+CHANGELOG = (
+    "# Changelog\n\n## Unreleased\n\n- Later.\n\n## 1.2.0 (2026-01-02)\n\n### Speed\n\n- Fast.\n\n## 1.1.0\n\n- Old.\n"
+)
+
+
+def checkout(folder: Path, *, packaged: str = "1.2.0", imported: str = "1.2.0", changelog: str = CHANGELOG) -> Path:
+    (folder / "src" / "meta_eval").mkdir(parents=True)
+    (folder / "src" / "meta_eval" / "version.py").write_text(f'__version__ = "{imported}"\n', encoding="utf-8")
+    (folder / "pyproject.toml").write_text(f'[project]\nversion = "{packaged}"\n', encoding="utf-8")
+    (folder / "CHANGELOG.md").write_text(changelog, encoding="utf-8")
+    return folder
+
+
+def test_the_notes_are_the_section_of_the_version(tmp_path: Path) -> None:
+    assert load_module(TOOL).read_notes("v1.2.0", checkout(tmp_path)) == "### Speed\n\n- Fast."
+
+
+@pytest.mark.parametrize(
+    ("tag", "folder", "message"),
+    [
+        ("v1.2.1", {}, "push the tag v1.2.0"),
+        ("1.2.0", {}, "push the tag v1.2.0"),
+        ("v1.2.0", {"imported": "1.1.0"}, "make them equal"),
+        ("v1.3.0", {"packaged": "1.3.0", "imported": "1.3.0"}, 'no text under "## 1.3.0"'),
+        ("v1.2.0", {"changelog": "## 1.2.0\n\n## 1.1.0\n- Old."}, 'no text under "## 1.2.0"'),
+    ],
+)
+def test_what_does_not_fit_is_refused(tag: str, folder: dict[str, str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_module(TOOL).read_notes(tag, checkout(tmp_path, **folder))
+
+
+def test_a_refusal_is_a_message_and_exit_code_2(tmp_path: Path) -> None:
+    command = [sys.executable, "-I", "-S", str(TOOL), "v9", str(checkout(tmp_path))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "release: the tag is 'v9', and the package has version 1.2.0: push the tag v1.2.0\n"
+
+
+def steps(workflow: Path) -> list[dict[str, Any]]:
+    jobs = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]
+    return [step for job in jobs.values() for step in job.get("steps", [])]
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_and_no_script_holds_an_expression(workflow: Path) -> None:
+    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"]) for step in steps(workflow) if "uses" in step)
+    assert not [step["run"] for step in steps(workflow) if "${{" in step.get("run", "")]
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_job_may_write_only_what_it_names(workflow: Path) -> None:
+    tree = yaml.safe_load(workflow.read_text(encoding="utf-8"))
+    assert tree["permissions"] == {"contents": "read"}
+    for job in tree["jobs"].values():
+        # Who may write runs nothing that comes from a package or from the checkout.
+        if "write" in job.get("permissions", {}).values():
+            assert not [step for step in job["steps"] if "checkout" in step.get("uses", "")]
+            assert not re.search(r"\b(pip|python|make)\b", " ".join(step.get("run", "") for step in job["steps"]))
+
+
+def test_only_the_job_that_publishes_may_prove_who_it_is_to_the_registry() -> None:
+    jobs = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    assert jobs["publish"]["environment"] == "release"
+    assert [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})] == ["publish", "site"]
+    assert (jobs["publish"]["needs"], jobs["notes"]["needs"], jobs["site"]["needs"]) == ("build", "publish", "publish")
