@@ -92,7 +92,7 @@ def main() -> None:
         ours = meta_eval("report", str(folder))
         page = meta_eval("report", str(folder), "--html", str(folder / "r.html"))
         theirs = ours if arguments.small else measured(sys.executable, "-c", NOTEBOOK, str(path))
-    for name, (seconds, _, memory, _) in (("report", ours), ("report --html", page), ("pandas.read_json", theirs))[
+    for name, (seconds, _, memory, *_) in (("report", ours), ("report --html", page), ("pandas.read_json", theirs))[
         : 2 if arguments.small else 3
     ]:
         ratio = f"{seconds / theirs.seconds:6.2f} of its time {memory / theirs.memory:6.2f} of its memory"
