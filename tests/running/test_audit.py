@@ -92,6 +92,15 @@ def test_more_prompt_tokens_than_the_pack_has_are_named(folder: Path) -> None:
     assert report.outcome != "same"
 
 
+def test_answers_of_a_single_token_are_left_out_and_counted(folder: Path) -> None:
+    rows = lines_of(folder / "answers.jsonl")
+    short = {row["id"] for row in rows if "id" in row and row["id"].endswith(("/0", "/1"))}
+    changed = ({**row, "text": "A"} if row.get("id") in short else row for row in rows)
+    (folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed))
+    report = audit(["answers.jsonl"], pack="work_dir", top_k=0)
+    assert f"{len(short)} answers left out: no token can be scored" in report.notes
+
+
 def test_answers_of_another_pack_are_refused(folder: Path, client: type[FakeClient]) -> None:
     rewrite(folder / "answers.jsonl", prompt_sha256="0" * 64, request_sha256=None)
     with pytest.raises(AnswersError, match="of another pack"):

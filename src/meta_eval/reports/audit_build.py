@@ -30,6 +30,7 @@ def build_audit_report(
     Raises:
         UserError: A table cannot be read.
     """
+    from meta_eval.messages.counts import plural
     from meta_eval.reports.fidelity_text import describe_left_out
     from meta_eval.token_fidelity.answer_audit import judge_answers
     from meta_eval.token_fidelity.answer_scores import Decoding, score_docs
@@ -46,8 +47,10 @@ def build_audit_report(
     decoder = decode if tokenizer else None
     docs = score_docs(tokens, decodings, decoder)
     reference = None if noise is None else score_docs(read_tokens(noise), decodings, decoder)
-    differences, cut = [], 0
+    differences, cut, scored = [], 0, {(doc.task, doc.doc) for doc in docs}
+    unscored = 0
     for answer in tokens:
+        unscored += (answer.task, answer.doc) not in scored
         fact = facts.get((answer.task, answer.doc))
         if fact is not None:
             cut += fact.is_cut
@@ -55,6 +58,8 @@ def build_audit_report(
                 differences.append(fact.prompt_tokens - answer.prompt_tokens)
     verdicts, prompts = judge_answers(docs, reference), count_prompts(differences)
     notes = describe_left_out(tokens.header.left_out)
+    if unscored:
+        notes.append(f"{plural(unscored, 'answer')} left out: no token can be scored")
     if tokenizer is None:
         notes.append("without the tokenizer, tokens that were generated otherwise count as unlikely")
     return AuditReport(
