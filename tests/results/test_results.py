@@ -453,7 +453,9 @@ def test_no_damage_gives_a_wrong_number(tmp_path_factory: pytest.TempPathFactory
     result = run.tasks["meta_some"]
     assert {doc.doc_id for doc in result.docs} <= whole.keys()
     for doc in result.docs:
-        assert doc.filter_results.items() <= whole[doc.doc_id].filter_results.items()
+        for name, answer in doc.filter_results.items():  # not its length: the last line may have lost its line break
+            expected = whole[doc.doc_id].filter_results[name]
+            assert (answer.extracted, answer.metrics) == (expected.extracted, expected.metrics)
     assert len(result.docs) == len(whole) or any("holds" in note for note in run.notes)
 
 
