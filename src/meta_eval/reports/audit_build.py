@@ -47,10 +47,10 @@ def build_audit_report(
     decoder = decode if tokenizer else None
     docs = score_docs(tokens, decodings, decoder)
     reference = None if noise is None else score_docs(read_tokens(noise), decodings, decoder)
-    differences, cut, scored = [], 0, {(doc.task, doc.doc) for doc in docs}
-    unscored = 0
+    scored = {(doc.task, doc.doc) for doc in docs}
+    unscored = sum((answer.task, answer.doc) not in scored for answer in tokens)
+    differences, cut = [], 0
     for answer in tokens:
-        unscored += (answer.task, answer.doc) not in scored
         fact = facts.get((answer.task, answer.doc))
         if fact is not None:
             cut += fact.is_cut
