@@ -135,6 +135,24 @@ def test_four_bits_change_answers_on_llama_cpp(folder: Path, packages: str) -> N
     assert 4 < canary["begin"] < DOCS - 4, "it goes on, since a worse model is for the report to judge"
 
 
+MORE = ("--set", "limit=30", "--set", "work_dir=more")  # many answers of the pack are a single token
+
+
+def audit_on_llama_cpp(folder: Path, packages: str, run: Any, name: str) -> Any:
+    """The audit of a run's answers. The trusted copy is on llama.cpp."""
+    words = ("audit", *run["answers"], "--pack", "more", "--output", f"audited-{name}")
+    report = on_llama_cpp(folder, packages, "F32.gguf", *words)
+    return report["outcome"], report["verdicts"][0]["figures"]
+
+
+def test_an_audit_on_another_engine_does_not_call_the_same_weights_different(folder: Path, packages: str) -> None:
+    words = ("run", "--json", "--no-report", *MORE, "--set", "output_path=out-more")
+    run = json.loads(ready("-m", "meta_eval", *words, folder=folder))
+    outcome, figures = audit_on_llama_cpp(folder, packages, run, "vllm")
+    assert (outcome, figures["docs"] >= 40) == ("undecided", True), "no noise was measured"
+    assert figures["score"] < NEAR
+
+
 def test_the_sound_model_finds_its_recorded_answers(sound: Any) -> None:
     assert sound["report"]["figures"][0]["top1"]["value"] > 0.95
 
