@@ -77,11 +77,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return there
 
 
-@pytest.fixture(scope="module", params=["vllm", "server", "ray"])
+@pytest.fixture(scope="module", params=["vllm", "server", "ray", "hf"])
 def measurement(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
-    serve = ["--set", "serve=true"] if request.param == "server" else []
+    own = {"server": ["--set", "serve=true"], "hf": ["--set", "model_args={}"]}.get(request.param, [])
     more = {} if request.param == "vllm" else FEWER
-    return measured(folder, "--set", f"backend={request.param}", *serve, "--output", f"out-{request.param}", **more)
+    return measured(folder, "--set", f"backend={request.param}", *own, "--output", f"out-{request.param}", **more)
 
 
 @pytest.fixture(scope="module")

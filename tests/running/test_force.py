@@ -220,11 +220,11 @@ def test_a_backend_that_says_nothing_of_tokens_is_refused_before_it_starts(
     pack: Path, client: type[FakeClient]
 ) -> None:
     with pytest.raises(
-        UserError, match="backend hf cannot be asked how likely each token of a text is.*vllm, server, ray"
+        UserError, match="backend sglang cannot be asked how likely each token of a text is.*vllm, server, ray"
     ):
-        measure(pack=pack, overrides=["backend=hf"])
+        measure(pack=pack, overrides=["backend=sglang"])
     assert client.made == []
-    assert measure(pack=pack, tasks=[CHOICES], overrides=["backend=hf"]).asked > 0, (
+    assert measure(pack=pack, tasks=[CHOICES], overrides=["backend=sglang"]).asked > 0, (
         "of choices a sum is all that is wanted"
     )
 

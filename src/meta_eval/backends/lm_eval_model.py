@@ -12,10 +12,9 @@ from meta_eval.backends.vllm import Vllm
 from meta_eval.catalog.families import list_families
 
 # Names in lm-eval 0.4.11 to 0.4.13, grouped by the arguments of their classes. A test compares them with lm-eval's
-# registry, which takes seconds to import. First HFLM and the classes that pass their arguments to it:
-_HF = (
-    "hf", "hf-auto", "huggingface", "hf-mistral3", "hf-multimodal", "habana", "ipex", "mamba_ssm", "openvino", "steered"
-)  # fmt: skip
+# registry, which takes seconds to import. First HFLM, and the classes that pass their arguments to it:
+_TRANSFORMERS = ("hf", "hf-auto", "huggingface")
+_HF = ("hf-mistral3", "hf-multimodal", "habana", "ipex", "mamba_ssm", "openvino", "steered")
 _SERVERS = ("local-completions", "openai-completions", "sglang-generate")
 _PLAIN = (
     "anthropic-completions", "ggml", "gguf", "megatron_lm", "nemo_lm", "neuronx", "onnxruntime", "onnxruntime-genai",
@@ -132,6 +131,15 @@ class _Hf(LmEvalModel):
         return tuple(warnings)
 
 
+class _Transformers(_Hf):
+    """transformers itself, whose log-probabilities of all tokens are at hand."""
+
+    kinds = frozenset(("generate", "choices", "force"))
+
+    def load_client(self) -> type[Any]:
+        return load_class("meta_eval.running.transformers_client:TransformersClient")
+
+
 class _Sglang(LmEvalModel):
     """SGLang inside lm_eval's process."""
 
@@ -221,6 +229,7 @@ class _VllmVlm(LmEvalModel):
 
 
 LM_EVAL_MODELS: tuple[LmEvalModel, ...] = (
+    *(_Transformers(name) for name in _TRANSFORMERS),
     *(_Hf(name) for name in _HF),
     _Sglang(),
     _VllmVlm(),
