@@ -2,94 +2,162 @@
 
     python benchmarks/audit.py [--small]
 
-``audit_docs.csv`` has a row per provider and doc: answers of SmolLM2-135M-Instruct (48 tokens at most) on llama.cpp,
-and of its copies, to 72 questions of our own. Their regret was measured under transformers in float32. Each draw takes
-docs with replacement and judges them as `meta-eval audit` does, beside the noise of BF16, or of F32 for BF16 itself. A
-mixture takes each answer from Q4_0 with this chance. The file has no likeliest tokens, so no temperature is fitted.
+``audit_docs.parquet`` has a row per provider and doc: answers of SmolLM2-135M-Instruct to 160 questions, at most 48
+tokens each, from providers with a single fault (``tools/audit_answers.py`` made it). Their scores were measured under
+transformers in float32. Each draw takes docs with replacement and judges them as `meta-eval audit` does, beside the
+answers of another engine with the same weights. A mixture takes each answer from another provider with some chance.
+Cut answers are those of F32, which report at most 32 tokens and the end ``stop``.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 
+from meta_eval.answers.endpoint_answers import AnswerFacts, count_cut
 from meta_eval.token_fidelity.answer_audit import judge_answers
 from meta_eval.token_fidelity.answer_scores import Decoding, ScoredDoc
-from meta_eval.token_fidelity.audit_causes import PromptCount, find_causes
+from meta_eval.token_fidelity.audit_causes import count_prompts, find_causes
 
-DOCS = Path(__file__).parent / "audit_docs.csv"
-DRAWS, SIZES = 1000, (25, 50, 100)
-IDENTICAL = ("F32", "BF16")
-COARSE = ("Q4_0", "system", "temperature_0.7", "mixture_0.3")
-MIXTURES = {"mixture_0.1": 0.1, "mixture_0.3": 0.3}
+DOCS = Path(__file__).parent / "audit_docs.parquet"
+LIMIT, CUT = 48, 32  # tokens
+SIZES = (25, 50, 100, 200, 400)
+POWER = 0.9
+# Providers with the weights of the trusted copy, and the noise that each has beside it.
+IDENTICAL = {
+    "greedy_F32": "greedy_vllm", "greedy_vllm": "greedy_F32", "greedy_BF16": "greedy_vllm",
+    "greedy_vllm_bf16": "greedy_F32", "t1_F32": "t1_vllm", "t1_vllm": "t1_again", "t1_again": "t1_F32",
+    "t1_vllm_bf16": "t1_F32", "t07_F32": "t07_vllm", "t07_again": "t07_F32", "p09_again": "p09_vllm",
+}  # fmt: skip
+NOISE = {"greedy": "greedy_vllm", "t1": "t1_vllm", "t07": "t07_vllm", "p09": "p09_vllm"}
+MIXTURES = {
+    f"greedy_{kind}_{round(100 * share)}%": (f"greedy_{kind}", share)
+    for kind in ("Q4_0", "system") for share in (0.1, 0.3)
+}  # fmt: skip
+# The causes that are right, where any is.
+CAUSES = {
+    "greedy_Q4_0": {"sampling_or_weights", "weights"}, "greedy_Q5_0": {"weights", "sampling_or_weights"},
+    "greedy_context": {"context"}, "greedy_system": {"prompt"}, "greedy_long_system": {"prompt"},
+    "greedy_template": {"prompt"}, "greedy_t07": {"sampling_or_weights"}, "greedy_t1": {"sampling_or_weights"},
+    "greedy_edited_word": {"edited"}, "greedy_edited_sentence": {"edited"}, "greedy_cut": {"cut"},
+    **{name: {"mixture", "prompt"} for name in MIXTURES},
+    "t1_Q4_0": {"weights", "temperature"}, "t1_Q5_0": {"weights"}, "t1_Q8_0": {"weights"}, "t1_context": {"context"},
+    "t1_system": {"prompt"}, "t1_long_system": {"prompt"}, "t1_template": {"prompt"}, "t1_t07": {"temperature"},
+    "t1_p09": {"temperature", "weights"}, "t07_t1": {"temperature"}, "p09_t1": {"top_p", "temperature"},
+}  # fmt: skip
 
 
-def read_docs() -> tuple[dict[str, list[ScoredDoc]], dict[str, int]]:
-    """By provider: its answers, and how many more prompt tokens it counts."""
-    docs: dict[str, list[ScoredDoc]] = defaultdict(list)
-    more = {}
-    with DOCS.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            opening, later = int(row["opening_tokens"]), int(row["later_tokens"])
-            scores = np.repeat([float(row["opening"]), float(row["later"])], [opening, later])
-            openings = np.arange(opening + later) < opening
-            doc = ScoredDoc("chat", int(row["doc"]), row["doc"], Decoding(), scores, openings, scores > 0, None)
-            docs[row["provider"]].append(doc)
-            more[row["provider"]] = int(row["more"])
-    return docs, more
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer: its scores, and what the provider says of it."""
+
+    doc: ScoredDoc
+    more: int
+    tokens: int
 
 
-def judge(provider: str, noise: str, size: int, draws: int) -> tuple[Counter[str], Counter[str]]:
+def read_answers() -> dict[str, dict[int, Answer]]:
+    """By provider and doc. A score is the mean of its part of the answer."""
+    answers: dict[str, dict[int, Answer]] = {}
+    for row in pq.read_table(DOCS).to_pylist():
+        opening, later = row["opening_tokens"], row["later_tokens"]
+        n = opening + later
+        scores = np.repeat([row["opening"] / max(opening, 1), row["later"] / max(later, 1)], [opening, later])
+        decoding = Decoding(row["temperature"], row["top_p"])
+        at, surprises = np.arange(n), None if decoding.is_greedy else np.zeros(n)
+        doc = ScoredDoc(
+            "chat", row["doc"], str(row["doc"]), decoding, scores, at < opening, at < row["unlikely"],
+            at < row["foreign"], surprises, np.array(row["likelihoods"]) / 100,
+        )  # fmt: skip
+        answers.setdefault(row["provider"], {})[row["doc"]] = Answer(doc, row["more"], row["completion_tokens"])
+    return answers
+
+
+def judge(answers: Mapping[int, Answer], noise: Mapping[int, Answer], docs: Sequence[int]) -> tuple[str, str]:
+    """The outcome and the first cause of a draw of docs. A doc that is drawn twice is two docs."""
+    drawn = [answers[doc] for doc in docs if doc in answers]
+    scored = [replace(answer.doc, doc=at, request_sha256=str(at)) for at, answer in enumerate(drawn)]
+    own = [replace(noise[doc].doc, doc=at, request_sha256=str(at)) for at, doc in enumerate(docs) if doc in noise]
+    verdicts = judge_answers(scored, own)
+    facts = [AnswerFacts(0.0, 1.0, LIMIT, 1 + answer.more, answer.tokens, "stop") for answer in drawn]
+    cut = count_cut(facts) if any(answer.tokens == CUT for answer in drawn) else 0
+    causes = find_causes(verdicts, scored, count_prompts([answer.more for answer in drawn]), cut)
+    return verdicts[0].outcome, causes[0].key if causes else ""
+
+
+def make_cases(answers: dict[str, dict[int, Answer]]) -> dict[str, dict[int, Answer]]:
+    """The providers with a fault."""
+    cut = {doc: replace(answer, tokens=min(CUT, answer.tokens)) for doc, answer in answers["greedy_F32"].items()}
+    faults = {name: own for name, own in answers.items() if name not in IDENTICAL and name not in NOISE.values()}
+    return {**faults, "greedy_cut": cut, **dict.fromkeys(MIXTURES, answers["greedy_F32"])}
+
+
+def draw(
+    name: str, answers: Mapping[str, Mapping[int, Answer]], own: Mapping[int, Answer], noise: str, size: int, draws: int
+) -> tuple[Counter[str], Counter[str]]:
     """The outcomes and the causes of draws."""
-    docs, more = read_docs()
     rng = np.random.default_rng(7)
+    numbers = sorted(answers["greedy_F32"])
     outcomes: Counter[str] = Counter()
     causes: Counter[str] = Counter()
     for _ in range(draws):
-        numbers = rng.integers(len(docs["F32"]), size=size).tolist()
-        elsewhere = rng.random(size) < MIXTURES.get(provider, 0.0)
-        own = docs["F32" if provider in MIXTURES else provider]
-        places = enumerate(zip(numbers, elsewhere, strict=True))
-        drawn = [rename((docs["Q4_0"] if is_elsewhere else own)[at], n) for n, (at, is_elsewhere) in places]
-        verdicts = judge_answers(drawn, [rename(docs[noise][at], n) for n, at in enumerate(numbers)])
-        outcomes[verdicts[0].outcome] += 1
-        prompts = PromptCount(size, more.get(provider, 0), 1.0)
-        causes.update(cause.key for cause in find_causes(verdicts, drawn, prompts, 0))
+        docs, mixed = rng.choice(numbers, size=size).tolist(), own
+        if name in MIXTURES:
+            other, share = MIXTURES[name]
+            elsewhere = set(np.flatnonzero(rng.random(max(numbers) + 1) < share).tolist())
+            mixed = {doc: (answers[other] if doc in elsewhere else own)[doc] for doc in numbers}
+        outcome, cause = judge(mixed, answers[noise], docs)
+        outcomes[outcome] += 1
+        causes[cause] += 1
     return outcomes, causes
-
-
-def rename(doc: ScoredDoc, number: int) -> ScoredDoc:
-    """A doc that is drawn twice is two docs."""
-    return ScoredDoc(
-        doc.task, number, str(number), doc.decoding, doc.scores, doc.openings, doc.unlikely, doc.likelihoods
-    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true")
-    chosen = parser.parse_args()
-    draws, sizes = (20, (50,)) if chosen.small else (DRAWS, SIZES)
-    docs, _ = read_docs()
-    print(f"{draws:,} draws; percent of draws\n")
-    print("| answers of | regret, nats | noise | answers | same | undecided | different | cause, where one is named |")
-    print("|---|--:|---|--:|--:|--:|--:|---|")
-    for provider in (*docs, *MIXTURES):
-        noise = "F32" if provider == "BF16" else "BF16"
-        regret = f"{np.mean([doc.mean for doc in docs[provider]]):.4f}" if provider in docs else ""
+    small = parser.parse_args().small
+    answers = read_answers()
+    mean = {name: np.concatenate([answer.doc.scores for answer in of.values()]).mean() for name, of in answers.items()}
+
+    draws = 20 if small else 1000
+    print(f"Identical weights, {draws:,} draws: percent of draws\n")
+    print("| answers of | score | noise | answers | same | undecided | different |\n|---|--:|---|--:|--:|--:|--:|")
+    for name, noise in IDENTICAL.items():
+        for size in (100,) if small else (50, 100, 400):
+            outcomes, _ = draw(name, answers, answers[name], noise, size, draws)
+            shares = " | ".join(f"{100 * outcomes[kind] / draws:.1f}" for kind in ("same", "undecided", "different"))
+            print(f"| {name} | {mean[name]:.4f} | {noise} | {size} | {shares} |", flush=True)
+            if outcomes["different"] > 0.01 * draws:
+                raise SystemExit(f"{name}: identical weights are called different")
+
+    draws, sizes = (10, (100,)) if small else (200, SIZES)
+    print(
+        f"\nFaults, {draws:,} draws: percent of draws that are different, by number of answers; the number from which"
+    )
+    print(f"{100 * POWER:.0f} % are different or name a cause; and the causes with {sizes[-1]} answers\n")
+    print(f"| answers of | score | {' | '.join(map(str, sizes))} | needed | causes |")
+    print("|---|--:|" + "--:|" * (len(sizes) + 1) + "---|")
+    for name, own in make_cases(answers).items():
+        noise = NOISE[name.partition("_")[0]]
+        different, found, named = [], [], Counter[str]()
         for size in sizes:
-            outcomes, causes = judge(provider, noise, size, draws)
-            shares = " | ".join(f"{100 * outcomes[name] / draws:.1f}" for name in ("same", "undecided", "different"))
-            named = ", ".join(f"{key} {100 * count / draws:.0f}" for key, count in causes.most_common())
-            print(f"| {provider} | {regret} | {noise} | {size} | {shares} | {named} |")
-            if provider in IDENTICAL and outcomes["different"] > 0.01 * draws:
-                raise SystemExit(f"{provider}: identical weights are called different")
-            if provider in COARSE and size >= 50 and outcomes["different"] < 0.8 * draws:
-                raise SystemExit(f"{provider}: not told")
+            outcomes, named = draw(name, answers, own, noise, size, draws)
+            different.append(outcomes["different"] / draws)
+            found.append(max(outcomes["different"], draws - named[""]) / draws)
+        needed = next((str(size) for size, share in zip(sizes, found, strict=True) if share >= POWER), "more")
+        listed = ", ".join(f"{key} {100 * count / draws:.0f}" for key, count in named.most_common() if key)
+        shares = " | ".join(f"{100 * share:.0f}" for share in different)
+        score = f"{mean[name]:.4f}" if name in mean else ""
+        print(f"| {name} | {score} | {shares} | {needed} | {listed} |", flush=True)
+        wrong = sum(count for key, count in named.items() if key and key not in CAUSES.get(name, {key}))
+        if needed == str(sizes[0]) and wrong > 0.1 * draws:
+            raise SystemExit(f"{name}: another cause is named in {wrong} of {draws} draws")
 
 
 if __name__ == "__main__":

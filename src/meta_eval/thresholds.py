@@ -217,22 +217,41 @@ MAX_GEN_TOKS = 256
 
 # The audit of answers. A greedy token counts at most so many nats, so that no single token decides.
 AUDIT_MOST_REGRET = 1.0
-# The largest mean regret, nats a token, that identical weights may have whatever the noise measured; and of sampled
-# answers the largest mean surprise. benchmarks/audit.py shows the values of identical weights on other engines.
+# The largest mean regret, nats a token, that identical weights may have whatever the noise measured: SmolLM2 in
+# bfloat16 under float32 has 0.0019 on vLLM, and in eight bits 0.0043. benchmarks/audit.py shows other copies.
 AUDIT_REGRET_FLOOR = 0.005
-AUDIT_SURPRISE_FLOOR = 0.05
-# Without a measured noise, so many times these values are different.
+# The largest difference of the mean depth of identical weights, and the largest depth where no noise was measured.
+# Identical weights of SmolLM2 have 0.006 to 0.009 at temperature 1, and -0.012 to -0.014 at 0.7 or top_p 0.9.
+AUDIT_DEPTH_FLOOR = 0.01
+AUDIT_DEPTH_UNMEASURED = 0.04
+# Without a measured noise, so many times the regret is different.
 AUDIT_UNMEASURED_TIMES = 2.0
 # With fewer answers nothing is decided.
 AUDIT_MIN_DOCS = 20
-# Share of answers with the same count of more or fewer prompt tokens, from which the prompt is another one.
+# Share of answers with the same count of more or fewer prompt tokens, from which the prompt is another one; and share
+# with any other count than the trusted copy's, from which it is for some.
 AUDIT_SAME_COUNT = 0.9
-# The mean regret of an answer that does not fit, and the share of fitting answers beside which a part goes elsewhere.
+AUDIT_OTHER_COUNT = 0.02
+# The mean regret or depth of an answer that does not fit, and the share of fitting answers beside which a part goes
+# elsewhere.
 AUDIT_UNFIT_REGRET = 0.05
+AUDIT_UNFIT_DEPTH = 0.2
 AUDIT_MIN_FITTING = 0.5
 # Temperatures that fit answers closer than this to what was asked are not told from other weights.
 AUDIT_TEMPERATURE = 0.15
 # From this temperature on, greedy answers may have been sampled. Much coarser weights look like 0.6.
 AUDIT_SAMPLED_TEMPERATURE = 0.4
+# A token so many nats below the likeliest was not written by weights nearly like the trusted copy's. If such a large
+# share of the unlikely tokens are such, the answers were edited: SmolLM2 in four bits has 1 %, behind another template
+# 8 %, and with one word replaced or one sentence put in 29 and 36 %.
+AUDIT_FOREIGN_NATS = 6.0
+AUDIT_EDITED = 0.2
+# Share of tokens outside of the set of the stated top_p, from which it was not kept.
+AUDIT_OUTSIDE = 0.01
 # Share of answers that are cut below the limit that was asked.
 AUDIT_CUT = 0.02
+# Answers of at least so many tokens are also cut if this share of all, and more than end within so many tokens before,
+# end at the same largest count.
+AUDIT_CUT_TOKENS = 24
+AUDIT_CUT_PILE = 0.1
+AUDIT_CUT_BEFORE = 4

@@ -101,6 +101,35 @@ def test_answers_of_a_single_token_are_left_out_and_counted(folder: Path) -> Non
     assert f"{len(short)} answers left out: no token can be scored" in report.notes
 
 
+def test_chats_of_ones_own_are_a_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests and results of any batch file make a pack; another endpoint's results are audited beside its requests."""
+    monkeypatch.chdir(tmp_path)
+    template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>"
+    model_folder(tmp_path / "m")
+    (tmp_path / "m/tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    (tmp_path / "chats").mkdir()
+    for place, text in (("chats", "It is made of flour."), (".", TEXT)):
+        requests, results = [], []
+        for n in range(3):
+            body = {
+                "model": "m",
+                "messages": [{"role": "user", "content": f"What is bread, {n}?"}],
+                "max_tokens": 20,
+                "temperature": 0,
+            }
+            requests.append({"custom_id": f"c{n}", "method": "POST", "url": "/v1/chat/completions", "body": body})
+            choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+            answered = {"status_code": 200, "body": {"model": "m", "choices": [choice]}}
+            results.append({"custom_id": f"c{n}", "response": answered, "error": None})
+        for name, rows in (("requests", requests), ("output", results)):
+            (tmp_path / place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pack = prepare(tmp_path / "work_dir", "recorded", evals_dataset="./chats", model_name="m", output_path="out")
+    report = audit(["output.jsonl", "requests.jsonl"], pack=pack, top_k=0)
+    assert report.verdicts[0].figures.docs == 3
+    with pytest.raises(AnswersError, match="of another pack"):
+        audit(["output.jsonl"], pack=pack, top_k=0)
+
+
 def test_answers_of_another_pack_are_refused(folder: Path, client: type[FakeClient]) -> None:
     rewrite(folder / "answers.jsonl", prompt_sha256="0" * 64, request_sha256=None)
     with pytest.raises(AnswersError, match="of another pack"):

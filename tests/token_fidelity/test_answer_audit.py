@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from marks import thorough
 
+from meta_eval.answers.endpoint_answers import AnswerFacts, count_cut
 from meta_eval.stats import Interval
 from meta_eval.token_fidelity.answer_audit import find_outcome, judge_answers
 from meta_eval.token_fidelity.answer_scores import Decoding, ScoredDoc, score_docs
@@ -85,10 +86,11 @@ def test_no_single_token_decides() -> None:
     ("temperature", "top_p"),
     [(0.7, 0.8), *(pytest.param(*pair, marks=thorough) for pair in ((1.0, 1.0), (0.7, 1.0), (1.0, 0.9)))],
 )
-def test_the_surprise_of_sampled_answers_is_zero_as_they_were_sampled(temperature: float, top_p: float) -> None:
+def test_the_depth_of_sampled_answers_is_zero_as_they_were_sampled(temperature: float, top_p: float) -> None:
     docs = score(sampled(150, temperature, top_p), temperature, top_p)
     (verdict,) = judge_answers(docs, score(sampled(150, temperature, top_p, seed=1), temperature, top_p))
-    assert abs(verdict.figures.score.value) < 0.02
+    assert abs(verdict.figures.score.value) < 0.01
+    assert verdict.figures.surprise is not None and abs(verdict.figures.surprise) < 0.02
     assert verdict.figures.unlikely == 0
     assert verdict.outcome == "same"
 
@@ -122,6 +124,66 @@ def test_a_hidden_system_prompt_is_found_from_the_count_of_tokens() -> None:
     assert [cause.key for cause in find_causes(verdicts, docs, prompts, 0)] == ["prompt"]
     assert find_causes(verdicts, docs, count_prompts([0] * 40), 0) == ()
     assert [cause.key for cause in find_causes(verdicts, docs, None, 9)] == ["cut"]
+
+
+def test_answers_that_were_edited_are_told_from_other_weights() -> None:
+    edited = score([answer(doc, [-3.0] * 40, np.where(np.arange(40) == 20, 12.0, 0.0)) for doc in range(40)])
+    (cause,) = find_causes(judge_answers(edited), edited, None, 0)
+    assert (cause.key, cause.interval and cause.interval.lower > 0.8) == ("edited", True)
+
+
+def test_prompts_with_fewer_tokens_in_some_answers_are_a_cut_context() -> None:
+    verdicts = judge_answers(docs := score(greedy(40, 0.01)), docs)
+    (cause,) = find_causes(verdicts, docs, count_prompts([0] * 30 + [-n for n in range(1, 11)]), 0)
+    assert (cause.key, "25 %" in cause.text) == ("context", True)
+    (cause,) = find_causes(verdicts, docs, count_prompts([0] * 30 + [-7] * 10), 0)
+    assert (cause.key, "for some requests" in cause.text) == ("prompt", True)
+    assert find_causes(verdicts, docs, count_prompts([0] * 100 + [1]), 0) == (), "one in a hundred is an accident"
+
+
+def test_a_top_p_that_was_not_kept_is_found() -> None:
+    docs = score(sampled(150, 1.0), 1.0, 0.7)
+    verdicts = judge_answers(docs, score(sampled(150, 1.0, 0.7, seed=1), 1.0, 0.7))
+    assert verdicts[0].outcome == "different"
+    assert [cause.key for cause in find_causes(verdicts, docs, None, 0)] == ["top_p"]
+
+
+def test_the_noise_of_sampled_answers_is_taken_off() -> None:
+    """Answers that are all a little too likely are the same beside a pair that is so too."""
+    likely = score(sampled(400, 0.9), 1.0)
+    assert judge_answers(likely, score(sampled(400, 0.9, seed=1), 1.0))[0].outcome == "same"
+    assert judge_answers(likely, score(sampled(400, seed=1), 1.0))[0].outcome == "different"
+
+
+def test_answers_of_about_the_same_length_have_their_own_figures() -> None:
+    docs = score([*greedy(30, 0.0, tokens=12), *greedy(30, 0.6, tokens=100)])
+    (verdict,) = judge_answers(docs)
+    assert [(some.name, some.docs, some.score.value > 0.01) for some in verdict.lengths] == [
+        ("1 to 16 tokens", 30, False), ("65 to 256 tokens", 30, True)
+    ]  # fmt: skip
+    assert judge_answers(docs[:30])[0].lengths == ()
+
+
+def say(tokens: int, reason: str | None = "stop") -> AnswerFacts:
+    return AnswerFacts(0.0, 1.0, 64, 10, tokens, reason)
+
+
+def test_cut_answers_are_counted_whatever_the_endpoint_says_of_their_end() -> None:
+    natural = [say(20 + n % 30) for n in range(60)]
+    assert count_cut(natural) == 0
+    assert count_cut([say(min(fact.completion_tokens or 0, 32)) for fact in natural]) == 36
+    assert count_cut([*natural, say(30, "length")]) == 1
+    assert count_cut([say(64, "length") for _ in range(60)]) == 0, "the limit that was asked for"
+    assert count_cut([say(5) for _ in range(60)]) == 0, "short answers of one form"
+    assert count_cut([]) == 0
+
+
+def test_tokens_that_were_generated_as_two_do_not_count() -> None:
+    words = {20: ' "', 10: ' "--', 13: "a", 14: "b", 15: "c"}
+    ids, tops = np.array([13, 10, 14, 13, 15, 13], np.int32), np.array([13, 20, 15, 14, 15, 13], np.int32)
+    split = replace(answer(0, [-9.0] * 6, [0, 1.5, 5, 0, 0, 0]), token_ids=ids, top_ids=tops)
+    (doc,) = score_docs([split], {}, lambda some: "".join(words[token] for token in some))
+    assert doc.scores.tolist() == [0.0, 0.0]
 
 
 def test_tokens_that_were_generated_as_another_token_do_not_count() -> None:

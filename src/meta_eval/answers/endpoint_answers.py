@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from meta_eval.answers.requests import Request, build_requests
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.chat_rendering import ChatTemplate
 from meta_eval.pack.manifest import Manifest
+from meta_eval.thresholds import AUDIT_CUT_BEFORE, AUDIT_CUT_PILE, AUDIT_CUT_TOKENS
 from meta_eval.verification.evaluator import Evaluator
 
 
@@ -48,6 +49,23 @@ class AnswerFacts:
         """Whether the answer ends at a limit below that of the request."""
         tokens = self.completion_tokens
         return self.finish_reason == "length" and tokens is not None and tokens < self.max_tokens
+
+
+def count_cut(facts: Collection[AnswerFacts]) -> int:
+    """Number of answers that end at a limit below that of their request, whatever the endpoint says of their end.
+
+    If many answers end at the same largest count of tokens, and few just before, the count is a limit.
+    """
+    said = sum(fact.is_cut for fact in facts)
+    counts = [
+        fact.completion_tokens for fact in facts
+        if fact.completion_tokens is not None and fact.completion_tokens < fact.max_tokens
+    ]  # fmt: skip
+    most = max(counts, default=0)
+    at_most = counts.count(most)
+    before = sum(most - AUDIT_CUT_BEFORE <= count < most for count in counts)
+    is_limit = most >= AUDIT_CUT_TOKENS and at_most >= AUDIT_CUT_PILE * len(facts) and at_most > before
+    return max(said, at_most if is_limit else 0)
 
 
 class EndpointAnswers(Recordings):

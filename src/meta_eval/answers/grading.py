@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer, read_answers
+from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer
 from meta_eval.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
-from meta_eval.answers.batch_binding import bind_custom_ids
+from meta_eval.answers.batch_binding import read_bound_answers
 from meta_eval.answers.requests import Request, RequestDigest, build_requests, is_graded_as_message
 from meta_eval.answers.results_writer import Speed, Writer
 from meta_eval.backends.settings import Settings
@@ -21,7 +21,6 @@ from meta_eval.messages.logs import log
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.task_choice import choose_tasks_to_grade
-from meta_eval.records.batch.batch_pairs import find_kind
 from meta_eval.results.chat_completion import ChatChoice, ToolCall
 from meta_eval.verb_options import GradingOptions, ScoringOptions
 from meta_eval.verification.each_answer import add_each_answer
@@ -70,11 +69,7 @@ def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) 
         ConfigError: The pack lacks a named task, or a task runs code.
     """
     grading = Grading(pack, options)
-    kinds = {file: find_kind(file) for file in answers}
-    requests_files = [file for file, kind in kinds.items() if kind == "requests"]
-    custom_ids = bind_custom_ids(requests_files, grading.build_requests()) if requests_files else {}
-    results_files = [file for file, kind in kinds.items() if kind not in ("requests", "golds")]
-    engine_answers = read_answers(results_files or answers, prefer=options.prefer, custom_ids=custom_ids)
+    engine_answers = read_bound_answers(answers, grading.build_requests, prefer=options.prefer)
     if engine_answers.second:
         raise AnswersError(
             "holds second answers, which change no score",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meta_eval.answers.endpoint_answers import AnswerFacts
+from meta_eval.answers.endpoint_answers import AnswerFacts, count_cut
 from meta_eval.reports.audit_report import AuditReport
 
 if TYPE_CHECKING:
@@ -49,14 +49,15 @@ def build_audit_report(
     reference = None if noise is None else score_docs(read_tokens(noise), decodings, decoder)
     scored = {(doc.task, doc.doc) for doc in docs}
     unscored = sum((answer.task, answer.doc) not in scored for answer in tokens)
-    differences, cut = [], 0
+    differences, answered = [], []
     for answer in tokens:
         fact = facts.get((answer.task, answer.doc))
         if fact is not None:
-            cut += fact.is_cut
+            answered.append(fact)
             if fact.prompt_tokens is not None:
                 differences.append(fact.prompt_tokens - answer.prompt_tokens)
     verdicts, prompts = judge_answers(docs, reference), count_prompts(differences)
+    causes = find_causes(verdicts, docs, prompts, count_cut(answered))
     notes = describe_left_out(tokens.header.left_out)
     if unscored:
         notes.append(f"{plural(unscored, 'answer')} left out: no token can be scored")
@@ -64,5 +65,5 @@ def build_audit_report(
         notes.append("without the tokenizer, tokens that were generated otherwise count as unlikely")
     return AuditReport(
         endpoint, tokens.header.model, tokens.header.engine, str(table), None if noise is None else str(noise),
-        tuple(verdicts), find_causes(verdicts, docs, prompts, cut), prompts, tuple(notes), exit_follows_decision,
+        tuple(verdicts), causes, prompts, tuple(notes), exit_follows_decision,
     )  # fmt: skip

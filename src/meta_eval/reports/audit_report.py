@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,7 @@ def _write_verdict(verdict: GroupVerdict) -> dict[str, Any]:
         **tree,
         "figures": _write_figures(verdict.figures),
         "tasks": [_write_figures(task) for task in verdict.tasks],
+        "lengths": [_write_figures(task) for task in verdict.lengths],
     }
 
 
@@ -121,10 +122,10 @@ def _make_verdict(report: AuditReport) -> Verdict:
     facts: list[Fact] = []
     for verdict in report.verdicts:
         figures = verdict.figures
-        what = "regret" if figures.is_greedy else "surprise"
+        what, unit = ("regret", "nats") if figures.is_greedy else ("depth", "")
         facts += [
-            Fact(f"mean {what}", format_nats(figures.score.value), "nats", format_nats_interval(figures.interval)),
-            Fact("limit", format_nats(verdict.limit), "nats"),
+            Fact(f"mean {what}", format_nats(figures.score.value), unit, format_nats_interval(figures.interval)),
+            Fact("limit", format_nats(verdict.limit), unit),
             Fact(f"{_name_group(figures)} answers", format_count(figures.docs)),
         ]
     return Verdict(report.outcome, facts=tuple(facts), reasons=report.reasons)
@@ -132,8 +133,11 @@ def _make_verdict(report: AuditReport) -> Verdict:
 
 def _list_sections(report: AuditReport) -> Iterator[Section]:
     for verdict in report.verdicts:
-        table = _make_table(verdict)
-        yield Section(table.key, table.title, table.title, (table, Listing(tuple(_list_facts(verdict, report)))))
+        key = _name_group(verdict.figures)
+        title = f"{key.capitalize()} answers"
+        by_task = _make_table(verdict, key, title, (verdict.figures, *verdict.tasks))
+        by_length = _make_table(verdict, f"{key}_lengths", f"{title} by length", verdict.lengths, "length")
+        yield Section(key, title, title, (by_task, Listing(tuple(_list_facts(verdict, report))), by_length))
 
 
 def _list_facts(verdict: GroupVerdict, report: AuditReport) -> Iterator[Item]:
@@ -143,8 +147,16 @@ def _list_facts(verdict: GroupVerdict, report: AuditReport) -> Iterator[Item]:
             (), f"The answers fit a temperature of {verdict.temperature:g} best ({FIDELITY_LEVEL_TEXT} interval "
             f"{bounds.lower:g} to {bounds.upper:g}).",
         )  # fmt: skip
+    if verdict.figures.is_greedy and verdict.outcome != "different":
+        unfit = verdict.figures.unfit_interval
+        yield Item(
+            (), f"{format_share(verdict.figures.unfit)} % of the answers do not fit by themselves "
+            f"({FIDELITY_LEVEL_TEXT} interval {format_share(unfit.lower)} to {format_share(unfit.upper)}). No larger "
+            "share goes to a model whose answers would show it.",
+        )  # fmt: skip
     if verdict.noise is not None:
-        yield Item((), f"The noise of the same weights is {format_nats(verdict.noise)} nats a token.")
+        unit = " nats a token" if verdict.figures.is_greedy else ""
+        yield Item((), f"The noise of the same weights is {format_nats(verdict.noise)}{unit}.")
     if report.prompts is not None:
         counts = report.prompts
         difference = "as many" if not counts.more else f"{abs(counts.more):,} {'more' if counts.more > 0 else 'fewer'}"
@@ -154,14 +166,16 @@ def _list_facts(verdict: GroupVerdict, report: AuditReport) -> Iterator[Item]:
         )  # fmt: skip
 
 
-def _make_table(verdict: GroupVerdict) -> Table[AnswerFigures]:
+def _make_table(
+    verdict: GroupVerdict, key: str, title: str, figures: Sequence[AnswerFigures], first: str = "task"
+) -> Table[AnswerFigures]:
     is_greedy = verdict.figures.is_greedy
-    score = "regret" if is_greedy else "surprise"
+    score, unit = ("regret", "mean, nats a token") if is_greedy else ("depth", "mean, a share of probability")
     columns: tuple[Column[AnswerFigures], ...] = (
         Column("docs", "answers", lambda task: task.docs, format_count),
         Column("tokens", "tokens", lambda task: task.tokens, format_count),
         Column(
-            "score", score, lambda task: task.score.value, format_nats, "mean, nats a token",
+            "score", score, lambda task: task.score.value, format_nats, unit,
             lambda task: format_nats_interval(task.interval), strong=True,
         ),
         Column("opening", "first 16", lambda task: task.opening, format_nats, "mean of the first 16 tokens"),
@@ -170,16 +184,20 @@ def _make_table(verdict: GroupVerdict) -> Table[AnswerFigures]:
             "unlikely", "not likeliest" if is_greedy else "outside", lambda task: task.unlikely, format_share,
             "percent of tokens",
         ),
+        *(() if is_greedy else (Column("surprise", "surprise", _get_surprise, format_nats, "mean, nats a token"),)),
         Column("unfit", "unfit", lambda task: task.unfit, format_share, "percent of answers"),
     )  # fmt: skip
-    figures = (verdict.figures, *verdict.tasks)
     rows = tuple(Row(name_task(task.name), task, whole=task.name is None) for task in figures)
     legend = (
         "Regret: how much likelier the trusted copy's likeliest token is, nats." if is_greedy
-        else "Surprise: minus the log-probability, less the entropy. Its mean is 0 for the same model."
+        else "Depth: the probability of likelier tokens and half the token's own, less one half. Surprise: minus the "
+        "log-probability, less the entropy. The mean of both is 0 for the same model."
     )  # fmt: skip
-    key = _name_group(verdict.figures)
-    return Table(key, f"{key.capitalize()} answers", columns, rows, legend)
+    return Table(key, title, columns, rows, legend, first=first)
+
+
+def _get_surprise(figures: AnswerFigures) -> float | None:
+    return figures.surprise
 
 
 def _name_group(figures: AnswerFigures) -> str:

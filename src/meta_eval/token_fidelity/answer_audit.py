@@ -1,37 +1,52 @@
 """Judges an endpoint by its answers alone: the same model as the trusted copy, different or undecided.
 
 The mean score of the answers (`meta_eval.token_fidelity.answer_scores`) has a 99 % interval over docs. It is compared
-with a limit: twice the score of an A/A pair, the answers of an endpoint of one's own with the same weights, and at
-least what identical weights may have on another engine. *Different*: the whole interval is beyond the limit. *Same*:
-the whole interval is within it, and a noise was measured. Without a noise the limit is twice the least one, and nothing
-is *same*.
+with a limit and with an A/A pair, the answers of an endpoint of one's own with the same weights.
+
+- The regret of greedy answers has the limit of twice the pair's, and at least what identical weights may have on
+  another engine.
+- The depth of sampled answers has a fixed limit for its difference from the pair's. The pair's own is not quite 0:
+  texts are tokenised otherwise than they were generated, and tokens beyond the k likeliest count as one.
+
+*Different*: the whole interval is beyond the limit. *Same*: the whole interval is within it, and a noise was measured.
+Without a noise the limit is larger, and nothing is *same*.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.stats import Interval
+from meta_eval.stats import Interval, score_interval
 from meta_eval.stats.ratio import Mean, mean_of_tokens
 from meta_eval.thresholds import (
+    AUDIT_DEPTH_FLOOR,
+    AUDIT_DEPTH_UNMEASURED,
     AUDIT_MIN_DOCS,
     AUDIT_REGRET_FLOOR,
-    AUDIT_SURPRISE_FLOOR,
+    AUDIT_UNFIT_DEPTH,
     AUDIT_UNFIT_REGRET,
     AUDIT_UNMEASURED_TIMES,
     FIDELITY_DIFFERENT_TIMES,
     FIDELITY_LEVEL,
     FIDELITY_LEVEL_TEXT,
 )
-from meta_eval.token_fidelity.answer_scores import TEMPERATURES, ScoredDoc, weigh_docs
+from meta_eval.token_fidelity.answer_scores import TEMPERATURES, Numbers, ScoredDoc, weigh_docs
 from meta_eval.token_fidelity.comparison import Outcome
 
 # Resamples of docs for the interval of the temperature.
 _RESAMPLES = 400
+
+# Answers of at most so many tokens are tabled together.
+LENGTHS = (16, 64, 256)
+
+
+Key = TypeVar("Key", int, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +56,14 @@ class AnswerFigures:
     Attributes:
         name: The task; None for all.
         is_greedy: Whether they were to be generated greedily.
-        score: The mean score, nats a token, with its interval at `FIDELITY_LEVEL`; None for a single doc.
+        score: The mean score, nats a token or a share of probability.
+        interval: Its interval at `FIDELITY_LEVEL`; None for a single doc.
         unlikely: The share of tokens that are not the likeliest, or outside of the set that was sampled from.
         opening, later: The mean score of the first tokens, and of all others; None without any.
-        unfit: The share of answers with a mean score above `AUDIT_UNFIT_REGRET`.
+        surprise: The mean surprise of sampled answers, nats a token; None for greedy ones.
+        unfit: The share of answers with a mean score beyond `AUDIT_UNFIT_REGRET`, or `AUDIT_UNFIT_DEPTH` of sampled
+            ones.
+        unfit_interval: Its interval at `FIDELITY_LEVEL`.
     """
 
     name: str | None
@@ -54,7 +73,9 @@ class AnswerFigures:
     unlikely: float
     opening: float | None
     later: float | None
+    surprise: float | None
     unfit: float
+    unfit_interval: Interval
 
     @property
     def docs(self) -> int:
@@ -73,6 +94,7 @@ class GroupVerdict:
         outcome: The outcome.
         figures: Of all such answers.
         tasks: Of each task by name; empty for a single task.
+        lengths: Of answers of about the same length by `LENGTHS`; empty for a single length.
         noise: The mean score of the A/A pair; None without one.
         limit: Nats a token.
         reason: Why, a clause.
@@ -83,6 +105,7 @@ class GroupVerdict:
     outcome: Outcome
     figures: AnswerFigures
     tasks: tuple[AnswerFigures, ...]
+    lengths: tuple[AnswerFigures, ...]
     noise: float | None
     limit: float
     reason: str
@@ -121,6 +144,7 @@ def measure_answers(docs: Sequence[ScoredDoc], name: str | None = None) -> Answe
     mean = mean_of_tokens(means * weights, weights, _find_copies(docs))
     mean = Mean(mean.value, mean.variance, mean.freedom, mean.docs, tokens)
     is_greedy = docs[0].decoding.is_greedy
+    unfit = find_unfit(docs)
     scores, openings = (np.concatenate([getattr(doc, field) for doc in docs]) for field in ("scores", "openings"))
     return AnswerFigures(
         name=name,
@@ -130,33 +154,64 @@ def measure_answers(docs: Sequence[ScoredDoc], name: str | None = None) -> Answe
         unlikely=float(np.concatenate([doc.unlikely for doc in docs]).mean()),
         opening=float(scores[openings].mean()) if openings.any() else None,
         later=float(scores[~openings].mean()) if not openings.all() else None,
-        unfit=float((np.abs(means) > AUDIT_UNFIT_REGRET).mean()),
+        surprise=None if is_greedy else float(np.concatenate([_get_surprises(doc) for doc in docs]).mean()),
+        unfit=float(unfit.mean()),
+        unfit_interval=score_interval(unfit.astype(float).tolist(), level=FIDELITY_LEVEL),
     )
 
 
 def _judge(docs: Sequence[ScoredDoc], noise: Sequence[ScoredDoc]) -> GroupVerdict:
     figures = measure_answers(docs)
-    names = sorted({doc.task for doc in docs})
-    tasks = [measure_answers([doc for doc in docs if doc.task == name], name) for name in names if len(names) > 1]
-    reference = measure_answers(noise).score.value if noise else None
-    limit = find_limit(reference, is_greedy=figures.is_greedy)
+    tasks = _measure_groups(docs, lambda doc: doc.task, str)
+    lengths = _measure_groups(docs, lambda doc: bisect_left(LENGTHS, len(doc.scores)), _name_length)
+    reference = measure_answers(noise) if noise else None
+    noise_score = None if reference is None else reference.score.value
+    limit = find_limit(noise_score, is_greedy=figures.is_greedy)
     outcome, reason = _decide(figures, reference, limit)
     temperature, interval = _fit_temperature(docs)
-    return GroupVerdict(outcome, figures, tuple(tasks), reference, limit, reason, temperature, interval)
+    return GroupVerdict(outcome, figures, tasks, lengths, noise_score, limit, reason, temperature, interval)
+
+
+def _measure_groups(
+    docs: Sequence[ScoredDoc], find_key: Callable[[ScoredDoc], Key], write: Callable[[Key], str]
+) -> tuple[AnswerFigures, ...]:
+    """The figures of the docs of each key, in order; none for a single key."""
+    groups: dict[Key, list[ScoredDoc]] = {}
+    for doc in docs:
+        groups.setdefault(find_key(doc), []).append(doc)
+    if len(groups) < 2:
+        return ()
+    return tuple(measure_answers(groups[key], write(key)) for key in sorted(groups))
+
+
+def _name_length(place: int) -> str:
+    """The name of a group of `LENGTHS`."""
+    first = LENGTHS[place - 1] + 1 if place else 1
+    return f"{first} to {LENGTHS[place]} tokens" if place < len(LENGTHS) else f"{first} tokens and more"
 
 
 def find_limit(noise: float | None, *, is_greedy: bool) -> float:
-    """The mean score, nats a token, above which answers are of another model."""
-    floor = AUDIT_REGRET_FLOOR if is_greedy else AUDIT_SURPRISE_FLOOR
-    return AUDIT_UNMEASURED_TIMES * floor if noise is None else max(floor, FIDELITY_DIFFERENT_TIMES * abs(noise))
+    """The regret, nats a token, above which greedy answers are of another model; for sampled ones the depth.
+
+    Args:
+        noise: The mean score of the A/A pair; None without one.
+        is_greedy: Whether the answers are greedy.
+    """
+    if not is_greedy:
+        return AUDIT_DEPTH_UNMEASURED if noise is None else AUDIT_DEPTH_FLOOR
+    floor = AUDIT_REGRET_FLOOR
+    return AUDIT_UNMEASURED_TIMES * floor if noise is None else max(floor, FIDELITY_DIFFERENT_TIMES * noise)
 
 
-def _decide(figures: AnswerFigures, noise: float | None, limit: float) -> tuple[Outcome, str]:
-    what = "regret" if figures.is_greedy else "surprise"
-    if figures.docs < AUDIT_MIN_DOCS or figures.interval is None:
+def _decide(figures: AnswerFigures, noise: AnswerFigures | None, limit: float) -> tuple[Outcome, str]:
+    interval, says = figures.interval, "the regret is {} nats a token"
+    if not figures.is_greedy:
+        interval = interval if noise is None else _subtract(figures.score, noise.score)
+        says = "the depth is {}" if noise is None else "the depth is {} beside the noise"
+    if figures.docs < AUDIT_MIN_DOCS or interval is None:
         return "undecided", f"too few answers: {figures.docs}, and at least {AUDIT_MIN_DOCS} are needed"
-    lower, upper = figures.interval.lower, figures.interval.upper
-    between = f"the {what} is {lower:.3g} to {upper:.3g} nats a token ({FIDELITY_LEVEL_TEXT} interval)"
+    lower, upper = interval.lower, interval.upper
+    between = f"{says.format(f'{lower:.3g} to {upper:.3g}')} ({FIDELITY_LEVEL_TEXT} interval)"
     if lower > limit or upper < -limit:
         return "different", f"{between}, beyond the limit of {limit:.3g}"
     if noise is None:
@@ -164,6 +219,16 @@ def _decide(figures: AnswerFigures, noise: float | None, limit: float) -> tuple[
     if -limit < lower and upper < limit:
         return "same", f"{between}, within the limit of {limit:.3g}"
     return "undecided", f"{between}, and the limit of {limit:.3g} lies between"
+
+
+def _subtract(score: Mean, noise: Mean) -> Interval | None:
+    """The interval of a difference of independent means, by Welch and Satterthwaite."""
+    variance = score.variance + noise.variance
+    if not score.freedom or not noise.freedom:
+        return None
+    parts = score.variance**2 / score.freedom + noise.variance**2 / noise.freedom
+    freedom = variance**2 / parts if parts else 1.0
+    return Mean(score.value - noise.value, variance, freedom, score.docs, score.tokens).interval(FIDELITY_LEVEL)
 
 
 def _fit_temperature(docs: Sequence[ScoredDoc]) -> tuple[float | None, Interval | None]:
@@ -175,7 +240,7 @@ def _fit_temperature(docs: Sequence[ScoredDoc]) -> tuple[float | None, Interval 
     counts = np.random.default_rng(0).multinomial(len(table), np.full(len(table), 1 / len(table)), size=_RESAMPLES)
     fitted = TEMPERATURES[(counts @ table).argmax(axis=1)]
     outside = (1 - FIDELITY_LEVEL) / 2
-    interval = Interval(float(np.quantile(fitted, outside)), float(np.quantile(fitted, 1 - outside)))
+    interval = Interval(*(float(np.quantile(fitted, at, method="nearest")) for at in (outside, 1 - outside)))
     return float(TEMPERATURES[table.sum(axis=0).argmax()]), interval
 
 
@@ -186,4 +251,10 @@ def _find_copies(docs: Sequence[ScoredDoc]) -> list[tuple[str, str]] | None:
 
 def find_unfit(docs: Sequence[ScoredDoc]) -> NDArray[np.bool_]:
     """Whether each answer does not fit by itself."""
-    return np.array([abs(doc.mean) > AUDIT_UNFIT_REGRET for doc in docs], bool)
+    most = [AUDIT_UNFIT_REGRET if doc.decoding.is_greedy else AUDIT_UNFIT_DEPTH for doc in docs]
+    return np.array([abs(doc.mean) > limit for doc, limit in zip(docs, most, strict=True)], bool)
+
+
+def _get_surprises(doc: ScoredDoc) -> Numbers:
+    assert doc.surprises is not None  # noqa: S101 (sampled docs have them)
+    return doc.surprises

@@ -3,10 +3,13 @@
 A greedy answer of the same model has the trusted copy's likeliest token everywhere, except in near ties. The score of a
 token is its *regret*: the log-probability of the likeliest token less that of the token, at most `AUDIT_MOST_REGRET`.
 
-For a token sampled at temperature T from the smallest set with the probability ``top_p``, the score is its *surprise*:
-minus its log-probability, less the entropy, both under the trusted copy with these settings. Its mean is 0 for the same
-model, whatever the text. Tokens beyond the k that the table keeps count as a single token. At T = 1 the mean is still
-exactly 0; at another T the probability of that token is bounded, by that of the k-th.
+For a token sampled at temperature T from the smallest set with the probability ``top_p``, the score is its *depth*: the
+probability of all likelier tokens and half its own, less one half, under the trusted copy with these settings. Its mean
+is 0 for the same model, whatever the text (the mid-distribution transform, Parzen 2004, Statistical Science 19:652). It
+is positive for tokens that are too unlikely, and negative for those that are too likely. It is bounded, so no token has
+a large part of the mean. Its *surprise*, minus the log-probability less the entropy, is kept beside it: that mean is 0
+too, but one token can have a large part of it. Tokens beyond the k that the table keeps count as a single token. At
+T = 1 the mean is still exactly 0; at another T the probability of that token is bounded, by that of the k-th.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.thresholds import AUDIT_MOST_REGRET, FIDELITY_LONGEST, OPENING_TOKENS, TIED_NATS
+from meta_eval.thresholds import AUDIT_FOREIGN_NATS, AUDIT_MOST_REGRET, FIDELITY_LONGEST, OPENING_TOKENS, TIED_NATS
 from meta_eval.token_fidelity.token_table import Forced
 
 Numbers = NDArray[np.float64]
@@ -50,10 +53,12 @@ class ScoredDoc:
         doc: lm-eval's number of the doc.
         request_sha256: The hash of its request; the same for copies of a doc.
         decoding: How it was to be generated.
-        scores: n, nats: the score of each token. Left out are the last token, as a stop text or a limit may cut it, and
-            tokens where the text was tokenised otherwise than it was generated.
+        scores: n: the score of each token, nats or a share of probability. Left out are the last token, as a stop text
+            or a limit may cut it, and tokens of greedy answers that were generated as others.
         openings: n: whether a token is among the first `OPENING_TOKENS`.
         unlikely: n: whether a greedy token is not the likeliest, or a sampled one is outside of the set.
+        foreign: n: whether a greedy token is more than `AUDIT_FOREIGN_NATS` below the likeliest.
+        surprises: n, nats: minus the log-probability of a sampled token, less the entropy; None for greedy answers.
         likelihoods: The mean log-probability at each of `TEMPERATURES`, nats; None without the k likeliest tokens.
     """
 
@@ -64,11 +69,13 @@ class ScoredDoc:
     scores: Numbers
     openings: NDArray[np.bool_]
     unlikely: NDArray[np.bool_]
+    foreign: NDArray[np.bool_]
+    surprises: Numbers | None
     likelihoods: Numbers | None
 
     @property
     def mean(self) -> float:
-        """The mean score, nats a token."""
+        """The mean score of a token."""
         return float(self.scores.mean())
 
 
@@ -93,27 +100,33 @@ def score_docs(
         decoding = decodings.get((answer.task, answer.doc), Decoding())
         if answer.top_k_logprobs is None and not decoding.is_greedy:
             continue
-        counts = np.ones(len(answer.token_ids), bool) if decode is None else ~find_split_tokens(answer, decode)
+        # Of sampled answers none is left out: to leave out unlikely tokens alone would make the others look too likely.
+        counts = np.ones(len(answer.token_ids), bool)
+        if decode is not None and decoding.is_greedy:
+            counts = ~find_split_tokens(answer, decode)
         counts[-1] = False
         if not counts.any():
             continue
         if decoding.is_greedy:
-            scores = np.minimum(answer.margins.astype(float), AUDIT_MOST_REGRET)
-            unlikely = answer.margins > TIED_NATS
+            scores, surprises = np.minimum(answer.margins.astype(float), AUDIT_MOST_REGRET), None
+            unlikely, foreign = answer.margins > TIED_NATS, answer.margins > AUDIT_FOREIGN_NATS
         else:
-            scores, unlikely = measure_surprise(answer, decoding)
+            scores, surprises, unlikely = measure_sampled(answer, decoding)
+            foreign = np.zeros(len(counts), bool)
         openings = np.arange(len(counts)) < OPENING_TOKENS
         docs.append(
             ScoredDoc(
                 answer.task, answer.doc, answer.request_sha256, decoding, scores[counts], openings[counts],
-                unlikely[counts], None if answer.top_k_logprobs is None else measure_likelihoods(answer, counts),
+                unlikely[counts], foreign[counts], None if surprises is None else surprises[counts],
+                None if answer.top_k_logprobs is None else measure_likelihoods(answer, counts),
             )
         )  # fmt: skip
     return docs
 
 
-def measure_surprise(answer: Forced, decoding: Decoding) -> tuple[Numbers, NDArray[np.bool_]]:
-    """The surprise of each token, nats, and whether it is outside of the set that was sampled from."""
+def measure_sampled(answer: Forced, decoding: Decoding) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """The depth of each token, from -0.5 to 0.5; its surprise, nats; and whether it is outside of the set that was
+    sampled from."""
     logs, own = _group(answer, decoding.temperature)
     probabilities = np.exp(logs)
     if decoding.top_p < 1:
@@ -122,19 +135,23 @@ def measure_surprise(answer: Forced, decoding: Decoding) -> tuple[Numbers, NDArr
         # The tokens beyond the k likeliest are in the set until it is full.
         probabilities[:, -1] = np.minimum(probabilities[:, -1], np.maximum(decoding.top_p - before[:, -1], 0.0))
         probabilities /= probabilities.sum(axis=1, keepdims=True)
-    chosen = np.take_along_axis(probabilities, own[:, None], axis=1)[:, 0]
+    chosen, above = (
+        np.take_along_axis(table, own[:, None], axis=1)[:, 0]
+        for table in (probabilities, np.cumsum(probabilities, axis=1) - probabilities)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         entropy = -np.where(probabilities > 0, probabilities * np.log(probabilities), 0.0).sum(axis=1)
         surprise = -np.log(chosen) - entropy
     outside = chosen <= _LEAST
-    return np.where(outside, 0.0, surprise), outside
+    return above + chosen / 2 - 0.5, np.where(outside, 0.0, surprise), outside
 
 
 def find_split_tokens(answer: Forced, decode: Callable[[Sequence[int]], str]) -> NDArray[np.bool_]:
-    """n: whether a token belongs to a place where the text also fits the likeliest token, which is longer.
+    """n: whether a token belongs to a place where the text also fits the likeliest token.
 
     A text can be tokenised otherwise than it was generated: a model writes a double line break as one token, and its
-    tokenizer makes two of it before a digit. Such tokens are unlikely, and so are the next two behind them.
+    tokenizer makes two of it before a digit; or it writes a quotation mark and dashes as two tokens, and its tokenizer
+    makes one of them. Such tokens are unlikely, and so are the next two behind them.
     """
     ids, top = answer.token_ids.tolist(), answer.top_ids.tolist()
     split = np.zeros(len(ids), bool)
@@ -143,7 +160,7 @@ def find_split_tokens(answer: Forced, decode: Callable[[Sequence[int]], str]) ->
         end = at + 1
         while end < len(ids) and end - at < len(likeliest) and len(decode(ids[at:end])) < len(likeliest):
             end += 1
-        if end > at + 1 and decode(ids[at:end]).startswith(likeliest):
+        if likeliest and decode(ids[at:end]).startswith(likeliest):
             split[at : end + 2] = True
     return split
 

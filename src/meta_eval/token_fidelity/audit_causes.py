@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,10 @@ from meta_eval.messages.counts import plural
 from meta_eval.stats import Interval, score_interval
 from meta_eval.thresholds import (
     AUDIT_CUT,
+    AUDIT_EDITED,
     AUDIT_MIN_FITTING,
+    AUDIT_OTHER_COUNT,
+    AUDIT_OUTSIDE,
     AUDIT_REGRET_FLOOR,
     AUDIT_SAME_COUNT,
     AUDIT_SAMPLED_TEMPERATURE,
@@ -31,11 +34,17 @@ class PromptCount:
         docs: Number of answers with both counts.
         more: The most frequent difference; negative if the endpoint counts fewer.
         share: The share of answers with this difference.
+        other: The share of answers with any difference.
+        fewer: The share of answers for which the endpoint counts fewer.
+        distinct: Number of distinct differences but 0.
     """
 
     docs: int
     more: int
     share: float
+    other: float
+    fewer: float
+    distinct: int
 
     @property
     def differs(self) -> bool:
@@ -64,7 +73,11 @@ def count_prompts(differences: Sequence[int]) -> PromptCount | None:
         return None
     values, counts = np.unique(differences, return_counts=True)
     most = int(counts.argmax())
-    return PromptCount(len(differences), int(values[most]), float(counts[most] / len(differences)))
+    found = np.array(differences)
+    return PromptCount(
+        len(found), int(values[most]), float(counts[most] / len(found)), float((found != 0).mean()),
+        float((found < 0).mean()), int((values != 0).sum()),
+    )  # fmt: skip
 
 
 def find_causes(
@@ -78,12 +91,7 @@ def find_causes(
         prompts: The counts of prompt tokens.
         cut: Number of answers that end at a limit below that of the request.
     """
-    causes = []
-    if prompts is not None and prompts.differs:
-        more = f"{plural(abs(prompts.more), 'token')} {'more' if prompts.more > 0 else 'fewer'}"
-        causes.append(
-            AuditCause("prompt", f"another system prompt or chat template: its prompts have {more} than the pack's")
-        )
+    causes = [] if prompts is None else [*_find_prompt(prompts)]
     if docs and cut > AUDIT_CUT * len(docs):
         causes.append(AuditCause("cut", f"{plural(cut, 'answer')} cut below the limit that was asked for"))
     for verdict in verdicts:
@@ -93,8 +101,30 @@ def find_causes(
     return tuple(causes)
 
 
+def _find_prompt(prompts: PromptCount) -> Iterator[AuditCause]:
+    if prompts.differs:
+        more = f"{plural(abs(prompts.more), 'token')} {'more' if prompts.more > 0 else 'fewer'}"
+        yield AuditCause("prompt", f"another system prompt or chat template: its prompts have {more} than the pack's")
+    elif prompts.fewer >= AUDIT_OTHER_COUNT and prompts.fewer == prompts.other and prompts.distinct > 1:
+        share = 100 * prompts.fewer
+        yield AuditCause("context", f"a cut context: {share:.0f} % of its prompts have fewer tokens than the pack's")
+    elif prompts.other >= AUDIT_OTHER_COUNT:
+        share = 100 * prompts.other
+        yield AuditCause(
+            "prompt", f"another prompt for some requests: {share:.0f} % of its prompts have other counts of tokens"
+        )
+
+
 def _find_greedy(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause:
     fitted, figures = verdict.temperature_interval, verdict.figures
+    unlikely, foreign = (sum(int(getattr(doc, name).sum()) for doc in docs) for name in ("unlikely", "foreign"))
+    if foreign > AUDIT_EDITED * unlikely:
+        edited = [float(doc.foreign.any()) for doc in docs]
+        share = score_interval(edited, level=FIDELITY_LEVEL)
+        return AuditCause(
+            "edited", f"edited after they were generated: {100 * share.lower:.0f} to {100 * share.upper:.0f} % of the "
+            "answers have tokens that nothing like the trusted copy writes", share,
+        )  # fmt: skip
     if fitted is not None and fitted.lower >= AUDIT_SAMPLED_TEMPERATURE:
         return AuditCause(
             "sampling_or_weights", f"sampled at a temperature of about {fitted.lower:g} to {fitted.upper:g}, and 0 was "
@@ -117,6 +147,11 @@ def _find_greedy(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause
 
 def _find_sampled(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause:
     fitted = verdict.temperature_interval
+    if verdict.figures.unlikely > AUDIT_OUTSIDE:
+        return AuditCause(
+            "top_p", f"a larger top_p or temperature than was asked for: {100 * verdict.figures.unlikely:.1f} % of the "
+            "tokens are outside of the set; or much coarser weights",
+        )  # fmt: skip
     asked = {doc.decoding.temperature for doc in docs}
     if fitted is not None and len(asked) == 1:
         (wanted,) = asked
