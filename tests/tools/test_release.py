@@ -15,6 +15,7 @@ from template_modules import load_module
 
 TOOL = REPOSITORY / "tools" / "release_notes.py"
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
+OURS, COMMENT = "./.meta-eval", "python3 .github/action/gate.py comment"
 CHANGELOG = (
     "# Changelog\n\n## Unreleased\n\n- Later.\n\n## 1.2.0 (2026-01-02)\n\n### Speed\n\n- Fast.\n\n## 1.1.0\n\n- Old.\n"
 )
@@ -61,7 +62,8 @@ def steps(workflow: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_actions_are_pinned_and_no_script_holds_an_expression(workflow: Path) -> None:
-    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"]) for step in steps(workflow) if "uses" in step)
+    used = [step["uses"] for step in steps(workflow) if "uses" in step]
+    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name) for name in used if name != OURS)
     assert not [step["run"] for step in steps(workflow) if "${{" in step.get("run", "")]
 
 
@@ -70,9 +72,13 @@ def test_a_job_may_write_only_what_it_names(workflow: Path) -> None:
     tree = yaml.safe_load(workflow.read_text(encoding="utf-8"))
     assert tree["permissions"] == {"contents": "read"}
     for job in tree["jobs"].values():
-        # Who may write runs nothing that comes from a package or from the checkout.
+        # Who may write runs nothing that comes from a package, or from the checkout of another repository than ours.
         if "write" in job.get("permissions", {}).values():
-            assert not [step for step in job["steps"] if "checkout" in step.get("uses", "")]
+            checkouts = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
+            assert all(step["with"]["repository"] == "${{ inputs.repository }}" for step in checkouts)
+            if checkouts:
+                assert [step["run"] for step in job["steps"] if "run" in step] == [COMMENT]
+                continue
             assert not re.search(r"\b(pip|python|make)\b", " ".join(step.get("run", "") for step in job["steps"]))
 
 
@@ -81,3 +87,15 @@ def test_only_the_job_that_publishes_may_prove_who_it_is_to_the_registry() -> No
     assert jobs["publish"]["environment"] == "release"
     assert [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})] == ["publish", "site"]
     assert (jobs["publish"]["needs"], jobs["notes"]["needs"], jobs["site"]["needs"]) == ("build", "publish", "publish")
+
+
+def test_the_reusable_workflow_gives_every_input_to_the_action() -> None:
+    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "gate.yml").read_text(encoding="utf-8"))
+    (given,) = [step["with"] for step in workflow["jobs"]["gate"]["steps"] if step.get("uses") == OURS]
+    of_action = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))["inputs"]
+    inputs = workflow[True]["workflow_call"]["inputs"]
+    assert given.keys() == of_action.keys() - {"token", "python"}
+    assert all(given[name] == f"${{{{ inputs.{name} }}}}" for name in given.keys() - {"comment"})
+    assert inputs.keys() == given.keys() - {"comment"} | {"repository", "ref", "runs-on"}
+    alike = inputs.keys() & of_action.keys() - {"history"}
+    assert all(inputs[name].get("default") == of_action[name].get("default") for name in alike)

@@ -1,0 +1,205 @@
+"""The action: its steps run as on a runner, beside a server that answers as GitHub's API does."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from action_runner import ACTION, run_action
+from marks import thorough
+from runs import write_run
+
+from meta_eval.judging.run_history import read_history
+
+MARKER = "<!-- meta-eval gate -->"
+RIGHT = [1.0] * 150 + [0.0] * 50
+WORSE = [1.0] * 100 + [0.0] * 100
+GATE = {"results": "same", "baseline": "base", "gate": "gate.yaml"}
+
+
+class GitHub(ThreadingHTTPServer):
+    """Comments of a pull request. `refuses` is a status in place of every answer."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.comments: list[dict[str, Any]] = []
+        self.refuses = 0
+        self.tokens: set[str] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: GitHub
+
+    def do_GET(self) -> None:
+        page = int(re.findall(r"&page=(\d+)", self.path)[0])
+        self._answer(self.server.comments[100 * (page - 1) : 100 * page])
+
+    def do_POST(self) -> None:
+        bot = {"type": "Bot", "login": "github-actions[bot]"}
+        self.server.comments.append({"id": 1000 + len(self.server.comments), "user": bot, **self._read()})
+        self._answer({})
+
+    def do_PATCH(self) -> None:
+        number = int(self.path.rpartition("/")[2])
+        next(one for one in self.server.comments if one["id"] == number).update(self._read())
+        self._answer({})
+
+    def _read(self) -> dict[str, Any]:
+        body: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        return body
+
+    def _answer(self, content: Any) -> None:
+        self.server.tokens.add(self.headers["Authorization"])
+        body = json.dumps(content).encode()
+        self.send_response(self.server.refuses or 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    server = GitHub()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_run(tmp_path / "base", RIGHT)
+    write_run(tmp_path / "same", RIGHT)
+    write_run(tmp_path / "worse", WORSE)
+    (tmp_path / "gate.yaml").write_text("margin: 2\nbaseline_kind: run\n")
+    return tmp_path
+
+
+def stand_in(folder: Path, markdown: str, outcome: str = "SHIP", code: int = 0, said: str = "") -> str:
+    """A folder with a `meta-eval` that writes this report."""
+    programs = folder / "programs"
+    programs.mkdir(exist_ok=True)
+    tree = json.dumps({"decision": {"outcome": outcome}})
+    lines = [
+        f"#!{sys.executable}", "import sys, pathlib",
+        f"sys.stderr.write({said!r})",
+        "files = [word.partition('=')[2] for word in sys.argv if word.startswith('--markdown=')]",
+        f"[pathlib.Path(file).write_text({markdown!r}, encoding='utf-8') for file in files]",
+        f"print({tree!r})", f"sys.exit({code})",
+    ]  # fmt: skip
+    program = programs / "meta-eval"
+    program.write_text("\n".join(lines))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return str(programs)
+
+
+def test_a_pull_request_gets_one_comment_that_is_updated(folder: Path, github: GitHub) -> None:
+    other = [
+        {"id": n, "user": {"type": "User"}, "body": f"{MARKER} mine", "author_association": "NONE"} for n in range(120)
+    ]
+    github.comments = list(other)
+    programs = stand_in(folder, "## Evaluation: m\n\n**SHIP**: fine\n\n| task |\n|---|\n| meta_some |\n")
+    ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    assert (ran.code, ran.outputs["decision"], ran.outputs["exit-code"]) == (0, "SHIP", "0")
+    (comment,) = github.comments[120:]
+    assert (
+        comment["body"].startswith(f"{MARKER}\n## ")
+        and "**SHIP**" in comment["body"]
+        and "meta_some" in comment["body"]
+    )
+    assert "(https://github.example/me/models/actions/runs/42)" in comment["body"]
+    assert "**SHIP**" in ran.summary
+    assert github.tokens == {"Bearer secret-token"} and "secret-token" not in ran.log
+    stand_in(folder, "## Evaluation: m\n\n**DON'T SHIP**: worse\n", "DON'T SHIP", 1)
+    worse = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    assert (worse.code, worse.outputs["decision"]) == (1, "DON'T SHIP")
+    assert [one["body"] for one in github.comments[:120]] == [one["body"] for one in other]
+    assert len(github.comments) == 121 and "DON'T SHIP" in github.comments[120]["body"]
+
+
+@thorough
+def test_a_push_that_is_worse_fails_and_says_so_in_the_summary_alone(folder: Path, github: GitHub) -> None:
+    ran = run_action({**GATE, "results": "worse"}, folder, event="push", api=github.url)
+    assert (ran.code, ran.outputs["decision"], ran.outputs["exit-code"]) == (1, "DON'T SHIP", "1")
+    assert "**DON'T SHIP**" in ran.summary
+    assert ran.artifact == ran.outputs["page"].removesuffix("/report.html")
+    assert Path(ran.outputs["page"]).read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert not github.tokens
+
+
+@thorough
+def test_a_schedule_keeps_a_history_and_a_pull_request_does_not(folder: Path, github: GitHub) -> None:
+    inputs = {**GATE, "history": "past"}
+    ran = run_action(inputs, folder, event="schedule", api=github.url)
+    assert (ran.code, len(read_history(folder / "past"))) == (0, 1), "too few runs are no alarm"
+    assert "History" in ran.summary
+    assert ran.artifact is not None and len(read_history(Path(ran.artifact, "history"))) == 1
+    run_action(inputs, folder, event="pull_request", api=github.url)
+    assert len(read_history(folder / "past")) == 1
+
+
+@thorough
+def test_results_that_are_not_there_are_one_message(folder: Path, github: GitHub) -> None:
+    ran = run_action({**GATE, "results": "nowhere"}, folder, event="pull_request", api=github.url)
+    assert (ran.code, ran.outputs["decision"], ran.outputs["page"]) == (2, "error", "")
+    assert "nowhere" in github.comments[0]["body"] and "there is no such file or folder" in ran.summary
+    assert "Traceback" not in ran.log
+
+
+def test_a_token_that_may_not_write_is_a_warning(folder: Path, github: GitHub) -> None:
+    github.refuses = 403
+    programs = stand_in(folder, "## Evaluation: m\n\n**SHIP**: fine\n")
+    ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    assert ran.code == 0
+    assert "::warning::no comment: the token may not write here, HTTP 403" in ran.log
+
+
+def test_nothing_of_a_run_is_a_command_or_a_mention(folder: Path, github: GitHub) -> None:
+    rows = [f"| @team{n} | 1 |" for n in range(30)]
+    markdown = "\n".join(
+        ["## Evaluation: @boss", "", "**SHIP**: fine", "", "| task | drop |", "|---|--:|", *rows, "", "x"]
+    )
+    programs = stand_in(folder, markdown, said="::set-output name=decision::SHIP\n")
+    hostile = {
+        **GATE, "results": "$(touch pwned)\n`touch pwned`", "gate": "; touch pwned #", "name": "../`a`\nexit-code=0",
+        "run": "printf 'made %s' here > made.txt",
+    }  # fmt: skip
+    ran = run_action(hostile, folder, event="pull_request", api=github.url, path=programs)
+    assert ran.code == 0
+    assert (folder / "made.txt").read_text() == "made here"
+    assert not list(folder.rglob("pwned"))
+    (comment,) = github.comments
+    assert comment["body"].startswith("<!-- meta-eval a-exit-code-0 -->\n")
+    assert not re.search(r"@\w", comment["body"])
+    assert comment["body"].count("team") == 20 and "10 more rows are on the page." in comment["body"]
+    stop = re.findall(r"::stop-commands::(\w{32})\n", ran.log)
+    assert len(stop) == 1
+    assert ran.log.index("::set-output") < ran.log.index(f"::{stop[0]}::\n")
+
+
+@pytest.mark.parametrize(("allowed", "code"), [("true", 0), ("false", 3)])
+def test_undecided_passes_if_it_may(allowed: str, code: int, folder: Path) -> None:
+    programs = stand_in(folder, "## Evaluation: m\n\n**UNDECIDED**: few docs\n", "UNDECIDED", 3)
+    ran = run_action({**GATE, "allow-undecided": allowed}, folder, path=programs)
+    assert (ran.code, ran.outputs["decision"], ran.outputs["exit-code"]) == (code, "UNDECIDED", str(code))
+
+
+def test_other_actions_are_pinned_and_no_script_holds_an_expression() -> None:
+    steps = ACTION["runs"]["steps"]
+    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step)
+    assert not [step["run"] for step in steps if "${{" in step.get("run", "")]
