@@ -238,6 +238,7 @@ def test_any_path_may_be_typed(command: str, made: Path) -> None:
         assert {path: path.lstat().st_mode for path in place.rglob("*")} == before
 
 
+@thorough
 def test_the_working_directory_may_be_gone(tmp_path: Path) -> None:
     jobs = ("prepare('c.yaml')", "verify('p')", "export('p')", "grade('a', pack='p')", "report('o')")
     code = (

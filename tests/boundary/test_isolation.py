@@ -136,6 +136,7 @@ def test_nothing_that_a_template_prints_reaches_stdout(templates: Path) -> None:
         assert f"touch /tmp/{word.strip('/')}" in done.stderr
 
 
+@thorough
 def test_nothing_that_a_template_leaves_behind_prints_reaches_stdout(templates: Path) -> None:
     (templates.parent / "c.yaml").write_text("{}\n")
     put_into(templates, "", LATER)

@@ -140,6 +140,7 @@ def test_prepare_ends_whatever_a_template_leaves_at_work(running: Running) -> No
         assert (running.place / name / "work_dir" / "manifest.json").exists(), name
 
 
+@thorough
 def test_so_does_every_other_command_on_a_pack(running: Running) -> None:
     for name, process in running.others.items():
         _, err = process.communicate(timeout=120)

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from marks import thorough
 from packs import prepare
 from places import REPOSITORY
 
@@ -24,6 +25,7 @@ def test_every_pack_brings_the_file_along(tmp_path: Path) -> None:
     assert (pack / "_common/families.json").read_bytes() == FILE.read_bytes()
 
 
+@thorough
 def test_special_tokens_stand_nowhere_else() -> None:
     """Docstrings may name them; code takes them from the family, also in patterns."""
     words = {token.strip("<|>") for family in list_families() for token in family.tokens}

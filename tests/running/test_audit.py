@@ -130,6 +130,17 @@ def test_chats_of_ones_own_are_a_pack(tmp_path: Path, monkeypatch: pytest.Monkey
         audit(["output.jsonl"], pack=pack, top_k=0)
 
 
+def test_without_files_the_recorded_answers_are_audited(folder: Path) -> None:
+    from tokenizers import Tokenizer
+
+    report = audit(pack="work_dir", top_k=0)
+    recorded = read_docs(folder / "work_dir", TASK)
+    tokenizer = Tokenizer.from_file("m/tokenizer.json")
+    rows = list(read_tokens(Path(report.table)))
+    assert Path(report.table).parent.name == "recorded"
+    assert {tokenizer.decode(row.token_ids) for row in rows} == {doc["recorded_output"] for doc in recorded}
+
+
 def test_answers_of_another_pack_are_refused(folder: Path, client: type[FakeClient]) -> None:
     rewrite(folder / "answers.jsonl", prompt_sha256="0" * 64, request_sha256=None)
     with pytest.raises(AnswersError, match="of another pack"):

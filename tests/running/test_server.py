@@ -469,6 +469,7 @@ def test_ctrl_c_ends_it_at_once_and_keeps_what_was_answered(house: House, tmp_pa
         assert json.loads(done.stdout)["tasks"] == house.scores
 
 
+@thorough
 def test_a_full_disk_ends_it_and_loses_nothing(house: House, tmp_path: Path) -> None:
     with FakeServer() as server:
         first = started(*house.arguments(server, output=tmp_path), cwd=house.folder, most_bytes=6000)

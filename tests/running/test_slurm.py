@@ -139,6 +139,7 @@ def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives
     }
 
 
+@thorough
 def test_a_job_whose_grading_fails_ends_as_that_does_and_reports_nothing(project: Path, forks: None) -> None:
     cli("slurm", "--no-canary", cwd=project)
     config = project / "eval_config.yaml"

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fakehub import FakeHub, sha256
+from marks import thorough
 
 from meta_eval.catalog.dataset_names import Identity
 from meta_eval.messages.errors import SourceError
@@ -463,6 +464,7 @@ def test_offline_with_an_empty_cache(bench: Bench, tmp_path: Path) -> None:
     assert "HF_HUB_OFFLINE" in str(result)
 
 
+@thorough
 def test_a_disk_that_takes_no_more(bench: Bench, tmp_path: Path) -> None:
     bench.hub.add(EVALS, {**FILES, PRO: os.urandom(100_000)})
     result, _ = run(tmp_path / "home", "50000", HF_ENDPOINT=bench.hub.url)

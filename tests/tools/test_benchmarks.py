@@ -42,6 +42,7 @@ def test_ci_runs_every_benchmark_that_a_page_quotes() -> None:
     assert {name for name in names if not re.search(rf"\b{name}\b", figures)} == set()
 
 
+@thorough
 def test_the_drawn_verdicts_go_the_whole_way_of_a_report(drawn: ModuleType) -> None:
     """An identical model ships, a much worse one does not, and what docs share is found."""
     rng = drawn.np.random.default_rng(3)

@@ -252,7 +252,7 @@ def grade(
 
 @documented
 def audit(
-    answers: Sequence[Path | str],
+    answers: Sequence[Path | str] = (),
     config: Config | Path | str | None = None,
     *,
     options: AuditOptions | None = None,
@@ -268,7 +268,8 @@ def audit(
         print(audit(["answers.jsonl"], pack="work_dir", overrides=["backend=vllm", "model_name=my/model"]).summary)
 
     Args:
-        answers: Files of the endpoint's answers to the requests of the pack, as `grade` reads them.
+        answers: Files of the endpoint's answers to the requests of the pack, as `grade` reads them. Without any: the
+            recorded answers of the pack.
         config: The configuration or its YAML file. Read only if no pack is named.
         options: The attributes of `meta_eval.verb_options.AuditOptions`.
         progress: Called with the current step, the number of answers, and the total.

@@ -37,7 +37,9 @@ from meta_eval.verb_options import AuditOptions
     ),
 )  # fmt: skip
 def audit(
-    answers: list[Path] = typer.Argument(..., metavar="ANSWERS…", help="Files of the endpoint's answers."),
+    answers: list[Path] = typer.Argument(
+        None, metavar="[ANSWERS…]", help="Files of the endpoint's answers. Default: the recorded answers of the pack."
+    ),
     config: Path = options.CONFIG_OF_PACK,
     *,
     chosen: AuditOptions,
@@ -63,11 +65,11 @@ def audit(
     views = choose_views("audit", view, {"html": html, "markdown": markdown})
     places = (chosen.pack, chosen.noise)
     check_outputs(
-        (path for path, _ in views), (*answers, *(None if place is None else Path(place) for place in places))
+        (path for path, _ in views), (*(answers or ()), *(None if place is None else Path(place) for place in places))
     )
     try:
         with Log("asking"), interrupt_on_sigterm():
-            report = api.audit(answers, config, options=chosen)
+            report = api.audit(answers or (), config, options=chosen)
     except Interrupted as end:
         err.print(f"{end.kept:,} of {end.total:,} answers are saved. Rerun the same command to resume", soft_wrap=True)
         raise

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from meta_eval.answers.answer_files import AnswersError
+from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer
 from meta_eval.answers.batch_binding import read_bound_answers
 from meta_eval.answers.endpoint_answers import AnswerFacts, EndpointAnswers
+from meta_eval.answers.recorded_answers import Recordings
 from meta_eval.answers.requests import Request, build_requests
 from meta_eval.backends.settings import RunSettings
 from meta_eval.messages.errors import UserError
@@ -46,7 +47,7 @@ def score_endpoint_answers(
 
     Args:
         files: Files of answers to the requests of the pack, and of the requests of batches. The name of the first names
-            the folder of the table.
+            the folder of the table. Without files: the recorded answers of the pack.
         pack: The pack.
         settings: The trusted copy and its engine.
         options: As of `fidelity`.
@@ -55,7 +56,7 @@ def score_endpoint_answers(
         UserError: Anything that the user can fix. Earlier answers are kept; the same call resumes.
         Interrupted: By Ctrl-C; likewise.
     """
-    answers = read_bound_answers(files, partial(_build_requests, pack))
+    answers = read_bound_answers(files, partial(_build_requests, pack)) if files else _read_record(pack)
     models = sorted({answer.model for answer in answers.by_key.values() if answer.model})
     if len(models) > 1:
         raise AnswersError(f"are of {', '.join(models)}", where="ANSWERS", hint="Audit the answers of one model")
@@ -66,11 +67,12 @@ def score_endpoint_answers(
         read.append(EndpointAnswers(pack, manifest, answers, template))
         return read[0]
 
-    folder = Path(FOLDER) / files[0].stem
+    name = files[0].stem if files else "recorded"
+    folder = Path(FOLDER) / name
     measured = score_recorded_answers(pack, settings, options, Source(folder, read_endpoint))
     if measured.tables is None or measured.tables.texts is None:
         raise UserError("hold no text to score", where="ANSWERS", hint="Audit answers that were generated")
-    return ScoredAnswers(measured, measured.tables.texts, read[0].facts, models[0] if models else files[0].stem)
+    return ScoredAnswers(measured, measured.tables.texts, read[0].facts, models[0] if models else name)
 
 
 def _build_requests(pack: Path) -> Iterator[Request]:
@@ -78,3 +80,25 @@ def _build_requests(pack: Path) -> Iterator[Request]:
     manifest, evaluator = read_manifest(pack), Evaluator(pack)
     for name in manifest.tasks:
         yield from build_requests(evaluator, name, manifest.run_settings.limit)
+
+
+def _read_record(pack: Path) -> Answers:
+    """The recorded answers of a pack in the place of an endpoint's."""
+    manifest, answers = read_manifest(pack), Answers()
+    recordings = Recordings(pack, manifest)
+    texts = {name: recordings.read_task(name)[0] for name in manifest.tasks}
+    for request in _build_requests(pack):
+        recorded = texts[request.task][request.doc] if request.doc < len(texts[request.task]) else None
+        if recorded is None or recorded.text is None or request.repeat or request.kind not in ("generate", "chat"):
+            continue
+        record = manifest.tasks[request.task].record
+        digest = request.digest()
+        answers.by_key[request.id, digest.sha256] = EngineAnswer(
+            id=request.id, prompt_sha256=digest.prompt_sha256, request_sha256=digest.sha256, text=recorded.text,
+            choices=(), reasoning=None, tool_calls=(), finish_reason=None, prompt_tokens=None, completion_tokens=None,
+            cached_tokens=None, tokens=None, error=None, engine=None, model=record.model if record else None, span=None,
+            place=None, where=str(pack),
+        )  # fmt: skip
+    if not answers.by_key:
+        raise UserError("holds no recorded answers", where=str(pack), hint="Name files of an endpoint's answers")
+    return answers
