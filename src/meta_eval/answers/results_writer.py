@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from meta_eval.answers.answer_files import EngineAnswer
@@ -48,6 +49,7 @@ class Speed:
         seconds: Time during which at least one answer was being made. Parallel shards count once, pauses do not count.
             None unless every answer has times.
         tokens_per_second: Tokens of texts divided by seconds. None unless every text has both.
+        median_seconds: Median time from a request to its answer. None unless every answer has times.
         cost: Price of these seconds and of all tokens, in the unit of the given prices. None without prices, and where
             times or counts are unknown.
     """
@@ -57,6 +59,7 @@ class Speed:
     completion_tokens: int | None
     seconds: float | None
     tokens_per_second: float | None
+    median_seconds: float | None = None
     cost: float | None = None
 
     @classmethod
@@ -70,6 +73,7 @@ class Speed:
             completion_tokens=_sum(tokens),
             seconds=wall_seconds,
             tokens_per_second=(_sum(tokens) or 0) / seconds if all_counted and seconds else None,
+            median_seconds=_median_seconds(answers),
             cost=None if prices is None else _cost(answers, wall_seconds, prices),
         )
 
@@ -96,6 +100,11 @@ def _token_cost(answer: EngineAnswer, prices: TokenPrices) -> float | None:
 def _seconds(answers: Sequence[EngineAnswer]) -> float | None:
     spans = [answer.span for answer in answers if answer.span]
     return _covered(spans) if len(spans) == len(answers) else None
+
+
+def _median_seconds(answers: Sequence[EngineAnswer]) -> float | None:
+    spans = [answer.span[1] - answer.span[0] for answer in answers if answer.span]
+    return median(spans) if spans and len(spans) == len(answers) else None
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

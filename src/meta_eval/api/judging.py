@@ -12,6 +12,7 @@ from meta_eval.messages.logs import Progress, display_logs, report_progress
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
     from meta_eval.judging.judging_options import JudgingKeywords, JudgingOptions
+    from meta_eval.reports.board import EndpointBoard
     from meta_eval.reports.fidelity_report import FidelityReport
     from meta_eval.reports.model import Report
     from meta_eval.reports.texts_report import TextsReport
@@ -108,6 +109,55 @@ def compare(
         report_progress("comparing")
         judged = run_compare(baseline, candidate, reading.manifest, reading.baseline(), reading.rules, reading.choice)
     return build_report_of_two(judged, baseline, candidate, exit_follows_decision=chosen.exit_follows_decision)
+
+
+@documented
+def board(
+    results: Mapping[str, Path | str],
+    *,
+    pack: Path | str | None = None,
+    audits: Mapping[str, Path | str] | None = None,
+    progress: Progress | None = None,
+) -> EndpointBoard:
+    """Put several endpoints over the same docs side by side.
+
+    ::
+
+        from meta_eval.api import board
+
+        found = board({"a": "results_a", "b": "results_b"}, pack="work_dir", audits={"a": "audit_a.json"})
+        for endpoint in found.endpoints:
+            print(endpoint.name, endpoint.best, endpoint.worst, endpoint.score)
+
+    Args:
+        results: The results folder of each endpoint, by name.
+        pack: The pack of all runs.
+        audits: What ``audit --json`` printed of some, by name.
+        progress: Called with the file that is being read.
+
+    Raises:
+        UserError: Results, pack or an audit cannot be read, or an audit is of no endpoint.
+    """
+    from meta_eval.judging.judge import judge_run
+    from meta_eval.judging.judging_options import JudgingOptions
+    from meta_eval.reports.audit_build import read_audit_outcome
+    from meta_eval.reports.board import make_board
+    from meta_eval.reports.build import build_report
+
+    named = {name: Path(path) for name, path in (audits or {}).items()}
+    if unknown := sorted(named.keys() - results.keys()):
+        raise ConfigError(f"{unknown[0]} is no endpoint of the board", where="audit", hint=f"Use {', '.join(results)}")
+    reading = _Reading(JudgingOptions(pack=pack))
+    reports, provenances = {}, {}
+    with display_logs(progress):
+        for name, place in results.items():
+            (run,) = reading.read([place])
+            judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
+            reports[name] = build_report(
+                run, judged, pack=None if pack is None else Path(pack), manifest=reading.manifest
+            )
+            provenances[name] = [result.provenance for result in run.tasks.values()]
+    return make_board(reports, provenances, {name: read_audit_outcome(path) for name, path in named.items()})
 
 
 @documented

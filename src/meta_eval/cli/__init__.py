@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from meta_eval.cli import (
     audit,
+    board,
     doctor,
     export,
     fidelity,
@@ -89,6 +90,7 @@ _add(_JUDGE, report.report, "Judge a run against recorded answers and published 
 _add(_JUDGE, report.compare, "Compare two runs doc by doc, such as a model and its FP8 copy.", report.CompareCommand)
 _add(_JUDGE, fidelity.fidelity, "Check whether two models are the same, token by token.")
 _add(_JUDGE, audit.audit, "Check by its answers whether an endpoint serves a model.")
+_add(_JUDGE, board.board, "Show several endpoints of a model side by side.")
 app.add_typer(
     history.app, name="history", short_help="Keep past runs, and judge the newest by all of them.",
     rich_help_panel=_JUDGE,

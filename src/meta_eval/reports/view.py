@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from meta_eval.boundary.outputs import OutputError, replace_file
 from meta_eval.reports.audit_report import AuditReport, make_audit_document
+from meta_eval.reports.board import EndpointBoard, make_board_document
 from meta_eval.reports.document import Document as Document  # noqa: PLC0414 (for views of other packages)
 from meta_eval.reports.fidelity_document import make_fidelity_document
 from meta_eval.reports.fidelity_report import FidelityReport
@@ -31,7 +32,7 @@ class View(ABC):
     """
 
     document_types: ClassVar[frozenset[str]] = frozenset(
-        ("report", "compare", "fidelity", "sweep", "texts", "history", "audit")
+        ("report", "compare", "fidelity", "sweep", "texts", "history", "audit", "board")
     )
 
     @abstractmethod
@@ -40,14 +41,16 @@ class View(ABC):
 
 
 def find_document(
-    source: Report | FidelityReport | Sweep | TextsReport | AuditReport,
+    source: Report | FidelityReport | Sweep | TextsReport | AuditReport | EndpointBoard,
     samples: Callable[[], Iterable[ShownSample]] = tuple,
 ) -> Document:
-    """The document of a report, a comparison, a fidelity report, a sweep, a comparison of texts or an audit."""
+    """The document of a report, a comparison, a fidelity report, a sweep, texts, an audit or a board."""
     if isinstance(source, FidelityReport):
         return make_fidelity_document(source)
     if isinstance(source, AuditReport):
         return make_audit_document(source)
+    if isinstance(source, EndpointBoard):
+        return make_board_document(source)
     if isinstance(source, TextsReport):
         return make_texts_document(source)
     return make_sweep_document(source) if isinstance(source, Sweep) else report_document(source, samples)

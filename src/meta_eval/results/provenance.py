@@ -44,6 +44,7 @@ class Provenance:
         docs_run: Number of docs that lm_eval reports as run; with ``--samples`` and lm-eval up to 0.4.11 all docs.
         completion_tokens: Tokens of all answers, if the engine's count was kept.
         tokens_per_second: Tokens per second over all answers.
+        median_seconds: Median seconds from a request to its answer.
         stopped: The decision of a run that stopped early; None for a complete run.
         cost: Cost of all answers, in the unit of the given price per hour.
         shots: Number of examples before each question.
@@ -72,6 +73,7 @@ class Provenance:
     docs_run: int | None
     completion_tokens: float | None = None
     tokens_per_second: float | None = None
+    median_seconds: float | None = None
     stopped: str | None = None
     cost: float | None = None
     shots: int | None = None
@@ -131,6 +133,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         docs_run=results.count(task, "effective") if results else None,
         completion_tokens=read_finite_number(elsewhere.get("completion_tokens")),
         tokens_per_second=read_finite_number(elsewhere.get("tokens_per_second")),
+        median_seconds=read_finite_number(elsewhere.get("median_seconds")),
         stopped=_stopped(elsewhere.get("stopped")),
         cost=read_finite_number(elsewhere.get("cost")),
         shots=shots if isinstance(shots, int) else None,
