@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +100,18 @@ def test_the_reusable_workflow_gives_every_input_to_the_action() -> None:
     assert inputs.keys() == given.keys() - {"comment"} | {"repository", "ref", "runs-on"}
     alike = inputs.keys() & of_action.keys() - {"history"}
     assert all(inputs[name].get("default") == of_action[name].get("default") for name in alike)
+
+
+def test_the_image_has_what_the_wheel_is_built_of_and_the_vllm_of_the_tests() -> None:
+    lines = (REPOSITORY / "examples" / "Containerfile").read_text(encoding="utf-8").splitlines()
+    copied = {path for line in lines if line.startswith("COPY ") for path in line.split()[1:-1]}
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    built = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"][
+        "targets"
+    ]
+    included = {Path(path).parts[0] for path in built["wheel"]["force-include"]}
+    assert {"src", "pyproject.toml", project["readme"], *included} <= copied
+    assert all((REPOSITORY / path).exists() for path in copied)
+    (image,) = [line.split()[1] for line in lines if line.startswith("FROM ")]
+    version = re.findall(r":v(\d+\.\d+)\.\d+$", image)[0]
+    assert f"vLLM {version} on a CPU" in (REPOSITORY / "docs" / "guides" / "scale.md").read_text(encoding="utf-8")

@@ -182,7 +182,9 @@ def make_board_document(board: EndpointBoard) -> Document:
         Column("cost", "cost", lambda one: one.cost, lambda value: f"{value:.3g}"),
     )  # fmt: skip
     known = [column for column in columns if any(column.value(one) not in (None, NONE) for one in board.endpoints)]
-    rows = tuple(Row(endpoint.name, endpoint, endpoint.outcome) for endpoint in board.endpoints)
+    rows = tuple(
+        Row(endpoint.name, endpoint, "" if endpoint.drop is None else endpoint.outcome) for endpoint in board.endpoints
+    )
     table = Table("board", "Endpoints", tuple(known), rows, _LEGEND, first="endpoint")
     title = f"{plural(len(rows), 'endpoint')} over {plural(len(board.tasks), 'task')}"
     return Document(
