@@ -88,8 +88,8 @@ def test_no_single_token_decides() -> None:
     [(0.7, 0.8), *(pytest.param(*pair, marks=thorough) for pair in ((1.0, 1.0), (0.7, 1.0), (1.0, 0.9)))],
 )
 def test_the_depth_of_sampled_answers_is_zero_as_they_were_sampled(temperature: float, top_p: float) -> None:
-    docs = score(sampled(150, temperature, top_p), temperature, top_p)
-    (verdict,) = judge_answers(docs, score(sampled(150, temperature, top_p, seed=1), temperature, top_p))
+    docs = score(sampled(400, temperature, top_p), temperature, top_p)
+    (verdict,) = judge_answers(docs, score(sampled(400, temperature, top_p, seed=1), temperature, top_p))
     assert abs(verdict.figures.score.value) < 0.01
     assert verdict.figures.surprise is not None and abs(verdict.figures.surprise) < 0.02
     assert verdict.figures.unlikely == 0

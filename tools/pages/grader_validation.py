@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval import catalog, thresholds
+from meta_eval.boundary.hashing import hash_file
 from meta_eval.catalog import grader_validation
+from meta_eval.catalog.contributed import list_contributed, sign_grader
 from meta_eval.catalog.grader_validation import Comparison
 from meta_eval.templates.template_folder import read_templates
 
@@ -22,7 +24,22 @@ def values() -> dict[str, Any]:
         "checks": grader_validation.list_comparisons(),
         "proven": thresholds.MIN_VALIDATED_AGREEMENT,
         "many": thresholds.MIN_VALIDATED_ROWS,
+        "contributed": contributed(),
     }
+
+
+def contributed() -> list[dict[str, Any]]:
+    """The tasks of the files that users contributed."""
+    folder = ROOT / "meta_template"
+    templates = {task.name: task for task in read_templates(folder).tasks.values()}
+    hashes = {path.relative_to(folder).as_posix(): hash_file(path) for path in folder.rglob("*.py")}
+    return [
+        {
+            "file": file, "task": name, "shared": task, "date": counts.date,
+            "same_grader": task.grader_sha256 == sign_grader(str(templates[name].file), hashes),
+        }
+        for file, counts in list_contributed() for name, task in counts.tasks.items()
+    ]  # fmt: skip
 
 
 def rows(variant: str) -> list[dict[str, Any]]:
