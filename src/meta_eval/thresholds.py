@@ -237,6 +237,10 @@ AUDIT_OTHER_COUNT = 0.02
 AUDIT_UNFIT_REGRET = 0.05
 AUDIT_UNFIT_DEPTH = 0.2
 AUDIT_MIN_FITTING = 0.5
+# The regret, nats a token, of SmolLM2-135M in so many bits, to say how coarse other weights are.
+AUDIT_BITS = {"four": 0.19, "five": 0.075, "eight": 0.0043}
+# The regret, nats a token, of SmolLM2-135M with weights in so many bits: it says how coarse other weights may be.
+AUDIT_BITS = {"four": 0.19, "five": 0.075, "eight": 0.0043}
 # Temperatures that fit answers closer than this to what was asked are not told from other weights.
 AUDIT_TEMPERATURE = 0.15
 # From this temperature on, greedy answers may have been sampled. Much coarser weights look like 0.6.

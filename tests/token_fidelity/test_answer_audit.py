@@ -71,6 +71,13 @@ def test_other_weights_are_different_with_and_without_a_noise() -> None:
         assert [cause.key for cause in find_causes(verdicts, other, None, 0)] == ["weights"]
 
 
+@pytest.mark.parametrize(("regret", "bits"), [(0.07, "eight"), (0.7, "five"), (0.99, "four")])
+def test_weights_are_said_to_be_as_coarse_as_their_regret(regret: float, bits: str) -> None:
+    docs = score(greedy(40, regret, every=5 if regret == 0.99 else 10))
+    (cause,) = find_causes(judge_answers(docs, score(greedy(40, 0.0))), docs, None, 0)
+    assert (cause.key, f"differ as {bits} bits do" in cause.text) == ("weights", True)
+
+
 def test_few_answers_are_undecided() -> None:
     assert find_outcome(judge_answers(score(greedy(19, 0.6)))) == "undecided"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 from meta_eval.messages.counts import plural
 from meta_eval.stats import Interval, score_interval
 from meta_eval.thresholds import (
+    AUDIT_BITS,
     AUDIT_CUT,
     AUDIT_EDITED,
     AUDIT_MIN_FITTING,
@@ -142,7 +144,12 @@ def _find_greedy(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause
     opening, later = figures.opening, figures.later
     if opening is not None and later is not None and opening > OPENING_STANDS_OUT * later:
         return AuditCause("prompt", "another system prompt or chat template: the first tokens differ most")
-    return AuditCause("weights", "coarser weights, another model, or another prompt with the same number of tokens")
+    regret = figures.score.value
+    bits = min(AUDIT_BITS, key=lambda name: abs(math.log(max(regret, 1e-9) / AUDIT_BITS[name])))
+    return AuditCause(
+        "weights", f"coarser weights, which differ as {bits} bits do on SmolLM2-135M; another model; or another prompt "
+        "with the same number of tokens",
+    )  # fmt: skip
 
 
 def _find_sampled(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause:
