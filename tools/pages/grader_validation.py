@@ -25,7 +25,27 @@ def values() -> dict[str, Any]:
         "proven": thresholds.MIN_VALIDATED_AGREEMENT,
         "many": thresholds.MIN_VALIDATED_ROWS,
         "contributed": contributed(),
+        "ranked": rank_tasks(),
     }
+
+
+def rank_tasks() -> list[dict[str, Any]]:
+    """All tasks, those whose verdicts are proven on most answers first."""
+    ranked = []
+    for task in read_templates(ROOT / "meta_template").tasks.values():
+        check = grader_validation.find_grading(task.name, task.primary_metric)
+        level = 3 if check is None else 0 if check.proves(task.primary_metric) else 1 if check.real else 2
+        ranked.append({
+            "task": task.name, "level": level, "check": check, "metric": task.primary_metric,
+            "format": grader_validation.find_format_status(task.name),
+        })  # fmt: skip
+    formats = ("verified", "documented", "assumed")
+
+    def rank(row: dict[str, Any]) -> tuple[int, int, int, str]:
+        answers = row["check"].evidence.answers if row["check"] else 0
+        return row["level"], formats.index(row["format"]), -answers, row["task"]
+
+    return sorted(ranked, key=rank)
 
 
 def contributed() -> list[dict[str, Any]]:
