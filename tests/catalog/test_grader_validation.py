@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from meta_eval import catalog
 from meta_eval.catalog import grader_validation
-from meta_eval.catalog.grader_validation import Comparison
+from meta_eval.catalog.grader_validation import Comparison, describe_trust
 from meta_eval.templates.listing import list_tasks
 
 TASKS = shipped().tasks
@@ -143,3 +143,10 @@ def test_the_readme_counts_the_subsets_that_are_verified() -> None:
     }
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     assert f"Grading of {len(verified)} subsets is *verified*" in " ".join(text.split())
+
+
+def test_how_far_verdicts_are_proven_is_one_line() -> None:
+    verdicts = {"meta_math_hard": "final_em,none", "meta_gpqa": "exact_match,strict-match", "my_own": "acc,none"}
+    assert describe_trust(verdicts) == "verified meta_math_hard; never compared meta_gpqa, my_own"
+    assert describe_trust({"meta_math_hard": "other,none"}) == "never compared meta_math_hard"
+    assert describe_trust({f"own_{n}": "acc,none" for n in range(4)}) == "never compared 4 tasks"

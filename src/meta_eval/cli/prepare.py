@@ -89,6 +89,7 @@ def prepare(
         if check.status == "failed":
             warn(str(check))
     err.print(_table(manifest))
+    _print_trust(manifest)
     print_left_out(manifest)
     planned = None
     if plan or as_json or not _is_sample(manifest):
@@ -166,6 +167,15 @@ def _is_sample(manifest: Manifest) -> bool:
     from meta_eval.catalog.dataset_names import SAMPLE
 
     return manifest.prepared_from.evals_dataset == SAMPLE
+
+
+def _print_trust(manifest: Manifest) -> None:
+    """Say how far the verdicts of Meta's tasks are proven. The sample's are answers of our own."""
+    from meta_eval.catalog.grader_validation import describe_trust
+
+    verdicts = {name: entry.primary_metric for name, entry in manifest.tasks.items() if entry.record is None}
+    if verdicts and not _is_sample(manifest):
+        err.print(f"verdicts: {describe_trust(verdicts)}", style="dim", soft_wrap=True)
 
 
 def _print_plan(plan: PackPlan, manifest: Manifest, *, decision: bool) -> None:

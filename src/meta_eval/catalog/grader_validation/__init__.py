@@ -21,6 +21,9 @@ from meta_eval.catalog import CatalogFact, Percent, read_catalog
 from meta_eval.catalog.dataset_names import Variant
 from meta_eval.thresholds import MIN_VALIDATED_AGREEMENT, MIN_VALIDATED_ROWS
 
+# Tasks of a level that are named in a line; of more the number is given.
+_NAMED = 3
+
 Status = Literal["verified", "documented", "assumed"]
 
 
@@ -185,6 +188,20 @@ def find_grading(task: str, verdict: str) -> Comparison | None:
         check for check in list_task_comparisons(task) if check.judges_by(verdict) and check.evidence.answers
     ]
     return max(comparisons, key=lambda check: (check.proves(verdict), check.evidence.answers), default=None)
+
+
+def describe_trust(verdicts: Mapping[str, str]) -> str:
+    """How far the verdicts of tasks are proven, in one line: ``verified a, b; compared c; never compared d``.
+
+    Args:
+        verdicts: By task the metric that is its verdict, ``metric,filter``.
+    """
+    levels: dict[str, list[str]] = {"verified": [], "compared": [], "never compared": []}
+    for task, verdict in verdicts.items():
+        check = find_grading(task, verdict)
+        levels["never compared" if check is None else "verified" if check.proves(verdict) else "compared"].append(task)
+    shown = {level: names if len(names) <= _NAMED else [f"{len(names)} tasks"] for level, names in levels.items()}
+    return "; ".join(f"{level} {', '.join(names)}" for level, names in shown.items() if names)
 
 
 def describe_grading(task: str, verdict: str) -> str:
