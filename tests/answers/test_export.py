@@ -18,6 +18,7 @@ from golden import all_tasks, compared_tasks
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.model import LM, TemplateLM
+from marks import thorough
 from packs import edit, prepare, read_docs, reseal, yaml_of
 from places import REPOSITORY
 from shared import whole_pack
@@ -96,6 +97,7 @@ def pack(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "work_dir"))
 
 
+@thorough
 def test_it_is_what_lm_eval_would_send_of_every_task(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     pack = Path(shutil.copytree(whole_pack(tmp_path_factory), tmp_path / "work_dir"))
     header, *requests = exported(pack)

@@ -59,6 +59,7 @@ def test_equality_errs_in_no_pair(grader: ModuleType) -> None:
 STEP, MOST = (1, 38) if THOROUGH else (3, 14)
 
 
+@thorough
 def test_the_graders_err_no_more_than_was_measured(grader: ModuleType) -> None:
     judged = pairs()[::STEP]
     docs = [
@@ -101,6 +102,7 @@ def pool() -> Iterator[Any]:
     made.close()
 
 
+@thorough
 def test_as_many_processes_as_there_are_the_verdicts_are_the_same(grader: ModuleType, pool: Any) -> None:
     alone = verdicts(grader._grader())
     assert alone == verdicts(pool)
