@@ -148,6 +148,20 @@ def test_answers_of_another_pack_are_refused(folder: Path, client: type[FakeClie
     assert not client.asked
 
 
+@pytest.mark.parametrize("text", ["", "no JSON\n"])
+def test_a_file_without_an_answer_is_named(text: str, folder: Path, client: type[FakeClient]) -> None:
+    (folder / "answers.jsonl").write_text(text)
+    with pytest.raises(UserError, match="answers.jsonl: no line is an answer"):
+        audit(["answers.jsonl"], pack="work_dir")
+    assert not client.made
+
+
+def test_a_noise_that_is_not_there_is_refused_before_anything_is_asked(folder: Path, client: type[FakeClient]) -> None:
+    with pytest.raises(UserError, match="nowhere"):
+        audit(["answers.jsonl"], pack="work_dir", noise="nowhere")
+    assert not client.made
+
+
 def test_answers_of_two_models_are_refused(folder: Path) -> None:
     rows = lines_of(folder / "answers.jsonl")
     for name, some in {"a": rows[:5], "b": rows[5:]}.items():

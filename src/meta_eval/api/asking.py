@@ -282,9 +282,12 @@ def audit(
     from meta_eval.reports.audit_build import build_audit_report
     from meta_eval.reports.fidelity_build import find_table
     from meta_eval.running.answer_scoring import score_endpoint_answers
+    from meta_eval.token_fidelity.token_table import read_tokens
 
     chosen = (options or AuditOptions()).updated(**keywords)
     noise = None if chosen.noise is None else find_table(Path(chosen.noise))
+    if noise is not None:
+        read_tokens(noise)  # refuses it before anything is asked
     fidelity_options = FidelityOptions(
         pack=chosen.pack, overrides=chosen.overrides, tasks=chosen.tasks, edited=chosen.edited, docs=chosen.docs,
         top_k=chosen.top_k, ask=chosen.ask, probe=False, output=chosen.output,

@@ -13,6 +13,7 @@ from meta_eval.answers.endpoint_answers import AnswerFacts, EndpointAnswers
 from meta_eval.answers.recorded_answers import Recordings
 from meta_eval.answers.requests import Request, build_requests
 from meta_eval.backends.settings import RunSettings
+from meta_eval.boundary.pack_names import join_names
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.chat_rendering import fetch_chat_template
 from meta_eval.pack.manifest import Manifest, read_manifest
@@ -57,6 +58,11 @@ def score_endpoint_answers(
         Interrupted: By Ctrl-C; likewise.
     """
     answers = read_bound_answers(files, partial(_build_requests, pack)) if files else _read_record(pack)
+    if not answers.by_key:
+        raise AnswersError(
+            "no line is an answer", where=join_names([str(file) for file in files], 3),
+            hint="Name the file of answers that `run` wrote, or results of a batch",
+        )  # fmt: skip
     models = sorted({answer.model for answer in answers.by_key.values() if answer.model})
     if len(models) > 1:
         raise AnswersError(f"are of {', '.join(models)}", where="ANSWERS", hint="Audit the answers of one model")
