@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -150,3 +151,16 @@ def test_how_far_verdicts_are_proven_is_one_line() -> None:
     assert describe_trust(verdicts) == "verified meta_math_hard; never compared meta_gpqa, my_own"
     assert describe_trust({"meta_math_hard": "other,none"}) == "never compared meta_math_hard"
     assert describe_trust({f"own_{n}": "acc,none" for n in range(4)}) == "never compared 4 tasks"
+
+
+def test_a_page_sorts_all_tasks_by_how_far_they_can_be_trusted() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "grader_validation.md").read_text(encoding="utf-8")
+    table = page.partition("## How far each task can be trusted")[2].partition("## Instruct models")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    assert {row[0].strip("| `") for row in rows} == set(TASKS)
+    kinds = [re.sub("`.*`", "", row[1]) for row in rows]
+    assert list(dict.fromkeys(kinds)) == [
+        "verified on real answers", "the verified grader of ", "compared on real answers", "compared on made-up cases",
+        "the compared grader of ", "nothing to compare with",
+    ]  # fmt: skip
+    assert any(row[0] == "| `meta_math`" and row[1] == "the verified grader of `meta_math_hard`" for row in rows)

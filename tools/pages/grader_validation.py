@@ -10,6 +10,7 @@ from meta_eval.boundary.hashing import hash_file
 from meta_eval.catalog import grader_validation
 from meta_eval.catalog.contributed import list_contributed, sign_grader
 from meta_eval.catalog.grader_validation import Comparison
+from meta_eval.templates.spec import Template
 from meta_eval.templates.template_folder import read_templates
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,15 +30,38 @@ def values() -> dict[str, Any]:
     }
 
 
+# What a verdict is made of: these keys of a task's YAML, and the modules that its template needs.
+GRADING_KEYS = (
+    "output_type", "filter_list", "metric_list", "process_results", "process_docs", "doc_to_target", "doc_to_choice"
+)  # fmt: skip
+WORDS = (
+    "verified on real answers", "the verified grader of {}", "compared on real answers", "compared on made-up cases",
+    "the compared grader of {}", "nothing to compare with",
+)  # fmt: skip
+
+
 def rank_tasks() -> list[dict[str, Any]]:
-    """All tasks, those whose verdicts are proven on most answers first."""
+    """All tasks, those whose verdicts are proven on most answers first.
+
+    A task whose verdicts were compared with nothing may have exactly the grader of one whose verdicts were.
+    """
+    templates = read_templates(ROOT / "meta_template").tasks
+    of_grader: dict[str, list[str]] = {}
+    for name, task in templates.items():
+        of_grader.setdefault(name_grader(task), []).append(name)
     ranked = []
-    for task in read_templates(ROOT / "meta_template").tasks.values():
-        check = grader_validation.find_grading(task.name, task.primary_metric)
-        level = 3 if check is None else 0 if check.proves(task.primary_metric) else 1 if check.real else 2
+    for name, task in templates.items():
+        check, shared = grader_validation.find_grading(name, task.primary_metric), ""
+        for other in of_grader[name_grader(task)] if check is None else ():
+            found = grader_validation.find_grading(other, task.primary_metric)
+            if found and (check is None or rank_check(found, task) < rank_check(check, task)):
+                check, shared = found, other
+        level = 5 if check is None else rank_check(check, task)[0]
+        if check is not None and shared:
+            level = 1 if level == 0 else 4
         ranked.append({
-            "task": task.name, "level": level, "check": check, "metric": task.primary_metric,
-            "format": grader_validation.find_format_status(task.name),
+            "task": name, "level": level, "words": WORDS[level].format(f"`{shared}`"), "check": check,
+            "format": grader_validation.find_format_status(name),
         })  # fmt: skip
     formats = ("verified", "documented", "assumed")
 
@@ -46,6 +70,17 @@ def rank_tasks() -> list[dict[str, Any]]:
         return row["level"], formats.index(row["format"]), -answers, row["task"]
 
     return sorted(ranked, key=rank)
+
+
+def name_grader(task: Template) -> str:
+    """The same for tasks with the same grader."""
+    modules = sorted(str(file) for file in task.files if file.suffix == ".py")
+    return repr((task.primary_metric, [task.settings.get(key) for key in GRADING_KEYS], modules))
+
+
+def rank_check(check: Comparison, task: Template) -> tuple[int, int]:
+    """Lower for a comparison that says more."""
+    return 0 if check.proves(task.primary_metric) else 2 if check.real else 3, -check.evidence.answers
 
 
 def contributed() -> list[dict[str, Any]]:
