@@ -30,7 +30,7 @@ MANY = {"answers": 1000, "agreed": 1000, "rest": []}
 def a_check(**keys: Any) -> Comparison:
     return Comparison(
         **{
-            "id": "x", "subsets": {"pretrain": ["bbh"]}, "tasks": ["meta_bbh"], "aspect": "grading",
+            "id": "x", "date": "2026-01-02", "subsets": {"pretrain": ["bbh"]}, "tasks": ["meta_bbh"], "aspect": "grading",
             "compared_with": "official scorer", "reference": "r", "source": "s", "real": True, "answers": 100,
             "agreed": 98, "command": "c", "rest": [{"count": 2, "why": "w"}], "metric": "em,official", **keys,
         }

@@ -7,6 +7,7 @@ the current counts.
 from __future__ import annotations
 
 import argparse
+import datetime
 import functools
 import hashlib
 import importlib.util
@@ -181,7 +182,10 @@ def check_commit(folder: Path, commit: str) -> None:
 
 
 def show(measured: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print the catalog's entries as YAML with the current counts. The key is an entry's id."""
+    """Print the catalog's entries as YAML with the current counts, and today's date where they are others.
+
+    The key is an entry's id.
+    """
     checks = [check for file in CATALOG.glob("*.yaml") for check in yaml.safe_load(file.read_text("utf-8"))["checks"]]
     known = {check["id"]: check for check in checks}
 
@@ -189,5 +193,9 @@ def show(measured: Mapping[str, Mapping[str, Any]]) -> None:
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (PyYAML's signature)
             return True
 
-    result = [{**known[name], **counts} for name, counts in measured.items()]
+    today = datetime.datetime.now(datetime.UTC).date()
+    result = []
+    for name, counts in measured.items():
+        is_same = all(known[name].get(key) == value for key, value in counts.items())
+        result.append({**known[name], "date": known[name]["date"] if is_same else today, **counts})
     yaml.dump({"checks": result}, sys.stdout, Dumper, sort_keys=False, allow_unicode=True, width=118)

@@ -10,6 +10,7 @@ task's verdict, from the answers that no rule was read off.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -47,6 +48,7 @@ class Comparison(CatalogFact):
 
     Attributes:
         id: Unique among all checks.
+        date: When its numbers were entered here.
         subsets: The details subsets that it speaks of, by variant of the evals datasets.
         tasks: The tasks whose status it carries.
         aspect: ``grading``, of verdicts; ``format``, of prompts, golds and columns.
@@ -68,6 +70,7 @@ class Comparison(CatalogFact):
     """
 
     id: str = Field(min_length=1)
+    date: datetime.date
     subsets: Mapping[Variant, tuple[str, ...]] = Field(min_length=1)
     tasks: tuple[str, ...]
     aspect: Literal["grading", "format"]
