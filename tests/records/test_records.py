@@ -389,7 +389,7 @@ def test_a_part_of_a_run_says_so(old: Path) -> None:
     with noted() as notes:
         pack = tiny(old, "tiny_sums")
     assert read_manifest(pack).tasks["tiny_sums"].warnings == {"partial_run": 86}
-    assert any("86 docs of the task are not in this record" in line for line in notes)
+    assert any("86 docs of the task are missing" in line for line in notes)
 
 
 def test_results_without_samples_are_refused(old: Path) -> None:

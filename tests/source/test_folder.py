@@ -195,7 +195,7 @@ def test_several_splits_and_none_latest(tmp_path: Path) -> None:
     assert "none is 'latest'" in dataset.warnings[0]
 
 
-@pytest.mark.parametrize(("make", "part"), [(False, "no such folder"), (True, "is a file, not a folder")])
+@pytest.mark.parametrize(("make", "part"), [(False, "no such folder"), (True, "is a file of no format")])
 def test_what_is_no_folder(tmp_path: Path, make: bool, part: str) -> None:
     if make:
         (tmp_path / "x").write_text("")
@@ -203,7 +203,7 @@ def test_what_is_no_folder(tmp_path: Path, make: bool, part: str) -> None:
 
 
 def test_a_folder_without_subsets(tmp_path: Path) -> None:
-    assert "holds no evals dataset subset" in message(tmp_path)
+    assert "is neither a recorded run nor an evals dataset" in message(tmp_path)
 
 
 @pytest.mark.parametrize(

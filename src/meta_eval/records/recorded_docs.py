@@ -97,7 +97,7 @@ WARNING_TEXTS = {
     "doc_hash_differs_in_every_row": "have a doc whose hash is not the recorded one (not one is, so the hashes vouch "
     "for nothing)",
     "duplicate_prompts": "repeat the prompt of another doc",
-    "partial_run": "of the task are not in this record, which is one of a part of it",
+    "partial_run": "of the task are missing: the record holds a part of it",
     "prompt_with_bos": "had a prompt that brings the BOS, which is taken off: every engine adds one",
     "prompt_hash_missing": "come without a prompt hash, as lm-eval before 0.4.3 wrote none",
     "stops_unknown": "come without stop texts, for which the schema has no field: an answer ends where the model "
@@ -107,7 +107,7 @@ WARNING_TEXTS = {
     "cut_lines": "have a truncated line in the results",
     "begun_answer": "end with the beginning of the answer, and most chat endpoints begin a new one; set "
     "model_args.continue_final_message to true for one that continues it (vLLM)",
-    "repeated_samples": "stand there twice, word for word; each counts once",
+    "repeated_samples": "are in the results twice, word for word; each counts once",
 }
 
 

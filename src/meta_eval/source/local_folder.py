@@ -20,6 +20,11 @@ from meta_eval.source import card as cards
 from meta_eval.source.dataset import DataFile, EvalsDataset, OriginalDataset
 
 _MOST_FILES = 100_000
+_READABLE = (
+    "It reads `lm_eval --log_samples` output, details of the leaderboards and of lighteval, batch files with their "
+    "requests, and Meta's evals datasets (a snapshot, or files such as mmlu_pro.parquet). Other formats: "
+    "docs/architecture.md#sockets"
+)
 
 
 def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
@@ -43,9 +48,9 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
     complete = tuple(sorted(subset for subset, entry in table.items() if present.issuperset(entry.files)))
     if not complete:
         raise SourceError(
-            "holds no evals dataset subset",
+            "is neither a recorded run nor an evals dataset that meta-eval can read",
             where=folder,
-            hint="Use a snapshot of an evals dataset from the hub, or files such as mmlu_pro.parquet",
+            hint=_READABLE,
         )
     if identity == NOBODY:
         identity = merge_identities(entry.config for entry in table.values())
@@ -101,8 +106,9 @@ class _Files:
 def _names(root: Path) -> tuple[str, ...]:
     """All files below a folder, sorted. Hidden folders, where downloads keep metadata, are skipped."""
     if not root.is_dir():
-        what = "is a file, not a folder" if root.exists() else "there is no such folder"
-        raise SourceError(what, hint="Name a folder, or a dataset id on the hub")
+        if root.exists():
+            raise SourceError("is a file of no format that meta-eval can read", hint=_READABLE)
+        raise SourceError("there is no such folder", hint="Name a folder, or a dataset id on the hub")
     names: list[str] = []
 
     def refuse(error: OSError) -> None:

@@ -171,7 +171,9 @@ def _offers(folder: TemplateFolder, offered: Offers, datasets: Sequence[EvalsDat
     groups = [group for group in folder.groups if _members(folder, group, offered)]
     names = [*groups, *sorted(offered)]
     if not names:
-        return "This evals dataset offers no task of the template folder"
+        subsets = [subset for part in datasets for subset in part.subsets]
+        shown = ", ".join(subsets[:_MOST_LISTED]) + (", …" if len(subsets) > _MOST_LISTED else "")
+        return f"No task of the template folder uses a subset of {datasets[0].dataset_id}, which has: {shown}"
     if len(names) <= _MOST_LISTED:
         return f"This evals dataset offers: {', '.join(names)}"
     listing = f"meta-eval tasks --evals-dataset {datasets[0].dataset_id}"

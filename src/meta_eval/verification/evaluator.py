@@ -216,7 +216,7 @@ _PARTS = {
 }
 
 
-def explain_lacking_part(error: Exception, where: str) -> PackError | None:
+def explain_lacking_part(error: Exception, where: str | None = None) -> PackError | None:
     """The error for a part that a scorer needs and this machine lacks; None for any other error.
 
     The libraries' own messages are long: code_eval of `evaluate` raises a ValueError, nltk a LookupError.
@@ -271,7 +271,7 @@ class _Watch:
         try:
             return self._inner(doc, results)
         except Exception as error:
-            if lacks := explain_lacking_part(error, self._where.partition(":")[0]):
+            if lacks := explain_lacking_part(error):
                 raise lacks from None
             last = traceback.extract_tb(error.__traceback__)[-1]
             raise TemplateError(
