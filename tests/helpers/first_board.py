@@ -1,4 +1,6 @@
-"""Details in the first Open LLM Leaderboard's columns of 2023 and of 2024, over our own rows.
+"""Details in the first Open LLM Leaderboard's columns of 2023, and in lighteval's of 2024, over our own rows.
+
+`board_shapes` has the layouts that public sources show.
 
 Likelihoods are random. The verdicts follow from them by the harness's rules, which are implemented here again.
 """

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import THOROUGH
 from tokenizers import Tokenizer, models
 
 from meta_eval.messages.errors import UserError
-from meta_eval.records.details.details_row import read_board_row, read_lighteval_row
+from meta_eval.records.details.board_row import read_board_row
+from meta_eval.records.details.details_row import read_lighteval_row
 from meta_eval.records.details.graded_docs import read_details
 
 many = settings(max_examples=150 if THOROUGH else 30)
@@ -47,6 +49,49 @@ def test_a_row_of_the_first_board_is_read_or_refused(row: dict[str, Any], name: 
         read_details([read_board_row(row)], name, lambda *_: None)
     except UserError as error:
         assert "\n" not in str(error)
+
+
+@many
+@given(changed(GOOD), st.dictionaries(st.sampled_from(sorted(GOOD)), st.text("[](){}'-1,. e#", max_size=9), max_size=2))
+def test_a_row_of_texts_is_read_or_refused(row: dict[str, Any], other: dict[str, str]) -> None:
+    texts = {name: str(value) for name, value in row.items()} | other
+    try:
+        read_details([read_board_row(texts)], "harness|arc:challenge|25", lambda *_: None)
+    except UserError as error:
+        assert "\n" not in str(error)
+
+
+@many
+@given(
+    changed(
+        {"mc1_targets": {"choices": ["a", "b"], "labels": [1, 0]}, "mc2_targets": {"choices": ["c"], "labels": [1]}}
+    )
+)
+def test_a_row_with_two_lists_of_choices_is_read_or_refused(lists: dict[str, Any]) -> None:
+    row = {**GOOD, **lists, "choices": None, "gold_index": None, "metrics": {"mc1": 0.0, "mc2": 1.0}}
+    try:
+        read_details([read_board_row(row)], "harness|truthfulqa:mc|0", lambda *_: None)
+    except UserError as error:
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 9000, "[" + "-" * 99999 + "1]", "{" * 150 + "}" * 150, "[1" + "+1" * 50000 + "]"]
+)
+def test_a_text_of_any_depth_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="does not say what the model answered"):
+        read_board_row({**GOOD, "predictions": text})
+
+
+@pytest.mark.parametrize("name", ["acc", "gold_index", "padded", "predictions", "truncated"])
+def test_an_integer_of_any_length_is_no_number(name: str) -> None:
+    texts = {key: str(value) for key, value in GOOD.items() if key != "metrics"} | {"acc": "1.0"}
+    try:
+        row = read_board_row({**texts, name: f"[{10**400}, 1, 1]" if name == "predictions" else str(10**400)})
+    except UserError as error:
+        assert "holds a likelihood that is not a number" in str(error)
+    else:
+        assert row.metrics == ({} if name == "acc" else {"acc": 1.0})
 
 
 @many

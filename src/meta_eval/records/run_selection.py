@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -27,8 +28,15 @@ class TaskIndex(Protocol):
     def groups(self) -> Mapping[str, tuple[str, ...]]: ...
 
 
+def make_config_name(name: str) -> str:
+    """Name a task as the hub names its configuration: ``harness_arc_challenge_25`` for ``harness|arc:challenge|25``."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "_", name)
+
+
 def select_tasks(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     """Find the tasks of names and patterns, and the groups among the names. A minus leaves a name out.
+
+    A name may also be written as in the record's files, with characters that names of tasks cannot have.
 
     Raises:
         ConfigError: The record has no such task or group.
@@ -58,7 +66,9 @@ def leave_tasks_out(
 def _select_named(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     chosen: dict[str, None] = {}
     groups: dict[str, tuple[str, ...]] = {}
-    for name in names:
+    for written in names:
+        known = written in record.tasks or written in record.groups
+        name = written if known else make_config_name(written)
         if name in record.tasks:
             chosen[name] = None
         elif name in record.groups:
@@ -67,7 +77,7 @@ def _select_named(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], d
         else:
             existing = [*record.groups, *record.tasks]
             raise ConfigError(
-                f"{record.name} has no task or group {name!r}{suggest_name(name, existing)}",
+                f"{record.name} has no task or group {written!r}{suggest_name(written, existing)}",
                 hint=f"It holds {', '.join(existing[:20])}; {ALL!r} means all",
             )
     return list(chosen), groups
@@ -126,7 +136,8 @@ def _chosen(task: str, runs: Sequence[TaskOutput], run: str | None, name: str) -
     raise ConfigError(
         f"{name} holds {len(fitting)} runs of {task}: {join_names(sorted(times), 6)}",
         where="evals_dataset",
-        hint="Set evals_run to the time of one, or evals_dataset to its results file",
+        hint="Set evals_run to the time of one"
+        + (", or evals_dataset to its results file" if any(task_files.results for task_files in fitting) else ""),
     )
 
 

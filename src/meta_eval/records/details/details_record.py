@@ -2,7 +2,8 @@
 
 Both writers name files alike: ``details_<task>_<time>.parquet``, in a folder of the run. The board wrote
 ``<run>/details_harness|arc:challenge|25_<run>.parquet``, lighteval writes
-``details/<model>/<run>/details_gsm8k|5_<run>.parquet``.
+``details/<model>/<run>/details_gsm8k|5_<run>.parquet``. Names of downloads may be quoted (``%7C``), or have ``_`` for
+characters that a file system refuses.
 
 Recorded token ids show whether the record was made with the model's tokenizer, and whether a BOS preceded its prompts.
 The harness of 2023 added no BOS; today every engine does.
@@ -16,26 +17,31 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from meta_eval import stats
 from meta_eval.boundary.hashing import hash_file, hash_text
 from meta_eval.boundary.inputs import describe_error, open_parquet, parse_json, read_regular
 from meta_eval.messages.errors import SourceError, locating
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.records.details.details_row import NESTED, DetailsRow, choose_columns, read_board_row, read_lighteval_row
+from meta_eval.records.details.board_row import choose_columns, read_board_row
+from meta_eval.records.details.details_row import NESTED, DetailsRow, read_lighteval_row
 from meta_eval.records.details.graded_docs import GradedDocs, choose_verdict_metric, read_details
 from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedScore, RecordedTask, RecordFormat
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs
-from meta_eval.records.run_selection import choose_runs, normalise_time
+from meta_eval.records.run_selection import choose_runs, make_config_name, normalise_time
 from meta_eval.records.shipped_graders import make_grader_code
 from meta_eval.results.output_index import TaskOutput
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_FILE = re.compile(r"details_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:\.\d+)?)\.parquet", re.DOTALL)
+_FILE = re.compile(
+    r"details_(?P<task>.+)_(?P<time>\d{4}[-_]\d\d[-_]\d\dT\d\d[:_-]\d\d[:_-]\d\d(?:\.\d+)?)\.(?P<ending>parquet|json)",
+    re.DOTALL,
+)
 _RESULTS = re.compile(r"results_(?P<time>\d{4}-\d\d-\d\dT.+)\.json")
-_MODEL = re.compile(r"details_+(?P<model>.+?)(?:_+private)?")
+_MODEL = re.compile(r"details_+(?P<model>.+?)(?:_+(?:private|public))?")
 _MOST_RESULTS = 2**26
 
 
@@ -45,7 +51,7 @@ class DetailsFormat(RecordFormat):
     name = "details"
 
     def detect(self, place: Place) -> bool:
-        return any(_FILE.fullmatch(PurePosixPath(name).name) for name in place.files)
+        return any(map(_match, place.files))
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
         return DetailsRecord(place, run, names)
@@ -75,13 +81,18 @@ class DetailsRecord(Record):
 
     def __init__(self, place: Place, run: str | None, task_names: Sequence[str]) -> None:
         by_name_and_time = {(details.name, details.time): details for details in _list_details(place.files)}
+        if not by_name_and_time:  # the leaderboard's first details, of July 2023
+            raise SourceError(
+                "holds details as JSON, which meta-eval does not read", where=place.name,
+                hint="Use details in parquet, such as open-llm-leaderboard-old/details_ORG__MODEL",
+            )  # fmt: skip
         runs: dict[str, list[TaskOutput]] = {}
         for details in sorted(
             by_name_and_time.values(), key=lambda details: (details.name, details.time), reverse=True
         ):
             runs.setdefault(details.name, []).append(TaskOutput(details.name, details.time, samples=Path(details.file)))
         groups = _groups(by_name_and_time.values())
-        names = [task for name in task_names for task in groups.get(name, (name,))]
+        names = [task for name in map(make_config_name, task_names) for task in groups.get(name, (name,))]
         chosen = choose_runs(dict(sorted(runs.items())), run, names, place.name)
         self._place = place
         self._details = {task: by_name_and_time[task, run.time] for task, run in chosen.items()}
@@ -186,19 +197,21 @@ def read_details_rows(
         ) from None  # fmt: skip
 
 
+def _match(file: str) -> re.Match[str] | None:
+    return _FILE.fullmatch(unquote(PurePosixPath(file).name))
+
+
 def _list_details(names: Sequence[str]) -> Iterator[Details]:
     for file in names:
-        match = _FILE.fullmatch(PurePosixPath(file).name)
-        if match is None:
+        match = _match(file)
+        if match is None or match["ending"] == "json":
             continue
         source_name = match["task"]
-        parts = source_name.split("|")
+        parts = source_name.split("|" if "|" in source_name else "_")
         shots = next((part for part in reversed(parts[1:]) if part.isdecimal()), None)
-        if len(parts) == 4:  # lighteval before 0.10: suite|task|shots|truncation of shots
+        if "|" in source_name and len(parts) == 4:  # lighteval before 0.10: suite|task|shots|truncation of shots
             shots = parts[2]
-        yield Details(
-            re.sub(r"[^A-Za-z0-9_.]+", "_", source_name), source_name, shots, normalise_time(match["time"]), file
-        )
+        yield Details(make_config_name(source_name), source_name, shots, normalise_time(match["time"]), file)
 
 
 def _groups(all_details: Any) -> dict[str, tuple[str, ...]]:
@@ -206,7 +219,7 @@ def _groups(all_details: Any) -> dict[str, tuple[str, ...]]:
     members_of: dict[str, dict[str, None]] = {}
     for details in all_details:
         group = re.sub(r"[-:][^|]+", "", details.source_name)
-        members_of.setdefault(re.sub(r"[^A-Za-z0-9_.]+", "_", group), {})[details.name] = None
+        members_of.setdefault(make_config_name(group), {})[details.name] = None
     names = {details.name for details in all_details}
     return {
         group: tuple(sorted(members))
@@ -223,7 +236,8 @@ def _model(name: str, names: Sequence[str], times: set[str], fetch: Callable[[st
             continue
         try:
             tree = parse_json(read_regular(fetch(file), limit=_MOST_RESULTS))
-            model = tree["config_general"].get("model_name") or tree["config_general"]["model_config"]["model_name"]
+            config = tree.get("config") or tree["config_general"]  # the leaderboard's first results have `config`
+            model = config.get("model_name") or config["model_config"]["model_name"]
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             continue
         if isinstance(model, str) and model:
@@ -231,7 +245,7 @@ def _model(name: str, names: Sequence[str], times: set[str], fetch: Callable[[st
     for part in reversed(PurePosixPath(name.replace("\\", "/")).parts):
         match = _MODEL.fullmatch(part.rpartition("--")[2])
         if match:
-            return match["model"].replace("__", "/")
+            return match["model"].replace("__", "/", 1)
     return None
 
 

@@ -33,6 +33,11 @@ METRICS_OF_GRADER: Mapping[DetailsGrader, tuple[str, ...]] = {
     "exact_match": ("em",),
 }
 
+# Said of rows without right answers.
+_USE_EARLIER_RUN = (
+    "The first leaderboard kept none since November 2023: use an earlier run, or leave the task out of tasks"
+)
+
 # The metric of verdicts for tasks that no leaderboard shows, in order of preference.
 _VERDICTS = ("mc2,none", "acc_norm,none", "acc,none")
 
@@ -92,6 +97,8 @@ def make_choice_doc(sample: DetailsRow, grader: DetailsGrader) -> tuple[str, dic
     Raises:
         DataError: The right choice is unknown, or there is no choice to ask for.
     """
+    if not sample.choices and not sample.golds:
+        raise DataError("keeps neither its choices nor which of them is right", hint=_USE_EARLIER_RUN)
     if len(sample.choices) < 2 or len(sample.choices) != len(sample.likelihoods or ()) or "" in sample.choices:
         raise DataError(f"has {len(sample.choices)} choices and {len(sample.likelihoods or ())} likelihoods")
     golds = [gold for gold in sample.golds if isinstance(gold, int) and not isinstance(gold, bool)]
@@ -228,6 +235,8 @@ class _DetailsReading:
 
     def _text(self, sample: DetailsRow, grader: DetailsGrader) -> RecordedDoc:
         golds = [str(text) for gold in sample.golds for text in (gold if isinstance(gold, list) else [gold])]
+        if not golds:
+            raise DataError("does not keep the right answer", hint=_USE_EARLIER_RUN)
         if grader == "gsm8k":
             stop_texts = self.generation["until"] if self.generation else _STOPS
             stops = [stop for stop in stop_texts if stop not in str(sample.text)]
@@ -236,7 +245,7 @@ class _DetailsReading:
             raise DataError(f"was generated with other settings than the docs before it: {sample.generation}")
         else:
             self.generation = sample.generation
-        gold = golds[0] if golds else ""
+        gold = golds[0]
         return _row(sample, grader, {"query": sample.query, "gold": gold, "golds": golds}, (), gold, [[sample.text]])
 
     def _choice(self, sample: DetailsRow, grader: DetailsGrader) -> RecordedDoc:
