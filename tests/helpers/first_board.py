@@ -69,7 +69,7 @@ def tasks() -> dict[str, list[Row]]:
 
 def as_2023(row: Row) -> Row:
     """Convert a row to the columns of 2023, with separate metrics, a single right choice and hashes."""
-    hashes = {"hash_example": "0" * 16, "hash_full_prompt": "1" * 16}
+    hashes = {"cont_tokens": "0" * 16, "example": "1" * 16, "full_prompt": "2" * 16, "input_tokens": "3" * 16}
     kept = {name: row[name] for name in ("example", "full_prompt", "choices", "predictions", "truncated")}
     return {**kept, **row["metrics"], "gold": row["gold_index"][0], "hashes": hashes}
 

@@ -160,6 +160,8 @@ def test_a_split_of_the_card_that_is_no_run_is_refused(run: str, tmp_path: Path)
 def test_a_task_is_told_by_the_name_of_its_file_too(written: str, task: str, tmp_path: Path) -> None:
     record = open_folder(listed(tmp_path), REPOSITORY, FIRST_RUN)
     assert select_tasks(record, [written]) == ([task], {})
+    names, _ = select_tasks(record, ["recorded", f"-{written}"])
+    assert set(names) == set(record.tasks) - {task}
 
 
 @pytest.mark.parametrize(
