@@ -1,14 +1,16 @@
 """Compare the nexus grader with the evaluation in NexusRaven-V2's notebook, on generated answers.
 
     git clone https://github.com/nexusflowai/NexusRaven-V2 CHECKOUT        # at 7794bc6
+    git clone https://github.com/nexusflowai/NexusRaven RAVEN              # at f328827
     pip install pyyaml
-    python tools/grader_validation/nexus.py --data CHECKOUT
+    python tools/grader_validation/nexus.py --data CHECKOUT --golds RAVEN
 
 The notebook defines dummy functions for each of its benchmarks and runs answers with them. Its data sets are not in the
-repository. This script runs the notebook's definitions and comparison on generated calls. The calls follow the
-signatures, with positional, named, missing, wrong, unknown and extra arguments, nested calls, several calls, list
-brackets, line breaks and surrounding words. Our grader gets the same pairs, with the signatures in a prompt as in the
-notebook. Run it only where the notebook is safe to run.
+repository, but the older repository has the golds of two of them, NVDLibrary and VirusTotal. This script runs the
+notebook's definitions and comparison on generated calls. The calls follow the signatures, with positional, named,
+missing, wrong, unknown and extra arguments, nested calls, several calls, list brackets, line breaks and surrounding
+words. The golds of the older repository are answers to themselves and to each other, and are changed. Our grader gets
+the same pairs, with the signatures in a prompt as in the notebook. Run it only where the notebook is safe to run.
 """
 
 from __future__ import annotations
@@ -131,30 +133,69 @@ def pairs(functions: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield gold, f"{text(parts)}; nobody()"
 
 
+def changed(gold: str, golds: list[str]) -> Iterator[str]:
+    """Yield answers to a gold: itself, ten other golds, and the gold with a small change."""
+    yield gold
+    yield from random.sample(golds, 10)
+    for change in ("order", "left out", "by place", "another value", "list", "words"):
+        call = ast.parse(gold, mode="eval").body
+        if not isinstance(call, ast.Call) or not call.keywords:
+            continue
+        chosen = random.choice(call.keywords)
+        match change:
+            case "order":
+                call.keywords.reverse()
+            case "left out":
+                call.keywords.remove(chosen)
+            case "by place":
+                call.args.append(call.keywords.pop(0).value)
+            case "another value":
+                chosen.value = ast.parse(random.choice(VALUES), mode="eval").body
+        yield {"list": "[{}]", "words": "The call is {}"}.get(change, "{}").format(ast.unparse(call))
+
+
+def judge(names: dict[str, Any], gold: str, answer: str) -> tuple[bool, bool]:
+    """Return our verdict and the notebook's. An error in the gold passes through, which no benchmark has."""
+    grader = frame.template_module("tools/nexus.py")
+    theirs = official(names, answer, gold)
+    prompt = "".join(
+        f"Function:\ndef {name}{inspect.signature(function)}:\n" for name, function in dummies(names).items()
+    )
+    program = grader.program(answer)
+    known = grader.headers(prompt, [gold])
+    return program is not None and grader.grade(program, str(grader.gold_program(gold)), known), theirs
+
+
+def dummies(names: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: function
+        for name, function in names.items()
+        if inspect.isfunction(function) and function.__module__ != "typing"
+    }
+
+
 def main() -> None:
-    folder = frame.checkout(__doc__, "nexusflowai/NexusRaven-V2", "7794bc6")
+    parser = frame.arguments(__doc__, "checkout of nexusflowai/NexusRaven-V2")
+    parser.add_argument("--golds", type=Path, required=True, help="checkout of nexusflowai/NexusRaven")
+    args = parser.parse_args()
+    frame.check_commit(args.data, "7794bc6")
+    frame.check_commit(args.golds, "f328827")
     random.seed(8)
-    nexus = frame.template_module("tools/nexus.py")
-    result: list[tuple[bool, bool, str]] = []
-    for names in benchmarks(folder):
-        functions = {
-            name: function
-            for name, function in names.items()
-            if inspect.isfunction(function) and function.__module__ != "typing"
-        }
-        prompt = "".join(
-            f"Function:\ndef {name}{inspect.signature(function)}:\n" for name, function in functions.items()
-        )
-        for gold, answer in (pair for _ in range(60) for pair in pairs(functions)):
-            try:
-                verdict = official(names, answer, gold)
-            except (TypeError, SyntaxError):  # the gold does not run, which no benchmark has
-                continue
-            known = nexus.headers(prompt, [gold])
-            program = nexus.program(answer)
-            right = program is not None and nexus.grade(program, str(nexus.gold_program(gold)), known)
-            result.append((right, verdict, BLANK if answer[:1] == " " else "other"))
-    frame.show({"nexus_generated": frame.tallied(result)})
+    every = list(benchmarks(args.data))
+    generated: list[tuple[bool, bool, str]] = []
+    for names in every:
+        for gold, answer in (pair for _ in range(60) for pair in pairs(dummies(names))):
+            with contextlib.suppress(TypeError, SyntaxError):  # the gold does not run
+                generated.append((*judge(names, gold, answer), BLANK if answer[:1] == " " else "other"))
+    changes = []
+    for file, function in (("cve_cpe", "searchCVE"), ("virustotal", "vt_get_domain_report")):
+        names = next(names for names in every if function in names)
+        source = args.golds / "raven" / "data" / "resources" / f"{file}_queries.json"
+        rows = json.loads(source.read_text(encoding="utf-8"))
+        golds = [row["reference"].replace("r = nvdlib.", "") for row in rows]
+        for gold in golds:
+            changes += [(*judge(names, gold, answer), "not looked into") for answer in changed(gold, golds)]
+    frame.show({"nexus_generated": frame.tallied(generated), "nexus_golds": frame.tallied(changes)})
 
 
 if __name__ == "__main__":
