@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from pages import cli, configuration, files, grader_validation, llms, python, tasks
+from pages import cli, configuration, files, grader_validation, llms, public_runs, python, tasks
 from pages.tables import replace_tables
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +21,7 @@ PAGES = {
     "reference/configuration.md": configuration,
     "reference/files.md": files,
     "reference/grader_validation.md": grader_validation,
+    "reference/public_runs.md": public_runs,
     "reference/python.md": python,
     "reference/tasks.md": tasks,
     "llms.txt": llms,  # last, because it quotes the others
@@ -35,6 +36,7 @@ def environment() -> Environment:
     made.filters |= {
         "allowed": configuration.allowed,
         "cell": lambda text: " ".join(text.split()).replace("|", "\\|"),
+        "decision": public_runs.decision,
         "code_safe": lambda text: text.replace("<", "&lt;"),
         "default_of": configuration.default_of,
         "escaped": lambda text: text.replace("|", "\\|"),
