@@ -48,14 +48,16 @@ def no_answer(text: str) -> bool:
 def squad(doc: dict, results: list[str]) -> dict:
     """Score SQuAD v2: ``exact_match``, which Meta publishes, and ``f1``, both the best over the correct responses.
 
-    A correct response that normalisation empties ("The") is ignored if there are others. If there are none, an answer
-    that normalisation empties is right, as in the script.
+    If the question or the answer says that there is no answer, both are 1 only if the other says so too: "Not in
+    background" shares no word with a span. A correct response that normalisation empties ("The") is ignored if there
+    are others. If there are none, an answer that normalisation empties is right, as in the script.
     """
     answer = results[0]
     if answer == NO_MATCH:
         return {"exact_match": 0.0, "f1": 0.0, "unextracted": 1.0}
-    if any(map(no_answer, doc["answers"])):
-        right = float(no_answer(answer))
+    unanswerable = any(map(no_answer, doc["answers"]))
+    if unanswerable or no_answer(answer):
+        right = float(unanswerable and no_answer(answer))
         return {"exact_match": right, "f1": right, "unextracted": 0.0}
     golds = [gold for gold in map(normalise, doc["answers"]) if gold] or [""]
     exact = float(normalise(answer) in golds)

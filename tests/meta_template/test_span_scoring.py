@@ -72,6 +72,8 @@ def test_a_base_model_s_answer_is_its_first_line_that_is_not_empty(output: str, 
         ("unanswerable", ("unanswerable",), 1, 1),
         ("No answer.", ("unanswerable",), 1, 1),
         ("rye", ("unanswerable",), 0, 0),
+        ("Not in background.", ("in the background",), 0, 0),  # shares no word with a span
+        ("far in background", ("in the background",), 0, 0.8),
         ("the", ("rye",), 0, 0),
         ("the", ("The", "rye"), 0, 0),  # a gold of which nothing is left does not count beside others
         ("the", ("The",), 1, 1),

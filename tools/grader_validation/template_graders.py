@@ -159,6 +159,27 @@ def tallied(verdicts: Iterable[tuple[bool, bool, str]]) -> dict[str, Any]:
     return compared(ours, theirs, why.__getitem__)
 
 
+def measured(
+    pairs: Sequence[tuple[Sequence[float], Sequence[float]]], why: Callable[[int], str] = lambda _: "not looked into"
+) -> dict[str, Any]:
+    """Return the same as `compared` from our scores of each answer and theirs, which agree if all are equal.
+
+    The first is the score of the entry's metric.
+    """
+    apart = Counter(
+        why(number)
+        for number, (ours, theirs) in enumerate(pairs)
+        if any(abs(our - their) > 1e-9 for our, their in zip(ours, theirs, strict=True))
+    )
+    return {
+        "answers": len(pairs),
+        "agreed": len(pairs) - apart.total(),
+        "ours": percent([ours[0] for ours, _ in pairs]),
+        "theirs": percent([theirs[0] for _, theirs in pairs]),
+        "rest": reasons(apart),
+    }
+
+
 def reasons(apart: Counter[str]) -> list[dict[str, Any]]:
     """Return the ``rest`` of an entry: the count of differing verdicts by reason."""
     return [{"count": count, "why": why} for why, count in apart.most_common()]
