@@ -9,8 +9,8 @@
     python tools/grader_validation/span_answers.py --data FOLDER
 
 QA-Eval's EVOUNA has the answers of five models to TriviaQA with people's verdicts. OpenAI's samples are answers of
-GPT-3 and InstructGPT models to SQuAD v2 and DROP, 100 questions each, with and without shots. Their prompts have the
-form of Meta's. remzawi/squad has the answers of three extractive models to half of SQuAD v2's dev questions.
+GPT-3 and InstructGPT models to SQuAD v2 and DROP, 100 questions each, with and without shots. remzawi/squad has the
+answers of three extractive models to half of SQuAD v2's dev questions.
 
 Our scores are those of the whole task: the filter takes the first line of an answer.
 """
@@ -48,7 +48,7 @@ COMMITS = {
 }
 MODELS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 RUNS = ("val_submission.csv", "qanetdev.csv", "charembdev.csv")
-# The text for no answer in the prompts of OpenAI and Meta.
+# OpenAI's gold of a question that the passage does not answer.
 NONE = "Not in background"
 # The form of a TriviaQA answer that a person accepts and no alias equals.
 SENTENCE = "the answer is longer than an alias, mostly a sentence around it (theirs counts it as right)"
@@ -114,7 +114,7 @@ def triviaqa(folder: Path) -> dict[str, Any]:
 
 
 def squad(folder: Path) -> dict[str, Any]:
-    """Compare exact match and F1. To the script an empty text is no answer, to the prompts "Not in background"."""
+    """Compare exact match and F1. No answer is an empty text to the script, and "Not in background" to ours."""
     official = module(folder / "evaluate" / "metrics" / "squad_v2" / "compute_score.py")
 
     def against(cases: list[tuple[str, list[str], str]], why: str) -> dict[str, Any]:
