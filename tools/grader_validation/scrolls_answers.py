@@ -3,7 +3,7 @@
     git clone https://github.com/nyu-mll/SQuALITY FOLDER/SQuALITY                         # dc08d4f
     git clone https://github.com/OpenLMLab/LEval FOLDER/LEval                             # cd34b05
     git clone https://github.com/allenai/qasper-led-baseline FOLDER/qasper-led-baseline   # afd0fb9
-    git clone https://github.com/openai/following-instructions-human-feedback FOLDER/instruct    # 5c0534c
+    git clone https://github.com/feralvam/easse FOLDER/easse                              # 6a4352e
     git clone https://github.com/huggingface/evaluate FOLDER/evaluate                     # a7dd338
     pip install rouge-score evaluate nltk
     python tools/grader_validation/scrolls_answers.py --data FOLDER
@@ -12,7 +12,8 @@ ZeroSCROLLS has no public scorer. Its three benchmarks in Meta's subset have: SQ
 and Qasper's F1 over words. QuALITY has none, so its letters are compared with those that L-Eval reads. The answers are
 the model summaries of SQuALITY's human evaluation and L-Eval's recorded predictions. L-Eval's scientific_qa is Qasper.
 
-No answers to OpenRewriteEval are public. Its ROUGE-L is compared on summaries of GPT-3 models.
+No answers to OpenRewriteEval are public. Its ROUGE-L is compared on sentences that systems simplified, with the ten
+references of ASSET.
 """
 
 from __future__ import annotations
@@ -24,14 +25,13 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from span_answers import samples
 from template_graders import arguments, check_commit, compared, lines, measured, module, row, show, template_module
 
 COMMITS = {
     "SQuALITY": "dc08d4f",
     "LEval": "cd34b05",
     "qasper-led-baseline": "afd0fb9",
-    "instruct": "5c0534c",
+    "easse": "6a4352e",
     "evaluate": "a7dd338",
 }
 ROUGE = ("rougeL", "rouge1", "rouge2")
@@ -145,17 +145,29 @@ def quality(folder: Path) -> dict[str, Any]:
 def rewriting(folder: Path) -> dict[str, Any]:
     import evaluate
 
-    cases = samples(folder, "tldr")
+    data = folder / "easse" / "easse" / "resources" / "data"
+    references = list(
+        zip(*map(sentences, sorted((data / "test_sets" / "asset").glob("asset.test.simp.*"))), strict=True)
+    )
+    outputs, golds = [], []
+    for system in sorted((data / "system_outputs" / "turkcorpus" / "test").iterdir()):
+        if system.is_file():
+            outputs += sentences(system)
+            golds += references
     metric = evaluate.load(str(folder / "evaluate" / "metrics" / "rouge"))
     theirs = metric.compute(
-        predictions=[answer for _, _, answer in cases],
-        references=[golds for _, golds, _ in cases],
-        rouge_types=["rougeL"],
-        use_aggregator=False,
+        predictions=outputs, references=list(map(list, golds)), rouge_types=["rougeL"], use_aggregator=False
     )["rougeL"]
     make_doc, grader = template_module("_common/spans.py").make_doc, template_module("openrewrite/utils.py")
-    ours = [grader.process_results(make_doc(row(text, golds)), [answer])["rougeL"] for text, golds, answer in cases]
+    ours = [
+        grader.process_results(make_doc(row(str(number), gold)), [output])["rougeL"]
+        for number, (output, gold) in enumerate(zip(outputs, golds, strict=True))
+    ]
     return measured([((our,), (float(their),)) for our, their in zip(ours, theirs, strict=True)])
+
+
+def sentences(path: Path) -> list[str]:
+    return path.read_text("utf-8").removesuffix("\n").split("\n")
 
 
 def main() -> None:
@@ -167,7 +179,7 @@ def main() -> None:
             "scrolls_squality": squality(folder),
             "scrolls_qasper": qasper(folder),
             "scrolls_quality": quality(folder),
-            "openrewrite_gpt3": rewriting(folder),
+            "openrewrite_simplified": rewriting(folder),
         }
     )
 
