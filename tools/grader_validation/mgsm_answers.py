@@ -5,10 +5,10 @@
     git clone https://github.com/LightChen233/cross-lingual-prompting FOLDER/cross-lingual-prompting    # affd839
     python tools/grader_validation/mgsm_answers.py --data FOLDER
 
-multi_lingual_cot_faithfulness asked Qwen3-4B and Gemma-3-4B with simple-evals' prompts, which are Meta's, in five languages, three
-times each question. cross-lingual-prompting asked GPT-3.5 each question in ten languages, and for the reasoning in
-seven. It asks for a last line "Answer: 18", where the model often translates the word. Both graders look for the answer
-word of the language of the reasoning.
+multi_lingual_cot_faithfulness asked Qwen3-4B and Gemma-3-4B with simple-evals' prompts, which are Meta's, in five
+languages, three times each question. cross-lingual-prompting asked GPT-3.5 each question in ten languages, and for the
+reasoning in seven. It asks for a last line "Answer: 18", where the model often translates the word. Both graders look
+for the answer word of the language of the reasoning.
 """
 
 from __future__ import annotations
