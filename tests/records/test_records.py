@@ -568,3 +568,19 @@ def test_what_is_no_file_hangs_nothing_wherever_it_lies(obstacle: str, old: Path
         report([old])
     with pytest.raises(UserError, match="datasets--a--b"):
         prepare(old.parent / "other", "recorded", evals_dataset=str(cache))
+
+
+def test_ifeval_finds_the_same_language_in_a_short_answer_each_time(tmp_path: Path) -> None:
+    questions = [
+        {
+            "key": n, "prompt": f"Say what tea {n} has, in Italian.", "kwargs": [{"language": "it"}],
+            "instruction_id_list": ["language:response_language"],
+        }
+        for n in range(30)
+    ]  # fmt: skip
+    model = recorded_runs.make_model("short", {})
+    # langdetect, unseeded, takes it for Portuguese or Italian.
+    model.generate_until = lambda requests, **_: ["tea no commas" for _ in requests]
+    tasks = task_folder(tmp_path / "tasks", ("ifeval",), {"ifeval": (questions, ("train",), 0)})
+    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(record(tasks, tmp_path, ("ifeval",), model=model)))
+    assert verify(pack).tasks["ifeval"].graded_score in (0.0, 1.0)

@@ -74,7 +74,7 @@ class Evaluator:
         Errors of pack_docs and the templates already carry a hint.
         """
         try:
-            with restore_random_state(), isolate_code(self.pack), silence_libraries(tell):
+            with restore_random_state(), seed_language_detection(), isolate_code(self.pack), silence_libraries(tell):
                 yield
         except UserError:
             raise
@@ -393,3 +393,21 @@ def restore_random_state() -> Iterator[None]:
             random.setstate(python_state)
             if numpy:
                 numpy.set_state(numpy_state)
+
+
+@contextlib.contextmanager
+def seed_language_detection() -> Iterator[None]:
+    """Let langdetect, if a grader has imported it, find the same language of a text each time.
+
+    lm-eval's IFEval asks it for the language of an answer. Unseeded, it takes short texts for one language or another.
+    """
+    langdetect = sys.modules.get("langdetect")
+    if langdetect is None:
+        yield
+        return
+    factory = langdetect.DetectorFactory
+    before, factory.seed = factory.seed, 0
+    try:
+        yield
+    finally:
+        factory.seed = before
