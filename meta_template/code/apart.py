@@ -17,6 +17,7 @@ import decimal
 import fractions
 import importlib
 import io
+import operator
 import os
 import pickle
 import re
@@ -44,7 +45,13 @@ _EXACT: dict[type, Callable[[Any], tuple]] = {
     datetime.date: lambda value: (value.year, value.month, value.day),
     datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
 }
-_MADE = {kind.__name__: kind for kind in _EXACT}
+_MADE: dict[str, Callable[..., Any]] = {kind.__name__: kind for kind in _EXACT}
+# The order of a set depends on how it was made. These two ways give that of most literals and calls of set().
+_MADE |= {
+    f"{kind.__name__}{way}": made
+    for kind in (set, frozenset)
+    for way, made in enumerate((kind, lambda items, kind=kind: kind(set(items))))
+}
 
 
 class NotByValueError(Exception):
@@ -66,6 +73,20 @@ class _Pickler(pickle.Pickler):
         return None
 
 
+class _ArgumentPickler(_Pickler):
+    """Keep the order of sets too, on which a program may rely: ``tuple({12, 13, 14, 15, 16})`` begins with 16."""
+
+    def persistent_id(self, value: Any) -> tuple | None:
+        kind = type(value)
+        if kind not in (set, frozenset):
+            return super().persistent_id(value)
+        items = list(value)
+        for way in (f"{kind.__name__}0", f"{kind.__name__}1"):
+            if all(map(operator.is_, _MADE[way](items), items)):
+                return way, items
+        raise NotByValueError
+
+
 class _Unpickler(pickle.Unpickler):
     """Read plain data and the types above from a program. Nothing that the data name is looked up or called."""
 
@@ -85,9 +106,9 @@ class _Unpickler(pickle.Unpickler):
         return _MADE[name](*parts)
 
 
-def _dumped(value: Any) -> bytes:
+def _dumped(value: Any, pickler: type[_Pickler] = _Pickler) -> bytes:
     into = io.BytesIO()
-    _Pickler(into, protocol=5).dump(value)
+    pickler(into, protocol=5).dump(value)
     return into.getvalue()
 
 
@@ -183,7 +204,7 @@ def test(program: dict, tests: dict, words: list[str], report: int, asked: int, 
 
     def ask(*arguments: Any, **named: Any) -> Any:
         try:
-            asking = _dumped((arguments, named))
+            asking = _dumped((arguments, named), _ArgumentPickler)
         except BaseException:
             _leave(report, TOGETHER)
         _send(asked, asking)

@@ -185,6 +185,12 @@ PASSING = [
      "assert f(1) == [__import__('fractions').Fraction(1, 3), 1j, range(1), b'a']", False),
     ("def f(n): return n / 0", "try: f(1)\nexcept ZeroDivisionError: pass\nelse: assert False", False),
     ("class Pair:\n    def __init__(self, n): self.n = n\ndef f(pair): return pair.n", "assert f(Pair(2)) == 2", True),
+    # Copies of a set keep its order, which Python does not promise. What was emptied has an order that no copy has.
+    ("def f(values, frozen): return (*values, *frozen)",
+     "values, frozen = {12, 13, 14, 15, 16}, frozenset(range(16, 9, -1))\nassert f(values, frozen) == (*values, *frozen)",
+     False),
+    ("def f(values): return tuple(values)",
+     "values = {*range(99)}\nvalues -= {*range(99)} - {1, 8}\nassert f(values) == (1, 8)", True),
     ("def f(n): return (one for one in range(n))", "assert list(f(2)) == [0, 1]", True),
     ("def f(key): return key(1)", "assert f(lambda n: n + 1) == 2", True),
     ("def f(n): return n + 1\nsum = f", "assert sum(1) == 2", True),
