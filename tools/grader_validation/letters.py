@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from template_graders import compared, filtered, row, settings, show, template_module, verdicts
+from template_graders import compared, lm_eval_verdicts, row, settings, show, template_module, verdicts
 
 COUNT = 2000
 Made = tuple[str, str]  # an output and its special feature
@@ -51,8 +51,6 @@ def main() -> None:
 
 def counts(folder: Path, task: str, file: str, theirs_file: str, gold: str, kind: str) -> dict[str, Any]:
     """Compare a task with its counterpart."""
-    from lm_eval.api.metrics import exact_match_fn
-
     theirs_task = settings(folder / theirs_file)
     grader = template_module("gsm8k/utils.py" if kind == "number" else "mmlu_pro/utils.py")
     draw = random.Random(f"{task} 42")
@@ -69,25 +67,12 @@ def counts(folder: Path, task: str, file: str, theirs_file: str, gold: str, kind
         outputs.append(output)
         forms.append(form)
     ours = verdicts(file, "strict-match", outputs, docs, grader)
-    cut = [stopped(output, theirs_task["generation_kwargs"].get("until") or []) for output in outputs]
-    (metric,) = theirs_task["metric_list"]
-    arguments = {k: v for k, v in metric.items() if k not in ("metric", "aggregation", "higher_is_better")}
-    theirs = [
-        exact_match_fn(references=[gold], predictions=[answer], **arguments)["exact_match"] == 1
-        for gold, answer in zip(golds, filtered(theirs_task, "strict_match", cut, docs), strict=True)
-    ]
+    theirs = lm_eval_verdicts(theirs_task, "strict_match", outputs, golds)
     return {
         "reference": f"lm-eval {version('lm-eval')}, llama3/instruct/{Path(theirs_file).parent.name}",
         "source": f"lm-eval=={version('lm-eval')}, lm_eval/tasks/llama3/instruct/{theirs_file}",
         **compared(ours, theirs, lambda n: f"{forms[n]} ({'ours' if ours[n] else 'theirs'} counts it as right)"),
     }
-
-
-def stopped(output: str, until: list[str]) -> str:
-    """Return the output up to the first stop string."""
-    for end in until:
-        output = output.partition(end)[0]
-    return output
 
 
 def other(draw: random.Random, right: str) -> str:

@@ -6,6 +6,9 @@
 Only at this commit the repository contains the sample files of four runs of the recipe. By the results files next to
 them, they cover the first 100 rows of its selection from Llama-3.1-70B-Instruct-evals, with Llama-3.3-70B-Instruct.
 Each line has the row's prompt, gold, recorded answer and ``is_correct``, and the run's answer and score.
+
+MMLU-Pro, MMLU with chain of thought and GPQA ask for the same last sentence, "The best answer is C.". So the answers
+also go through the filters of ``meta_mmlu__0_shot__cot``, which the two GPQA tasks share.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any
 import template_graders as frame
 from template_graders import checkout, compared, counted, lines, row, show, template_module
 
+PRO, COT = "mmlu_pro/mmlu_pro_5shot_cot_instruct.yaml", "mmlu/mmlu_0shot_cot.yaml"
 RUNS = (
     "end-to-end-use-cases/benchmarks/llm_eval_harness/meta_eval/eval_results/meta-llama__Llama-3.3-70B-Instruct",
     "samples_meta_mmlu_pro_instruct_*.jsonl",
@@ -28,17 +32,21 @@ def main() -> None:
         raise SystemExit(f"{folder / RUNS[0]} holds {len(files)} of 4 sample files: is it at commit f8a6c7d7?")
     answered = [line for file in files for line in lines(file)]
     recorded = {sample["doc"]["input_question_hash"]: sample["doc"] for sample in answered}.values()
-    meta = compared(
-        verdicts([doc["output_prediction_text"][0] for doc in recorded], list(recorded)),
-        [doc["previously_is_correct"] for doc in recorded],
-    )
-    recipe = compared(
-        verdicts([sample["resps"][0][0] for sample in answered], [sample["doc"] for sample in answered]),
-        [sample["exact_match"] == 1 for sample in answered],
-    )
+    recorded_outputs = [doc["output_prediction_text"][0] for doc in recorded]
+    recorded_verdicts = [doc["previously_is_correct"] for doc in recorded]
+    outputs, docs = [sample["resps"][0][0] for sample in answered], [sample["doc"] for sample in answered]
+    scores = [sample["exact_match"] == 1 for sample in answered]
+    both, all_docs = [*recorded_outputs, *outputs], [*recorded, *docs]
     fitting = sum(hashed(doc) and doc["input_final_prompts"][0].endswith(frame.ASSISTANT) for doc in recorded)
     rows = counted(fitting, len(recorded))
-    show({"mmlu_pro_recorded": meta, "mmlu_pro_recipe_runs": recipe, "mmlu_pro_rows": rows})
+    show(
+        {
+            "mmlu_pro_recorded": compared(verdicts(PRO, recorded_outputs, list(recorded)), recorded_verdicts),
+            "mmlu_pro_recipe_runs": compared(verdicts(PRO, outputs, docs), scores),
+            "mmlu_pro_rows": rows,
+            "best_answer_of_mmlu_pro": compared(verdicts(COT, both, all_docs), [*recorded_verdicts, *scores]),
+        }
+    )
 
 
 def hashed(doc: dict[str, Any]) -> bool:
@@ -48,11 +56,11 @@ def hashed(doc: dict[str, Any]) -> bool:
     return made["input_question_hash"] == doc["input_question_hash"] and doc["gold"] in offered
 
 
-def verdicts(outputs: list[str], docs: list[dict[str, Any]]) -> list[bool]:
-    """Return our strict-match verdict on each output."""
+def verdicts(file: str, outputs: list[str], docs: list[dict[str, Any]]) -> list[bool]:
+    """Return the strict-match verdict of a template's YAML on each output."""
     grader = template_module("mmlu_pro/utils.py")
     made = [grader.make_doc(row(doc["input_question"], doc["input_correct_responses"])) for doc in docs]
-    return frame.verdicts("mmlu_pro/mmlu_pro_5shot_cot_instruct.yaml", "strict-match", outputs, made, grader)
+    return frame.verdicts(file, "strict-match", outputs, made, grader)
 
 
 if __name__ == "__main__":

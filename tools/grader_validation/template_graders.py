@@ -113,6 +113,28 @@ def verdicts(file: str, name: str, outputs: Sequence[str], docs: Sequence[Any], 
     ]
 
 
+def lm_eval_verdicts(task: dict[str, Any], name: str, outputs: Sequence[str], golds: Sequence[str]) -> list[bool]:
+    """Return lm-eval's exact_match of an output for each gold, by another task's stop strings, filters and metric."""
+    from lm_eval.api.metrics import exact_match_fn
+
+    cut = [stopped(output, task.get("generation_kwargs", {}).get("until") or []) for output in outputs]
+    (metric,) = task["metric_list"]
+    arguments = {
+        key: value for key, value in metric.items() if key not in ("metric", "aggregation", "higher_is_better")
+    }
+    return [
+        exact_match_fn(references=[gold], predictions=[answer], **arguments)["exact_match"] == 1
+        for gold, answer in zip(golds, filtered(task, name, cut, [{}] * len(cut)), strict=True)
+    ]
+
+
+def stopped(output: str, until: Sequence[str]) -> str:
+    """Return the output up to the first stop string."""
+    for end in until:
+        output = output.partition(end)[0]
+    return output
+
+
 def extracted(file: str, name: str, output: str) -> str:
     """Apply the filters ``name`` of a template's YAML to an output."""
     return filtered(settings(TEMPLATES / file), name, [output], [{}])[0]

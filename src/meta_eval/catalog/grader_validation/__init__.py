@@ -177,8 +177,8 @@ def find_format_status(task: str) -> Status:
 
 
 def find_grading(task: str, verdict: str) -> Comparison | None:
-    """The comparison that says most of a task's verdicts: one that proves them on real answers before any other, and
-    among equals the one over most answers.
+    """The comparison that says most of a task's verdicts: one that proves them before any other, then one on real
+    answers, and among equals the one over most answers.
 
     Args:
         task: The task.
@@ -190,7 +190,7 @@ def find_grading(task: str, verdict: str) -> Comparison | None:
     comparisons = [
         check for check in list_task_comparisons(task) if check.judges_by(verdict) and check.evidence.answers
     ]
-    return max(comparisons, key=lambda check: (check.proves(verdict), check.evidence.answers), default=None)
+    return max(comparisons, key=lambda check: (check.proves(verdict), check.real, check.evidence.answers), default=None)
 
 
 def describe_trust(verdicts: Mapping[str, str]) -> str:
