@@ -119,6 +119,16 @@ def test_the_list_of_tasks_says_what_the_verdict_of_each_was_compared_with() -> 
     assert grader_validation.describe_grading("my_own_task", "exact_match,none") == "-"
 
 
+def test_real_answers_count_before_more_cases_made_up() -> None:
+    task = "meta_mmlu__0_shot__cot"
+    verdict = TASKS[task].primary_metric
+    check = grader_validation.find_grading(task, verdict)
+    assert check is not None
+    assert check.real
+    others = [other for other in grader_validation.list_task_comparisons(task) if other.judges_by(verdict)]
+    assert max(other.evidence.answers for other in others) > check.evidence.answers
+
+
 def test_what_was_compared_by_another_metric_earns_nothing() -> None:
     by_filter = {
         check.metric
