@@ -158,7 +158,7 @@ def test_the_readme_counts_the_subsets_that_are_verified() -> None:
 
 def test_how_far_verdicts_are_proven_is_one_line() -> None:
     verdicts = {"meta_math_hard": "final_em,none", "meta_gpqa": "exact_match,strict-match", "my_own": "acc,none"}
-    assert describe_trust(verdicts) == "verified meta_math_hard; never compared meta_gpqa, my_own"
+    assert describe_trust(verdicts) == "verified meta_math_hard; compared meta_gpqa; never compared my_own"
     assert describe_trust({"meta_math_hard": "other,none"}) == "never compared meta_math_hard"
     assert describe_trust({f"own_{n}": "acc,none" for n in range(4)}) == "never compared 4 tasks"
 
