@@ -9,8 +9,9 @@
 
 The first two repositories have questions of ARC-Challenge and MMLU. SmolLM2-135M-Instruct answers them on llama.cpp,
 greedily. Its prompts are those of lm-eval's ``arc_challenge_llama`` and ``mmlu_llama`` and end with "The best answer
-is", as Meta's do. ``--keep`` stores the answers, and asks only for those that the file lacks. Another kind of CPU gives
-a few other answers.
+is", as Meta's do. Those of MMLU in other languages are asked alike, so ``mmlu_es`` judges the answers to ARC-Challenge
+too. ``--keep`` stores the answers, and asks only for those that the file lacks. Another kind of CPU gives a few other
+answers.
 """
 
 from __future__ import annotations
@@ -57,26 +58,22 @@ def main() -> None:
     for name, commit in COMMITS.items():
         check_commit(given.data / name, commit)
     instruct = Path(lm_eval.tasks.__file__).parent / "llama3" / "instruct"
-    files = {"arc": "arc_challenge/arc_challenge_llama.yaml", "mmlu": "mmlu/_continuation_template_yaml"}
-    tasks = {name: settings(instruct / file) for name, file in files.items()}
+    tasks = {name: settings(instruct / name / "_continuation_template_yaml") for name in ("mmlu", "mmlu_es")}
+    tasks["arc"] = settings(instruct / "arc_challenge" / "arc_challenge_llama.yaml")
     arc, mmlu = list(arc_prompts(given.data, tasks["arc"])), list(mmlu_prompts(given.data, tasks["mmlu"]))
     answers = answered([prompt for prompt, _ in arc + mmlu], given.keep)
     outputs, other_outputs = [answers[prompt] for prompt, _ in arc], [answers[prompt] for prompt, _ in mmlu]
     of_arc = lm_eval_verdicts(tasks["arc"], "strict_match", outputs, [right for _, right in arc])
+    of_spanish = lm_eval_verdicts(tasks["mmlu_es"], "strict_match", outputs, [f"{right}." for _, right in arc])
     of_mmlu = lm_eval_verdicts(tasks["mmlu"], "strict_match", other_outputs, [f"{right}." for _, right in mmlu])
     recipe, both = settings(given.data / "llama-cookbook" / RECIPE), [*outputs, *other_outputs]
     of_gpqa = lm_eval_verdicts(recipe, "strict-match", both, [right for _, right in arc + mmlu])
-    counts = differing(arc, outputs, "arc_challenge/arc_challenge_0shot_instruct.yaml", of_arc)
-    stops = {**tasks["arc"], "generation_kwargs": tasks["mmlu"]["generation_kwargs"]}
-    of_start = lm_eval_verdicts(stops, "strict_match", outputs, [right for _, right in arc])
-    start = differing(arc, outputs, "arc_challenge/arc_challenge_0shot_instruct.yaml", of_start)
-    counts["note"] = (
-        f"Up to the first full stop, where lm-eval's tasks for MMLU stop an answer, {start['agreed']} agree. "
-        "Another kind of CPU gives a few other answers."
-    )
     show(
         {
-            "arc_challenge_answers": counts,
+            "arc_challenge_answers": differing(arc, outputs, "arc_challenge/arc_challenge_0shot_instruct.yaml", of_arc),
+            "multilingual_mmlu_es_answers": differing(
+                arc, outputs, "multilingual_mmlu/multilingual_mmlu_es.yaml", of_spanish
+            ),
             "mmlu_answers": differing(mmlu, other_outputs, "mmlu/mmlu_5shot_instruct.yaml", of_mmlu),
             "gpqa_answers": differing(arc + mmlu, both, "gpqa/gpqa_0shot.yaml", of_gpqa),
         }
