@@ -570,17 +570,24 @@ def test_what_is_no_file_hangs_nothing_wherever_it_lies(obstacle: str, old: Path
         prepare(old.parent / "other", "recorded", evals_dataset=str(cache))
 
 
-def test_ifeval_finds_the_same_language_in_a_short_answer_each_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("instruction", "arguments", "scores"),
+    [
+        # langdetect, unseeded, takes the answer for Portuguese or Italian.
+        ("language:response_language", {"language": "it"}, (0.0, 1.0)),
+        # No letter, so that lm-eval draws one: with its own seed "y", which the answer lacks.
+        ("keywords:letter_frequency", {"letter": "#", "let_frequency": 1, "let_relation": "at least"}, (0.0,)),
+    ],
+)
+def test_ifeval_judges_an_answer_the_same_way_each_time(
+    instruction: str, arguments: dict[str, Any], scores: tuple[float, ...], tmp_path: Path
+) -> None:
     questions = [
-        {
-            "key": n, "prompt": f"Say what tea {n} has, in Italian.", "kwargs": [{"language": "it"}],
-            "instruction_id_list": ["language:response_language"],
-        }
+        {"key": n, "prompt": f"What has tea {n}?", "kwargs": [arguments], "instruction_id_list": [instruction]}
         for n in range(30)
-    ]  # fmt: skip
+    ]
     model = recorded_runs.make_model("short", {})
-    # langdetect, unseeded, takes it for Portuguese or Italian.
     model.generate_until = lambda requests, **_: ["tea no commas" for _ in requests]
     tasks = task_folder(tmp_path / "tasks", ("ifeval",), {"ifeval": (questions, ("train",), 0)})
     pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(record(tasks, tmp_path, ("ifeval",), model=model)))
-    assert verify(pack).tasks["ifeval"].graded_score in (0.0, 1.0)
+    assert verify(pack).tasks["ifeval"].graded_score in scores

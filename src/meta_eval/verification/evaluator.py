@@ -250,8 +250,15 @@ def _listed(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
     return docs
 
 
+# lm-eval's own for `random`. It seeds once, so that what a grader draws for a doc depends on the docs before it.
+_SEED = 0
+
+
 class _Watch:
-    """Wraps a task's ``process_results`` to count progress and to collect what a grader logs about a doc."""
+    """Wraps a task's ``process_results`` to count progress and to collect what a grader logs about a doc.
+
+    A grader that draws random numbers draws the same for every doc: lm-eval's IFEval draws a letter for two questions.
+    """
 
     def __init__(self, name: str, task: Any, docs: int) -> None:
         self.docs = docs
@@ -268,6 +275,8 @@ class _Watch:
         task.process_results = self
 
     def __call__(self, doc: Mapping[str, Any], results: Any) -> Any:
+        state = random.getstate()
+        random.seed(_SEED)
         try:
             return self._inner(doc, results)
         except Exception as error:
@@ -280,6 +289,7 @@ class _Watch:
                 hint="Change the scorer: it must not raise on any answer",
             ) from error
         finally:
+            random.setstate(state)
             self._done += 1
             call_outside(report_progress, self._name, self._done, self.docs * len(self.filters))
 
