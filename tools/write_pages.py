@@ -36,13 +36,14 @@ def environment() -> Environment:
     made.filters |= {
         "allowed": configuration.allowed,
         "cell": lambda text: " ".join(text.split()).replace("|", "\\|"),
-        "decision": public_runs.decision,
         "code_safe": lambda text: text.replace("<", "&lt;"),
+        "decision": public_runs.decision,
         "default_of": configuration.default_of,
         "escaped": lambda text: text.replace("|", "\\|"),
         "first_paragraph": lambda text: " ".join(text.split("\n\n")[0].split()),
         "numbers": tasks.numbers,
         "short": grader_validation.short,
+        "shorten": public_runs.shorten,
     }
     return made
 

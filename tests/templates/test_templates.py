@@ -104,6 +104,7 @@ def test_the_name_of_the_recipe_is_understood() -> None:
         ("meta_gpqa", INSTRUCT_31, ["family 3.2", "is of family 3.1"]),
         ("meta_math_hard", StubDataset(("gpqa",)), ["no subset 'math_hard'"]),
         ("meta_pretrain", INSTRUCT_31, ["no task of the group 'meta_pretrain'"]),
+        ("recorded", StubDataset(("other", "more")), ["means the tasks of a recorded run", "which has: other, more"]),
     ],
 )
 def test_what_cannot_be_prepared_says_why_and_what_can(asked: str, dataset: StubDataset, words: list[str]) -> None:

@@ -40,6 +40,7 @@ IGNORED = (
     ("DeleteAgenda", "location"),
     ("DeleteReminder", "content"),
 )
+UNKNOWN = "not looked into"
 
 
 class Evaluator:
@@ -141,7 +142,7 @@ def reason(name: str, kind: str, *, ours: bool, refused: bool) -> str:
         "an argument that the evaluator does not compare for this API; we compare all": (name, key) in IGNORED,
         "a blank before the value, which the evaluator removes for this API; we compare the text": change == "a blank",
         "lower case, which is the same for this API; we compare the text": change == "lower case",
-        "not looked into": True,
+        UNKNOWN: True,
     }
     return next(why for why, fits in cases.items() if fits)
 
@@ -158,13 +159,21 @@ def main() -> None:
     docs = list(template.api_bank_docs([frame.row(str(number), [text]) for number, (_, text) in enumerate(kept)]))
     made = [(gold, doc, *pair) for (gold, _), doc in zip(kept, docs, strict=True) for pair in answers(gold, every)]
     strict = frame.filtered(task, "strict-match", [answer for *_, answer in made], [doc for _, doc, *_ in made])
-    result = []
+    by_metric: dict[str, list[tuple[bool, bool, str]]] = {"acc_rougeL": [], "acc": []}
     for (gold, doc, kind, answer), text in zip(made, strict, strict=True):
-        ours = template.api_bank_results(doc, [text])["acc_rougeL"] > 0.5
+        scores = template.api_bank_results(doc, [text])
         theirs, refused = evaluator.judge(gold, answer)
-        result.append((ours, theirs, reason(gold["api_name"], kind, ours=ours, refused=refused)))
+        for metric, verdicts in by_metric.items():
+            ours = scores[metric] > 0.5
+            why = reason(gold["api_name"], kind, ours=ours, refused=refused)
+            if metric == "acc" and why == UNKNOWN and not ours:
+                why = "free text in other words, of which the evaluator wants only some; acc compares the text"
+            verdicts.append((ours, theirs, why))
     note = f"The answers are made from {len(kept)} of {len(every)} golds of levels 1 and 2. {REST}"
-    frame.show({"api_bank_generated": {**frame.tallied(result), "note": note}})
+    frame.show({
+        "api_bank_generated": {**frame.tallied(by_metric["acc_rougeL"]), "note": note},
+        "api_bank_generated_exact": frame.tallied(by_metric["acc"]),
+    })  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ _ALLOW_CODE = f"Set allow_code: true to run them in a sandbox; see {assets.asset
 
 # A message lists names up to this number.
 _MOST_LISTED = 12
+# The group of every recorded run.
+_RECORDED = "recorded"
 
 
 def explain_refusal(template: Template, dataset: EvalsDataset) -> str | None:
@@ -99,6 +101,9 @@ def select_tasks(
             for selection in members:
                 chosen.setdefault(selection.template.name, selection)
         else:
+            if name == _RECORDED:
+                what = f"{name!r} means the tasks of a recorded run, and {datasets[0].dataset_id} is none"
+                raise ConfigError(what, hint=_offers(folder, offered, datasets))
             near = suggest_name(name, [*folder.tasks, *folder.groups, *aliases])
             raise ConfigError(f"unknown task or group {name!r}{near}", hint=_offers(folder, offered, datasets))
     remaining = {name: tuple(member for member in members if member not in without) for name, members in groups.items()}

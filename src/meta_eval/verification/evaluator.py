@@ -10,9 +10,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
-import random
-import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +22,7 @@ from meta_eval.boundary.isolation import isolate_code
 from meta_eval.messages.errors import PackError, TemplateError, UserError
 from meta_eval.messages.logs import report_progress
 from meta_eval.verification.bootstraps import replace_bootstrap
+from meta_eval.verification.random_draws import draw_alike, restore_random_state, seed_language_detection
 from meta_eval.verification.replay import Answers, ReplayLM
 from meta_eval.verification.sample_hashes import replace_hashing
 
@@ -250,10 +248,6 @@ def _listed(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
     return docs
 
 
-# lm-eval's own for `random`. It seeds once, so that what a grader draws for a doc depends on the docs before it.
-_SEED = 0
-
-
 class _Watch:
     """Wraps a task's ``process_results`` to count progress and to collect what a grader logs about a doc.
 
@@ -275,10 +269,9 @@ class _Watch:
         task.process_results = self
 
     def __call__(self, doc: Mapping[str, Any], results: Any) -> Any:
-        state = random.getstate()
-        random.seed(_SEED)
         try:
-            return self._inner(doc, results)
+            with draw_alike():
+                return self._inner(doc, results)
         except Exception as error:
             if lacks := explain_lacking_part(error):
                 raise lacks from None
@@ -289,7 +282,6 @@ class _Watch:
                 hint="Change the scorer: it must not raise on any answer",
             ) from error
         finally:
-            random.setstate(state)
             self._done += 1
             call_outside(report_progress, self._name, self._done, self.docs * len(self.filters))
 
@@ -297,9 +289,6 @@ class _Watch:
         if record.name.startswith("meta_eval.") and self._done < self.docs * len(self.filters):
             self.failures[self._done % self.docs] = record.getMessage()
 
-
-# tqdm's thread, which uses no random numbers.
-_MONITOR = "tqdm_monitor"
 
 # Loggers with warnings that do not matter here.
 _NOISY = ("lm_eval", "datasets", "huggingface_hub", "transformers")
@@ -386,38 +375,3 @@ def _collected(tell: Tell) -> Iterator[None]:
         for logger, level in levels:
             if logger.level != level:
                 logger.setLevel(level)
-
-
-@contextlib.contextmanager
-def restore_random_state() -> Iterator[None]:
-    """Restore the random state of `random` and numpy. lm-eval draws names of tasks from them, and graders may too.
-
-    With other threads, which may draw too, the state is left as it is.
-    """
-    numpy = sys.modules.get("numpy.random")
-    python_state, numpy_state = random.getstate(), numpy.get_state() if numpy else None
-    try:
-        yield
-    finally:
-        if all(thread is threading.main_thread() or thread.name == _MONITOR for thread in threading.enumerate()):
-            random.setstate(python_state)
-            if numpy:
-                numpy.set_state(numpy_state)
-
-
-@contextlib.contextmanager
-def seed_language_detection() -> Iterator[None]:
-    """Let langdetect, if a grader has imported it, find the same language of a text each time.
-
-    lm-eval's IFEval asks it for the language of an answer. Unseeded, it takes short texts for one language or another.
-    """
-    langdetect = sys.modules.get("langdetect")
-    if langdetect is None:
-        yield
-        return
-    factory = langdetect.DetectorFactory
-    before, factory.seed = factory.seed, 0
-    try:
-        yield
-    finally:
-        factory.seed = before
