@@ -16,6 +16,7 @@ from meta_eval import catalog
 from meta_eval.catalog import grader_validation
 from meta_eval.catalog.grader_validation import Comparison, describe_trust
 from meta_eval.templates.listing import list_tasks
+from meta_eval.templates.spec import Template
 
 TASKS = shipped().tasks
 each_check = pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_the_list_of_tasks_says_what_the_verdict_of_each_was_compared_with() -> 
     for name, line in lines.items():
         assert line.grading == grader_validation.describe_grading(name, TASKS[name].primary_metric)
         check = grader_validation.find_grading(name, TASKS[name].primary_metric)
-        assert (check is None) == (line.grading == "-")
+        assert (check is None) == line.grading.startswith(("-", "grader of"))
         if check is not None and check.metric is not None:
             assert check.metric.replace("_macro,", ",") == TASKS[name].primary_metric
     assert grader_validation.describe_grading("my_own_task", "exact_match,none") == "-"
@@ -156,9 +157,33 @@ def test_the_readme_counts_the_subsets_that_are_verified() -> None:
     assert f"Grading of {len(verified)} subsets is *verified*" in " ".join(text.split())
 
 
+def grader_of(task: Template) -> object:
+    """What a verdict is made of: these keys of a task's YAML, and the modules that its template needs."""
+    keys = (
+        "output_type", "filter_list", "metric_list", "process_results", "process_docs", "doc_to_target", "doc_to_choice"
+    )  # fmt: skip
+    modules = sorted(str(file) for file in task.files if file.suffix == ".py")
+    return repr((task.primary_metric, [task.settings.get(key) for key in keys], modules))
+
+
+def test_a_task_that_was_never_compared_has_the_grader_of_one_that_was_if_there_is_one() -> None:
+    compared = {name for name, task in TASKS.items() if grader_validation.find_grading(name, task.primary_metric)}
+    graders = {name: grader_of(TASKS[name]) for name in TASKS}
+    for name in TASKS:
+        other = grader_validation.find_same_grader(name)
+        if other is not None:
+            assert name not in compared
+            assert other in compared
+            assert graders[other] == graders[name]
+        elif name not in compared:
+            assert graders[name] not in {graders[known] for known in compared}, f"{name}: add it to same_graders.yaml"
+
+
 def test_how_far_verdicts_are_proven_is_one_line() -> None:
     verdicts = {"meta_math_hard": "final_em,none", "meta_gpqa": "exact_match,strict-match", "my_own": "acc,none"}
     assert describe_trust(verdicts) == "verified meta_math_hard; compared meta_gpqa; never compared my_own"
+    alike = {"meta_math": "final_em,none", "meta_gpqa_cot": "exact_match,strict-match"}
+    assert describe_trust(alike) == "with a verified grader meta_math; with a compared grader meta_gpqa_cot"
     assert describe_trust({"meta_math_hard": "other,none"}) == "never compared meta_math_hard"
     assert describe_trust({f"own_{n}": "acc,none" for n in range(4)}) == "never compared 4 tasks"
 

@@ -30,10 +30,6 @@ def values() -> dict[str, Any]:
     }
 
 
-# What a verdict is made of: these keys of a task's YAML, and the modules that its template needs.
-GRADING_KEYS = (
-    "output_type", "filter_list", "metric_list", "process_results", "process_docs", "doc_to_target", "doc_to_choice"
-)  # fmt: skip
 WORDS = (
     "verified on real answers", "the verified grader of {}", "compared on real answers", "compared on made-up cases",
     "the compared grader of {}", "nothing to compare with",
@@ -45,17 +41,11 @@ def rank_tasks() -> list[dict[str, Any]]:
 
     A task whose verdicts were compared with nothing may have exactly the grader of one whose verdicts were.
     """
-    templates = read_templates(ROOT / "meta_template").tasks
-    of_grader: dict[str, list[str]] = {}
-    for name, task in templates.items():
-        of_grader.setdefault(name_grader(task), []).append(name)
     ranked = []
-    for name, task in templates.items():
-        check, shared = grader_validation.find_grading(name, task.primary_metric), ""
-        for other in of_grader[name_grader(task)] if check is None else ():
-            found = grader_validation.find_grading(other, task.primary_metric)
-            if found and (check is None or rank_check(found, task) < rank_check(check, task)):
-                check, shared = found, other
+    for name, task in read_templates(ROOT / "meta_template").tasks.items():
+        check, shared = grader_validation.find_grading(name, task.primary_metric), None
+        if check is None and (shared := grader_validation.find_same_grader(name)):
+            check = grader_validation.find_grading(shared, task.primary_metric)
         level = 5 if check is None else rank_check(check, task)[0]
         if check is not None and shared:
             level = 1 if level == 0 else 4
@@ -70,12 +60,6 @@ def rank_tasks() -> list[dict[str, Any]]:
         return row["level"], formats.index(row["format"]), -answers, row["task"]
 
     return sorted(ranked, key=rank)
-
-
-def name_grader(task: Template) -> str:
-    """The same for tasks with the same grader."""
-    modules = sorted(str(file) for file in task.files if file.suffix == ".py")
-    return repr((task.primary_metric, [task.settings.get(key) for key in GRADING_KEYS], modules))
 
 
 def rank_check(check: Comparison, task: Template) -> tuple[int, int]:

@@ -31,7 +31,7 @@ class TaskLine:
         join: The original dataset with the ground truth, or None.
         published: Scores as (model, percent, averaging, same_settings).
         row_format: verified, documented or assumed.
-        grading: Its grader validation: ``verified on 1,324 answers``, or ``-``.
+        grading: Its grader validation: ``verified on 1,324 answers``, ``grader of meta_math_hard``, or ``-``.
     """
 
     task: str

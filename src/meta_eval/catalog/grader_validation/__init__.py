@@ -193,24 +193,44 @@ def find_grading(task: str, verdict: str) -> Comparison | None:
     return max(comparisons, key=lambda check: (check.proves(verdict), check.real, check.evidence.answers), default=None)
 
 
+@cache
+def _same_graders() -> Mapping[str, str]:
+    graders: dict[str, str] = read_catalog("same_graders.yaml")
+    return graders
+
+
+def find_same_grader(task: str) -> str | None:
+    """The compared task whose grader a task has, of whose own verdicts none were compared; None if there is none."""
+    return _same_graders().get(task)
+
+
 def describe_trust(verdicts: Mapping[str, str]) -> str:
     """How far the verdicts of tasks are proven, in one line: ``verified a, b; compared c; never compared d``.
+
+    A task with the grader of a compared one is said to have a verified or a compared grader.
 
     Args:
         verdicts: By task the metric that is its verdict, ``metric,filter``.
     """
-    levels: dict[str, list[str]] = {"verified": [], "compared": [], "never compared": []}
+    levels: dict[str, list[str]] = {
+        level: []
+        for level in ("verified", "with a verified grader", "compared", "with a compared grader", "never compared")
+    }
     for task, verdict in verdicts.items():
-        check = find_grading(task, verdict)
-        levels["never compared" if check is None else "verified" if check.proves(verdict) else "compared"].append(task)
+        check, words = find_grading(task, verdict), "{}"
+        if check is None and (other := find_same_grader(task)):
+            check, words = find_grading(other, verdict), "with a {} grader"
+        level = words.format("verified" if check and check.proves(verdict) else "compared")
+        levels[level if check else "never compared"].append(task)
     shown = {level: names if len(names) <= _NAMED else [f"{len(names)} tasks"] for level, names in levels.items()}
     return "; ".join(f"{level} {', '.join(names)}" for level, names in shown.items() if names)
 
 
 def describe_grading(task: str, verdict: str) -> str:
-    """``verified on 1,324 answers``, ``compared on 4,000 cases`` or ``-``."""
+    """``verified on 1,324 answers``, ``compared on 4,000 cases``, ``grader of meta_math_hard`` or ``-``."""
     check = find_grading(task, verdict)
     if check is None:
-        return "-"
+        other = find_same_grader(task)
+        return f"grader of {other}" if other and find_grading(other, verdict) else "-"
     word = "verified" if check.proves(verdict) else "compared"
     return f"{word} on {check.evidence.answers:,} {'answers' if check.real else 'cases'}"
