@@ -40,6 +40,7 @@ def environment() -> Environment:
         "decision": public_runs.decision,
         "default_of": configuration.default_of,
         "escaped": lambda text: text.replace("|", "\\|"),
+        "explain": public_runs.explain,
         "first_paragraph": lambda text: " ".join(text.split("\n\n")[0].split()),
         "numbers": tasks.numbers,
         "short": grader_validation.short,

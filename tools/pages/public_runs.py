@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+# Points by which drawing letters may move a score: twice the standard deviation of 2,000 draws of a letter out of ten.
+NEAR = 0.2
 RUNS = Path(__file__).resolve().parents[1] / "public_runs" / "runs.yaml"
 
 
@@ -22,6 +24,19 @@ def values() -> dict[str, Any]:
         "refused": [run for run in runs if "message" in run["outcome"]],
         "compared": [entry for entry in (*runs, *answers) if "compare" in entry["outcome"]],
     }
+
+
+def explain(entry: Mapping[str, Any]) -> str:
+    """Where the difference to the published scores comes from."""
+    outcome, why = entry["outcome"], []
+    for score in entry.get("published", {}):
+        if abs(score - outcome["with_guesses"]) <= NEAR:
+            why.append("grader")
+        elif score > outcome["any_letter"] + NEAR:
+            why.append("above *any letter*: prompts or model")
+        else:
+            why.append("not *with guesses*: another run")
+    return "; ".join(dict.fromkeys(why)) or "-"
 
 
 def decision(outcome: Mapping[str, Any]) -> str:
