@@ -247,6 +247,9 @@ def main() -> None:
     given = parser.parse_args()
     text = given.runs.read_text(encoding="utf-8")
     listed = yaml.safe_load(text)
+    names = [run["checkout"] for run in listed["runs"]] + ["MMLU-Pro"]
+    if not any((given.data / name).is_dir() for name in names):
+        parser.error(f"--data {given.data} has no checkout: none of {', '.join(dict.fromkeys(names))}")
     with tempfile.TemporaryDirectory() as scratch:
         for entry, outcome in try_all(listed, given.data.resolve(), Path(scratch).resolve()):
             entry["outcome"] = outcome
