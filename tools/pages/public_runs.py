@@ -29,14 +29,14 @@ def values() -> dict[str, Any]:
 def explain(entry: Mapping[str, Any]) -> str:
     """Where the difference to the published scores comes from."""
     outcome, why = entry["outcome"], []
-    for score in entry.get("published", {}):
+    for score in entry["published"]:
         if abs(score - outcome["with_guesses"]) <= NEAR:
             why.append("grader")
         elif score > outcome["any_letter"] + NEAR:
             why.append("above *any letter*: prompts or model")
         else:
             why.append("not *with guesses*: another run")
-    return "; ".join(dict.fromkeys(why)) or "-"
+    return "; ".join(dict.fromkeys(why))
 
 
 def decision(outcome: Mapping[str, Any]) -> str:
