@@ -17,7 +17,7 @@ RUNS = Path(__file__).resolve().parents[1] / "public_runs" / "runs.yaml"
 def values() -> dict[str, Any]:
     """Values for public_runs.md.j2."""
     listed = yaml.safe_load(RUNS.read_text(encoding="utf-8"))
-    runs, answers = listed["runs"], listed["answers"]
+    runs, answers = listed["runs"] + listed["tool_calls"], listed["answers"]
     return {
         **listed,
         "usable": [run for run in runs if "message" not in run["outcome"]],

@@ -6,6 +6,8 @@
 Prints the outcome of each run: what verify, report and compare say of it, or the one message. --write enters them into
 runs.yaml, of which docs/reference/public_runs.md is made. IFEval needs nltk's punkt_tab, as `verify` says.
 
+The tool calls of sm120-quant-bench are written as batch files (tool_calls.py).
+
 The answers of MMLU-Pro's own script come without prompts and in no format that `evals_dataset` takes. They are
 rewritten as rows of Meta's layout. The prompt of such a row is the question as the script writes it, without its five
 examples: the pack grades, but must not be asked.
@@ -31,6 +33,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "grader_validation"))
 from rebuild import details_row, write_details
 from template_graders import check_commit
+from tool_calls import write_batch
 
 RUNS = Path(__file__).with_name("runs.yaml")
 MMLU_PRO = "meta_mmlu_pro_pretrain"
@@ -89,6 +92,22 @@ class Trials:
             for name in (against, model):
                 self._grade(name, self._packs[against])
             outcome |= self._judge(model, against)
+        return outcome
+
+    def try_tool_calls(self, run: Mapping[str, Any]) -> Outcome:
+        """The outcome of an entry of ``tool_calls``."""
+        name = run["id"]
+        folder = self._scratch / "batches" / name
+        write_batch(self._data / run["checkout"], run["build"], folder)
+        self._results[name] = self._scratch / "results" / name
+        settings = {"evals_dataset": folder, "tasks": "recorded", "model_name": "any/model", "backend": "chat"}
+        outcome = self._try(name, {**settings, "model_args.base_url": "http://127.0.0.1:1/v1"}, None)
+        if against := run.get("against"):
+            for graded in (against, name):
+                files = (self._scratch / "batches" / graded / file for file in ("requests.jsonl", "output.jsonl"))
+                if not self._results[graded].exists():
+                    self._call("grade", *files, "--pack", self._packs[against], "-o", self._results[graded])
+            outcome |= self._judge(name, against)
         return outcome
 
     def _try(self, name: str, settings: Mapping[str, Any], against: str | None) -> Outcome:
@@ -234,6 +253,9 @@ def try_all(listed: Mapping[str, Any], data: Path, scratch: Path) -> Iterator[tu
     for run in listed["runs"]:
         if (data / run["checkout"]).is_dir():
             yield run, trials.try_run(run)
+    for run in listed["tool_calls"]:
+        if (data / run["checkout"]).is_dir():
+            yield run, trials.try_tool_calls(run)
     for entry in listed["answers"] if (data / "MMLU-Pro").is_dir() else ():
         yield entry, trials.try_answers(entry)
 
