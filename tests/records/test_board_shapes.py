@@ -106,9 +106,9 @@ def test_recorded_verdicts_are_given_again(make: Callable[[], Shape], tmp_path: 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (choices_since_november_2023, "doc 0: keeps neither its choices nor which of them is right. The first leader"),
-        (endings_since_november_2023, "doc 0: keeps neither its choices nor which of them is right. The first leader"),
-        (sums_since_november_2023, "doc 0: does not keep the right answer. The first leaderboard kept none since Nov"),
+        (choices_since_november_2023, "doc 0: keeps neither its choices nor which of them is right. Runs of the first"),
+        (endings_since_november_2023, "doc 0: keeps neither its choices nor which of them is right. Runs of the first"),
+        (sums_since_november_2023, "doc 0: does not keep the right answer. Runs of the first leaderboard since Nov"),
         (drop_of_2023, "doc 0: was graded by em, f1, which meta-eval cannot grade"),
         (answers_of_lighteval, "doc 0: was graded by extractive_match, which meta-eval cannot grade"),
     ],

@@ -279,7 +279,9 @@ def main() -> None:
             if given.write:
                 head = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
                 body = yaml.safe_dump(listed, sort_keys=False, allow_unicode=True, width=118)
-                given.runs.write_text(head + body, encoding="utf-8")
+                new = given.runs.with_suffix(".new")
+                new.write_text(head + body, encoding="utf-8")
+                new.replace(given.runs)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 - The leaderboard until October 2023: metrics are columns beside those of the dataset (``query``, ``mc1_targets``,
   ``answer``), and some prompts are only hashes.
-- The leaderboard since November 2023, and lighteval: one column ``metrics``, and token ids. The leaderboard left the
-  columns of choices and right answers empty.
+- The leaderboard since November 2023, and lighteval: one column ``metrics``, and token ids. As public readers of
+  the leaderboard's files say, it left the columns of choices and right answers empty.
 
 In some files every column is text, as Python writes it (all of lighteval 0.4 to 0.7).
 

@@ -35,7 +35,8 @@ METRICS_OF_GRADER: Mapping[DetailsGrader, tuple[str, ...]] = {
 
 # Said of rows without right answers.
 _USE_EARLIER_RUN = (
-    "The first leaderboard kept none since November 2023: use an earlier run, or leave the task out of tasks"
+    "Runs of the first leaderboard since November 2023 seem to keep none: use an earlier run, "
+    "or leave the task out of tasks"
 )
 
 # The metric of verdicts for tasks that no leaderboard shows, in order of preference.
