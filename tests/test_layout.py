@@ -138,10 +138,6 @@ def unknown_arguments(path: Path) -> Iterator[str]:
             yield from (f"{node.name}: {name}" for name in sorted(listed - parameters(node)))
 
 
-def test_no_file_is_longer_than_400_lines() -> None:
-    lines = {path.relative_to(PACKAGE).as_posix(): path.read_bytes().count(b"\n") for path in FILES}
-    assert {name: count for name, count in lines.items() if count > 400} == {}
-
 
 def test_docstrings_describe_arguments_that_exist() -> None:
     unknown = {path.relative_to(PACKAGE).as_posix(): list(unknown_arguments(path)) for path in FILES}

@@ -23,6 +23,9 @@ SURE = 0.95
 # Assumed share of flips of an identical copy in a plan without measurements. Every plan prints it.
 PLANNED_FLIPS = 0.04
 
+# The part of itself by which a doc or cluster must change for a whole change (`meta_eval.stats.drop`).
+WHOLE_CHANGE = 0.5
+
 # Non-inferiority margin of a score. Meta's recipe saw the score of the same model change by about a point between runs,
 # and quantisation papers call a point or a percent lossless.
 MARGIN = 0.01

@@ -88,7 +88,8 @@ def test_worse_ends_are_those_of_intervals() -> None:
 def test_clusters_count_instead_of_docs() -> None:
     alone, together = expect_copy(600, 0.04), expect_copy(600, 0.04, clusters=[place // 10 for place in range(600)])
     assert (together.docs, together.clusters, together.variance) == (600, 60, pytest.approx(alone.variance))
-    assert margin_within(alone) < margin_within(together) < 1.5 * margin_within(alone)
+    # Of 60 clusters one in 17 may be lost whole, though none was.
+    assert margin_within(alone) < 1 - 0.025 ** (1 / 60) < margin_within(together) < 0.1
 
 
 def test_quantiles_of_students_distribution_are_scipys() -> None:

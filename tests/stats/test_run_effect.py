@@ -65,7 +65,7 @@ def test_runs_of_one_model_have_students_interval_of_the_means_of_runs(flips: tu
     )
     variance = sum(statistics.variance([lost / 2000 for lost in side]) for side in flips) / 2
     interval, width = drop.interval(), 2 * t_quantile(0.95, 4) * math.sqrt(variance * 2 / 3)
-    assert interval.upper - interval.lower == pytest.approx(width, rel=0.01)
+    assert width <= interval.upper - interval.lower <= 1.04 * width
 
 
 def test_equal_runs_leave_the_interval_of_the_docs() -> None:

@@ -21,6 +21,11 @@ interval, (L - W) -+ t sqrt(V). For few flips it keeps its coverage, which Stude
 -+ t^2/n, the same as the score interval of paired shares (Tango 1998, Statistics in Medicine 17:891) up to terms of
 1/n^2. The two are close everywhere (tests/stats/test_stats.py). A p value is the level at which the interval touches
 the value in question.
+
+Small changes say nothing of whole losses. A cluster (or a doc) that changes by half of itself or more is a **whole**
+change, any other a **small** change. Each kind has its own L, W, V and w, and the MOVER joins both. So docs that all
+change a little, such as sampled answers, ROUGE or 64 copies of a problem, leave open what no whole change leaves open:
+t^2/n for n docs or clusters. If every change is whole, as of yes or no in single docs, this is the formula above.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ from typing import TYPE_CHECKING
 from meta_eval.stats.clustered_mean import average_docs, number_names
 from meta_eval.stats.intervals import Interval, t_quantile
 from meta_eval.stats.run_effect import RunSpread, mean_spread
-from meta_eval.thresholds import ALPHA, LEVEL, POWER, ROUNDING
+from meta_eval.thresholds import ALPHA, LEVEL, POWER, ROUNDING, WHOLE_CHANGE
 
 if TYPE_CHECKING:
     from meta_eval.stats.clustered_mean import Floats
@@ -51,13 +56,15 @@ class Drop:
         variance: The variance of the drop.
         freedom: Degrees of freedom of the variance; 0 for a single cluster.
         grain: The size of a flip of a whole cluster: 1 divided by the number of docs, if weights are equal.
-        flipped: Effective number of changed clusters (docs, if they are not clustered): see `_count_changed`.
+        flipped: Effective number of clusters (docs, if they are not clustered) with a whole change: see
+            `_count_changed`.
         docs: Number of docs.
         clusters: Number of clusters, or of docs if docs are not clustered.
         paired: Whether it is doc by doc; else against a score alone, see `unpaired_drop`.
         influence: The contribution of each cluster to the error; empty if docs are not clustered.
         lower_is_better: Whether a lower score is better, so that a rise is a drop.
         runs: How several runs of a side differ; None if each has one.
+        small_lost, small_won, small_variance: The part of small changes in ``lost``, ``won`` and ``variance``.
     """
 
     baseline: float
@@ -74,6 +81,9 @@ class Drop:
     influence: Mapping[Hashable, float] = field(default_factory=dict, repr=False, compare=False)
     lower_is_better: bool = False
     runs: RunSpread | None = field(default=None, compare=False)
+    small_lost: float = 0.0
+    small_won: float = 0.0
+    small_variance: float = 0.0
 
     @property
     def value(self) -> float:
@@ -83,22 +93,39 @@ class Drop:
     def invert(self) -> Drop:
         """The drop of a metric where lower is better: gains and losses change places."""
         influence = {key: -value for key, value in self.influence.items()}
-        return replace(self, lost=self.won, won=self.lost, influence=influence, lower_is_better=True)
+        return replace(
+            self, lost=self.won, won=self.lost, small_lost=self.small_won, small_won=self.small_lost,
+            influence=influence, lower_is_better=True,
+        )  # fmt: skip
 
     @property
     def seen_variance(self) -> float:
-        """The variance; without changed docs, that of half a flip each way (Agresti and Min 2005)."""
-        return max(self.variance, self.flip_size * (self.lost + self.won)) if self.flipped else self.grain**2
+        """The variance; without whole changes, with half a flip each way (Agresti and Min 2005)."""
+        whole = (
+            max(self.variance - self.small_variance, self.flip_size * self._whole) if self.flipped else self.grain**2
+        )
+        return whole + self.small_variance
 
     @property
     def flip_size(self) -> float:
-        """The size of one flip.
+        """The size of a whole change.
 
         It comes from the variance. With k changed clusters it is at least 1/(k + 1) of a whole cluster: flips that were
         not seen may be larger than those that were.
         """
-        changed = self.lost + self.won
-        return max(self.variance / changed if changed > 0 else 0.0, self.grain / (1 + self.flipped))
+        changed, variance = self._whole, max(0.0, self.variance - self.small_variance)
+        return max(variance / changed if changed > 0 else 0.0, self.grain / (1 + self.flipped))
+
+    @property
+    def _whole(self) -> float:
+        """Losses and gains of whole changes together."""
+        return max(0.0, self.lost + self.won - self.small_lost - self.small_won)
+
+    @property
+    def _small_size(self) -> float:
+        """The size of a small change; 0 where there is none."""
+        changed = self.small_lost + self.small_won
+        return self.small_variance / changed if changed > 0 else 0.0
 
     def interval(self, level: float = LEVEL) -> Interval:
         """The confidence interval of the drop, two-sided."""
@@ -130,12 +157,15 @@ class Drop:
         if not self.freedom:
             return 1.0
         t, short = t_quantile(1 - alpha, self.freedom), NormalDist().inv_cdf(power)
-        flips = (self.lost + self.won) / self.flip_size + 1
+        flips, unit, small = self._whole / self.flip_size + 1, self.flip_size, self._small_size
+        half = (self.small_lost + self.small_won) / small / 2 if small else 0.0
+        of_small = small / unit * _joined(_below(half, t), _above(half, t)) if small else 0.0
 
         def margin(extra: float) -> float:
             total = flips + extra
-            seen = extra - short * math.sqrt(total)
-            return seen - _joined(_below((total + seen) / 2, t), _above((total - seen) / 2, t)) if seen > 0 else seen
+            seen = extra - short * math.sqrt(total + self.small_variance / unit**2)
+            reach = _joined(_below((total + seen) / 2, t), _above((total - seen) / 2, t), of_small)
+            return seen - reach if seen > 0 else seen
 
         return min(1.0, self.flip_size * _rising(margin))
 
@@ -156,9 +186,11 @@ class Drop:
 
     def _reach(self, t: float) -> tuple[float, float]:
         """How far the interval reaches below and above the drop."""
-        unit = self.flip_size
-        lost, won = self.lost / unit, self.won / unit
-        below, above = unit * _joined(_below(lost, t), _above(won, t)), unit * _joined(_above(lost, t), _below(won, t))
+        unit, small = self.flip_size, self._small_size
+        kinds = [(unit, self.lost - self.small_lost, self.won - self.small_won)]
+        kinds += [(small, self.small_lost, self.small_won)] if small else []
+        below = _joined(*(end for size, lost, won in kinds for end in _ends(size, lost, won, t)))
+        above = _joined(*(end for size, lost, won in kinds for end in _ends(size, won, lost, t)))
         if self.runs is None or not self.runs.freedom:
             return below, above
         from scipy.special import stdtr, stdtrit
@@ -196,36 +228,49 @@ def paired_drop(
     drops = baseline_values - values
     drops[np.abs(drops) <= ROUNDING] = 0.0
     average = average_docs(drops, labels, clusters)
-    lost = math.fsum(average.weights * np.maximum(drops, 0.0))
+    losses = average.weights * drops
+    lost = math.fsum(np.maximum(losses, 0.0))
+    codes = np.arange(len(losses)) if clusters is None else number_names(clusters, len(losses))[0]
+    net = np.bincount(codes, weights=losses).astype(np.float64)
+    size = np.bincount(codes, weights=average.weights)
+    is_whole = np.abs(net) >= (WHOLE_CHANGE - ROUNDING) * size
+    small = np.where(is_whole[codes], 0.0, losses)
+    squares, small_squares = float(net @ net), float(net[~is_whole] @ net[~is_whole])
+    variance = average.variance if average.freedom else 0.0
     keys = average.keys
     return Drop(
         baseline=math.fsum(average.weights * baseline_values),
         candidate=math.fsum(average.weights * values),
         lost=lost,
         won=lost - average.value,
-        variance=average.variance if average.freedom else 0.0,
+        variance=variance,
         freedom=average.freedom,
         grain=average.grain,
-        flipped=_count_changed(average.weights * drops, clusters),
+        flipped=_count_changed(net[is_whole], float(np.abs(losses).max())),
         docs=len(drops),
         clusters=average.clusters,
         paired=True,
         influence={} if keys is None else dict(zip(keys, average.influence.tolist(), strict=True)),
+        small_lost=math.fsum(np.maximum(small, 0.0)),
+        small_won=math.fsum(np.maximum(-small, 0.0)),
+        small_variance=variance * small_squares / squares if squares else 0.0,
     )
 
 
-def _count_changed(changes: Floats, clusters: Sequence[Hashable] | None) -> float:
+def _count_changed(net: Floats, largest: float) -> float:
     """The effective number of clusters that changed: (sum of changes)^2 / (sum of their squares), Kish 1965, Survey
-    Sampling, section 11.7, over the net change of each.
+    Sampling, section 11.7.
 
-    Where all change alike it is their number. A cluster that loses one of 64 docs counts for little beside one that is
-    lost whole, and for nothing if it wins one too.
+    Where all change alike it is their number. A cluster that loses half counts for less beside one that is lost whole.
+
+    Args:
+        net: The net change of each cluster.
+        largest: The largest change of a doc. What is smaller by rounding is no change.
     """
     import numpy as np
 
-    net = changes if clusters is None else np.bincount(number_names(clusters, len(changes))[0], weights=changes)
-    net = np.abs(net[np.abs(net) > ROUNDING * np.abs(changes).max()])
-    return float(net.sum() ** 2 / (net @ net)) if len(net) else 0.0
+    changes = np.abs(net[np.abs(net) > ROUNDING * largest])
+    return float(changes.sum() ** 2 / (changes @ changes)) if len(changes) else 0.0
 
 
 def unpaired_drop(
@@ -288,6 +333,7 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
     if len(task_weights) != len(drops):
         raise ValueError(f"{len(task_weights)} weights for {len(drops)} drops")
     flips = any(drop.flipped for drop in drops)
+    small_variance = math.fsum(w * w * drop.small_variance for w, drop in zip(task_weights, drops, strict=True))
     still = [w * drop.grain for w, drop in zip(task_weights, drops, strict=True) if flips and not drop.flipped]
     terms = [w * w * drop.seen_variance for w, drop in zip(task_weights, drops, strict=True)]
     influence: dict[Hashable, float] = {}
@@ -310,7 +356,7 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
         candidate=math.fsum(w * _good(drop, drop.candidate) for w, drop in zip(task_weights, drops, strict=True)),
         lost=math.fsum(w * drop.lost for w, drop in zip(task_weights, drops, strict=True)) + math.fsum(still) / 2,
         won=math.fsum(w * drop.won for w, drop in zip(task_weights, drops, strict=True)) + math.fsum(still) / 2,
-        variance=max(total / 2, total + shared) if flips else 0.0,
+        variance=max(total / 2, total + shared) if flips else small_variance,
         freedom=(total * total / spread if spread > 0 else math.inf) if all_have_freedom else 0.0,
         grain=math.fsum(w * w * drop.grain for w, drop in zip(task_weights, drops, strict=True)),
         flipped=sum(drop.flipped for drop in drops),
@@ -319,6 +365,9 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
         paired=all(drop.paired for drop in drops),
         influence=influence,
         runs=mean_spread([drop.runs for drop in drops], task_weights),
+        small_lost=math.fsum(w * drop.small_lost for w, drop in zip(task_weights, drops, strict=True)),
+        small_won=math.fsum(w * drop.small_won for w, drop in zip(task_weights, drops, strict=True)),
+        small_variance=small_variance,
     )
 
 
@@ -360,8 +409,13 @@ def _above(count: float, t: float) -> float:
     return t * math.sqrt(max(0.0, count) + t * t / 4) + t * t / 2
 
 
-def _joined(first: float, second: float) -> float:
-    return math.sqrt(first * first + second * second)
+def _ends(size: float, lost: float, won: float, t: float) -> tuple[float, float]:
+    """How far changes of this size reach below their losses and above their gains, in the unit of the score."""
+    return size * _below(lost / size, t), size * _above(won / size, t)
+
+
+def _joined(*reaches: float) -> float:
+    return math.sqrt(math.fsum(reach * reach for reach in reaches))
 
 
 def _rising(function: Callable[[float], float]) -> float:

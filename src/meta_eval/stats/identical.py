@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.drop import Drop
 from meta_eval.stats.intervals import t_quantile
-from meta_eval.thresholds import LEVEL, SURE
+from meta_eval.thresholds import LEVEL, ROUNDING, SURE, WHOLE_CHANGE
 
 if TYPE_CHECKING:
     from meta_eval.stats.clustered_mean import Floats
@@ -56,15 +56,25 @@ def narrow_drop(expected: Drop, share: float) -> Drop:
     stays; the size of differences shrinks with the root of the variance.
     """
     root = math.sqrt(share)
-    return replace(
-        expected, lost=expected.lost * root, won=expected.won * root, variance=expected.variance * share
-    )  # fmt: skip
+    unit = flip_unit(expected)
+    return of_counts(expected, expected.lost / unit, expected.won / unit, unit * root)
 
 
 def of_counts(like: Drop, lost: float, won: float, unit: float) -> Drop:
     """Make a drop over the same docs, with so many lost and won flips of this size."""
+    variance = unit * unit * (lost + won)
+    if _is_small(unit, like):
+        return replace(
+            like, lost=lost * unit, won=won * unit, variance=variance, flipped=0,
+            small_lost=lost * unit, small_won=won * unit, small_variance=variance,
+        )  # fmt: skip
     flipped = min(like.clusters, round(lost + won))
-    return replace(like, lost=lost * unit, won=won * unit, variance=unit * unit * (lost + won), flipped=flipped)
+    return replace(like, lost=lost * unit, won=won * unit, variance=variance, flipped=flipped)
+
+
+def _is_small(unit: float, like: Drop) -> bool:
+    """Whether flips of this size are small changes of the clusters of a drop: see `meta_eval.stats.drop`."""
+    return unit < (WHOLE_CHANGE - ROUNDING) * like.grain
 
 
 def flip_unit(expected: Drop) -> float:
@@ -133,12 +143,14 @@ def _worse_ends(expected: Drop) -> tuple[Floats, Floats]:
     won, of_won = _poisson(expected.won / unit)
     chances = of_lost[:, None] * of_won
     counts = lost[:, None] + won
-    # The size of a flip as `Drop.flip_size` has it.
-    size = np.maximum(np.where(counts > 0, unit, 0.0), expected.grain / (1 + np.minimum(counts, expected.clusters)))
     t = t_quantile(LEVEL, expected.freedom)
+    # The size of a flip as `Drop.flip_size` has it, and what no whole change leaves open.
+    is_small = _is_small(unit, expected)
+    size = np.maximum(np.where(counts > 0, unit, 0.0), expected.grain / (1 + np.minimum(counts, expected.clusters)))
+    size, unseen = (np.full_like(size, unit), t * t * expected.grain) if is_small else (size, 0.0)
     above = t * np.sqrt(lost[:, None] * unit / size + t * t / 4) + t * t / 2
     below = t * np.sqrt(won * unit / size + t * t / 4) - t * t / 2
-    ends = (lost[:, None] - won) * unit + size * np.sqrt(above**2 + below**2)
+    ends = (lost[:, None] - won) * unit + np.sqrt(size**2 * (above**2 + below**2) + unseen**2)
     return np.minimum(1.0, ends).ravel(), (chances / chances.sum()).ravel()
 
 

@@ -54,13 +54,13 @@ def score_interval(
     """The interval of a mean over docs, or with ``labels`` of a mean over subtasks; values in [0, 1].
 
     For yes or no it is Wilson's interval, and over subtasks `stratified_wilson`. For other scores (F1, ROUGE,
-    contributions of IFEval docs) it is Student's t interval, clipped to [0, 1]. Constant scores get Wilson's interval,
-    because t would claim certainty.
+    contributions of IFEval docs) it is Wilson's interval with Student's t, for the size of a simple sample of yes or no
+    with the variance of the scores (Korn and Graubard 1998, Survey Methodology 24:193, who take Clopper and Pearson's
+    interval). Student's own interval is too short on the far side of a score near 0 or 1. Each end reaches at least as
+    far as if a doc with the score 0 or 1 can have been missed: t^2 / (n + t^2) of the way, Wilson's bound of 0 of n.
 
     ``clusters`` names the cluster of each doc (its question or passage). The variance and degrees of freedom are then
-    those of `meta_eval.stats.clustered_mean`. For yes or no, Wilson's interval uses the size of a simple sample with
-    this variance (Korn and Graubard 1998, Survey Methodology 24:193, with Wilson's interval instead of Clopper and
-    Pearson's).
+    those of `meta_eval.stats.clustered_mean`, and n is the number of clusters.
 
     Raises:
         ValueError: There is no value, or not a label and a cluster for each.
@@ -77,8 +77,8 @@ def score_interval(
         size = effective_size(groups)
         return wilson_interval(min(max(centre, 0.0), 1.0) * size, size, level)
     # `_variance` divides by n; t needs n - 1 (over subtasks: docs minus subtasks).
-    half = t_quantile(level, freedom) * math.sqrt(variance * len(values) / freedom)
-    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+    variance *= len(values) / freedom
+    return _bound_score(centre, variance, effective_size(groups), t_quantile(level, freedom))
 
 
 def _clustered(
@@ -90,10 +90,18 @@ def _clustered(
     t, centre = t_quantile(level, average.freedom), min(1.0, max(0.0, average.value))
     if average.variance <= ROUNDING**2:
         return wilson_bounds(centre, 1 / average.grain, t)
-    if all(value in (0, 1) for value in values):
-        return wilson_bounds(centre, centre * (1 - centre) / average.variance, t)
-    half = t * math.sqrt(average.variance)
-    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+    return _bound_score(centre, average.variance, 1 / average.grain, t)
+
+
+def _bound_score(centre: float, variance: float, n: float, t: float) -> Interval:
+    """The interval of a mean of scores with this variance, over ``n`` independent docs or clusters."""
+    if not 0 < centre < 1:
+        return wilson_bounds(min(1.0, max(0.0, centre)), n, t)
+    like_shares = wilson_bounds(centre, centre * (1 - centre) / variance, t)
+    missed = t * t / (n + t * t)
+    return Interval(
+        min(like_shares.lower, centre * (1 - missed)), max(like_shares.upper, centre + (1 - centre) * missed)
+    )
 
 
 def stratified_wilson(strata: Sequence[tuple[float, int]], level: float = LEVEL) -> Interval:
