@@ -138,7 +138,6 @@ def unknown_arguments(path: Path) -> Iterator[str]:
             yield from (f"{node.name}: {name}" for name in sorted(listed - parameters(node)))
 
 
-
 def test_docstrings_describe_arguments_that_exist() -> None:
     unknown = {path.relative_to(PACKAGE).as_posix(): list(unknown_arguments(path)) for path in FILES}
     assert {name: names for name, names in unknown.items() if names} == {}

@@ -33,11 +33,23 @@ MARGIN = 0.01
 # misses three in four models that lose five points of GPQA's 448 docs.
 CAP = 0.05
 # With many flips an identical copy would reach the cap. Then the cap is the value that all identical copies except this
-# share stay below, but at most a twentieth above the cap. Tasks with fewer docs and subtasks get the cap that identical
-# copies need: at 4 % of flips, a fifth of identical copies of such a task would reach five points.
+# share stay below, but at most a twentieth above the cap. Subtasks get the cap that identical copies need.
 CAP_IDENTICAL = 0.01
 CAP_LEEWAY = 0.05
-CAP_MIN_DOCS = 190
+# A task in which the cap is fewer docs has few docs: at 4 % of flips, more than 1 in 50 identical copies with 300 docs
+# would reach five points. All tasks together stop at most the share of identical copies below.
+CAP_MIN_LOST = 15
+CAP_IDENTICAL_SHARE = 0.04
+# A doc that is so small a part of the cap never takes an identical copy to it.
+CAP_NEVER_REACHED = 0.0125
+# The most that other tasks tell of the flips of a task: as much as so many of its gains.
+SAME_FLIPS = 40.0
+# The share of tasks that flip unlike the others.
+UNLIKE_TASKS = 0.1
+# The share of identical copies that a measured noise may stop.
+NOISE_IDENTICAL_SHARE = 0.02
+# How much the test of the mean counts beside the test of a task: every task that is lost moves the mean too.
+MEAN_TEST_WEIGHT = 0.25
 
 # Drift in time: probability of a false alarm over all tests of a run. It forbids SHIP, so it must be rare.
 DRIFT_ALPHA = 0.01

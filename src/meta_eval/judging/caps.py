@@ -3,66 +3,194 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from meta_eval import stats
 from meta_eval.boundary.pack_names import join_names
+from meta_eval.judging.loss_limits import ExpectedLosses, expect_losses, flip_unit, limit_losses
 from meta_eval.judging.task_drop import TaskDrop
 from meta_eval.stats import Drop
-from meta_eval.stats.identical import worst_end
-from meta_eval.thresholds import ALPHA, CAP_IDENTICAL, CAP_LEEWAY, CAP_MIN_DOCS, NAMED
+from meta_eval.stats.identical import chance_within, of_counts, worst_end
+from meta_eval.thresholds import (
+    ALPHA,
+    CAP_IDENTICAL,
+    CAP_IDENTICAL_SHARE,
+    CAP_LEEWAY,
+    CAP_MIN_LOST,
+    CAP_NEVER_REACHED,
+    MEAN_TEST_WEIGHT,
+    NAMED,
+    NOISE_IDENTICAL_SHARE,
+)
 
 
-def correct_beyond(drops: Sequence[Drop], limits: Sequence[float]) -> list[float]:
-    """For each drop, the Holm-corrected two-sided p value of a true drop equal to its limit; 1 if it is not below 5 %
-    before correction."""
-    p_values = [
-        drop.p_value(limit) if drop.interval().lower > limit else 1.0 for drop, limit in zip(drops, limits, strict=True)
-    ]
+def find_worse(drops: Sequence[Drop], weights: Sequence[float], margins: Sequence[float], mean: Drop) -> list[float]:
+    """For each drop, the Holm-corrected two-sided p value of a task that does not stand out; 1 if it does not exceed
+    its margin.
+
+    A task stands out if its drop is proven larger than its margin. It also does if it has lost, and has lost more than
+    the mean of the others: both are proven, with the uncertainty of that mean.
+
+    Args:
+        drops: The drop of each task, then of groups; a group is compared with ``mean``.
+        weights: The weight of each task in ``mean``.
+        margins: The margins of tasks, then of groups.
+        mean: The mean drop.
+    """
+    tasks = drops[: len(weights)]
+    p_values = []
+    for place, (drop, margin) in enumerate(zip(drops, margins, strict=True)):
+        if drop.value <= margin:
+            p_values.append(1.0)
+            continue
+        others: Drop | None = mean
+        if place < len(tasks):
+            rest = [(other, weights[at]) for at, other in enumerate(tasks) if at != place and weights[at] > 0]
+            total = math.fsum(weight for _, weight in rest)
+            others = (
+                stats.mean_drop([other for other, _ in rest], [weight / total for _, weight in rest]) if rest else None
+            )
+        p_values.append(min(drop.p_value(margin), _stand_out(drop, others)))
     return stats.correct_by_holm(p_values)
 
 
-def compute_allowed_losses(
-    drops: Sequence[Drop], weights: Sequence[float], margins: Sequence[float], mean: Drop
-) -> list[float]:
-    """The loss that each task must exceed to stand out: the mean drop of the others, from 0 to the task's margin.
+def _stand_out(drop: Drop, others: Drop | None) -> float:
+    """The p value of no loss, or of no larger one than the others' mean."""
+    lost = drop.p_value()
+    if others is None:
+        return lost
+    difference = stats.mean_drop([drop, others.invert()], [1.0, 1.0])
+    return max(lost, difference.p_value() if difference.value > 0 else 1.0)
 
-    Args:
-        drops: The drop of each task.
-        weights: The weight of each task in ``mean``.
-        margins: The margins of tasks, then of groups; a group stands out from ``mean``.
-        mean: The mean drop.
+
+def prove_beyond(mean: Drop, margin: float, drops: Sequence[Drop], margins: Sequence[float]) -> list[bool]:
+    """Whether the drops of the mean and of each task are proven larger than their margins, in this order.
+
+    One-sided at 5 % over all of them, by Holm's procedure with weights (Holm 1979, section 4): the mean counts
+    `MEAN_TEST_WEIGHT` of a task. So all true drops within their margins give a false proof in at most 5 %. The 95 %
+    interval must exclude the margin too.
     """
-    others = [
-        (mean.value - weight * drop.value) / (1 - weight) if weight < 1 else 0.0
-        for drop, weight in zip(drops, weights, strict=True)
-    ]
-    others += [mean.value] * (len(margins) - len(others))
-    return [_from_none_to(limit, other) for limit, other in zip(margins, others, strict=True)]
-
-
-def _from_none_to(margin: float, drop: float) -> float:
-    return min(margin, max(0.0, drop))
+    pairs = [(mean, margin), *zip(drops, margins, strict=True)]
+    weights = [MEAN_TEST_WEIGHT, *(1.0 for _ in drops)]
+    p_values = [drop.p_value(limit) / 2 if drop.interval().lower > limit else 1.0 for drop, limit in pairs]
+    order = sorted(range(len(pairs)), key=lambda place: p_values[place] / weights[place])
+    proven, left = [False] * len(pairs), math.fsum(weights)
+    for place in order:
+        if p_values[place] > ALPHA * weights[place] / left:
+            break
+        proven[place] = True
+        left -= weights[place]
+    return proven
 
 
 def compute_task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[float]:
-    """The cap of each task: its own or ``cap``. With many flips it is at least the loss that an identical copy stays
-    under."""
-    return [_widen_cap(task_drop.drop, _own_cap(task_drop, margin, cap)) for task_drop in tasks]
+    """The cap of each task: its own or ``cap``.
+
+    With many flips it is wider by up to `CAP_LEEWAY`, so that an identical copy stays under it. Fewer than
+    `CAP_MIN_LOST` docs make no cap: then it is the worse end of the largest loss that is more likely of an identical
+    copy than of a copy that lost the cap (`meta_eval.judging.loss_limits`).
+    """
+    caps = [_own_cap(task_drop, margin, cap) for task_drop in tasks]
+    few = [
+        place for place, (task, own) in enumerate(zip(tasks, caps, strict=True)) if own / task.drop.grain < CAP_MIN_LOST
+    ]
+    widened = [
+        own if place in few else _widen_cap(task_drop.drop, own)
+        for place, (task_drop, own) in enumerate(zip(tasks, caps, strict=True))
+    ]
+    if not any(tasks[place].drop.interval().upper >= caps[place] for place in few):
+        return widened
+    expected = expect_losses(tasks)
+    # What other tasks take of the share of identical copies that may be stopped.
+    left = CAP_IDENTICAL_SHARE - math.fsum(
+        _reach_cap(task_drop.drop, expected[place], widened[place])
+        for place, task_drop in enumerate(tasks)
+        if place not in few
+    )
+    margins = [task.margin or margin for task in tasks]
+    limits = limit_losses(
+        [expected[place] for place in few],
+        [min(margins[place], caps[place] / 2) for place in few],
+        [caps[place] for place in few],
+        max(CAP_IDENTICAL / 2, left),
+    )
+    for place, limit in zip(few, limits, strict=True):
+        drop, unit = tasks[place].drop, flip_unit(tasks[place].drop)
+        end = of_counts(drop, limit + 0.5, drop.won / unit, unit).interval().upper
+        widened[place] = max(caps[place], end)
+    return widened
 
 
 def _widen_cap(drop: Drop, cap: float) -> float:
     # All observed flips, and another doc.
     identical = worst_end(drop, min(1.0, drop.lost + drop.won + drop.grain), CAP_IDENTICAL)
-    few = 1 / drop.grain < CAP_MIN_DOCS
-    return max(cap, identical if few else min(identical, cap * (1 + CAP_LEEWAY)))
+    return max(cap, min(identical, cap * (1 + CAP_LEEWAY)))
+
+
+def _reach_cap(drop: Drop, expected: ExpectedLosses, cap: float) -> float:
+    """How often an identical copy reaches the cap."""
+    if drop.grain < CAP_NEVER_REACHED * cap or not drop.freedom:
+        return 0.0
+    unit = 1 / expected.docs
+    return 1 - chance_within(of_counts(drop, expected.mean, expected.mean, unit), cap)
+
+
+def find_excess_losses(tasks: Sequence[TaskDrop], margin: float, cap: float, named: Collection[str] = ()) -> list[str]:
+    """The reasons against SHIP if tasks lost more than an identical copy loses by chance; empty if none did.
+
+    The losses of a task must be more likely of a copy that lost the margin than of a copy that lost the cap. Where two
+    answers of a model measured the noise, a smaller loss is found: half the margin is set against what is halfway
+    between margin and cap. Each of both rules stops at most its share of identical copies.
+
+    Args:
+        tasks: The tasks.
+        margin, cap: Of tasks without their own.
+        named: The tasks that another reason names already.
+    """
+    paired = [task for task in tasks if task.drop.paired]
+    caps = {task.task: _own_cap(task, margin, cap) for task in paired}
+    # In tasks with few docs the cap itself is set by this rule.
+    others = [task for task in paired if caps[task.task] / task.drop.grain >= CAP_MIN_LOST]
+    measured = [task for task in paired if task.measured_flips]
+    found = _find_beyond(
+        paired, others, [(task.margin or margin, caps[task.task]) for task in others], CAP_IDENTICAL_SHARE
+    )
+    limits = [((own := task.margin or margin) / 2, (own + caps[task.task]) / 2) for task in measured]
+    found_by_noise = _find_beyond(paired, measured, limits, NOISE_IDENTICAL_SHARE, use_measured=True)
+    reasons = []
+    for what, beyond in (("chance explains", found), ("the measured noise explains", found_by_noise)):
+        if left := [f"{task.task} {100 * task.drop.value:.1f}" for task in beyond if task.task not in named]:
+            reasons.append(f"more is lost than {what}, in points: {join_names(left, NAMED)}")
+    return reasons
+
+
+def _find_beyond(
+    tasks: Sequence[TaskDrop],
+    judged: Sequence[TaskDrop],
+    limits: Sequence[tuple[float, float]],
+    chance: float,
+    *,
+    use_measured: bool = False,
+) -> list[TaskDrop]:
+    """The judged tasks with more losses than are likely of an identical copy."""
+    # A limit is at least the smaller drop, so fewer losses need no search.
+    if all(task.newest_drop.lost <= least for task, (least, _) in zip(judged, limits, strict=True)):
+        return []
+    by_name = dict(zip([task.task for task in tasks], expect_losses(tasks, use_measured=use_measured), strict=True))
+    expected = [by_name[task.task] for task in judged]
+    most = limit_losses(expected, [least for least, _ in limits], [high for _, high in limits], chance)
+    return [
+        task
+        for task, each, limit in zip(judged, expected, most, strict=True)
+        if task.newest_drop.lost * each.docs >= limit + 0.5
+    ]
 
 
 def describe_subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[str]:
     """The reasons against SHIP in subtasks: those that are worse, and those with the worse end at the cap or beyond."""
     parts = [(task_drop, name, drop) for task_drop in tasks for name, drop in task_drop.subtasks.items()]
-    allowed = [_from_none_to(task_drop.margin or margin, task_drop.drop.value) for task_drop, _, _ in parts]
-    corrected = correct_beyond([drop for _, _, drop in parts], allowed)
+    allowed = [min(task_drop.margin or margin, max(0.0, task_drop.drop.value)) for task_drop, _, _ in parts]
+    corrected = _correct_beyond([drop for _, _, drop in parts], allowed)
     flips = {task_drop.task: _pooled_flips(task_drop.subtasks) for task_drop in tasks if task_drop.subtasks}
     worse, open_ends = [], []
     for (task_drop, name, drop), p in zip(parts, corrected, strict=True):
@@ -73,6 +201,15 @@ def describe_subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float
             limit = max(limit, worst_end(drop, flips[task_drop.task], CAP_IDENTICAL / len(parts)))
             open_ends += [(f"{task_drop.task}, {name}", end, limit)] if end >= limit else []
     return [*([f"worse: {'; '.join(worse)}"] if worse else []), *explain_open_ends(open_ends)]
+
+
+def _correct_beyond(drops: Sequence[Drop], limits: Sequence[float]) -> list[float]:
+    """For each drop, the Holm-corrected two-sided p value of a true drop equal to its limit; 1 if it is not below 5 %
+    before correction."""
+    p_values = [
+        drop.p_value(limit) if drop.interval().lower > limit else 1.0 for drop, limit in zip(drops, limits, strict=True)
+    ]
+    return stats.correct_by_holm(p_values)
 
 
 def explain_open_ends(ends: Sequence[tuple[str, float, float]]) -> list[str]:

@@ -41,12 +41,13 @@ from typing import Literal
 from meta_eval import stats
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.judging.caps import (
-    compute_allowed_losses,
     compute_task_caps,
-    correct_beyond,
     describe_subtask_losses,
     explain_open_ends,
+    find_excess_losses,
+    find_worse,
     format_points,
+    prove_beyond,
 )
 from meta_eval.judging.task_drop import RepeatPlan, TaskDrop, plan_repeats
 from meta_eval.stats import Drop, Interval
@@ -219,9 +220,18 @@ def decide_outcome(
     interval, unweighted_interval = mean.interval(), unweighted_mean.interval()
     everywhere = [task_drop.drop for task_drop in everything]
     p_values = [drop.p_value() for drop in everywhere]
-    standing_out = correct_beyond(everywhere, compute_allowed_losses(drops, weights, margins, mean))
+    standing_out = find_worse(everywhere, weights, margins, mean)
+    proven = prove_beyond(mean, margin, everywhere, margins)
     decided = tuple(
-        _task(task_drop, limits, p_values[place], weight, len(everything), valid=task_drop.task not in invalid)
+        _task(
+            task_drop,
+            limits,
+            p_values[place],
+            weight,
+            len(everything),
+            valid=task_drop.task not in invalid,
+            proven=proven[1 + place],
+        )
         for place, (task_drop, limits, weight) in enumerate(
             zip(
                 everything,
@@ -241,10 +251,10 @@ def decide_outcome(
     outcome: DecisionOutcome = "UNDECIDED"
     reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:
-        losses = describe_subtask_losses(
-            [task_drop for task_drop in tasks if task_drop.task not in invalid], margin, cap
-        )
-        outcome, reasons = _overall(decided, margin, mean, unweighted_mean, failures, losses, others)
+        valid = [task_drop for task_drop in tasks if task_drop.task not in invalid]
+        named = {task.task for task in decided if task.outcome == "worse" or task.interval.upper >= task.cap}
+        losses = [*describe_subtask_losses(valid, margin, cap), *find_excess_losses(valid, margin, cap, named)]
+        outcome, reasons = _overall(decided, margin, mean, unweighted_mean, proven, failures, losses, others)
     if outcome == "SHIP" and firsts:
         outcome = "UNDECIDED"
     open_question = interval.lower <= margin <= interval.upper and not is_invalid
@@ -268,10 +278,17 @@ def decide_outcome(
 
 
 def _task(
-    task_drop: TaskDrop, limits: tuple[float, float, float, float], p: float, weight: float, count: int, *, valid: bool
+    task_drop: TaskDrop,
+    limits: tuple[float, float, float, float],
+    p: float,
+    weight: float,
+    count: int,
+    *,
+    valid: bool,
+    proven: bool,
 ) -> TaskDecision:
     """Decide on a task; ``limits`` are its margin, its cap, and the Holm-corrected p values of no drop and of standing
-    out."""
+    out; ``proven`` tells whether its drop is proven larger than its margin."""
     margin, cap, p_corrected, standing_out = limits
     drop, interval = task_drop.drop, task_drop.drop.interval()
     outcome: Outcome = "undecided"
@@ -279,7 +296,7 @@ def _task(
         pass
     elif interval.upper < margin:
         outcome = "within margin"
-    elif drop.value > margin and standing_out < ALPHA:
+    elif proven or standing_out < ALPHA:
         outcome = "worse"
     return TaskDecision(
         task=task_drop.task,
@@ -318,15 +335,16 @@ def _overall(
     margin: float,
     mean: Drop,
     unweighted_mean: Drop,
+    beyond: Sequence[bool],
     failures: Sequence[str],
     losses: Sequence[str],
     vetoes: Sequence[str],
 ) -> tuple[DecisionOutcome, tuple[str, ...]]:
-    beyond = correct_beyond([mean, *(task.drop for task in tasks)], [margin, *(task.margin for task in tasks)])
     losers = sorted(
-        (task for task, p in zip(tasks, beyond[1:], strict=True) if p < ALPHA), key=lambda task: -task.drop.value
+        (task for task, is_beyond in zip(tasks, beyond[1:], strict=True) if is_beyond),
+        key=lambda task: -task.drop.value,
     )
-    mean_first = ["the mean drop"] if beyond[0] < ALPHA else []
+    mean_first = ["the mean drop"] if beyond[0] else []
     proven = [*mean_first, *(_name_loss(task, margin) for task in losers)]
     reasons = [*([f"proven larger than the margin: {join_names(proven, NAMED)}"] if proven else []), *failures]
     if reasons:

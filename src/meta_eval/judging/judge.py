@@ -6,6 +6,7 @@ run. The distance from the baseline to the published number is reported beside t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
@@ -43,6 +44,7 @@ from meta_eval.judging.task_comparison import (
     TaskComparison,
     build_task_comparison,
 )
+from meta_eval.judging.task_drop import MeasuredFlips
 from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import Manifest
@@ -52,6 +54,7 @@ from meta_eval.results.doc_figures import average_figures
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import Run
 from meta_eval.results.metrics import UNBOUNDED_METRICS
+from meta_eval.results.scores import Scores, compute_scores
 from meta_eval.thresholds import SAME_VERDICT, CutAnswers
 
 
@@ -313,18 +316,55 @@ def _measure_task_drop(
     subtasks = compute_subtask_drops(chosen.candidate, chosen.metric_key, chosen.pair)
     repeats = len(chosen.candidate.runs)
     return TaskDrop(
-        compared.name, drop, rule.margin_fraction, repeats, baseline_repeats, noise, rule.cap_fraction, subtasks
-    )
+        compared.name, drop, rule.margin_fraction, repeats, baseline_repeats, noise, rule.cap_fraction, subtasks,
+        _measure_flips(compared, chosen), _measure_newest_drop(chosen, names),
+    )  # fmt: skip
+
+
+def _measure_newest_drop(chosen: ChosenBaseline, clusters: Sequence[Hashable] | None) -> stats.Drop | None:
+    """The drop between the newest runs; None if each side has one run."""
+    sides = _list_scores(chosen)
+    if not all(sides) or max(map(len, sides)) == 1:
+        return None
+    baseline, candidate = (side[0] for side in sides)
+    drop = stats.paired_drop(baseline.paired_contributions, candidate.paired_contributions, candidate.labels, clusters)
+    return drop.invert() if candidate.lower_is_better else drop
+
+
+def _measure_flips(compared: TaskComparison, chosen: ChosenBaseline) -> MeasuredFlips | None:
+    """The flips between answers of one model: of the newest run and its repeats, and of answers that were asked again.
+
+    Each repeat is paired with the newest run of its side.
+    """
+    flips = []
+    for side in _list_scores(chosen):
+        for again in side[1:]:
+            drop = stats.paired_drop(side[0].paired_contributions, again.paired_contributions, again.labels)
+            flips.append((drop.lost + drop.won, drop.docs))
+    newest = compared.candidate_runs[0]
+    rerun = newest.provenance.rerun
+    scores = compute_scores(newest.docs, rerun.metric, newest.lower_is_better) if rerun else None
+    if rerun and scores:
+        changes = [
+            abs(value - rerun.values[newest.docs[place].doc_id])
+            for place, value in zip(scores.doc_indices, scores.doc_scores, strict=True)
+            if newest.docs[place].doc_id in rerun.values
+        ]
+        flips += [(stats.mean(changes), len(changes))] if changes else []
+    docs = sum(count for _, count in flips)
+    return MeasuredFlips(math.fsum(share * count for share, count in flips) / docs, docs) if docs else None
+
+
+def _list_scores(chosen: ChosenBaseline) -> list[list[Scores]]:
+    """The scores of every run of the baseline and of the candidate."""
+    return [scored.scores_by_run(chosen.metric_key) if scored else [] for scored in (chosen.baseline, chosen.candidate)]
 
 
 def _measure_runs(
     chosen: ChosenBaseline, labels: Sequence[str | None] | None
 ) -> tuple[float | None, stats.RunSpread | None]:
     """The variance of one run's score by the engine, and how runs differ; None where each side has one run."""
-    sides = [
-        [scores.paired_contributions for scores in scored.scores_by_run(chosen.metric_key)] if scored else []
-        for scored in (chosen.baseline, chosen.candidate)
-    ]
+    sides = [[scores.paired_contributions for scores in side] for side in _list_scores(chosen)]
     repeated = [side for side in sides if len(side) > 1]
     return (stats.run_noise(repeated[-1], labels) if repeated else None), stats.measure_runs(sides[0], sides[1], labels)
 

@@ -13,6 +13,19 @@ from meta_eval.thresholds import LEVEL, MAX_PLANNED_RUNS, POWER
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredFlips:
+    """How often two answers of one model to a doc differ.
+
+    Attributes:
+        share: The losses and gains between both answers together, as a share of the score.
+        docs: The number of docs, each counted as often as it was compared.
+    """
+
+    share: float
+    docs: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskDrop:
     """The drop of a task, with the facts for its decision.
 
@@ -26,6 +39,8 @@ class TaskDrop:
         noise: The variance of a run's score from the engine, from `stats.run_noise`; None without repeats.
         cap: The limit of the worse end of this task's interval; None for the decision's cap.
         subtasks: The drop of each subtask, if there are several.
+        measured_flips: The flips between two answers of one model; None if no model answered twice.
+        newest: The drop between the newest runs; None if ``drop`` averages no runs.
     """
 
     task: str
@@ -36,6 +51,13 @@ class TaskDrop:
     noise: float | None = None
     cap: float | None = None
     subtasks: Mapping[str, Drop] = field(default_factory=dict)
+    measured_flips: MeasuredFlips | None = None
+    newest: Drop | None = None
+
+    @property
+    def newest_drop(self) -> Drop:
+        """The drop of single runs."""
+        return self.newest or self.drop
 
 
 @dataclass(frozen=True, slots=True)
