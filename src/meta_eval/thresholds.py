@@ -45,9 +45,9 @@ CAP_NEVER_REACHED = 0.0125
 # The most that other tasks tell of the flips of a task: as much as so many of its gains.
 SAME_FLIPS = 40.0
 # The share of tasks that flip unlike the others.
-UNLIKE_TASKS = 0.1
+UNLIKE_TASKS = 0.3
 # The share of identical copies that a measured noise may stop.
-NOISE_IDENTICAL_SHARE = 0.02
+NOISE_IDENTICAL_SHARE = 0.035
 # How much the test of the mean counts beside the test of a task: every task that is lost moves the mean too.
 MEAN_TEST_WEIGHT = 0.25
 
