@@ -59,6 +59,17 @@ MAX_PLANNED_RUNS = 16
 # Largest number of sampled answers per doc in a plan.
 MAX_PLANNED_ANSWERS = 64
 
+# The share of the margin from which another grader makes a comparison invalid: the decision may be the grader's then.
+GRADER_SHARE_OF_MARGIN = 0.5
+# Of n docs none of which differs, less than 3 / n differ in the long run, with 95 % confidence.
+RULE_OF_THREE = 3.0
+
+# Minimum number of docs with the same answers, word for word, for it to be said of two models. Rounding alone parts
+# longer texts of one model in some of a hundred docs; short ones part less often.
+SAME_TEXT_DOCS = 100
+SAME_SHORT_TEXT_DOCS = 300
+SHORT_TEXT_CHARS = 20
+
 # Minimum share of docs with a recorded answer or verdict, for it to be a task's baseline.
 MIN_RECORDED = 0.9
 # Minimum share of a task's docs in a baseline, for its score to be the task's.

@@ -67,6 +67,7 @@ def answered(run: Run, verdicts: Sequence[float], task: str = "meta_some", metri
             filter_results={
                 "strict-match": FilterResult(None, {metric: verdict, f"{metric}_macro": (doc.subtask, verdict)}, 0, 0)
             },
+            answer_hash=None,
         )
         for doc, verdict in zip(run.tasks[task].docs, verdicts, strict=True)
     )
@@ -1038,7 +1039,7 @@ def test_docs_of_one_empty_prompt_are_never_paired_by_it(tmp_path: Path) -> None
 
 def by_filters(folder: Path, strict: Sequence[float], flexible: Sequence[float], **options: Any) -> Path:
     """GSM8K under both of its filters."""
-    options = {"line": {"resps": [["The answer."]]}, **options}
+    options = {"line": {"resps": [[f"The answer of {folder.name}."]]}, **options}
     write_run(folder, strict, filters=("strict-match",), **options)
     (path,) = folder.glob("samples_*")
     lines = path.read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import lm_eval
 import pytest
 from forked import started
 from golden import all_tasks, shipped
@@ -20,7 +21,9 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.baseline import Baseline, find_baseline_file, find_verify_folder, read_baseline
 from meta_eval.results.lm_eval_run import read_run
 from meta_eval.results.scores import compute_scores
+from meta_eval.verb_options import RunOptions
 from meta_eval.verification import Proof, verify
+from meta_eval.verification.baselines import refresh_baseline
 from meta_eval.verification.replay import has_recorded_answer
 
 LETTERS = "meta_mmlu_pro_instruct"
@@ -147,6 +150,21 @@ def test_the_baseline_of_other_rows_or_graders_is_refused(change: Callable[[Path
 def test_the_baseline_outlives_a_move_and_the_same_prepare(few: Path, pack: Path) -> None:
     prepare(pack, FEW, gpu_memory_utilization=0.8)
     assert baseline(pack).regraded == baseline(few).regraded
+
+
+def test_the_baseline_of_another_lm_eval_is_graded_again_before_a_run(
+    pack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert set(baseline(pack).lm_eval.values()) == {lm_eval.__version__}
+    monkeypatch.setattr("meta_eval.results.baseline.find_installed_lm_eval", lambda: "0.4.11")
+    verify(pack, tasks=["meta_squad"])
+    kept = baseline(pack)
+    assert (kept.lm_eval["meta_squad"], kept.missing_reasons) == ("0.4.11", {})
+    reason = read_baseline(pack, read_manifest(pack), lm_eval=lm_eval.__version__).missing_reasons["meta_squad"]
+    assert reason == f"lm-eval 0.4.11 graded it, and {lm_eval.__version__} is installed: run `meta-eval verify`"
+    monkeypatch.undo()
+    refresh_baseline(pack, FEW.split(","), RunOptions())
+    assert baseline(pack).lm_eval["meta_squad"] == lm_eval.__version__
 
 
 def test_a_pack_that_was_never_verified_says_so(pack: Path) -> None:

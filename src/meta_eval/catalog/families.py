@@ -17,6 +17,12 @@ from meta_eval import assets
 
 FILE = "meta_template/_common/families.json"
 
+# BOS texts of tokenizers, also of families that no task is for.
+_LEADING_BOS = re.compile(
+    r"(?:<\|begin_of_text\|>|<s>|<bos>|<\uff5cbegin\u2581of\u2581sentence\uff5c>|<BOS_TOKEN>|<\|startoftext\|>|"
+    r"<\|start_of_text\|>|<\|bos\|>|\[BOS\])*"
+)
+
 
 class Family(BaseModel):
     """A family of models.
@@ -96,6 +102,12 @@ def list_families() -> tuple[Family, ...]:
 def list_bos_tokens() -> tuple[str, ...]:
     """The BOS of all families, without duplicates."""
     return tuple(dict.fromkeys(family.bos for family in list_families() if family.bos))
+
+
+def find_leading_bos(prompt: str) -> str:
+    """The BOS texts that a prompt begins with, of any family; empty without one."""
+    match = _LEADING_BOS.match(prompt)
+    return match[0] if match else ""
 
 
 def choose_bos(token: object) -> str | None:

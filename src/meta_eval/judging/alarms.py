@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from meta_eval import stats
+from meta_eval.boundary.pack_names import join_names
 from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.decide import Veto
 from meta_eval.judging.gate import GateTask
 from meta_eval.judging.judgement import Alarm, AlarmOccurrence
 from meta_eval.judging.task_comparison import ScoredRun
+from meta_eval.judging.two_bos import find_two_bos
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import Run, TaskRun
@@ -30,7 +33,8 @@ from meta_eval.thresholds import (
 AlarmKind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
-    "format", "gate failed", "gate not met", "drift", "cut more", "endpoint",
+    "format", "gate failed", "gate not met", "drift", "cut more", "endpoint", "graded", "grader", "two bos",
+    "same answers", "one of several",
 ]  # fmt: skip
 
 # By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
@@ -60,6 +64,29 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
     ),
     "settings": ("other settings", "The answers were generated with other settings than the task's.", None),
     "unlike": ("runs not alike", "More than the model differs, so that no verdict on the model follows.", None),
+    "graded": (
+        "graded differently",
+        "This difference is the grader's. Add --regrade: the answers of both sides are graded again with one grader, "
+        "the pack's or the installed lm-eval's, and that decides.",
+        None,
+    ),
+    "grader": (
+        "perhaps graded differently",
+        "With --regrade the answers of both sides are graded again with one grader.",
+        None,
+    ),
+    "two bos": (
+        "BOS twice",
+        "The model was given two BOS tokens, which many models answer worse. Run it again without add_bos_token, or "
+        "for vllm and hf with lm-eval 0.4.9.2 or newer.",
+        None,
+    ),
+    "same answers": ("same answers", "Look at what the engine loaded before you decide on this.", None),
+    "one of several": (
+        "one of several answers",
+        "The other answers are in the samples and in no verdict. With --regrade all of them are judged.",
+        None,
+    ),
     "endpoint": (
         "endpoint",
         "What answers is not what the settings ask for: another prompt, other parameters or other forms.",
@@ -105,8 +132,13 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
 RaisedAlarm = tuple[AlarmKind, AlarmOccurrence]
 
 # Kinds that make a comparison invalid: it says nothing about the model.
-INVALID: frozenset[AlarmKind] = frozenset(("prompts", "settings", "unlike"))
-_FIRST_NAMES = frozenset(KINDS[kind][0] for kind in ("cut more", "drift", "filters"))
+INVALID: frozenset[AlarmKind] = frozenset(("prompts", "settings", "unlike", "graded", "two bos"))
+# Kinds of which a run alone says nothing.
+OF_TWO_SIDES: frozenset[AlarmKind] = frozenset(("graded", "grader", "same answers"))
+_FIRST: tuple[AlarmKind, ...] = (
+    "cut more", "drift", "filters", "graded", "grader", "two bos", "same answers", "one of several",
+)  # fmt: skip
+_FIRST_NAMES = frozenset(KINDS[kind][0] for kind in _FIRST)
 _FAILED_NAME = KINDS["gate failed"][0]
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
@@ -158,6 +190,7 @@ def find_alarms(
         "self judged", self_judged, 0.0, _rate(baseline, "self_judged", metric_key), ALARM_SELF_JUDGED
     )
     yield from _find_other_format(task, result, scored, run, metric_key)
+    yield from _find_unjudged_answers(task, result, docs, metric_key)
 
 
 def count_changed_prompts(docs: Sequence[DocResult]) -> int:
@@ -209,14 +242,19 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
 
 
 def find_caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ...]:
-    """Find the warnings that are shown before all figures of these tasks and forbid nothing."""
+    """Find the warnings that are shown before all figures of these tasks and forbid nothing. Tasks of which the same
+    is said are said together."""
     names = set(tasks)
+    caveats: dict[tuple[str, str], list[str]] = {}
+    for alarm in alarms:
+        for alarmed in sorted(alarm.tasks, key=lambda alarmed: alarmed.run or "") if alarm.kind in _FIRST_NAMES else ():
+            if not alarmed.veto and (alarmed.task is None or alarmed.task in names):
+                said = describe_alarm(replace(alarmed, task=None))
+                place = f"{alarmed.task} in {alarmed.run}" if alarmed.run else alarmed.task
+                caveats.setdefault((alarm.kind, said), []).extend(filter(None, [place]))
     return tuple(
-        f"{alarm.kind}: {describe_alarm(alarmed)}"
-        for alarm in alarms
-        if alarm.kind in _FIRST_NAMES
-        for alarmed in alarm.tasks
-        if not alarmed.veto and alarmed.task in names
+        f"{kind}: {join_names(places, NAMED)}{f' ({said})' if said else ''}" if places else f"{kind}: {said}"
+        for (kind, said), places in caveats.items()
     )
 
 
@@ -261,6 +299,19 @@ def _find_other_format(
     yield "format", AlarmOccurrence(task, note=note, veto=False)
 
 
+def _find_unjudged_answers(
+    task: str, result: TaskRun, docs: Sequence[DocResult], metric_key: str
+) -> Iterator[RaisedAlarm]:
+    """Raise an alarm if a filter takes one of several answers to a doc. A vote takes all of them."""
+    name = metric_key.partition(",")[2]
+    if name in result.provenance.grader.voting or "maj" in name.lower():
+        return
+    answers = [(doc.filter_results.get(name), len(doc.cuts)) for doc in docs]
+    counts = [count for answer, count in answers if answer and answer.answers_given == 1 and not answer.verdict_of_each]
+    if max(counts, default=1) > 1:
+        yield "one of several", AlarmOccurrence(task, note=f"{name} judges 1 of {max(counts)} answers", veto=False)
+
+
 def _hits(docs: Sequence[DocResult]) -> int:
     return sum(doc.limit_hit is True for doc in docs)
 
@@ -287,6 +338,7 @@ def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | Non
         problems += [("endpoint", AlarmOccurrence(name, note="; ".join(faults), veto=False))] if faults else []
         settings = find_other_generation(result) if entry else None
         problems += [("settings", AlarmOccurrence(name, note=settings.partition(": ")[2]))] if settings else []
+        problems += [("two bos", two_bos)] if (two_bos := find_two_bos(result)) else []
     problems += [("sample", AlarmOccurrence(name))] if entry and entry.dataset_id == SAMPLE else []
     return problems
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meta_eval.judging.alarms import INVALID, RaisedAlarm, find_alarms, find_faults
+from meta_eval.judging.alarms import INVALID, OF_TWO_SIDES, RaisedAlarm, find_alarms, find_faults
 from meta_eval.judging.baseline_choice import RUN_A
-from meta_eval.judging.gate import Gate, GateTask
+from meta_eval.judging.gate import Gate
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judge import assess_task
 from meta_eval.judging.judgement import AlarmOccurrence, Judgement
+from meta_eval.judging.same_answers import find_same_answers
 from meta_eval.judging.shared_questions import find_shared_questions
 from meta_eval.judging.task_assessment import TaskAssessment, conclude_judgement
 from meta_eval.judging.task_comparison import (
@@ -23,6 +24,7 @@ from meta_eval.judging.task_comparison import (
     build_task_comparison,
     find_verdict_metric,
 )
+from meta_eval.judging.two_bos import find_two_bos
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
@@ -80,7 +82,7 @@ def compare_runs(
             candidate.all_runs(name),
             manifest,
             stored,
-            task_gate.task_rules(name),
+            task_gate,
             shared,
         )
         for name in common
@@ -93,7 +95,10 @@ def compare_runs(
         raise ResultsError(f"nothing to compare: {reasons}", where=where, hint="Run both with one pack")
     assessments += assess_groups(candidate, assessments, completed)
     decided_names = list_decided_names(completed, groups, assessments, default_tasks)
-    run_alarms = [*find_faults(baseline, "A"), *find_faults(candidate, "B")]
+    pairs = [assessment.pair for assessment in assessments if assessment.pair]
+    run_alarms = [
+        *find_faults(baseline, "A"), *find_faults(candidate, "B"), *find_same_answers(baseline, candidate, pairs)
+    ]  # fmt: skip
     for name in lacking:
         only = "only A has samples of it" if name in in_a else "only B has samples of it" if name in in_b else None
         run_alarms.append(("not run", AlarmOccurrence(name, note=only, veto=name in decided_names)))
@@ -106,13 +111,14 @@ def _assess_task(
     candidate_runs: Sequence[TaskRun],
     manifest: Manifest | None,
     stored: Baseline | None,
-    rule: GateTask,
+    gate: Gate,
     shared: frozenset[str],
 ) -> TaskAssessment:
+    rule = gate.task_rules(name)
     entry = manifest.tasks.get(name) if manifest else None
     metric_key = find_verdict_metric(baseline_runs[0], entry)
     compared = build_task_comparison(name, candidate_runs, entry, stored, baseline_runs)
-    assessment = assess_task(compared, rule, shared)
+    assessment = assess_task(compared, gate, shared)
     pairs = list(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True)) if compared.pair else []
     if not pairs:
         return _without_decision(assessment, "the runs have no doc in common")
@@ -127,7 +133,10 @@ def _assess_task(
             if by_cut_answers
             else "the runs have no metric in common that is a share",
         )
-    alarms: list[RaisedAlarm] = [(kind, replace(alarmed, run="B")) for kind, alarmed in assessment.alarms]
+    of_two_sides = [raised for raised in assessment.alarms if raised[0] in OF_TWO_SIDES]
+    alarms: list[RaisedAlarm] = [
+        (kind, replace(alarmed, run="B")) for kind, alarmed in assessment.alarms if kind not in OF_TWO_SIDES
+    ]
     candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)
     for number, task_run in enumerate(baseline_runs):
         assert compared.baseline is not None  # noqa: S101 (these are its runs)
@@ -142,8 +151,10 @@ def _assess_task(
         # A deviation from the pack that both runs share is not a difference between them.
         alarms = [(kind, replace(alarmed, veto=alarmed.veto and kind not in INVALID)) for kind, alarmed in alarms]
         alarms += [("unlike", AlarmOccurrence(name, note=differences))] if differences else []
+        alarms = _mark_two_bos(alarms, baseline_runs)
     elif differences:
         alarms.append(("unlike", AlarmOccurrence(name, note=differences, veto=False)))
+    alarms += of_two_sides
     counts = [len(runs[0].docs) - len(pairs) for runs in (baseline_runs, candidate_runs)]
     left_out = [
         f"{count:,} {'doc' if count == 1 else 'docs'} only in {run}"
@@ -157,6 +168,16 @@ def _assess_task(
         note = f"{len(pairs)} of {prepared or 'an unknown number of'} docs were run"
         alarms.append(("unfinished", AlarmOccurrence(name, note=note)))
     return replace(assessment, task=replace(assessment.task, docs=len(pairs)), alarms=tuple(alarms))
+
+
+def _mark_two_bos(alarms: list[RaisedAlarm], baseline_runs: Sequence[TaskRun]) -> list[RaisedAlarm]:
+    """Two BOS on one side make the comparison invalid; on both sides they are no difference."""
+    in_a = next(filter(None, map(find_two_bos, baseline_runs)), None)
+    in_b = any(kind == "two bos" for kind, _ in alarms)
+    marked: list[RaisedAlarm] = [
+        (kind, replace(alarmed, veto=in_a is None) if kind == "two bos" else alarmed) for kind, alarmed in alarms
+    ]
+    return [("two bos", replace(in_a, run="A", veto=not in_b)), *marked] if in_a else marked
 
 
 def _without_decision(assessment: TaskAssessment, reason: str | None, *, veto: bool = True) -> TaskAssessment:

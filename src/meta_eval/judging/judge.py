@@ -7,7 +7,7 @@ run. The distance from the baseline to the published number is reported beside t
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from meta_eval import stats
@@ -27,6 +27,7 @@ from meta_eval.judging.drop_breakdown import break_down_task_drop
 from meta_eval.judging.engine_noise import TimedLosses, list_placed_losses, measure_noise
 from meta_eval.judging.filters import compute_filter_drops
 from meta_eval.judging.gate import Gate, GateTask
+from meta_eval.judging.grader_changes import raise_grader_change
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judgement import META, AlarmOccurrence, CutSummary, Flips, Judgement, Task
 from meta_eval.judging.metric_comparison import MetricComparison, compare_metrics
@@ -52,6 +53,7 @@ from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
 from meta_eval.results.doc_figures import average_figures
 from meta_eval.results.doc_results import DocResult
+from meta_eval.results.grader_facts import GraderFacts
 from meta_eval.results.lm_eval_run import Run
 from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.results.scores import Scores, compute_scores
@@ -94,7 +96,7 @@ def judge_run(
         )
     shared = find_shared_questions([run.tasks[name].docs for name in decided if name in run.tasks])
     comparisons = [build_task_comparison(name, run.all_runs(name), entries.get(name), stored) for name in names]
-    assessments = [assess_task(compared, task_gate.task_rules(compared.name), shared) for compared in comparisons]
+    assessments = [assess_task(compared, task_gate, shared) for compared in comparisons]
     assessments += assess_groups(run, assessments, completed)
     decided_names = list_decided_names(completed, groups, assessments, default_tasks)
     run_alarms = find_faults(run)
@@ -106,21 +108,23 @@ def judge_run(
     )
 
 
-def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]) -> TaskAssessment:
+def assess_task(compared: TaskComparison, gate: Gate, shared: frozenset[str]) -> TaskAssessment:
     """Judge a task, without the decision over all.
 
     Args:
         compared: Its comparison.
-        rule: Its rules.
+        gate: The rules, with those of each task.
         shared: See `shared_questions.find_shared_questions`.
     """
     if not compared.candidate_runs:
         return _assess_missing(compared)
+    rule = gate.task_rules(compared.name)
 
     def clusters(docs: Sequence[DocResult]) -> Sequence[Hashable] | None:
         return find_cluster_names(compared.name, docs, shared)
 
     chosen, reason = _choose(compared, rule)
+    grading = list(_find_grader_change(compared, chosen, rule.margin_fraction or gate.margin_fraction))
     cut_rate = compare_cut_rates(chosen.pair, clusters) if chosen and chosen.pair else None
     cut = _cut(compared, chosen, cut_rate, clusters)
     if cut and chosen and chosen.pair and (how := rule.cut_answers or "graded") != "graded":
@@ -128,7 +132,7 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
         chosen, reason = _treat_cut(chosen, chosen.pair, how)
     task_drop = _measure_task_drop(compared, chosen, rule, clusters) if chosen else None
     task = _describe_task(compared, chosen, reason, cut, clusters)
-    alarms = _find_task_alarms(compared, chosen, rule, task)
+    alarms = [*_find_task_alarms(compared, chosen, rule, task), *grading]
     if chosen is None or chosen.pair is None:
         return TaskAssessment(task, task_drop, tuple(alarms))
 
@@ -263,6 +267,21 @@ def _find_baseline_alarms(
     other = count_changed_prompts(baseline.docs)
     note = f"{other:,} of {len(baseline.docs):,} answers of the baseline had another prompt"
     return [("unlike", AlarmOccurrence(name, note=note))] if other else []
+
+
+def _find_grader_change(
+    compared: TaskComparison, chosen: ChosenBaseline | None, margin: float
+) -> Iterator[RaisedAlarm]:
+    """The alarm that both sides were graded differently, or may have been."""
+    if chosen is None or chosen.pair is None:
+        return
+    graders, sides = GraderFacts(), ("the baseline", "the run")
+    if chosen.label == RUN_A:
+        graders, sides = compared.baseline_runs[0].provenance.grader, ("A", "B")
+    elif any(doc.answer_hash for doc in chosen.pair.baseline.docs):  # recorded verdicts come without their answers
+        graders = GraderFacts(lm_eval=compared.regraded_by)
+    both = graders, compared.candidate_runs[0].provenance.grader
+    yield from raise_grader_change(compared.name, chosen.pair, chosen.metric_key, both, margin, sides)
 
 
 def _cut(

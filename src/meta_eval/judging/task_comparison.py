@@ -109,6 +109,7 @@ class TaskComparison:
         baseline: What the candidate is compared with doc by doc: the baseline's runs, else what was recorded.
         pair: ``baseline`` and ``candidate``, of the docs that both have.
         source: Where the samples are.
+        regraded_by: The version of lm-eval that graded ``regraded_answers``; None if unknown.
     """
 
     name: str
@@ -124,6 +125,7 @@ class TaskComparison:
     baseline: ScoredRun | None = None
     pair: RunPair | None = None
     source: SampleSource | None = None
+    regraded_by: str | None = None
 
     @property
     def baseline_answers(self) -> ScoredRun | None:
@@ -159,6 +161,7 @@ def build_task_comparison(
         if name not in stored.as_recorded:
             runs_docs = tuple(_with_endings(docs, result.docs) for docs in runs_docs)
         compared.regraded_answers = ScoredRun(_keep_common_docs(runs_docs), lower)
+        compared.regraded_by = stored.lm_eval.get(name)
     baseline_run_docs = _keep_common_docs(stored.as_recorded.get(name, ())) if stored else ()
     if any(baseline_run_docs):
         compared.recorded_run = compared.recorded_verdicts = ScoredRun(baseline_run_docs, lower)

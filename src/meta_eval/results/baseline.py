@@ -1,7 +1,8 @@
 """The baseline: recorded answers graded by the pack's own graders, doc by doc. Runs are paired with it.
 
 `meta_eval.verify` writes a JSON Lines file per task next to the pack. Of prompts and answers it has only the
-extractions. The first line identifies docs and graders, or says why there is no baseline. Every other line is a doc.
+extractions, and a hash of each answer. The first line identifies docs and graders, lm-eval's version among them, or
+says why there is no baseline. Every other line is a doc.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from meta_eval.results.baseline_answers import read_baseline_run_answers, restor
 from meta_eval.results.clusters import make_content_keys, make_given_key, name_clusters
 from meta_eval.results.doc_figures import read_figures
 from meta_eval.results.doc_results import MAX_EXTRACTED_CHARS, DocResult, FilterResult, ResultsError
+from meta_eval.results.grader_facts import find_installed_lm_eval
 from meta_eval.results.raw_samples import MAX_SAMPLE_BYTES
 from meta_eval.results.sample_parser import (
+    hash_answers,
+    is_timed_out,
     list_metrics,
     read_arguments,
     read_extraction,
@@ -52,11 +56,13 @@ class Baseline:
         missing_reasons: The other tasks of the pack, each with a reason (a clause).
         as_recorded: For tasks with records in ``baseline:``, their docs with the recorded metrics. ``regraded`` then
             also come from these records.
+        lm_eval: By task the version of lm-eval that graded it; None if unknown.
     """
 
     regraded: Mapping[str, Runs]
     missing_reasons: Mapping[str, str]
     as_recorded: Mapping[str, Runs] = field(default_factory=dict)
+    lm_eval: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def find_verify_folder(pack: Path, *, regraded: bool = False) -> Path:
@@ -77,24 +83,27 @@ def compute_baseline_run_fingerprint(key: str, manifest: Manifest, run: Baseline
     return hash_text(f"{key} {manifest.files[run.file].sha256}")
 
 
-def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
+def read_baseline(pack: Path, manifest: Manifest, *, lm_eval: str | None = None) -> Baseline:
     """Read the verdicts that verify kept for a pack.
 
     Args:
         pack: The folder that prepare wrote.
         manifest: Its manifest.
+        lm_eval: The version of lm-eval that must have graded them; None for any.
     """
     keys = compute_grading_fingerprints(pack, manifest)
     docs: dict[str, Runs] = {}
     missing: dict[str, str] = {}
     recorded: dict[str, Runs] = {}
+    versions: dict[str, str | None] = {}
     for task, entry in manifest.tasks.items():
         runs: list[tuple[DocResult, ...]] = []
         whole = True
         for run in entry.baseline or (None,):
             key = keys[task] if run is None else compute_baseline_run_fingerprint(keys[task], manifest, run)
             try:
-                runs.append(_read_file(find_baseline_file(pack, task, run), key, entry))
+                graded, versions[task] = _read_file(find_baseline_file(pack, task, run), key, entry, lm_eval)
+                runs.append(graded)
             except _NoBaselineError as error:
                 missing[task] = str(error)
                 whole &= error.from_verify
@@ -106,17 +115,17 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
             recorded[task] = tuple(
                 restore_recorded_answers(read_baseline_run_answers(pack, run)) for run in entry.baseline
             )
-    return Baseline(docs, missing, recorded)
+    return Baseline(docs, missing, recorded, versions)
 
 
-def _read_file(path: Path, key: str, entry: TaskEntry) -> tuple[DocResult, ...]:
-    """Read the file of a task.
+def _read_file(path: Path, key: str, entry: TaskEntry, lm_eval: str | None) -> tuple[tuple[DocResult, ...], str | None]:
+    """Read the docs of a task, and the version of lm-eval that graded them.
 
     Raises:
         _NoBaselineError: There is none, with the reason.
     """
     try:
-        return _read(path, key)
+        return _read(path, key, lm_eval)
     except FileNotFoundError:
         if not path.parent.is_dir():
             raise _NoBaselineError(f"verify has not been run on this pack: {VERIFY_HINT}") from None
@@ -151,7 +160,7 @@ def format_baseline(
         docs = {number: {**doc, "prompt_matches": prompt_matches[number]} for number, doc in docs.items()}
     if not docs:
         return format_missing(key, "no doc has a recorded answer", edited)
-    return _lines([{"pack": key, **_mark(edited), "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
+    return _lines([{**_make_head(key, edited), "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
 
 
 def collect_graded_docs(samples: Sequence[Mapping[str, Any]]) -> tuple[DocResult, ...]:
@@ -182,6 +191,7 @@ def _by_doc(
                 "subtask": doc.get("subtask_name"),
                 "cluster": None,
                 "figures": read_figures(sample, read_outputs(sample)),
+                "answer": hash_answers(sample["resps"]),
                 "answers": {},
             },
         )
@@ -190,6 +200,7 @@ def _by_doc(
             "extracted": None if extraction is None else extraction[:MAX_EXTRACTED_CHARS],
             "metrics": {name: sample[name] for name in list_metrics(sample)},
             **{key: sample[key] for key in ("each_answer", "majority_answer") if key in sample},
+            **({"timed_out": True} if is_timed_out(extraction) else {}),
         }
     for number, cluster in zip(keys, name_clusters(list(keys.values())), strict=True):
         docs[number]["cluster"] = cluster
@@ -205,11 +216,11 @@ def _cluster_keys(sample: Mapping[str, Any]) -> tuple[str, ...]:
 
 def format_missing(key: str, reason: str, edited: Sequence[str] = ()) -> str:
     """Write the file of a task without baseline; the reason is a clause."""
-    return _lines([{"pack": key, **_mark(edited), "missing": reason}])
+    return _lines([{**_make_head(key, edited), "missing": reason}])
 
 
-def _mark(edited: Sequence[str]) -> dict[str, list[str]]:
-    return {"edited": list(edited)} if edited else {}
+def _make_head(key: str, edited: Sequence[str]) -> dict[str, Any]:
+    return {"pack": key, "lm_eval": find_installed_lm_eval(), **({"edited": list(edited)} if edited else {})}
 
 
 def compute_grading_fingerprints(pack: Path, manifest: Manifest) -> dict[str, str]:
@@ -236,12 +247,16 @@ class _NoBaselineError(Exception):
     from_verify = False
 
 
-def _read(path: Path, key: str) -> tuple[DocResult, ...]:
+def _read(path: Path, key: str, lm_eval: str | None) -> tuple[tuple[DocResult, ...], str | None]:
     with TextIOWrapper(open_regular(path), encoding="utf-8") as file:
         lines = iter(partial(file.readline, MAX_SAMPLE_BYTES), "")
         head = json.loads(next(lines, ""))
         if head["pack"] != key:
             raise _NoBaselineError(f"the pack changed after verify: {VERIFY_HINT}")
+        graded_by = head.get("lm_eval")
+        if lm_eval not in (None, graded_by):
+            other = graded_by or "of another version"
+            raise _NoBaselineError(f"lm-eval {other} graded it, and {lm_eval} is installed: {VERIFY_HINT}")
         if "missing" in head:
             error = _NoBaselineError(head["missing"])
             error.from_verify = True
@@ -250,7 +265,7 @@ def _read(path: Path, key: str) -> tuple[DocResult, ...]:
             docs = tuple(_doc(json.loads(line)) for line in lines)
     if len(docs) != head["docs"]:
         raise ValueError
-    return docs
+    return docs, graded_by
 
 
 def _doc(line: Mapping[str, Any]) -> DocResult:
@@ -259,7 +274,7 @@ def _doc(line: Mapping[str, Any]) -> DocResult:
         name: FilterResult(
             answer["extracted"], read_metrics(answer["metrics"], answer["metrics"]), 0, 0,
             {metric: tuple(verdicts) for metric, verdicts in answer.get("each_answer", {}).items()},
-            read_majority(answer),
+            read_majority(answer), is_timed_out=answer.get("timed_out") is True,
         )
         for name, answer in line["answers"].items()
     }  # fmt: skip
@@ -279,6 +294,7 @@ def _doc(line: Mapping[str, Any]) -> DocResult:
         limit_hit=None,
         figures=line.get("figures", {}),
         filter_results=answers,
+        answer_hash=line.get("answer"),
     )
     average_answers([doc])
     return doc

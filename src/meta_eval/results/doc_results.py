@@ -36,6 +36,8 @@ class FilterResult:
             combines all (a majority vote).
         majority: For several answers, the place in ``verdict_of_each`` of the first one with the most frequent
             extraction. None for a single answer, or if the filter extracts nothing.
+        answers_given: How many answers the filter gives to the metric, as far as its output shows.
+        is_timed_out: Whether the program that was graded ran out of time, as the pack's sandbox reports it.
     """
 
     extracted: str | None
@@ -44,6 +46,8 @@ class FilterResult:
     length: int
     verdict_of_each: dict[str, tuple[float, ...]] = field(default_factory=dict)
     majority: int | None = None
+    answers_given: int = 1
+    is_timed_out: bool = False
 
 
 @dataclass(slots=True)
@@ -76,6 +80,8 @@ class DocResult:
         is_cut_thinking: Whether an answer was cut at its limit before the end of its reasoning.
         recorded_cut, is_recorded_cut_thinking: The same of the recorded answer in the doc.
         place: Its index in the random order of the run, from 0; None without a random order.
+        answer_hash: SHA-256 of all answers, or of all likelihoods to the last digit; None if they are unknown.
+        leading_bos: The BOS texts that the prompt begins with; empty without one.
     """
 
     doc_id: int
@@ -99,12 +105,14 @@ class DocResult:
     recorded_cut: bool | None = None
     is_recorded_cut_thinking: bool = False
     place: int | None = None
+    answer_hash: str | None = None
+    leading_bos: str = ""
 
     def with_recorded(self, answers: dict[str, FilterResult]) -> DocResult:
         """The doc with the recorded answers by filter; the text of these answers is unknown."""
         return replace(
             self, filter_results=answers, answer_tail="", answer_empty=False, limit_hit=None, figures={},
-            cuts=(self.recorded_cut,), is_cut_thinking=self.is_recorded_cut_thinking,
+            cuts=(self.recorded_cut,), is_cut_thinking=self.is_recorded_cut_thinking, answer_hash=None,
         )  # fmt: skip
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 
 from meta_eval.messages.secrets import HIDDEN, is_secret
 from meta_eval.results.endpoint_notes import EndpointNotes, read_endpoint_notes
+from meta_eval.results.grader_facts import GraderFacts, read_grader_facts
 from meta_eval.results.rerun_values import RerunValues, describe_order, read_rerun
 from meta_eval.results.results_file import ResultsFile, as_mapping, read_finite_number, to_datetime
 from meta_eval.thresholds import MAX_GEN_TOKS
@@ -53,6 +54,7 @@ class Provenance:
         endpoint: What was seen of a chat endpoint; None of another.
         order: The random order of its docs, in words; None of another order.
         rerun: Second answers to some docs; None where there are none.
+        grader: What graded the answers.
     """
 
     results_file: Path | None
@@ -81,6 +83,7 @@ class Provenance:
     endpoint: EndpointNotes | None = None
     order: str | None = None
     rerun: RerunValues | None = None
+    grader: GraderFacts = field(default_factory=GraderFacts)
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -140,6 +143,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         endpoint=read_endpoint_notes(elsewhere.get("endpoint")),
         order=describe_order(elsewhere),
         rerun=read_rerun(elsewhere, task),
+        grader=read_grader_facts(results, task),
         decoding=_decoding({**as_mapping(config.get("generation_kwargs")), **changed}),
     )
 

@@ -12,8 +12,9 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from meta_eval.boundary.hashing import hash_text
+from meta_eval.boundary.hashing import hash_json, hash_text
 from meta_eval.boundary.json_text import parse_loose_json
+from meta_eval.catalog.families import find_leading_bos
 from meta_eval.results.chat_requests import asks_chat_body
 from meta_eval.results.clusters import read_field
 from meta_eval.results.doc_figures import read_figures
@@ -80,7 +81,7 @@ def read_sample(
         extraction = read_extraction(sample)
         answer = FilterResult(
             None if extraction is None else extraction[:MAX_EXTRACTED_CHARS], read_metrics(sample, may_be_nan), offset,
-            length, read_each_answer(sample), read_majority(sample),
+            length, read_each_answer(sample), read_majority(sample), _count_given(sample), is_timed_out(extraction),
         )  # fmt: skip
         return doc, name, answer
     except RecursionError:
@@ -142,6 +143,8 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
         figures=read_figures(sample, answers),
         place=place if isinstance(place := sample.get("random_place"), int) else None,
         sent_hash=sent,
+        answer_hash=hash_answers(sample["resps"]),
+        leading_bos=find_leading_bos(requests[0][0]) if requests and isinstance(requests[0][0], str) else "",
     )
 
 
@@ -198,6 +201,35 @@ def read_outputs(sample: Mapping[str, Any]) -> list[str]:
             return [response for response in responses if isinstance(response, str)]
         responses = responses[0]
     return []
+
+
+def hash_answers(responses: Any) -> str | None:
+    """Hash all answers of a sample; None if there are none. Numbers count as the text that lm-eval writes of them."""
+
+    def list_parts(value: Any) -> list[str]:
+        if isinstance(value, (list, tuple)):
+            return [text for part in value for text in list_parts(part)]
+        return [str(value)]
+
+    return hash_json(list_parts(responses)) if responses else None
+
+
+def _count_given(sample: Mapping[str, Any]) -> int:
+    """Count the answers that a filter gives to the metric: a filter of a single request gives a text, or a list."""
+    given = sample.get("filtered_resps")
+    first = given[0] if isinstance(given, list) and len(given) == 1 else None
+    return len(first) if isinstance(first, list) and first else 1
+
+
+def is_timed_out(extraction: str | None) -> bool:
+    """Whether an extraction is the verdict of the pack's sandbox on a program that ran out of time."""
+    if extraction is None or not extraction.startswith('{"code"'):
+        return False
+    try:
+        verdict = json.loads(extraction)
+    except (ValueError, RecursionError):
+        return False
+    return bool(verdict.get("why") == "timeout")
 
 
 def _is_likelihood(response: Any) -> bool:

@@ -8,12 +8,13 @@ from pathlib import Path
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.results.baseline import VERIFY_HINT, read_baseline
+from meta_eval.results.grader_facts import find_installed_lm_eval
 from meta_eval.verb_options import ScoringOptions
 from meta_eval.verification.pack_verification import verify
 
 
 def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) -> None:
-    """Run verify on tasks that were never graded, or not since the pack changed.
+    """Run verify on tasks that were never graded, or not since the pack or lm-eval changed.
 
     Args:
         pack: The folder that prepare wrote.
@@ -24,7 +25,7 @@ def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) 
         UserError: The folder is not a pack, or was edited.
     """
     manifest = read_manifest(pack)
-    missing = read_baseline(pack, manifest).missing_reasons
+    missing = read_baseline(pack, manifest, lm_eval=find_installed_lm_eval()).missing_reasons
     stale = [name for name in tasks if missing.get(name, "").endswith(VERIFY_HINT) and _is_recorded(manifest, name)]
     if not stale:
         return

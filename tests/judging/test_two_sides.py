@@ -1,0 +1,326 @@
+"""What differs between two sides besides the model: the grader, the BOS, the weights, and how many answers count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import TIME, entry, manifest, write_run
+
+from meta_eval.judging.compare import compare_runs
+from meta_eval.judging.decide import Decision
+from meta_eval.judging.gate import Gate
+from meta_eval.judging.judge import judge_run
+from meta_eval.results.baseline import Baseline
+from meta_eval.results.lm_eval_run import read_run
+
+LONG = "I add the pens of both boxes. The answer is A."
+
+
+def right(count: int, n: int) -> list[float]:
+    return [1.0] * count + [0.0] * (n - count)
+
+
+def say(folder: Path, text: str | None, *, docs: Sequence[int] = (), **fields: Any) -> Path:
+    """Change the answers of a run: of some docs, or of all."""
+    (path,) = folder.glob("samples_*")
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        if not docs or line["doc_id"] in docs:
+            line.update({"resps": [[f"{line['doc_id']} {text}"]]} if text else {}, **fields)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return folder
+
+
+def compared(tmp_path: Path, *, gate: Gate | None = None) -> Decision:
+    return compare_runs(read_run([tmp_path / "A"]), read_run([tmp_path / "B"]), gate=gate).decision
+
+
+def versions(number: object, lm_eval: str = "0.4.13") -> dict[str, Any]:
+    return {"versions": {"meta_some": number}, "lm_eval_version": lm_eval}
+
+
+# The grader
+
+
+def test_another_verdict_on_the_same_text_is_no_loss_of_the_model(tmp_path: Path) -> None:
+    say(write_run(tmp_path / "A", right(600, 1000), extra=versions(3.0)), LONG)
+    say(write_run(tmp_path / "B", right(550, 1000), extra=versions(3.1)), LONG)
+    decision = compared(tmp_path)
+    assert (decision.outcome, decision.exit_code, decision.invalid) == ("UNDECIDED", 2, True)
+    assert decision.caveats == (
+        "graded differently: meta_some (50 of 1,000 docs whose answers are the same word for word have other verdicts; "
+        "task version 3.0 in A, 3.1 in B)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "margin", "invalid"), [(4, 1.0, False), (5, 1.0, True), (9, 2.0, False), (1, 0.1, True)]
+)
+def test_half_the_margin_of_such_docs_makes_a_comparison_invalid(
+    count: int, margin: float, invalid: bool, tmp_path: Path
+) -> None:
+    say(write_run(tmp_path / "A", right(600, 1000)), LONG)
+    say(write_run(tmp_path / "B", right(600 - count, 1000)), LONG)
+    decision = compared(tmp_path, gate=Gate(margin=margin))
+    assert decision.invalid is invalid
+    assert decision.caveats[0].startswith(f"graded differently: meta_some ({count} of 1,000 docs")
+
+
+def test_gains_and_losses_by_the_grader_do_not_cancel(tmp_path: Path) -> None:
+    base = right(600, 1000)
+    other = [1.0 - verdict if 590 <= doc < 610 else verdict for doc, verdict in enumerate(base)]
+    say(write_run(tmp_path / "A", base), LONG)
+    say(write_run(tmp_path / "B", other), LONG)
+    assert compared(tmp_path).invalid
+
+
+def test_the_effect_is_weighted_as_the_drop(tmp_path: Path) -> None:
+    """One subtask of ten docs is half of a macro average: one doc in it is five points."""
+    subtasks = ["s"] * 10 + ["t"] * 990
+    macro = {"configs": {"meta_some": {"task": "meta_some", "metadata": {"meta_eval": {"primary_metric": "exact_match_macro,strict-match"}}}}}  # fmt: skip
+    for name, first in (("A", 1.0), ("B", 0.0)):
+        say(write_run(tmp_path / name, [first, *right(600, 999)], subtasks=subtasks, extra=macro), LONG)
+    assert compared(tmp_path, gate=Gate(margin=8.0)).invalid
+
+
+@pytest.mark.parametrize("fields", [{"ungraded": 1.0}, {"filtered_resps": ['{"code": "x", "passed": 0, "why": "timeout"}']}])  # fmt: skip
+def test_docs_that_could_not_be_graded_are_no_proof(fields: dict[str, Any], tmp_path: Path) -> None:
+    if "ungraded" in fields:
+        fields |= {"metrics": ["exact_match", "exact_match_macro", "unextracted", "ungraded"]}
+    say(write_run(tmp_path / "A", right(600, 1000)), LONG)
+    say(say(write_run(tmp_path / "B", right(595, 1000)), LONG), None, docs=range(590, 600), **fields)
+    decision = compared(tmp_path, gate=Gate(margin=3.0))
+    assert (decision.outcome, decision.invalid) == ("SHIP", False)
+    assert decision.caveats == (
+        "perhaps graded differently: meta_some (5 programs with another verdict on the same text may have run out of "
+        "time)",
+    )
+
+
+def test_programs_without_a_report_of_their_end_are_no_proof(tmp_path: Path) -> None:
+    code = {"configs": {"meta_some": {"task": "meta_some", "unsafe_code": True}}}
+    say(write_run(tmp_path / "A", right(600, 1000), extra=code), LONG)
+    say(write_run(tmp_path / "B", right(560, 1000), extra=code), LONG)
+    assert compared(tmp_path).outcome == "DON'T SHIP"
+
+
+FILTER = {"name": "strict-match", "filter": [{"function": "regex", "regex_pattern": "x"}]}
+METRIC = {"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (versions(3.0), versions(3.1), "task version 3.0 in A, 3.1 in B"),
+        (versions(3), versions(3.0), None),
+        (versions("Yaml", "0.4.9"), versions("Yaml", "0.4.12"), "lm-eval 0.4.9 in A, 0.4.12 in B"),
+        (versions(None), versions(2), None),
+        ({"filter_list": [FILTER]}, {"filter_list": [{**FILTER, "filter": []}]}, "the settings of filter strict-match differ"),
+        ({"filter_list": [FILTER]}, {"filter_list": [FILTER, {"name": "other", "filter": []}]}, None),
+        ({"metric_list": [METRIC]}, {"metric_list": [{**METRIC, "ignore_case": True}]}, "the settings of metric exact_match differ"),
+        ({"metric_list": [METRIC]}, {"metric_list": [{**METRIC, "aggregation": "<function f at 0x7f>"}]}, None),
+        ({"process_results": "def f():\n  return 1"}, {"process_results": "def f():\n  return 2"}, "process_results differs"),
+        ({"process_results": "<function f at 0x7f1>"}, {"process_results": "<function f at 0x7f2>"}, None),
+        ({"filter_list": "x", "metric_list": [3]}, {"filter_list": None}, None),
+    ],
+)  # fmt: skip
+def test_other_graders_without_a_proof_are_a_caveat(
+    one: dict[str, Any], other: dict[str, Any], said: str | None, tmp_path: Path
+) -> None:
+    for name, changes in (("A", one), ("B", other)):
+        extra = changes if "versions" in changes else {"configs": {"meta_some": {"task": "meta_some", **changes}}}
+        say(write_run(tmp_path / name, right(30, 50), extra=extra), f"{LONG} {name}")
+    decision = compared(tmp_path)
+    assert not decision.invalid
+    assert decision.caveats == ((f"perhaps graded differently: meta_some ({said})",) if said else ())
+
+
+@pytest.mark.parametrize(("alike", "said"), [(299, True), (300, False)])
+def test_another_release_with_hundreds_of_equal_verdicts_is_not_said(alike: int, said: bool, tmp_path: Path) -> None:
+    for name, lm_eval in (("A", "0.4.12"), ("B", "0.4.13")):
+        folder = say(write_run(tmp_path / name, right(600, 1000), extra={"lm_eval_version": lm_eval}), LONG)
+        say(folder, name, docs=range(alike, 1000))
+    assert bool(compared(tmp_path).caveats) is said
+
+
+def test_tasks_of_which_the_same_is_suspected_are_said_together(tmp_path: Path) -> None:
+    for name, lm_eval in (("A", "0.4.12"), ("B", "0.4.13")):
+        for number, task in enumerate(("meta_some", "meta_other")):
+            write_run(
+                tmp_path / name, right(60, 100), task=task, time=TIME.replace("03-04", f"03-0{number}"),
+                extra={"lm_eval_version": lm_eval}, line={"resps": [[name]]}, doc={"question": task},
+            )  # fmt: skip
+    (caveat,) = compared(tmp_path).caveats
+    assert caveat == "perhaps graded differently: meta_other, meta_some (lm-eval 0.4.12 in A, 0.4.13 in B)"
+
+
+def test_a_baseline_that_graded_the_same_text_otherwise_is_said_first(tmp_path: Path) -> None:
+    run = read_run([say(write_run(tmp_path, right(600, 1000)), LONG)])
+    base = read_run([say(write_run(tmp_path / "base", right(650, 1000)), LONG)])
+    stored = Baseline({"meta_some": (base.tasks["meta_some"].docs,)}, {}, lm_eval={"meta_some": "0.4.12"})
+    decision = judge_run(run, manifest(meta_some=entry(1000)), stored).decision
+    assert (decision.outcome, decision.invalid) == ("UNDECIDED", True)
+    assert decision.caveats[0].endswith("have other verdicts; lm-eval 0.4.12 in the baseline, 0.4.13 in the run)")
+
+
+def test_answers_of_several_runs_are_compared_with_each_of_the_other_side(tmp_path: Path) -> None:
+    runs = []
+    for side, verdicts in (("A", right(600, 1000)), ("B", right(550, 1000))):
+        for number in range(2):
+            text = LONG if (side, number) in (("A", 0), ("B", 1)) else f"{side}{number}"
+            say(write_run(tmp_path / side / str(number), verdicts, time=TIME.replace("03-04", f"03-0{number}")), text)
+        runs.append(read_run([tmp_path / side], repeats=True))
+    decision = compare_runs(*runs).decision
+    assert decision.invalid and "50 of 1,000 docs" in decision.caveats[0]
+
+
+# BOS
+
+
+DEEPSEEK = "<\uff5cbegin\u2581of\u2581sentence\uff5c>"
+BOS = {"add_bos_token": "True", "pretrained": "org/it"}
+
+
+@pytest.mark.parametrize(
+    ("backend", "lm_eval", "args", "start", "said"),
+    [
+        ("vllm", "0.4.9.1", BOS, "<bos>", "<bos>, and lm-eval 0.4.9.1 put another in front on vllm (add_bos_token=True)"),
+        ("hf", "0.4.8", BOS, "<|begin_of_text|>", "<|begin_of_text|>, and lm-eval 0.4.8 put another in front on hf (add_bos_token=True)"),
+        ("vllm", "0.4.9", {"pretrained": "google/gemma-3-4b-it"}, "<bos>", "<bos>, and lm-eval 0.4.9 put another in front on vllm (as for every Gemma)"),
+        ("local-completions", "0.4.13", BOS, "<s>", "<s>, and lm-eval 0.4.13 put another in front on local-completions (add_bos_token=True)"),
+        ("sglang", "0.4.13", BOS, DEEPSEEK, f"{DEEPSEEK}, and lm-eval 0.4.13 put another in front on sglang (add_bos_token=True)"),
+        ("vllm", "0.4.12", {"pretrained": "org/it"}, "<bos><bos>", "<bos><bos>"),
+        ("vllm", "0.4.9.2", BOS, "<bos>", None),
+        ("vllm", "0.4.12", BOS, "<bos>", None),
+        ("vllm", "0.4.9.1", BOS, "", None),
+        ("vllm", "0.4.9.1", {**BOS, "add_bos_token": "False"}, "<bos>", None),
+        ("vllm", "soon", BOS, "<bos>", None),
+        ("ours", "0.4.9.1", BOS, "<bos>", None),
+        ("vllm", "0.4.9.1", BOS, "<|im_start|>", None),
+    ],
+)  # fmt: skip
+def test_two_bos_are_said_first_and_make_a_comparison_invalid(
+    backend: str, lm_eval: str, args: dict[str, str], start: str, said: str | None, tmp_path: Path
+) -> None:
+    request = {"arguments": {"gen_args_0": {"arg_0": f"{start}Question", "arg_1": {"until": []}}}}
+    other = {"pretrained": args["pretrained"]}
+    write_run(tmp_path / "A", right(6, 9), line=request, config={"model": backend, "model_args": args}, extra={"lm_eval_version": lm_eval})  # fmt: skip
+    write_run(tmp_path / "B", right(6, 9), line=request, config={"model": "ours", "model_args": other})
+    caveats = [caveat for caveat in compared(tmp_path).caveats if "BOS" in caveat]
+    if start != "<bos><bos>":  # both sides have this one
+        assert compared(tmp_path).invalid is (said is not None)
+        assert caveats == ([f"BOS twice: meta_some in A (9 of 9 prompts begin with {said})"] if said else [])
+    else:
+        assert caveats == ["BOS twice: meta_some in A, meta_some in B (9 of 9 prompts begin with <bos><bos>)"]
+
+
+def test_two_bos_on_both_sides_are_a_caveat_and_in_a_report_a_reason(tmp_path: Path) -> None:
+    request = {"arguments": {"gen_args_0": {"arg_0": "<bos>Question", "arg_1": {"until": []}}}}
+    for name in "AB":
+        write_run(
+            tmp_path / name, right(60, 90), line=request, doc={"prompt": "<bos>Question"}, config={"model_args": BOS},
+            extra={"lm_eval_version": "0.4.9.1"},
+        )  # fmt: skip
+    decision = compared(tmp_path)
+    assert not decision.invalid and decision.caveats[0].startswith("BOS twice: meta_some in A, meta_some in B (90 of")
+    run = read_run([tmp_path / "A"])
+    docs = tuple(replace(doc, answer_hash=None) for doc in run.tasks["meta_some"].docs)
+    alone = judge_run(run, manifest(meta_some=entry(90)), Baseline({"meta_some": (docs,)}, {})).decision
+    assert alone.invalid and alone.caveats[0].startswith("BOS twice: meta_some (90 of 90 prompts begin with <bos>")
+
+
+# The weights
+
+
+def test_the_same_texts_under_two_names_are_said(tmp_path: Path) -> None:
+    for name in ("base", "lora"):
+        say(write_run(tmp_path / name[0], right(60, 120), model_args={"pretrained": f"org/{name}"}), LONG)
+    decision = compare_runs(read_run([tmp_path / "b"]), read_run([tmp_path / "l"])).decision
+    assert decision.caveats == (
+        "same answers: 120 of 120 answers are the same text, of org/base in A and org/lora in B: perhaps an adapter "
+        "that was not loaded, or one model under two names",
+    )
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        ({}, {"lora_local_path": "./tuned"}, "org/m with lora_local_path: none in A and ./tuned in B"),
+        ({"quantization": "fp8"}, {"quantization": "awq"}, "org/m with quantization: fp8 in A and awq in B"),
+        ({"dtype": "auto"}, {}, None),
+        ({"tensor_parallel_size": "2"}, {"tensor_parallel_size": "4"}, None),
+        ({"seed": "1"}, {"seed": "2"}, None),
+    ],
+)
+def test_arguments_that_claim_other_weights_count_as_another_name(
+    a: dict[str, str], b: dict[str, str], said: str | None, tmp_path: Path
+) -> None:
+    for name, args in (("A", a), ("B", b)):
+        say(write_run(tmp_path / name, right(60, 120), model_args={"pretrained": "org/m", **args}), LONG)
+    caveats = compared(tmp_path).caveats
+    assert len(caveats) == (said is not None)
+    assert said is None or said in caveats[0]
+
+
+@pytest.mark.parametrize(
+    ("docs", "text", "changed", "said"),
+    [
+        (99, LONG, (), False), (100, LONG, (), True), (100, LONG, (7,), False),
+        (299, "A", (), False), (300, "A", (), True),
+    ],
+)  # fmt: skip
+def test_few_or_short_answers_are_the_same_by_chance(
+    docs: int, text: str, changed: Sequence[int], said: bool, tmp_path: Path
+) -> None:
+    for name in "AB":
+        run = write_run(tmp_path / name, right(60, docs), model_args={"pretrained": f"org/{name}"})
+        say(run, text)
+        if changed:
+            say(run, name, docs=changed)
+    assert any("same answers" in caveat for caveat in compared(tmp_path).caveats) is said
+
+
+@pytest.mark.parametrize("last", ["-2.25", "-2.250001"])
+def test_the_same_likelihoods_to_the_last_digit_are_said(last: str, tmp_path: Path) -> None:
+    requests = {f"gen_args_{number}": {"arg_0": "Q", "arg_1": f" {number}"} for number in range(2)}
+    for name, second in (("A", "-2.25"), ("B", last)):
+        pairs = [["-1.5", "True"], [second, "False"]]
+        line = {"arguments": requests, "resps": [[pair] for pair in pairs], "filtered_resps": pairs}
+        write_run(tmp_path / name, right(60, 120), line=line, model_args={"pretrained": f"org/{name}"})
+    said = [caveat for caveat in compared(tmp_path).caveats if "same answers" in caveat]
+    assert bool(said) is (last == "-2.25")
+    assert not said or said[0].startswith("same answers: the likelihoods of 120 of 120 docs are the same, of org/A")
+
+
+# Several answers
+
+
+VOTE = {
+    "filter_list": [{"name": "strict-match", "filter": [{"function": "majority_vote"}, {"function": "take_first"}]}]
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "config", "said"),
+    [
+        ({}, {}, True),
+        ({"each_answer": {"exact_match": [1.0, 0.0, 1.0, 0.0]}}, {}, False),
+        ({"filtered_resps": [["A", "B", "C", "D"]]}, {}, False),
+        ({}, VOTE, False),
+        ({"resps": [["A"]]}, {}, False),
+    ],
+)
+def test_that_one_of_several_answers_is_judged_is_said(
+    line: dict[str, Any], config: dict[str, Any], said: bool, tmp_path: Path
+) -> None:
+    extra = {"configs": {"meta_some": {"task": "meta_some", **config}}}
+    for name in "AB":
+        answers = {"resps": [[f"{letter} {name}" for letter in "ABCD"]], **line}
+        write_run(tmp_path / name, [0.5] * 90, line=answers, extra=extra)
+    note = "one of several answers: meta_some in A, meta_some in B (strict-match judges 1 of 4 answers)"
+    assert (note in compared(tmp_path).caveats) is said
