@@ -55,7 +55,7 @@ def report(
     paths = _paths(results)
     reading = _Reading(chosen)
     with display_logs(progress):
-        (run,) = reading.read(paths)
+        (run,) = reading.regrade(reading.read(paths))
         report_progress("judging")
         judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
     return build_report(
@@ -105,9 +105,13 @@ def compare(
         chosen = chosen.updated(repeats=True)
     reading = _Reading(chosen)
     with display_logs(progress):
-        baseline, candidate = reading.read(*sides)
+        read = reading.read(*sides)
+        baseline, candidate = reading.regrade(read)
         report_progress("comparing")
-        judged = run_compare(baseline, candidate, reading.manifest, reading.baseline(), reading.rules, reading.choice)
+        judged = run_compare(
+            baseline, candidate, reading.manifest, reading.baseline(), reading.rules, reading.choice,
+            before=(read[0], read[1]) if chosen.regrade else None,
+        )  # fmt: skip
     return build_report_of_two(judged, baseline, candidate, exit_follows_decision=chosen.exit_follows_decision)
 
 
@@ -281,6 +285,10 @@ class _Reading:
 
     def __init__(self, options: JudgingOptions) -> None:
         self._options = options
+        needs_regrade = {"include_path": options.include_path, "allow_code": options.allow_code}
+        for name, value in needs_regrade.items():
+            if value and not options.regrade:
+                raise ConfigError("only has an effect with regrade", where=name, hint="Add --regrade, or leave it out")
         self.rules, self.manifest, self.choice = options.read_rules(), options.read_manifest(), options.choice
 
     def read(self, *places: Sequence[Path | str]) -> list[Run]:
@@ -294,6 +302,23 @@ class _Reading:
         ]
         self._check_choice(runs)
         return runs
+
+    def regrade(self, runs: list[Run]) -> list[Run]:
+        """Grade the answers of all runs again, if that is asked for: first the recorded ones of the pack, if another
+        lm-eval graded them."""
+        options, manifest = self._options, self.manifest
+        if not options.regrade:
+            return runs
+        from meta_eval.answers.regrading import Regrader
+        from meta_eval.verb_options import TEMPLATES, ScoringOptions
+        from meta_eval.verification.baselines import refresh_baseline
+
+        if options.folder and manifest:
+            tasks = [name for name in manifest.tasks if any(name in run.tasks for run in runs)]
+            refresh_baseline(options.folder, tasks, ScoringOptions(allow_code=options.allow_code, edited=True))
+        template_dir = TEMPLATES if options.include_path is None else Path(options.include_path)
+        regrader = Regrader(options.folder, manifest, template_dir, allow_code=options.allow_code)
+        return [regrader.regrade(run) for run in runs]
 
     def baseline(self) -> Baseline | None:
         """The baseline in the pack, or None without a pack."""

@@ -66,6 +66,17 @@ _FLAGS = {
         bool, "--repeats", "Average all runs of the same model and pack. Default: take the newest."
     ),
     "skip_damaged": options.Flag(bool, "--skip-damaged", "Leave out damaged files, lines and docs, and say so."),
+    "regrade": options.Flag(
+        bool,
+        "--regrade",
+        "Grade all recorded answers again with one grader, the pack's or the installed lm-eval's, and decide on that.",
+    ),
+    "include_path": options.Flag(
+        Path | None, "--include-path FOLDER", "With --regrade: a folder of lm-eval tasks, which come before lm-eval's."
+    ),
+    "allow_code": options.Flag(
+        bool, "--allow-code", "With --regrade: also grade tasks whose scoring runs code that the model wrote."
+    ),
 }
 
 
@@ -163,8 +174,9 @@ def compare(
     from meta_eval.cli.texts import check_text_options, compare_texts
     from meta_eval.reports.view_registry import choose_views
 
-    of_verdicts = {"--margin": chosen.margin, "--cap": chosen.cap, "--max-drop": max_drop}
-    check_text_options(texts, tokens, {**of_verdicts, "--cluster": chosen.cluster, "--repeats": chosen.repeats})
+    of_verdicts: dict[str, object] = {"--margin": chosen.margin, "--cap": chosen.cap, "--max-drop": max_drop}
+    of_verdicts |= {"--cluster": chosen.cluster, "--repeats": chosen.repeats, "--regrade": chosen.regrade}
+    check_text_options(texts, tokens, of_verdicts)
     views = choose_views("texts" if texts else "compare", view, {"html": html, "markdown": markdown})
     a, b = _split_sides(runs)
     check_outputs((path for path, _ in views), _read_from((*a, *b, *tokens), chosen))
@@ -211,7 +223,8 @@ def _read_from(results: Iterable[Path], chosen: JudgingOptions) -> list[Path | N
     from meta_eval.results.baseline import find_verify_folder
 
     pack, gate = chosen.folder, chosen.gate if isinstance(chosen.gate, Path) else None
-    return [*results, pack, gate, None if pack is None else find_verify_folder(pack)]
+    tasks = None if chosen.include_path is None else Path(chosen.include_path)
+    return [*results, pack, gate, tasks, None if pack is None else find_verify_folder(pack)]
 
 
 def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path | None) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from meta_eval.judging.alarms import INVALID, OF_TWO_SIDES, RaisedAlarm, find_alarms, find_faults
 from meta_eval.judging.baseline_choice import RUN_A
+from meta_eval.judging.drop_breakdown import break_down_regraded_drop
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judge import assess_task
@@ -42,6 +43,8 @@ def compare_runs(
     stored: Baseline | None = None,
     gate: Gate | None = None,
     choice: Choice | None = None,
+    *,
+    before: tuple[Run, Run] | None = None,
 ) -> Judgement:
     """Compare two runs, task by task.
 
@@ -52,6 +55,7 @@ def compare_runs(
         stored: The recorded answers as the pack grades them, for rules that need them.
         gate: The rules of the decision.
         choice: The tasks to decide on; tasks that it leaves out never count.
+        before: Both runs with the verdicts in their files, if they were graded again.
 
     Raises:
         ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
@@ -93,6 +97,8 @@ def compare_runs(
             f"{assessment.task.name}: {assessment.task.not_compared_reason}" for assessment in assessments[:NAMED]
         )
         raise ResultsError(f"nothing to compare: {reasons}", where=where, hint="Run both with one pack")
+    if before:
+        assessments = [_add_breakdown(assessment, *before) for assessment in assessments]
     assessments += assess_groups(candidate, assessments, completed)
     decided_names = list_decided_names(completed, groups, assessments, default_tasks)
     pairs = [assessment.pair for assessment in assessments if assessment.pair]
@@ -168,6 +174,16 @@ def _assess_task(
         note = f"{len(pairs)} of {prepared or 'an unknown number of'} docs were run"
         alarms.append(("unfinished", AlarmOccurrence(name, note=note)))
     return replace(assessment, task=replace(assessment.task, docs=len(pairs)), alarms=tuple(alarms))
+
+
+def _add_breakdown(assessment: TaskAssessment, baseline: Run, candidate: Run) -> TaskAssessment:
+    """Split the difference in the runs' files into the parts of the grader, the model and the prompts."""
+    name, metric_key = assessment.task.name, assessment.task.metric
+    old = build_task_comparison(name, candidate.all_runs(name), None, None, baseline.all_runs(name)).pair
+    if metric_key is None or old is None or assessment.pair is None or assessment.clusters is None:
+        return assessment
+    parts = break_down_regraded_drop(old, assessment.pair, metric_key, assessment.clusters)
+    return replace(assessment, task=replace(assessment.task, drop_breakdown=parts))
 
 
 def _mark_two_bos(alarms: list[RaisedAlarm], baseline_runs: Sequence[TaskRun]) -> list[RaisedAlarm]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from meta_eval import stats
-from meta_eval.judging.task_comparison import ScoredRun, make_number_key, pair_docs
+from meta_eval.judging.task_comparison import RunPair, ScoredRun, make_number_key, pair_docs, pair_scores
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.scores import Scores
 from meta_eval.results.several_answers import replace_verdict
@@ -54,6 +54,33 @@ def break_down_task_drop(
         new.labels,
         clusters(docs),
     )
+
+
+def break_down_regraded_drop(
+    before: RunPair, after: RunPair, metric_key: str, clusters: Clusters
+) -> stats.DropBreakdown | None:
+    """Break down the drop between two runs whose answers were graded again: the grader's part is what that took away.
+
+    Args:
+        before: Both runs with the verdicts in their files.
+        after: The same docs with new verdicts.
+        metric_key, clusters: As of `break_down_task_drop`.
+    """
+    new = pair_scores(after, metric_key)
+    # That all answers to a doc count, and not the first alone, is no part of the grader's.
+    firsts = [RunPair(*(_take_first_answers(side, metric_key) for side in pair)) for pair in (before, after)]
+    old, first = (pair_scores(pair, metric_key) for pair in firsts)
+    if new is None or old is None or first is None or old.candidate.doc_indices != new.candidate.doc_indices:
+        return None
+    baseline, candidate = new.baseline.comparable_contributions, new.candidate.comparable_contributions
+    shares = [side.comparable_contributions for side in (old.baseline, old.candidate, first.baseline, first.candidate)]
+    then = [share + (a - b) - (c - d) for share, a, b, c, d in zip(baseline, *shares, strict=True)]
+    docs = [after.candidate.docs[place] for place in new.candidate.doc_indices]
+    same_prompts = [
+        after.baseline.docs[place].shares_prompt_with(doc)
+        for place, doc in zip(new.candidate.doc_indices, docs, strict=True)
+    ]
+    return stats.break_down_drop(then, baseline, candidate, same_prompts, new.candidate.labels, clusters(docs))
 
 
 def _take_first_answers(scored: ScoredRun, metric_key: str) -> ScoredRun:

@@ -6,7 +6,6 @@ that reproduces lm-eval's number is used.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -18,10 +17,10 @@ from meta_eval.judging.task_assessment import TaskAssessment
 from meta_eval.judging.task_comparison import measure_drop
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.choice import Choice
+from meta_eval.results.group_averages import weighs_docs
 from meta_eval.results.lm_eval_run import Run
 from meta_eval.results.results_file import GroupTotal
 from meta_eval.stats import Drop
-from meta_eval.thresholds import SAME_VALUE
 
 
 def assess_groups(run: Run, assessments: Sequence[TaskAssessment], gate: Gate) -> list[TaskAssessment]:
@@ -49,15 +48,15 @@ def _assess_group(group: GroupTotal, parts: Sequence[TaskAssessment], run: Run, 
     docs = sum(part.task.docs for part in parts)
     for metric_key, aggregate in group.aggregates.items():
         drops = [measure_drop(part.pair, metric_key, part.clusters) if part.pair else None for part in parts]
-        weighs_docs = _weighs_docs(run, group.tasks, metric_key, aggregate.value)
+        by_docs = weighs_docs([run.tasks[task] for task in group.tasks], metric_key, aggregate.value)
         known_drops = [drop for drop in drops if drop is not None]
-        if len(known_drops) < len(parts) or weighs_docs is None:
+        if len(known_drops) < len(parts) or by_docs is None:
             continue
-        sizes = [drop.docs if weighs_docs else 1 for drop in known_drops]
+        sizes = [drop.docs if by_docs else 1 for drop in known_drops]
         drop = stats.mean_drop(known_drops, [size / sum(sizes) for size in sizes])
         if all(drop.lower_is_better for drop in known_drops):
             drop = replace(drop, baseline=1 - drop.baseline, candidate=1 - drop.candidate, lower_is_better=True)
-        how = f"{len(parts)} tasks, {'by docs' if weighs_docs else 'every task the same'}"
+        how = f"{len(parts)} tasks, {'by docs' if by_docs else 'every task the same'}"
         value, interval = (drop.candidate, None) if run.repeats else (aggregate.value, aggregate.interval)
         task = Task(
             group.name, None, docs, None, metric=metric_key, baseline_label=parts[0].task.baseline_label,
@@ -75,19 +74,6 @@ def _combine_drops(name: str, drop: Drop, parts: Sequence[TaskAssessment], gate:
         name, drop, gate.task_rules(name).margin_fraction, min((task_drop.repeats for task_drop in task_drops),
         default=1), min(baseline_repeats) if len(baseline_repeats) == len(parts) else None,
     )  # fmt: skip
-
-
-def _weighs_docs(run: Run, tasks: Sequence[str], metric_key: str, value: float) -> bool | None:
-    """Whether lm-eval's average of a group is over docs (True) or tasks (False); None if neither."""
-    parts = [run.tasks[task] for task in tasks]
-    if any(metric_key not in part.aggregates for part in parts):
-        return None
-    values = [part.aggregates[metric_key].value for part in parts]
-    sizes = [len(part.docs) or part.provenance.docs_run or 0 for part in parts]
-    by_docs = math.fsum(size * score for size, score in zip(sizes, values, strict=True)) / (sum(sizes) or 1)
-    if math.isclose(by_docs, value, abs_tol=SAME_VALUE):
-        return True
-    return False if math.isclose(stats.mean(values), value, abs_tol=SAME_VALUE) else None
 
 
 def choose_entries(

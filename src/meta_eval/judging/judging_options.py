@@ -26,6 +26,9 @@ class JudgingKeywords(TypedDict, total=False):
     tasks: Sequence[str]
     repeats: bool
     skip_damaged: bool
+    regrade: bool
+    include_path: Path | str | None
+    allow_code: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,10 @@ class JudgingOptions(Options):
             ``-mmlu_law``.
         repeats: Average all runs of a task instead of taking the newest.
         skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
+        regrade: Grade all recorded answers again with one grader, and decide on that: with the pack's, else with the
+            task of that name in ``include_path`` or the installed lm-eval.
+        include_path: A folder of lm-eval tasks for ``regrade``.
+        allow_code: With ``regrade``, also grade tasks whose scoring runs code that the model wrote.
     """
 
     pack: Path | str | None = None
@@ -54,6 +61,9 @@ class JudgingOptions(Options):
     tasks: Sequence[str] = ()
     repeats: bool = False
     skip_damaged: bool = False
+    regrade: bool = False
+    include_path: Path | str | None = None
+    allow_code: bool = False
 
     @property
     def folder(self) -> Path | None:

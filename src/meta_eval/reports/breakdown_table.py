@@ -19,13 +19,32 @@ LEGEND = (
 )
 
 
-def make_breakdown_table(tasks: Iterable[Task], mean: DropBreakdown | None) -> Table[DropBreakdown]:
-    """Table of the parts of each task's drop. The mean comes last."""
+# The title, the legend, and what a regraded doc is, where two runs were graded again.
+_OF_TWO = (
+    "The parts of the difference between the files of A and B",
+    "Points, positive for worse. Grader: what went away when one grader graded both. Model: what is left, on docs with "
+    "the same prompt. Prompts: what docs with another prompt lost beyond those. The three add up to the total.",
+    "doc",
+)
+_OF_RECORD = ("The parts of the difference from the record", LEGEND, "recorded answer")
+
+
+def make_breakdown_table(
+    tasks: Iterable[Task], mean: DropBreakdown | None, *, of_two: bool = False
+) -> Table[DropBreakdown]:
+    """Table of the parts of each task's drop. The mean comes last.
+
+    Args:
+        tasks: The tasks.
+        mean: The parts of the mean drop.
+        of_two: Whether two runs are compared, and not one with a record.
+    """
+    title, legend, unit = _OF_TWO if of_two else _OF_RECORD
     named_parts = [(task.name, task.drop_breakdown) for task in tasks if task.drop_breakdown is not None]
     rows = [Row(name, parts) for name, parts in named_parts]
     if mean is not None:
         rows.append(Row("mean, by precision", mean, whole=True))
-    notes = ((name, "; ".join(_notes(parts))) for name, parts in named_parts)
+    notes = ((name, "; ".join(_notes(parts, unit))) for name, parts in named_parts)
     columns: tuple[Column[DropBreakdown], ...] = (
         Column("docs", "docs", lambda parts: parts.docs, text.format_count),
         _part("total", lambda parts: parts.total),
@@ -33,9 +52,8 @@ def make_breakdown_table(tasks: Iterable[Task], mean: DropBreakdown | None) -> T
         _part("model", lambda parts: parts.model),
         _part("prompts", lambda parts: parts.prompts),
     )
-    title = "The parts of the difference from the record"
     return Table(
-        "drop_breakdown", title, columns, tuple(rows), LEGEND, tuple((name, note) for name, note in notes if note)
+        "drop_breakdown", title, columns, tuple(rows), legend, tuple((name, note) for name, note in notes if note)
     )
 
 
@@ -80,9 +98,9 @@ def _bounds(part: Drop | DropPart) -> str:
     return "" if interval.lower == interval.upper else text.format_drop_interval(interval)
 
 
-def _notes(parts: DropBreakdown) -> Iterator[str]:
+def _notes(parts: DropBreakdown, unit: str) -> Iterator[str]:
     if parts.regraded:
-        yield f"{plural(parts.regraded, 'recorded answer')} graded otherwise today"
+        yield f"{plural(parts.regraded, unit)} graded otherwise today"
     if parts.docs_with_other_prompt:
         yield f"{plural(parts.docs_with_other_prompt, 'doc')} asked with another prompt than the recorded one"
     if parts.model is None:

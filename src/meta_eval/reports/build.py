@@ -72,6 +72,7 @@ def build_report_of_two(
         judged.alarms,
         (*notes, *judged.notes),
         exit_follows_decision=exit_follows_decision,
+        drop_breakdown=judged.drop_breakdown,
     )
 
 

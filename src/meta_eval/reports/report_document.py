@@ -64,7 +64,9 @@ def _facts(decision: Decision) -> Iterator[Fact]:
 
 def _sections(report: Report) -> Iterator[Section]:
     drops, scores = task_tables.make_drop_table(report), task_tables.make_score_table(report)
-    breakdown, flips = make_breakdown_table(report.tasks, report.drop_breakdown), task_tables.make_flip_table(report)
+    of_two = report.document_type == "compare"
+    breakdown = make_breakdown_table(report.tasks, report.drop_breakdown, of_two=of_two)
+    flips = task_tables.make_flip_table(report)
     shown = make_plot(report, drops, scores)
     yield Section(
         "tasks", drops.title if drops.rows else "Scores", "Tasks",

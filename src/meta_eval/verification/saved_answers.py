@@ -90,7 +90,7 @@ def read_saved(
                 )
             saved.indices.append(doc.doc_id)
             with locating(where):
-                saved.answers.append(_responses(read_whole(answer)["resps"]))
+                saved.answers.append(read_responses(read_whole(answer)["resps"]))
             judged = doc.filter_results.get(filter_name)
             saved.verdicts[doc.doc_id] = _number(judged.metrics.get(metric)) if judged else None
     return saved
@@ -105,8 +105,12 @@ def _is_doc(doc: DocResult, docs: Sequence[Mapping[str, Any]]) -> bool:
     return (doc.question_hash, doc.prompt_hashes) == (today["input_question_hash"], prompts)
 
 
-def _responses(saved: Any) -> Answers:
-    """Convert ``resps`` back to the model's values. lm-eval writes every part as text."""
+def read_responses(saved: Any) -> Answers:
+    """Convert ``resps`` back to the model's values. lm-eval writes every part as text.
+
+    Raises:
+        ResultsError: They are neither texts nor likelihoods.
+    """
     try:
         return {
             index: [response if isinstance(response, str) else _likelihood(response) for response in request]
