@@ -176,6 +176,18 @@ def test_docs_of_another_task_of_that_name_are_one_message(tmp_path: Path) -> No
     assert "with --include-path" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_programs_are_run_only_if_that_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "pens.yaml").write_text(yaml.dump({**PENS, "unsafe_code": True}), encoding="utf-8")
+    run = read_run([write_pens(tmp_path / "A", lambda number: [f"#### {number}"], lambda _: 0.0, docs=9)])
+    with pytest.raises(UserError, match="runs model-written code") as refused:
+        Regrader(None, None, tmp_path / "tasks").regrade(run)
+    assert "--allow-code" in str(refused.value)
+    again = Regrader(None, None, tmp_path / "tasks", allow_code=True).regrade(run).tasks["pens"]
+    assert [doc.filter_results["strict"].metrics["exact_match"] for doc in again.docs] == [1.0] * 9
+    assert again.provenance.grader.runs_code
+
+
 @pytest.mark.parametrize("words", [["--include-path", "tasks"], ["--allow-code"]])
 def test_options_of_grading_again_are_refused_without_it(words: list[str], tmp_path: Path) -> None:
     a, b = write_other_graders(tmp_path)

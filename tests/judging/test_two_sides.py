@@ -102,10 +102,15 @@ def test_docs_that_could_not_be_graded_are_no_proof(fields: dict[str, Any], tmp_
     )
 
 
-def test_programs_without_a_report_of_their_end_are_no_proof(tmp_path: Path) -> None:
-    code = {"configs": {"meta_some": {"task": "meta_some", "unsafe_code": True}}}
-    say(write_run(tmp_path / "A", right(600, 1000), extra=code), LONG)
-    say(write_run(tmp_path / "B", right(560, 1000), extra=code), LONG)
+@pytest.mark.parametrize(
+    ("metric", "config"), [("exact_match", {"unsafe_code": True}), ("pass@1", {}), ("pass_at_1", {})]
+)
+def test_programs_without_a_report_of_their_end_are_no_proof(
+    metric: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    code = {"configs": {"meta_some": {"task": "meta_some", **config}}}
+    say(write_run(tmp_path / "A", right(600, 1000), extra=code, metric=metric), LONG)
+    say(write_run(tmp_path / "B", right(560, 1000), extra=code, metric=metric), LONG)
     assert compared(tmp_path).outcome == "DON'T SHIP"
 
 

@@ -110,7 +110,11 @@ class Regrader:
         return _evaluate(evaluator, run.task, task, answers, indices, self._allow_code)
 
     def _grade_over_own_docs(self, run: TaskRun) -> tuple[Evaluated, str]:
-        code = find_allowed_code(run.task, self._template_dir, allow_code=self._allow_code)
+        try:
+            code = find_allowed_code(run.task, self._template_dir, allow_code=self._allow_code)
+        except ConfigError as error:
+            hint = "Add --allow-code, but only on a disposable machine"
+            raise ConfigError(error.what, where=error.where, hint=hint) from None
         grader = str(self._template_dir) if code.root == self._template_dir else code.source_label
         file = run.provenance.results_file
         rows = read_rows(

@@ -8,6 +8,7 @@ filter or metric are a suspicion.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,10 @@ from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.grader_facts import GraderFacts
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.thresholds import GRADER_SHARE_OF_MARGIN, RULE_OF_THREE, SAME_VERDICT
+
+
+# Metrics of tasks whose answers are programs.
+_OF_PROGRAMS = re.compile(r"pass(@|_at_)\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,6 @@ def count_graded_twice(pair: RunPair, metric_key: str, graders: tuple[GraderFact
         [(docs, run.doc_scores, run.paired_contributions) for docs, run in zip(side.runs, runs, strict=True)]
         for side, runs in ((side, side.scores_by_run(metric_key)) for side in pair)
     ]
-    name = metric_key.partition(",")[2]
     docs = differing = unproven = 0
     effects = []
     for number, place in enumerate(scores.candidate.doc_indices):
@@ -92,7 +96,7 @@ def count_graded_twice(pair: RunPair, metric_key: str, graders: tuple[GraderFact
         known.pop(None, None)
         same = [
             (abs(verdicts[number] - known[answer][1]) > SAME_VERDICT, abs(shares[number] - known[answer][2]),
-             _is_proof(run[place], name, graders[0]) and _is_proof(known[answer][0], name, graders[1]))
+             _is_proof(run[place], metric_key, graders[0]) and _is_proof(known[answer][0], metric_key, graders[1]))
             for run, verdicts, shares in sides[0]
             if (answer := run[place].answer_hash) in known
         ]  # fmt: skip
@@ -105,11 +109,14 @@ def count_graded_twice(pair: RunPair, metric_key: str, graders: tuple[GraderFact
     return GradedTwice(docs, differing, math.fsum(effects), unproven)
 
 
-def _is_proof(doc: DocResult, filter_name: str, grader: GraderFacts) -> bool:
-    """Whether the verdict on an answer is the grader's, and not its failure or its limit of time."""
-    result: FilterResult = doc.filter_results[filter_name]
+def _is_proof(doc: DocResult, metric_key: str, grader: GraderFacts) -> bool:
+    """Whether the verdict on an answer is the grader's, and not its failure or its limit of time. lm-eval's own tasks
+    of programs say nothing of the latter, and its older versions not even that they run programs."""
+    metric, _, name = metric_key.partition(",")
+    result: FilterResult = doc.filter_results[name]
     failed = result.metrics.get("ungraded")
-    return not (failed == 1 or result.is_timed_out or (grader.runs_code and failed is None))
+    runs_code = grader.runs_code or _OF_PROGRAMS.match(metric) is not None
+    return not (failed == 1 or result.is_timed_out or (runs_code and failed is None))
 
 
 def describe_grader_differences(
@@ -118,7 +125,7 @@ def describe_grader_differences(
     """Name what differs between two graders, a clause each; lm-eval's release last."""
     metric, _, filter_name = metric_key.partition(",")
     versions = baseline.task_version, candidate.task_version
-    if None not in versions and _as_number(versions[0]) != _as_number(versions[1]):
+    if None not in versions and len(set(versions)) > 1 and _as_number(versions[0]) != _as_number(versions[1]):
         yield _describe("task version", versions, sides)
     for what, one, other in (
         (f"filter {filter_name}", baseline.filters.get(filter_name), candidate.filters.get(filter_name)),

@@ -62,7 +62,7 @@ def _describe_claim(a: Provenance, b: Provenance) -> str | None:
     if a.results_file is None or b.results_file is None:
         return None
     if a.model != b.model:
-        return f"{a.model} in A and {b.model} in B"
+        return f"{a.model!s:.80} in A and {b.model!s:.80} in B"
     for name in sorted(filter(_OF_WEIGHTS.search, {*a.model_args, *b.model_args})):
         values = [side.model_args.get(name, "") for side in (a, b)]
         if len({"" if value.lower() in _DEFAULTS else value for value in values}) > 1:
