@@ -21,7 +21,6 @@ from meta_eval.results.grader_facts import GraderFacts
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.thresholds import GRADER_SHARE_OF_MARGIN, RULE_OF_THREE, SAME_VERDICT
 
-
 # Metrics of tasks whose answers are programs.
 _OF_PROGRAMS = re.compile(r"pass(@|_at_)\d")
 
