@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meta_eval.judging.alarms import INVALID, RaisedAlarm, find_alarms, find_faults
+from meta_eval.judging.alarms import INVALID, AlarmKind, RaisedAlarm, find_alarms, find_faults
 from meta_eval.judging.baseline_choice import RUN_A
 from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
@@ -30,6 +30,7 @@ from meta_eval.results.doc_results import DocResult, ResultsError
 from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.results.provenance import Provenance
+from meta_eval.results.task_run import find_disputed_metrics
 from meta_eval.thresholds import NAMED
 
 
@@ -85,7 +86,10 @@ def compare_runs(
         )
         for name in common
     ]
-    if not any(assessment.task_drop or assessment.task.averages for assessment in assessments):
+    if not any(
+        assessment.task_drop or assessment.task.averages or any(kind in INVALID for kind, _ in assessment.alarms)
+        for assessment in assessments
+    ):
         where = f"{baseline.tasks[common[0]].samples_file} and {candidate.tasks[common[0]].samples_file}"
         reasons = "; ".join(
             f"{assessment.task.name}: {assessment.task.not_compared_reason}" for assessment in assessments[:NAMED]
@@ -127,6 +131,11 @@ def _assess_task(
             if by_cut_answers
             else "the runs have no metric in common that is a share",
         )
+    is_run_compared = assessment.task.baseline_label in (None, RUN_A)
+    disputed = _explain_disputed_metric(assessment.task.metric, baseline_runs, candidate_runs)
+    if disputed and is_run_compared:
+        assessment = replace(assessment, task=replace(assessment.task, flips=None))
+        return _without_decision(assessment, disputed, kind="unlike")
     alarms: list[RaisedAlarm] = [(kind, replace(alarmed, run="B")) for kind, alarmed in assessment.alarms]
     candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)
     for number, task_run in enumerate(baseline_runs):
@@ -138,7 +147,7 @@ def _assess_task(
             )
         ]
     differences = _describe_differences(baseline_runs[0].provenance, candidate_runs[0].provenance, pairs)
-    if assessment.task.baseline_label in (None, RUN_A):
+    if is_run_compared:
         # A deviation from the pack that both runs share is not a difference between them.
         alarms = [(kind, replace(alarmed, veto=alarmed.veto and kind not in INVALID)) for kind, alarmed in alarms]
         alarms += [("unlike", AlarmOccurrence(name, note=differences))] if differences else []
@@ -159,9 +168,25 @@ def _assess_task(
     return replace(assessment, task=replace(assessment.task, docs=len(pairs)), alarms=tuple(alarms))
 
 
-def _without_decision(assessment: TaskAssessment, reason: str | None, *, veto: bool = True) -> TaskAssessment:
+def _explain_disputed_metric(
+    metric_key: str | None, baseline_runs: Sequence[TaskRun], candidate_runs: Sequence[TaskRun]
+) -> str | None:
+    """Why a drop in this metric has no sign; None where the files agree on it."""
+    metric = (metric_key or "").partition(",")[0]
+    if metric not in find_disputed_metrics(*baseline_runs, *candidate_runs):
+        return None
+    a, b = (
+        next(run.higher_is_better[metric] for run in runs if metric in run.higher_is_better)
+        for runs in (baseline_runs, candidate_runs)
+    )
+    return f"higher_is_better of {metric} is {str(a).lower()} in A and {str(b).lower()} in B, so a drop has no sign"
+
+
+def _without_decision(
+    assessment: TaskAssessment, reason: str | None, *, veto: bool = True, kind: AlarmKind = "alone"
+) -> TaskAssessment:
     """Show a task without deciding on it."""
-    alarms: tuple[RaisedAlarm, ...] = (("alone", AlarmOccurrence(assessment.task.name, note=reason, veto=veto)),)
+    alarms: tuple[RaisedAlarm, ...] = ((kind, AlarmOccurrence(assessment.task.name, note=reason, veto=veto)),)
     return TaskAssessment(
         replace(assessment.task, not_compared_reason=reason, metric=None, baseline_label=None), None, alarms
     )

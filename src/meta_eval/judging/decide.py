@@ -210,7 +210,7 @@ def decide_outcome(
         nothing = (*caveats, *failures, *others, "there is no task to decide on")
         return Decision(
             "UNDECIDED", margin, None, None, None, None, None, (), tuple(vetoes), nothing, None, caveats,
-            weighting=weighting,
+            weighting=weighting, invalid=any(veto.invalid for veto in vetoes),
         )  # fmt: skip
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
     drops = [task_drop.drop for task_drop in tasks]
@@ -237,7 +237,7 @@ def decide_outcome(
             )
         )
     )
-    is_invalid = any(task_drop.task in invalid for task_drop in everything)
+    is_invalid = bool(invalid)
     outcome: DecisionOutcome = "UNDECIDED"
     reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:

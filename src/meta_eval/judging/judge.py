@@ -52,6 +52,7 @@ from meta_eval.results.doc_figures import average_figures
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import Run
 from meta_eval.results.metrics import UNBOUNDED_METRICS
+from meta_eval.results.task_run import find_disputed_metrics
 from meta_eval.thresholds import SAME_VERDICT, CutAnswers
 
 
@@ -277,7 +278,8 @@ def _compare_metrics(
         return ()
     candidate, pair = compared.candidate, compared.pair
     sides = (pair.baseline.runs, pair.candidate.runs) if pair and pair.docs else None
-    return compare_metrics(candidate.runs, sides, metric_key, candidate.lower_is_better, clusters)
+    disputed = find_disputed_metrics(*compared.candidate_runs, *compared.baseline_runs)
+    return compare_metrics(candidate.runs, sides, metric_key, candidate.lower_is_better, clusters, disputed)
 
 
 def _break_down_drop(
