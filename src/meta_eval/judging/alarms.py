@@ -15,6 +15,7 @@ from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.thresholds import (
+    ALARM_BAD_LIKELIHOOD,
     ALARM_EMPTY,
     ALARM_FLOOR,
     ALARM_FLOOR_OF_BASELINE,
@@ -30,7 +31,8 @@ from meta_eval.thresholds import (
 AlarmKind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
-    "format", "gate failed", "gate not met", "drift", "cut more", "endpoint",
+    "format", "gate failed", "gate not met", "drift", "cut more", "endpoint", "likelihoods",
+    "unit failed", "unit worse", "unit open",
 ]  # fmt: skip
 
 # By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
@@ -42,6 +44,13 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
     ),
     "gate failed": ("gate failed", "More of these answers than the gate allows: that is a DON'T SHIP.", None),
     "gate not met": ("gate not met", "More of these answers than the gate allows, or it cannot be known.", None),
+    "unit failed": ("beyond its margin", "A task that is no share, in its own unit: that is a DON'T SHIP.", None),
+    "unit worse": (
+        "worse by more than a tenth",
+        "A task that is no share is not part of the mean. A margin in its own unit decides: margin: {TASK: 2}.",
+        None,
+    ),
+    "unit open": ("margin not shown", "These docs do not show that a task that is no share keeps its margin.", None),
     "no pack": ("no pack named", "Nothing says what a run is to be compared with: name its pack with --pack.", None),
     "not run": ("not run", "There is no result of these tasks to compare.", None),
     "left out": (
@@ -70,6 +79,11 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
         "empty answers",
         "The prompt may have been cut to fit max_model_len, or the model ended at once for want of a BOS token.",
         "empty",
+    ),
+    "likelihoods": (
+        "likelihoods that are no numbers",
+        "These docs have no answer, whatever their score is. Float16 may overflow: try bfloat16 or float32.",
+        None,
     ),
     "chance": ("below chance", "Guessing would score more: look at the answers before anything else.", None),
     "floor": ("almost nothing right", "No model that works scores so little: look at the answers first.", None),
@@ -106,8 +120,8 @@ RaisedAlarm = tuple[AlarmKind, AlarmOccurrence]
 
 # Kinds that make a comparison invalid: it says nothing about the model.
 INVALID: frozenset[AlarmKind] = frozenset(("prompts", "settings", "unlike"))
-_FIRST_NAMES = frozenset(KINDS[kind][0] for kind in ("cut more", "drift", "filters"))
-_FAILED_NAME = KINDS["gate failed"][0]
+_FIRST_NAMES = frozenset(KINDS[kind][0] for kind in ("cut more", "drift", "filters", "likelihoods"))
+_FAILED_NAMES = frozenset(KINDS[kind][0] for kind in ("gate failed", "unit failed"))
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
 
@@ -138,6 +152,8 @@ def find_alarms(
 
     yield from raise_above("prompts", count_changed_prompts(docs), 0.0)
     yield from raise_above("empty", sum(doc.answer_empty and not doc.is_cut_thinking for doc in docs), ALARM_EMPTY)
+    if bad := sum(doc.has_bad_likelihood for doc in docs):
+        yield "likelihoods", AlarmOccurrence(task, None, bad, len(docs), veto=bad >= ALARM_BAD_LIKELIHOOD * len(docs))
     yield from _find_low_score(task, scored, run, metric_key, expected)
     lost = _count(docs, "unextracted", metric_key)
     yield from raise_above(
@@ -203,7 +219,7 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
             )
             reason = f"{alarm.kind}: {listed}{more}" if listed else alarm.kind
             vetoes.append(
-                Veto(reason, invalid=invalid, first=alarm.kind in _FIRST_NAMES, fails=alarm.kind == _FAILED_NAME)
+                Veto(reason, invalid=invalid, first=alarm.kind in _FIRST_NAMES, fails=alarm.kind in _FAILED_NAMES)
             )
     return tuple(vetoes)
 

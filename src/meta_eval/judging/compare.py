@@ -14,7 +14,7 @@ from meta_eval.judging.alarms import INVALID, AlarmKind, RaisedAlarm, find_alarm
 from meta_eval.judging.baseline_choice import RUN_A
 from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
-from meta_eval.judging.judge import assess_task
+from meta_eval.judging.judge import assess_task, is_share
 from meta_eval.judging.judgement import AlarmOccurrence, Judgement
 from meta_eval.judging.shared_questions import find_shared_questions
 from meta_eval.judging.task_assessment import TaskAssessment, conclude_judgement
@@ -28,7 +28,6 @@ from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
 from meta_eval.results.doc_results import DocResult, ResultsError
 from meta_eval.results.lm_eval_run import Run, TaskRun
-from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.task_run import find_disputed_metrics
 from meta_eval.thresholds import NAMED
@@ -120,10 +119,10 @@ def _assess_task(
     pairs = list(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True)) if compared.pair else []
     if not pairs:
         return _without_decision(assessment, "the runs have no doc in common")
-    if metric_key is None or metric_key.partition(",")[0] in UNBOUNDED_METRICS:
-        # A mean of shares cannot include it, so it is shown in its own unit.
+    own_unit = assessment.task.own_unit
+    if assessment.task_drop is None and own_unit is None and not is_share(metric_key):
         return _without_decision(assessment, "none of its metrics is a share", veto=False)
-    if assessment.task_drop is None and rule.baseline_kind in (None, "run"):
+    if assessment.task_drop is None and own_unit is None and rule.baseline_kind in (None, "run"):
         by_cut_answers = assessment.task.cut is not None and rule.cut_answers in ("wrong", "unscored")
         return _without_decision(
             assessment,
@@ -132,18 +131,21 @@ def _assess_task(
             else "the runs have no metric in common that is a share",
         )
     is_run_compared = assessment.task.baseline_label in (None, RUN_A)
-    disputed = _explain_disputed_metric(assessment.task.metric, baseline_runs, candidate_runs)
+    metric = own_unit.metric if own_unit else assessment.task.metric
+    disputed = _explain_disputed_metric(metric, baseline_runs, candidate_runs)
     if disputed and is_run_compared:
-        assessment = replace(assessment, task=replace(assessment.task, flips=None))
+        assessment = replace(assessment, task=replace(assessment.task, flips=None, own_unit=None))
         return _without_decision(assessment, disputed, kind="unlike")
-    alarms: list[RaisedAlarm] = [(kind, replace(alarmed, run="B")) for kind, alarmed in assessment.alarms]
+    alarms: list[RaisedAlarm] = [
+        (kind, replace(alarmed, run="B")) for kind, alarmed in assessment.alarms if own_unit is None or kind != "alone"
+    ]
     candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)
     for number, task_run in enumerate(baseline_runs):
         assert compared.baseline is not None  # noqa: S101 (these are its runs)
         alarms += [
             (kind, replace(alarmed, run="A"))
             for kind, alarmed in find_alarms(
-                name, task_run, compared.baseline, number, metric_key, baseline=candidate, expected=None
+                name, task_run, compared.baseline, number, metric_key or "", baseline=candidate, expected=None
             )
         ]
     differences = _describe_differences(baseline_runs[0].provenance, candidate_runs[0].provenance, pairs)
@@ -165,7 +167,10 @@ def _assess_task(
     if entry is None and rule.min_docs is None and (prepared is None or len(pairs) < prepared) and not left_out:
         note = f"{len(pairs)} of {prepared or 'an unknown number of'} docs were run"
         alarms.append(("unfinished", AlarmOccurrence(name, note=note)))
-    return replace(assessment, task=replace(assessment.task, docs=len(pairs)), alarms=tuple(alarms))
+    task = replace(assessment.task, docs=len(pairs))
+    if own_unit:
+        task = replace(task, metric=None, baseline_label=None, not_compared_reason="none of its metrics is a share")
+    return replace(assessment, task=task, alarms=tuple(alarms))
 
 
 def _explain_disputed_metric(

@@ -29,6 +29,7 @@ from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judgement import META, AlarmOccurrence, CutSummary, Flips, Judgement, Task
 from meta_eval.judging.metric_comparison import MetricComparison, compare_metrics
+from meta_eval.judging.own_unit import OwnUnitDrop, measure_own_unit
 from meta_eval.judging.published_scores import (
     list_known_gaps,
     list_other_averages,
@@ -42,6 +43,7 @@ from meta_eval.judging.task_comparison import (
     RunPair,
     TaskComparison,
     build_task_comparison,
+    list_fraction_metrics,
 )
 from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError
@@ -126,6 +128,8 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
         chosen, reason = _treat_cut(chosen, chosen.pair, how)
     task_drop = _measure_task_drop(compared, chosen, rule, clusters) if chosen else None
     task = _describe_task(compared, chosen, reason, cut, clusters)
+    own_unit = _measure_own_unit(compared, rule, clusters) if chosen is None else None
+    task = replace(task, own_unit=own_unit)
     alarms = _find_task_alarms(compared, chosen, rule, task)
     if chosen is None or chosen.pair is None:
         return TaskAssessment(task, task_drop, tuple(alarms))
@@ -222,8 +226,7 @@ def _find_task_alarms(
 ) -> list[RaisedAlarm]:
     """The alarms of its runs, of what it is compared with, and of too few docs."""
     alarms = find_run_problems(compared.name, compared.candidate_runs, compared.entry, rule)
-    if compared.metric_key:
-        alarms += _find_answer_alarms(compared, compared.metric_key, rule, task)
+    alarms += _find_answer_alarms(compared, compared.metric_key or "", rule, task)
     alarms += _find_baseline_alarms(compared, chosen, task.not_compared_reason)
     if chosen and chosen.pair and rule.min_docs and len(chosen.candidate.docs) < rule.min_docs:
         note = f"{plural(len(chosen.candidate.docs), 'doc')}, and {rule.min_docs:,} are asked for"
@@ -252,8 +255,7 @@ def _find_baseline_alarms(
     name, entry, metric_key = compared.name, compared.entry, compared.metric_key
     if reason:
         # A mean of shares cannot include BLEU or a perplexity, which are shown in their own units.
-        is_fraction = metric_key is not None and metric_key.partition(",")[0] not in UNBOUNDED_METRICS
-        occurrence = AlarmOccurrence(name, note=reason, veto=is_fraction)
+        occurrence = AlarmOccurrence(name, note=reason, veto=is_share(metric_key))
         return [("alone", occurrence)] if entry or compared.baseline_runs else []
     baseline = chosen.baseline if chosen else None
     if baseline is None or compared.baseline_runs or not entry or not entry.baseline:
@@ -261,6 +263,30 @@ def _find_baseline_alarms(
     other = count_changed_prompts(baseline.docs)
     note = f"{other:,} of {len(baseline.docs):,} answers of the baseline had another prompt"
     return [("unlike", AlarmOccurrence(name, note=note))] if other else []
+
+
+def is_share(metric_key: str | None) -> bool:
+    """Whether a metric may be a share from 0 to 1, by its name."""
+    return metric_key is not None and metric_key.partition(",")[0] not in UNBOUNDED_METRICS
+
+
+def _measure_own_unit(compared: TaskComparison, rule: GateTask, clusters: Clusters) -> OwnUnitDrop | None:
+    """The drop of a task that is no share, from the runs of a baseline."""
+    if not compared.baseline_runs or not compared.candidate_runs:
+        return None
+    shares = [set(list_fraction_metrics(runs[0])) for runs in (compared.baseline_runs, compared.candidate_runs)]
+    if shares[0] & shares[1]:
+        return None
+    sides = (compared.pair.baseline.runs, compared.pair.candidate.runs) if compared.pair else None
+    return measure_own_unit(
+        compared.baseline_runs,
+        compared.candidate_runs,
+        sides,
+        compared.metric_key,
+        compared.candidate.lower_is_better,
+        rule.margin,
+        clusters,
+    )
 
 
 def _cut(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from meta_eval.judging.alarms import RaisedAlarm, find_caveats, find_vetoes, group_alarms
+from meta_eval.judging.alarms import AlarmKind, RaisedAlarm, find_caveats, find_vetoes, group_alarms
 from meta_eval.judging.caps import note_low_caps
 from meta_eval.judging.cut_answers import raise_cut_more
-from meta_eval.judging.decide import TaskDrop, decide_outcome
+from meta_eval.judging.decide import Outcome, TaskDrop, decide_outcome
 from meta_eval.judging.drop_breakdown import break_down_mean_drop
 from meta_eval.judging.engine_noise import TimedLosses, find_drift
 from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreement
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.judgement import Judgement, Task
+from meta_eval.judging.judgement import AlarmOccurrence, Judgement, Task
+from meta_eval.judging.own_unit import decide_own_units
 from meta_eval.judging.task_comparison import RunPair
 from meta_eval.stats import Drop
 from meta_eval.thresholds import CAP, CutAnswers
@@ -83,6 +84,10 @@ def conclude_judgement(
     task_alarms = [
         (kind, alarmed) for kind, alarmed in task_alarms if kind != "limit" or alarmed.task not in tasks_cut_more
     ]
+    own_units = decide_own_units(
+        {assessment.task.name: assessment.task.own_unit for assessment in assessments if assessment.task.own_unit}
+    )
+    task_alarms += _find_own_unit_alarms(assessments, own_units)
     drifts = find_drift(assessment.timed for assessment in assessments if assessment.timed)
     alarms = group_alarms([*drifts, *run_alarms, *cut_more, *task_alarms])
     averaged = [drops_by_task[name] for name in drops_by_task if name in decided_names and name not in in_groups]
@@ -95,6 +100,7 @@ def conclude_judgement(
         replace(veto, invalid=veto.invalid | {name for name, tasks in members.items() if veto.invalid & set(tasks)})
         for veto in find_vetoes(alarms, decided_or_grouped)
     ]
+    without_drop = {assessment.task.name for assessment in assessments if assessment.task_drop is None}
     decision = decide_outcome(
         averaged,
         margin,
@@ -103,11 +109,14 @@ def conclude_judgement(
         others,
         gate.cap_fraction or CAP,
         gate.weights or "precision",
+        sum(name in without_drop for name in decided_names),
     )
     decided = {task_decision.task: task_decision for task_decision in (*decision.tasks, *decision.groups)}
     tasks = []
     for assessment in assessments:
         task = replace(assessment.task, decision=decided.get(assessment.task.name))
+        if task.own_unit:
+            task = replace(task, own_unit=replace(task.own_unit, outcome=own_units[task.name]))
         if assessment.task_drop is not None and task.decision is None:
             task = replace(task, not_compared_reason="it is not asked for")
         tasks.append(task)
@@ -116,6 +125,19 @@ def conclude_judgement(
     )
     notes = (*notes, *note_low_caps([*averaged, *others], margin, gate.cap_fraction))
     return Judgement(decision, alarms, tuple(sorted(tasks, key=lambda task: task.name)), notes, breakdown)
+
+
+def _find_own_unit_alarms(
+    assessments: Sequence[TaskAssessment], outcomes: Mapping[str, Outcome]
+) -> Iterator[RaisedAlarm]:
+    """What forbids SHIP in tasks that are no shares: a drop beyond the limit, or a margin that is not shown to hold."""
+    for assessment in assessments:
+        drop, name = assessment.task.own_unit, assessment.task.name
+        if drop is None or outcomes[name] == "within margin" or (outcomes[name] == "undecided" and not drop.has_margin):
+            continue
+        failed: AlarmKind = "unit failed" if drop.has_margin else "unit worse"
+        kind: AlarmKind = "unit open" if outcomes[name] == "undecided" else failed
+        yield kind, AlarmOccurrence(name, note=drop.describe())
 
 
 def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:

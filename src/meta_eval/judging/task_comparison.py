@@ -18,7 +18,7 @@ from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.lm_eval_run import TaskRun
-from meta_eval.results.metrics import LOWER_IS_BETTER, MetricValue
+from meta_eval.results.metrics import COUNTED, LOWER_IS_BETTER, MetricValue
 from meta_eval.results.recorded_verdicts import read_recorded_verdicts, restore_recorded_docs
 from meta_eval.results.scores import Scores, compute_scores, list_metric_keys
 from meta_eval.thresholds import SAME_VERDICT
@@ -341,17 +341,18 @@ def find_reading(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
 
 
 def list_fraction_metrics(result: TaskRun) -> list[str]:
-    """Every ``metric,filter`` of a run that is a share: of its docs, else of lm-eval's averages."""
+    """Every ``metric,filter`` of a run that is a score from 0 to 1: of its docs, else of lm-eval's averages."""
     fractions = [
         metric_key
         for metric_key in list_metric_keys(result.docs)
         if compute_scores(result.docs, metric_key) is not None
     ]
-    return fractions + [
+    fractions += [
         metric_key
         for metric_key, aggregate in result.aggregates.items()
         if aggregate.is_fraction and metric_key not in fractions
     ]
+    return [metric_key for metric_key in fractions if metric_key.partition(",")[0] not in COUNTED]
 
 
 def _find_samples(compared: TaskComparison, metric_key: str) -> SampleSource:

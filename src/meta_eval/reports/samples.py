@@ -181,4 +181,4 @@ def _text(sample: Mapping[str, Any]) -> tuple[str, bool]:
             for number, response in enumerate(responses)
         )
         return "\n".join(lines), True
-    return "\n\n".join(str(response) for response in responses), False
+    return "\n\n".join("" if response is None else str(response) for response in responses), False

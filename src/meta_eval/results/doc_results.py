@@ -76,6 +76,8 @@ class DocResult:
         is_cut_thinking: Whether an answer was cut at its limit before the end of its reasoning.
         recorded_cut, is_recorded_cut_thinking: The same of the recorded answer in the doc.
         place: Its index in the random order of the run, from 0; None without a random order.
+        has_bad_likelihood: Whether a log-likelihood is no finite number (NaN, infinite or missing), so that the doc has
+            no answer whatever its verdict is.
     """
 
     doc_id: int
@@ -99,13 +101,19 @@ class DocResult:
     recorded_cut: bool | None = None
     is_recorded_cut_thinking: bool = False
     place: int | None = None
+    has_bad_likelihood: bool = False
 
     def with_recorded(self, answers: dict[str, FilterResult]) -> DocResult:
         """The doc with the recorded answers by filter; the text of these answers is unknown."""
         return replace(
             self, filter_results=answers, answer_tail="", answer_empty=False, limit_hit=None, figures={},
-            cuts=(self.recorded_cut,), is_cut_thinking=self.is_recorded_cut_thinking,
+            cuts=(self.recorded_cut,), is_cut_thinking=self.is_recorded_cut_thinking, has_bad_likelihood=False,
         )  # fmt: skip
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the model gave no answer: an empty text, or a likelihood that is no finite number."""
+        return self.answer_empty or self.has_bad_likelihood
 
     @property
     def cut_share(self) -> float | None:

@@ -25,7 +25,7 @@ from meta_eval.results.doc_results import (
     ResultsError,
     make_not_a_sample_error,
 )
-from meta_eval.results.metrics import NON_METRIC_FIELDS, MetricValue, read_value
+from meta_eval.results.metrics import NON_METRIC_FIELDS, MetricValue, has_bad_perplexity, read_value
 from meta_eval.thresholds import MAX_GEN_TOKS
 
 # Finish reason of an answer that a server's content filter cut off.
@@ -142,6 +142,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
         figures=read_figures(sample, answers),
         place=place if isinstance(place := sample.get("random_place"), int) else None,
         sent_hash=sent,
+        has_bad_likelihood=has_bad_likelihood(sample) or has_bad_perplexity(sample),
     )
 
 
@@ -189,26 +190,50 @@ def read_output(sample: Mapping[str, Any]) -> str | None:
 
 
 def read_outputs(sample: Mapping[str, Any]) -> list[str]:
-    """Read all outputs of the model, for each repeat; empty for a choice by likelihood."""
+    """Read all outputs of the model, for each repeat; none for a choice by likelihood. A null text is empty."""
     responses: Any = sample["resps"]
+    is_text = bool(read_settings(sample))
     while isinstance(responses, list) and responses:
-        if _is_likelihood(responses[0]):
+        if not is_text and _is_likelihood(responses[0]):
             return []
-        if isinstance(responses[0], str):
-            return [response for response in responses if isinstance(response, str)]
+        if responses[0] is None or isinstance(responses[0], str):
+            return [response or "" for response in responses if response is None or isinstance(response, str)]
         responses = responses[0]
     return []
+
+
+def has_bad_likelihood(sample: Mapping[str, Any]) -> bool:
+    """Whether a log-likelihood of a doc is no finite number: NaN, infinite, or missing."""
+    if read_settings(sample):
+        return False
+    pairs: list[Any] = []
+    left: list[Any] = [sample["resps"]]
+    while left:
+        responses = left.pop()
+        if _is_likelihood(responses):
+            pairs.append(responses)
+        elif isinstance(responses, (list, tuple)):
+            left += responses
+    return not all(math.isfinite(_to_likelihood(pair[0])) for pair in pairs)
+
+
+def _to_likelihood(value: Any) -> float:
+    """A log-likelihood, which lm_eval writes as text; NaN for what is no number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def _is_likelihood(response: Any) -> bool:
     """Whether a response is a pair (log-likelihood, is-greedy), which lm_eval writes as text."""
     if not isinstance(response, (list, tuple)) or len(response) != 2 or str(response[1]) not in ("True", "False"):
         return False
-    try:
-        float(response[0])
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
+    return (
+        response[0] in (None, "None", "null")
+        or str(response[0]) == "nan"
+        or not math.isnan(_to_likelihood(response[0]))
+    )
 
 
 def read_settings(sample: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,7 +267,7 @@ def read_extraction(sample: Mapping[str, Any]) -> str | None:
     if not isinstance(responses, list) or not responses or sample.get("unextracted"):
         return None
     if len(responses) > 1 and all(map(_is_likelihood, responses)):
-        likelihoods = [float(response[0]) for response in responses]
+        likelihoods = [_to_likelihood(response[0]) for response in responses]
         requests = read_arguments(sample)
         chosen = max(range(len(responses)), key=likelihoods.__getitem__)
         is_finite = (

@@ -1,0 +1,102 @@
+"""Docs without an answer that can be read: broken likelihoods, empty texts, nothing extracted, open reasoning."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stock_runs import make_choice, make_sample, read_stock_run
+
+from meta_eval.judging.compare import compare_runs
+from meta_eval.judging.gate import Gate
+from meta_eval.judging.judgement import Judgement
+from meta_eval.results.lm_eval_run import Run
+
+BAD = "likelihoods that are no numbers"
+
+
+def list_kinds(judgement: Judgement, *, veto: bool | None = None) -> list[str]:
+    return [alarm.kind for alarm in judgement.alarms if veto is None or alarm.veto == veto]
+
+
+def choices(folder: Path, bad: list[Any], count: int) -> Run:
+    """300 docs, the first of them with these likelihoods."""
+    rows = [make_choice(number, bad if number < count else ["-1.0", "-2.0"], number % 2 == 0) for number in range(300)]
+    return read_stock_run(folder, {"choices": rows})
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ["nan", "nan"],
+        ["-1.0", "nan"],
+        ["-inf", "-1.0"],
+        ["inf", "-1.0"],
+        [None, "-1.0"],
+        ["None", "-1.0"],
+        [math.nan] * 2,
+    ],
+)
+@pytest.mark.parametrize("side", ["A", "B"])
+def test_likelihoods_that_are_no_numbers_forbid_ship(tmp_path: Path, bad: list[Any], side: str) -> None:
+    runs = [choices(tmp_path / name, bad, 3 if name == side else 0) for name in "AB"]
+    judgement = compare_runs(*runs, gate=Gate(margin=5.0))
+    assert list_kinds(judgement) == [BAD]
+    assert judgement.decision.reasons[0] == f"{BAD}: choices in {side} (3 of 300)"
+    assert judgement.decision.outcome == "UNDECIDED"
+
+
+def test_fewer_than_one_in_a_hundred_are_said_and_forbid_nothing(tmp_path: Path) -> None:
+    judgement = compare_runs(
+        choices(tmp_path / "a", [], 0), choices(tmp_path / "b", ["nan", "nan"], 2), gate=Gate(margin=5.0)
+    )
+    assert (list_kinds(judgement, veto=False), judgement.decision.outcome) == ([BAD], "SHIP")
+
+
+def test_the_gates_limit_of_empty_answers_counts_them(tmp_path: Path) -> None:
+    runs = [choices(tmp_path / name, ["nan", "nan"], count) for name, count in (("a", 0), ("b", 2))]
+    judgement = compare_runs(*runs, gate=Gate(margin=5.0, limits={"empty": 0.5}))
+    assert "gate not met" in list_kinds(judgement, veto=True)
+
+
+@pytest.mark.parametrize("broken", [math.nan, -math.inf, None, "nan"])
+def test_rolling_likelihoods_that_are_no_numbers_forbid_ship(tmp_path: Path, broken: Any) -> None:
+    def rows(first: Any) -> list[dict[str, Any]]:
+        return [
+            make_sample(
+                number, "none", {"word_perplexity": [first if number < 2 else -10.5, 7]},
+                arguments={"gen_args_0": {"arg_0": "text"}}, resps=[["-10.5"]], filtered_resps=["-10.5"],
+            )
+            for number in range(50)
+        ]  # fmt: skip
+
+    shares = [make_choice(number, ["-1.0", "-2.0"], number % 2 == 0) for number in range(300)]
+    averages = {"text": {"word_perplexity,none": 4.5}}
+    runs = [
+        read_stock_run(tmp_path / name, {"choices": shares, "text": rows(first)}, averages=averages)
+        for name, first in (("a", -10.5), ("b", broken))
+    ]
+    judgement = compare_runs(*runs, gate=Gate(margin=5.0))
+    assert f"{BAD}: text in B (2 of 50)" in judgement.decision.reasons
+    assert judgement.decision.outcome == "UNDECIDED"
+
+
+@pytest.mark.parametrize("nothing", [None, "", " \n"])
+def test_a_missing_text_is_an_empty_answer(tmp_path: Path, nothing: str | None) -> None:
+    runs = [
+        read_stock_run(
+            tmp_path / name,
+            {
+                "gsm8k": [
+                    make_sample(n, "flexible", {"exact_match": 1.0}, text=nothing if n < empty else "x")
+                    for n in range(300)
+                ]
+            },
+        )
+        for name, empty in (("a", 0), ("b", 30))
+    ]
+    judgement = compare_runs(*runs, gate=Gate(margin=5.0))
+    assert any(reason.startswith("empty answers: gsm8k in B (30 of 300)") for reason in judgement.decision.reasons)
+    assert judgement.decision.outcome == "UNDECIDED"
