@@ -100,3 +100,102 @@ def test_a_missing_text_is_an_empty_answer(tmp_path: Path, nothing: str | None) 
     judgement = compare_runs(*runs, gate=Gate(margin=5.0))
     assert any(reason.startswith("empty answers: gsm8k in B (30 of 300)") for reason in judgement.decision.reasons)
     assert judgement.decision.outcome == "UNDECIDED"
+
+
+NOT_READ = "answers not read"
+NOTHING = "nothing extracted"
+
+
+def extracted(folder: Path, count: int, value: Any, *, right: int = 600, text: str = "I say 5", **parts: Any) -> Run:
+    """1,000 docs, the last of them with this filtered answer; the first are right."""
+    rows = [
+        make_sample(
+            number, "strict", {"exact_match": float(number < right)},
+            **{"text": text, "extracted": value if number >= 1000 - count else "5", **parts},
+        )
+        for number in range(1000)
+    ]  # fmt: skip
+    return read_stock_run(folder, {"gsm8k": rows})
+
+
+@pytest.mark.parametrize("value", ["[invalid]", None, "", "  ", ["[invalid]"]])
+def test_nothing_extracted_by_a_stock_filter_forbids_ship(tmp_path: Path, value: Any) -> None:
+    judgement = compare_runs(extracted(tmp_path / "a", 0, value), extracted(tmp_path / "b", 300, value))
+    assert list_kinds(judgement, veto=True) == [NOTHING]
+    assert judgement.decision.outcome == "UNDECIDED"
+    assert f"{NOTHING}: gsm8k in B (300 of 1,000)" in judgement.decision.reasons
+
+
+@pytest.mark.parametrize("count", [0, 300])
+def test_what_the_baseline_reads_as_seldom_is_no_fault(tmp_path: Path, count: int) -> None:
+    runs = [extracted(tmp_path / name, count, "[invalid]") for name in "ab"]
+    assert compare_runs(*runs).decision.outcome == "SHIP"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "parts"),
+    [
+        ("The whole text", "The whole text", {}),  # no extraction, so nothing can be missing
+        ("[invalid]", "[invalid]", {}),
+        ("No call is needed", "", {"target": ""}),
+        ("Two numbers", ["3", "4"], {}),
+        ("A list", [], {}),
+    ],
+)
+def test_an_answer_that_is_graded_whole_is_not_unread(
+    tmp_path: Path, text: str, value: Any, parts: dict[str, Any]
+) -> None:
+    judgement = compare_runs(
+        extracted(tmp_path / "a", 0, "5", text=text, **parts), extracted(tmp_path / "b", 900, value, text=text, **parts)
+    )
+    assert list_kinds(judgement) == []
+
+
+def test_a_filter_that_is_not_the_verdicts_raises_nothing(tmp_path: Path) -> None:
+    def both(folder: Path, count: int) -> Run:
+        rows = [make_sample(number, "flexible", {"exact_match": float(number < 600)}) for number in range(1000)]
+        rows += [
+            make_sample(
+                number,
+                "strict",
+                {"exact_match": float(number < 600)},
+                extracted="[invalid]" if number >= 1000 - count else "5",
+            )
+            for number in range(1000)
+        ]
+        return read_stock_run(folder, {"gsm8k": rows})
+
+    assert list_kinds(compare_runs(both(tmp_path / "a", 0), both(tmp_path / "b", 300))) == []
+
+
+@pytest.mark.parametrize(("count", "said"), [(4, False), (5, True), (40, True)])
+def test_the_decision_says_how_much_of_a_drop_was_not_read(tmp_path: Path, count: int, said: bool) -> None:
+    """From half the margin on. Twenty docs more are read and wrong."""
+    runs = [
+        extracted(tmp_path / "a", 0, "[invalid]", right=1000),
+        extracted(tmp_path / "b", count, "[invalid]", right=980 - count),
+    ]
+    judgement = compare_runs(*runs)
+    drop = 2 + count / 10
+    note = (
+        f"{NOT_READ}: gsm8k ({count} of 1,000 answers, 0 of the baseline's; of the drop of {drop:.1f} points "
+        f"{count / 10:.1f} not read and 2.0 read and wrong)"
+    )
+    assert (note in judgement.decision.caveats) == said
+    assert judgement.decision.outcome == "DON'T SHIP"
+
+
+def test_the_gates_limit_of_unextracted_answers_uses_the_same_definition(tmp_path: Path) -> None:
+    runs = [extracted(tmp_path / name, count, None) for name, count in (("a", 0), ("b", 60))]
+    judgement = compare_runs(*runs, gate=Gate(margin=1.0, limits={"unextracted": 5}))
+    assert judgement.decision.outcome == "DON'T SHIP"
+    assert "60 of 1,000 are answers in which nothing was found" in " ".join(judgement.decision.reasons)
+
+
+def test_samples_are_flagged_by_the_same_definition(tmp_path: Path) -> None:
+    from meta_eval.reports.samples import read_samples
+
+    runs = [extracted(tmp_path / name, count, "[invalid]") for name, count in (("a", 0), ("b", 60))]
+    samples = list(read_samples(compare_runs(*runs).tasks))
+    assert sum("unextracted" in sample.answers[1].flags for sample in samples) == 60
+    assert {sample.answers[1].extracted for sample in samples} == {"5", None}

@@ -7,6 +7,7 @@ from typing import Literal
 
 from meta_eval import stats
 from meta_eval.catalog.dataset_names import SAMPLE
+from meta_eval.judging.conditions import is_unextracted
 from meta_eval.judging.decide import Veto
 from meta_eval.judging.gate import GateTask
 from meta_eval.judging.judgement import Alarm, AlarmOccurrence
@@ -32,7 +33,7 @@ AlarmKind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
     "format", "gate failed", "gate not met", "drift", "cut more", "endpoint", "likelihoods",
-    "unit failed", "unit worse", "unit open",
+    "unread", "unit failed", "unit worse", "unit open",
 ]  # fmt: skip
 
 # By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
@@ -88,6 +89,11 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
     "chance": ("below chance", "Guessing would score more: look at the answers before anything else.", None),
     "floor": ("almost nothing right", "No model that works scores so little: look at the answers first.", None),
     "unextracted": ("nothing extracted", "Answers that nothing could be extracted from count as wrong.", "unextracted"),
+    "unread": (
+        "answers not read",
+        "One model's answers are read less often. Where the format changed, that part of the drop is not the model's.",
+        "unextracted",
+    ),
     "limit": ("limit hit", "Answers that reached the token limit may have been cut off.", "limit hit"),
     "ungraded": ("not graded", "A grader failed; these answers count as wrong. lm_eval's log names them.", "ungraded"),
     "self judged": (
@@ -120,7 +126,7 @@ RaisedAlarm = tuple[AlarmKind, AlarmOccurrence]
 
 # Kinds that make a comparison invalid: it says nothing about the model.
 INVALID: frozenset[AlarmKind] = frozenset(("prompts", "settings", "unlike"))
-_FIRST_NAMES = frozenset(KINDS[kind][0] for kind in ("cut more", "drift", "filters", "likelihoods"))
+_FIRST_NAMES = frozenset(KINDS[kind][0] for kind in ("cut more", "drift", "filters", "likelihoods", "unread"))
 _FAILED_NAMES = frozenset(KINDS[kind][0] for kind in ("gate failed", "unit failed"))
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
@@ -155,10 +161,9 @@ def find_alarms(
     if bad := sum(doc.has_bad_likelihood for doc in docs):
         yield "likelihoods", AlarmOccurrence(task, None, bad, len(docs), veto=bad >= ALARM_BAD_LIKELIHOOD * len(docs))
     yield from _find_low_score(task, scored, run, metric_key, expected)
-    lost = _count(docs, "unextracted", metric_key)
-    yield from raise_above(
-        "unextracted", lost, ALARM_UNEXTRACTED, _rate(baseline, "unextracted", metric_key), ALARM_UNEXTRACTED_GRAVE
-    )
+    lost = _count_unextracted(docs, metric_key)
+    baseline_rate = _count_unextracted(baseline.docs, metric_key) / len(baseline.docs) if baseline else 0.0
+    yield from raise_above("unextracted", lost, ALARM_UNEXTRACTED, baseline_rate, ALARM_UNEXTRACTED_GRAVE)
     hit = _hits(docs)
     yield from raise_above(
         "limit", hit, ALARM_LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0
@@ -279,6 +284,10 @@ def _find_other_format(
 
 def _hits(docs: Sequence[DocResult]) -> int:
     return sum(doc.limit_hit is True for doc in docs)
+
+
+def _count_unextracted(docs: Sequence[DocResult], metric_key: str) -> int:
+    return sum(is_unextracted(doc, metric_key.partition(",")[2]) is True for doc in docs)
 
 
 def _count(docs: Sequence[DocResult], metric: str, metric_key: str) -> int:

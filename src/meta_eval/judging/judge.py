@@ -45,6 +45,7 @@ from meta_eval.judging.task_comparison import (
     build_task_comparison,
     list_fraction_metrics,
 )
+from meta_eval.judging.unread_answers import split_unread
 from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import Manifest
@@ -148,6 +149,7 @@ def assess_task(compared: TaskComparison, rule: GateTask, shared: frozenset[str]
         timed,
         cut_rate,
         rule.cut_answers or "graded",
+        split_unread(chosen.pair, chosen.metric_key),
     )
 
 

@@ -16,6 +16,7 @@ from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import AlarmOccurrence, Judgement, Task
 from meta_eval.judging.own_unit import decide_own_units
 from meta_eval.judging.task_comparison import RunPair
+from meta_eval.judging.unread_answers import UnreadSplit, find_unread_drop
 from meta_eval.stats import Drop
 from meta_eval.thresholds import CAP, CutAnswers
 
@@ -34,6 +35,7 @@ class TaskAssessment:
         timed: Losses from early to late answers.
         cut_rate: How much more often the candidate's answers are cut, where that is known.
         cut_answers: What the drop does with them.
+        unread: The part of the drop from answers that were not read; None where that is unknown.
     """
 
     task: Task
@@ -45,6 +47,7 @@ class TaskAssessment:
     timed: TimedLosses | None = None
     cut_rate: Drop | None = None
     cut_answers: CutAnswers = "graded"
+    unread: UnreadSplit | None = None
 
 
 def conclude_judgement(
@@ -78,7 +81,11 @@ def conclude_judgement(
     task_alarms = [
         alarmed
         for assessment in assessments
-        for alarmed in (*assessment.alarms, *_find_disagreement(assessment, margin))
+        for alarmed in (
+            *assessment.alarms,
+            *_find_disagreement(assessment, margin),
+            *find_unread_drop(assessment.task.name, assessment.unread, _find_margin(assessment, margin)),
+        )
     ]
     tasks_cut_more = {alarmed.task for _, alarmed in cut_more}
     task_alarms = [
@@ -153,5 +160,8 @@ def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:
 
 
 def _find_disagreement(assessment: TaskAssessment, margin: float) -> list[RaisedAlarm]:
-    task_margin = assessment.task_drop.margin if assessment.task_drop else None
-    return find_disagreement(assessment.task.name, assessment.filters, task_margin or margin)
+    return find_disagreement(assessment.task.name, assessment.filters, _find_margin(assessment, margin))
+
+
+def _find_margin(assessment: TaskAssessment, margin: float) -> float:
+    return (assessment.task_drop.margin if assessment.task_drop else None) or margin

@@ -109,7 +109,7 @@ def _answer(
     other_prompt_docs: Container[int],
 ) -> ShownAnswer:
     flagged = {
-        "unextracted": result.metrics.get("unextracted") == 1,
+        "unextracted": result.is_unextracted is True,
         "limit hit": doc.limit_hit is True,
         "empty": doc.answer_empty,
         "ungraded": result.metrics.get("ungraded") == 1,

@@ -36,6 +36,8 @@ class FilterResult:
             combines all (a majority vote).
         majority: For several answers, the place in ``verdict_of_each`` of the first one with the most frequent
             extraction. None for a single answer, or if the filter extracts nothing.
+        is_unextracted: Whether the filter found nothing in the answer (`sample_parser.read_unextracted`); None if
+            unknown.
     """
 
     extracted: str | None
@@ -44,6 +46,7 @@ class FilterResult:
     length: int
     verdict_of_each: dict[str, tuple[float, ...]] = field(default_factory=dict)
     majority: int | None = None
+    is_unextracted: bool | None = None
 
 
 @dataclass(slots=True)

@@ -25,11 +25,14 @@ from meta_eval.results.doc_results import (
     ResultsError,
     make_not_a_sample_error,
 )
-from meta_eval.results.metrics import NON_METRIC_FIELDS, MetricValue, has_bad_perplexity, read_value
+from meta_eval.results.metrics import NON_METRIC_FIELDS, MetricValue, has_bad_perplexity, read_value, to_plain_number
 from meta_eval.thresholds import MAX_GEN_TOKS
 
 # Finish reason of an answer that a server's content filter cut off.
 FILTERED = "content_filter"
+
+# What filters give for an answer without a match: lm-eval's fallback, and the empty text.
+_NOTHING = ("", "[invalid]")
 
 # lm-eval's names of the token limit of an answer; the first one present counts.
 _LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
@@ -80,7 +83,7 @@ def read_sample(
         extraction = read_extraction(sample)
         answer = FilterResult(
             None if extraction is None else extraction[:MAX_EXTRACTED_CHARS], read_metrics(sample, may_be_nan), offset,
-            length, read_each_answer(sample), read_majority(sample),
+            length, read_each_answer(sample), read_majority(sample), read_unextracted(sample),
         )  # fmt: skip
         return doc, name, answer
     except RecursionError:
@@ -264,7 +267,7 @@ def read_extraction(sample: Mapping[str, Any]) -> str | None:
         sample: The sample from a file of lm_eval, or from its evaluator.
     """
     responses: Any = sample.get("filtered_resps")
-    if not isinstance(responses, list) or not responses or sample.get("unextracted"):
+    if not isinstance(responses, list) or not responses or read_unextracted(sample):
         return None
     if len(responses) > 1 and all(map(_is_likelihood, responses)):
         likelihoods = [_to_likelihood(response[0]) for response in responses]
@@ -278,6 +281,44 @@ def read_extraction(sample: Mapping[str, Any]) -> str | None:
     while isinstance(first, (list, tuple)) and len(first) == 1:
         first = first[0]
     return str(first) if isinstance(first, str) and first != read_output(sample) else None
+
+
+def read_unextracted(sample: Mapping[str, Any]) -> bool | None:
+    """Whether a filter found nothing in an answer: the one definition of it.
+
+    It is what the grader logs as ``unextracted``, else a filtered answer that is empty, null or lm-eval's
+    ``[invalid]``. A filter that gives back the whole text extracts nothing, so it cannot fail; neither can one that
+    finds an empty answer where the target is empty.
+
+    Returns:
+        None if it is unknown: the filtered answer is not in the sample, or a likelihood is no number. Of several
+        answers, whether it is so of all.
+    """
+    logged = to_plain_number(sample.get("unextracted")) if "unextracted" in list_metrics(sample) else None
+    if isinstance(logged, (bool, int, float)):
+        return logged == 1
+    responses: Any = sample.get("filtered_resps")
+    if not isinstance(responses, list) or not responses:
+        return None
+    outputs = read_outputs(sample)
+    if not outputs:
+        return None if has_bad_likelihood(sample) else False
+    while isinstance(responses, list) and len(responses) == 1:
+        responses = responses[0]
+    several = responses if isinstance(responses, list) and len(responses) == len(outputs) else [responses]
+    texts = outputs if len(several) == len(outputs) else outputs[:1]
+    is_empty_right = sample.get("target") in ("", [], None) and "target" in sample
+    return all(
+        _is_nothing(response, text) and not (is_empty_right and not response)
+        for response, text in zip(several, texts, strict=True)
+    )
+
+
+def _is_nothing(response: Any, text: str) -> bool:
+    if response is not None and not isinstance(response, str):
+        return False
+    extracted = (response or "").strip()
+    return extracted in _NOTHING and extracted != text.strip()
 
 
 def list_metrics(sample: Mapping[str, Any]) -> list[str]:
