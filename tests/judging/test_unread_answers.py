@@ -199,3 +199,24 @@ def test_samples_are_flagged_by_the_same_definition(tmp_path: Path) -> None:
     samples = list(read_samples(compare_runs(*runs).tasks))
     assert sum("unextracted" in sample.answers[1].flags for sample in samples) == 60
     assert {sample.answers[1].extracted for sample in samples} == {"5", None}
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "is_thinking"),
+    [
+        ("<think>\nSo far", {}, True),
+        ("\n<reasoning>So far " + "so " * 2000, {}, True),  # as long as the limit or longer: no tokenizer is needed
+        ("So far", {"prompt": "Question<think>\n"}, False),  # engines may strip the reasoning of such prompts
+        ("[THINK]So far", {"finish_reason": "length"}, True),
+        ("<think>\nSo far", {"finish_reason": "stop"}, False),  # the engine knows
+        ("<think>\nSo far</think>\n#### 5", {}, False),
+        ("So far</think>#### 5", {"prompt": "Question<think>"}, False),
+        ("The tag <think> opens reasoning. #### 5", {}, False),
+    ],
+)
+def test_open_reasoning_is_cut_while_thinking(
+    tmp_path: Path, text: str, parts: dict[str, Any], is_thinking: bool
+) -> None:
+    rows = [make_sample(0, "strict", {"exact_match": 0.0}, text=text, **parts)]
+    (doc,) = read_stock_run(tmp_path, {"gsm8k": rows}).tasks["gsm8k"].docs
+    assert (doc.is_cut_thinking, doc.cuts[0] is True) == (is_thinking, is_thinking)

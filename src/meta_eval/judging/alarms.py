@@ -168,7 +168,7 @@ def find_alarms(
     yield from raise_above(
         "limit", hit, ALARM_LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0
     )
-    unknown = sum(doc.limit_hit is None and doc.answer_tail != "" for doc in docs)
+    unknown = sum(doc.limit_hit is None and not doc.is_cut_thinking and doc.answer_tail != "" for doc in docs)
     if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
         yield "cut unknown", AlarmOccurrence(task, None, unknown, len(docs), veto=False)
     yield from raise_above(
@@ -283,7 +283,7 @@ def _find_other_format(
 
 
 def _hits(docs: Sequence[DocResult]) -> int:
-    return sum(doc.limit_hit is True for doc in docs)
+    return sum(doc.limit_hit is True or doc.is_cut_thinking for doc in docs)
 
 
 def _count_unextracted(docs: Sequence[DocResult], metric_key: str) -> int:

@@ -43,7 +43,12 @@ def is_unextracted(doc: DocResult, filter_name: str) -> bool | None:
 
 CONDITIONS = (
     Condition("unextracted", "answers in which nothing was found to grade", "gate failed", is_unextracted),
-    Condition("cut", "answers that reached the token limit", "gate not met", lambda doc, _: doc.limit_hit),
+    Condition(
+        "cut",
+        "answers that reached the token limit",
+        "gate not met",
+        lambda doc, _: doc.is_cut_thinking or doc.limit_hit,
+    ),
     Condition(
         "empty", "empty answers, and likelihoods that are no numbers", "gate not met", lambda doc, _: doc.is_unanswered
     ),

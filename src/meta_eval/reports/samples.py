@@ -110,7 +110,7 @@ def _answer(
 ) -> ShownAnswer:
     flagged = {
         "unextracted": result.is_unextracted is True,
-        "limit hit": doc.limit_hit is True,
+        "limit hit": doc.limit_hit is True or doc.is_cut_thinking,
         "empty": doc.answer_empty,
         "ungraded": result.metrics.get("ungraded") == 1,
         "other prompt": doc.doc_id in other_prompt_docs,

@@ -76,7 +76,7 @@ class DocResult:
         sent_hash: lm-eval's hash of the model's input; None if no run is read.
         cuts: Of each answer whether it was cut: at its limit, by a content filter, or before its first word. None where
             that cannot be known.
-        is_cut_thinking: Whether an answer was cut at its limit before the end of its reasoning.
+        is_cut_thinking: Whether an answer was cut before the end of its reasoning.
         recorded_cut, is_recorded_cut_thinking: The same of the recorded answer in the doc.
         place: Its index in the random order of the run, from 0; None without a random order.
         has_bad_likelihood: Whether a log-likelihood is no finite number (NaN, infinite or missing), so that the doc has
