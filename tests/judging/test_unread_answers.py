@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stock_runs import make_choice, make_sample, read_stock_run
+from stock_runs import Row, make_choice, make_sample, read_stock_run
 
 from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate
@@ -220,3 +220,21 @@ def test_open_reasoning_is_cut_while_thinking(
     rows = [make_sample(0, "strict", {"exact_match": 0.0}, text=text, **parts)]
     (doc,) = read_stock_run(tmp_path, {"gsm8k": rows}).tasks["gsm8k"].docs
     assert (doc.is_cut_thinking, doc.cuts[0] is True) == (is_thinking, is_thinking)
+
+
+@pytest.mark.parametrize(("tasks", "disagree"), [(1, True), (10, False)])
+def test_filters_of_several_tasks_share_one_error_rate(tmp_path: Path, tasks: int, disagree: bool) -> None:
+    """The other filter of the first task loses 12 docs and wins 2: p is 0.009."""
+
+    def write(folder: Path, lost: set[int], won: set[int]) -> Run:
+        rows: dict[str, list[Row]] = {}
+        for task in range(tasks):
+            strict = [make_sample(n, "strict", {"exact_match": float(n < 200)}) for n in range(300)]
+            rights = [(n < 200 and n not in lost) or n in won if task == 0 else n < 200 for n in range(300)]
+            rows[f"task{task}"] = strict + [
+                make_sample(n, "flex", {"exact_match": float(r)}) for n, r in enumerate(rights)
+            ]
+        return read_stock_run(folder, rows)
+
+    judgement = compare_runs(write(tmp_path / "a", set(), set()), write(tmp_path / "b", set(range(12)), {250, 251}))
+    assert ("filters disagree" in list_kinds(judgement)) == disagree

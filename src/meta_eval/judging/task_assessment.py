@@ -11,7 +11,7 @@ from meta_eval.judging.cut_answers import raise_cut_more
 from meta_eval.judging.decide import Outcome, TaskDrop, decide_outcome
 from meta_eval.judging.drop_breakdown import break_down_mean_drop
 from meta_eval.judging.engine_noise import TimedLosses, find_drift
-from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreement
+from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreements
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import AlarmOccurrence, Judgement, Task
 from meta_eval.judging.own_unit import decide_own_units
@@ -83,7 +83,6 @@ def conclude_judgement(
         for assessment in assessments
         for alarmed in (
             *assessment.alarms,
-            *_find_disagreement(assessment, margin),
             *find_unread_drop(assessment.task.name, assessment.unread, _find_margin(assessment, margin)),
         )
     ]
@@ -93,6 +92,13 @@ def conclude_judgement(
     ]
     own_units = decide_own_units(
         {assessment.task.name: assessment.task.own_unit for assessment in assessments if assessment.task.own_unit}
+    )
+    task_alarms += find_disagreements(
+        {
+            assessment.task.name: (assessment.filters, _find_margin(assessment, margin))
+            for assessment in assessments
+            if assessment.filters
+        }
     )
     task_alarms += _find_own_unit_alarms(assessments, own_units)
     drifts = find_drift(assessment.timed for assessment in assessments if assessment.timed)
@@ -157,10 +163,6 @@ def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:
         else:
             overlapping.add(name)
     return overlapping
-
-
-def _find_disagreement(assessment: TaskAssessment, margin: float) -> list[RaisedAlarm]:
-    return find_disagreement(assessment.task.name, assessment.filters, _find_margin(assessment, margin))
 
 
 def _find_margin(assessment: TaskAssessment, margin: float) -> float:
