@@ -9,7 +9,6 @@ from meta_eval import stats
 from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.conditions import is_unextracted
 from meta_eval.judging.decide import Veto
-from meta_eval.judging.gate import GateTask
 from meta_eval.judging.judgement import Alarm, AlarmOccurrence
 from meta_eval.judging.task_comparison import ScoredRun
 from meta_eval.pack.manifest import TaskEntry
@@ -299,14 +298,23 @@ def _rate(baseline: ScoredRun | None, metric: str, metric_key: str) -> float:
     return _count(baseline.docs, metric, metric_key) / len(baseline.docs) if baseline else 0.0
 
 
-def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: GateTask) -> list[RaisedAlarm]:
-    """Find what is wrong with a run, apart from its answers."""
+def find_run_problems(
+    name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, *, needs_all: bool
+) -> list[RaisedAlarm]:
+    """Find what is wrong with a run, apart from its answers.
+
+    Args:
+        name: The task.
+        runs: Its runs.
+        entry: What the pack says of it.
+        needs_all: Whether all docs of the pack are needed.
+    """
     problems: list[RaisedAlarm] = []
     for result in runs:
         if not result.docs:
             problems.append(("no samples", AlarmOccurrence(name)))
             continue
-        part = explain_unfinished(result, entry) if entry and rule.min_docs is None else None
+        part = explain_unfinished(result, entry) if entry and needs_all else None
         problems += [("unfinished", AlarmOccurrence(name, note=part))] if part else []
         faults = result.provenance.endpoint.faults if result.provenance.endpoint else ()
         problems += [("endpoint", AlarmOccurrence(name, note="; ".join(faults), veto=False))] if faults else []

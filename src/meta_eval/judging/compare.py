@@ -16,6 +16,7 @@ from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judge import assess_task, is_share
 from meta_eval.judging.judgement import AlarmOccurrence, Judgement
+from meta_eval.judging.lacking_docs import has_fixed_order
 from meta_eval.judging.shared_questions import find_shared_questions
 from meta_eval.judging.task_assessment import TaskAssessment, conclude_judgement
 from meta_eval.judging.task_comparison import (
@@ -162,7 +163,10 @@ def _assess_task(
         if count
     ]
     if left_out:
-        alarms.append(("one side", AlarmOccurrence(name, note=" and ".join(left_out), veto=rule.min_docs is None)))
+        # Docs that A has and B did not answer may be B's losses, so no number of others makes up for them.
+        is_lacking = counts[0] > 0 and not all(has_fixed_order(run, entry) for run in candidate_runs)
+        veto = rule.min_docs is None or is_lacking
+        alarms.append(("one side", AlarmOccurrence(name, note=" and ".join(left_out), veto=veto)))
     prepared = assessment.task.prepared
     if entry is None and rule.min_docs is None and (prepared is None or len(pairs) < prepared) and not left_out:
         note = f"{len(pairs)} of {prepared or 'an unknown number of'} docs were run"

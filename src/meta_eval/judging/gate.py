@@ -98,7 +98,8 @@ class Gate(_GateLimits):
             value, else ``graded``.
         baseline_kind: The kind of baseline: the published score, Meta's recorded answers or verdicts, or a run.
             None for the best available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
-        min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed.
+        min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed. It does not cover
+            docs that the run did not answer (`meta_eval.judging.lacking_docs`).
         limits: The largest allowed share of a task's answers, in percent, by key of a condition
             (`meta_eval.judging.conditions`).
         tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `GateTask`; a minus leaves

@@ -28,6 +28,7 @@ from meta_eval.judging.filters import compute_filter_drops
 from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judgement import META, AlarmOccurrence, CutSummary, Flips, Judgement, Task
+from meta_eval.judging.lacking_docs import has_fixed_order
 from meta_eval.judging.metric_comparison import MetricComparison, compare_metrics
 from meta_eval.judging.own_unit import OwnUnitDrop, measure_own_unit
 from meta_eval.judging.published_scores import (
@@ -227,7 +228,14 @@ def _find_task_alarms(
     compared: TaskComparison, chosen: ChosenBaseline | None, rule: GateTask, task: Task
 ) -> list[RaisedAlarm]:
     """The alarms of its runs, of what it is compared with, and of too few docs."""
-    alarms = find_run_problems(compared.name, compared.candidate_runs, compared.entry, rule)
+    # In a comparison of two runs only the docs of the baseline are needed.
+    needs_all = rule.min_docs is None or (
+        not compared.baseline_runs
+        and not (
+            chosen and chosen.pair and all(has_fixed_order(run, compared.entry) for run in compared.candidate_runs)
+        )
+    )
+    alarms = find_run_problems(compared.name, compared.candidate_runs, compared.entry, needs_all=needs_all)
     alarms += _find_answer_alarms(compared, compared.metric_key or "", rule, task)
     alarms += _find_baseline_alarms(compared, chosen, task.not_compared_reason)
     if chosen and chosen.pair and rule.min_docs and len(chosen.candidate.docs) < rule.min_docs:
