@@ -100,6 +100,19 @@ def test_a_share_in_one_run_alone_forbids_ship(tmp_path: Path) -> None:
     assert judgement.decision.outcome == "UNDECIDED"
 
 
+def test_a_metric_that_one_run_alone_has_forbids_ship(tmp_path: Path) -> None:
+    nothing = [make_sample(number, "none", {"judge_score": None}) for number in range(200)]
+    judgement = compare(tmp_path, judged(lambda _: 80.0), nothing, Gate(margin=3.0), (None, {}))
+    assert judgement.decision.outcome == "UNDECIDED"
+
+
+def test_a_huge_value_is_no_traceback(tmp_path: Path) -> None:
+    judgement = compare(
+        tmp_path, judged(lambda _: 80.0), judged(lambda n: -1e308 if n == 0 else 80.0), Gate(margin=3.0)
+    )
+    assert judgement.decision.outcome == "UNDECIDED"
+
+
 def test_several_such_tasks_share_one_error_rate(tmp_path: Path) -> None:
     """Twenty tasks at a drop of a tenth: each alone would be called worse in 2.5 % of draws."""
     import random

@@ -122,7 +122,7 @@ def _assess_task(
         return _without_decision(assessment, "the runs have no doc in common")
     own_unit = assessment.task.own_unit
     if assessment.task_drop is None and own_unit is None and not is_share(metric_key):
-        return _without_decision(assessment, "none of its metrics is a share", veto=False)
+        return _without_decision(assessment, "none of its metrics is a share, and no other is in both runs")
     if assessment.task_drop is None and own_unit is None and rule.baseline_kind in (None, "run"):
         by_cut_answers = assessment.task.cut is not None and rule.cut_answers in ("wrong", "unscored")
         return _without_decision(

@@ -25,8 +25,8 @@ from meta_eval.thresholds import ALPHA, LEVEL, LEVEL_TEXT, OWN_UNIT_LIMIT, SAME_
 Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
 Runs = Sequence[Sequence[DocResult]]
 
-# The largest exponent of a perplexity that is a number.
-_MOST = 700.0
+# The largest exponent of a perplexity, and the largest value of a doc, whose sums and squares are numbers.
+_MOST, _LARGEST = 300.0, 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ def _amount(value: float | PerplexityParts) -> float:
 
 
 def _is_finite(value: float | PerplexityParts) -> bool:
-    return math.isfinite(_amount(value)) and not (isinstance(value, PerplexityParts) and value.weight <= 0)
+    return abs(_amount(value)) <= _LARGEST and not (isinstance(value, PerplexityParts) and value.weight <= 0)
 
 
 def _mean(values: Sequence[float | PerplexityParts]) -> float:
