@@ -51,6 +51,10 @@ NOISE_IDENTICAL_SHARE = 0.035
 # How much the test of the mean counts beside the test of a task: every task that is lost moves the mean too.
 MEAN_TEST_WEIGHT = 0.25
 
+# A task that is no share (a perplexity, BLEU, a judge's score) is not in the mean. Without a margin of its own it
+# forbids SHIP from this part of the baseline's score on, which nobody calls the same. It is a judgement.
+OWN_UNIT_LIMIT = 0.1
+
 # Drift in time: probability of a false alarm over all tests of a run. It forbids SHIP, so it must be rare.
 DRIFT_ALPHA = 0.01
 
@@ -96,6 +100,8 @@ ALARM_UNEXTRACTED = 0.05
 ALARM_LIMIT_HIT = 0.05
 # Empty answers and failed graders should almost never occur.
 ALARM_EMPTY = 0.01
+# Likelihoods that are no finite numbers are a fault of the engine, whatever the baseline has: this share forbids SHIP.
+ALARM_BAD_LIKELIHOOD = 0.01
 ALARM_UNGRADED = 0.01
 # Answers without an extracted value count as wrong, so the drop includes them. So many indicate a faulty run rather
 # than a weak model.

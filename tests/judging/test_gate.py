@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ def test_an_unfinished_task_is_never_a_pass(tmp_path: Path, kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["recorded", "run"])
 def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, kind: Any) -> None:
-    run = read_run([write_run(tmp_path, right(650), recorded=[True] * 650 + [False] * 350)])
+    run = read_run([write_run(tmp_path, right(650), recorded=[True] * 650 + [False] * 350, config={"limit": float(N)})])
     pack = manifest(meta_some=entry(2 * N))
 
     def decided(min_docs: int) -> Judgement:
@@ -117,6 +118,49 @@ def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, kind: Any)
     assert decided(N).decision.outcome == "SHIP"
     assert decided(N + 1).decision.outcome == "UNDECIDED"
     assert "1,000 docs, and 1,001 are asked for" in reason_of(decided(N + 1))
+
+
+@pytest.mark.parametrize("kind", ["recorded", "run"])
+@pytest.mark.parametrize(
+    ("config", "kept", "outcome"),
+    [
+        ({}, range(942), "UNDECIDED"),  # nothing says why the last docs are missing
+        ({"limit": 942.0}, range(942), "SHIP"),
+        ({"limit": 942.0}, [*range(400), *range(458, N)], "UNDECIDED"),
+        ({"limit": 1000.0}, range(942), "UNDECIDED"),
+        ({"limit": 0.942}, range(942), "SHIP"),
+        ({"limit": 0.95}, range(942), "UNDECIDED"),
+        ({"meta_eval": {"stopped": {"outcome": "SHIP", "margin": 0.05, "docs": 942, "of": N}}}, range(942), "SHIP"),
+    ],
+)
+def test_docs_that_the_run_did_not_answer_forbid_ship_whatever_the_gate_asks_for(
+    tmp_path: Path, kind: Any, config: dict[str, Any], kept: Sequence[int], outcome: str
+) -> None:
+    """Of 1,000 docs 58 are missing. All others are as in the baseline."""
+    verdicts, recorded = right(650), [True] * 650 + [False] * 350
+    extra = {"n-samples": {"meta_some": {"original": N, "effective": len(kept)}}}
+    folder = write_run(
+        tmp_path / "b", verdicts, recorded=recorded, order=kept, config=config,
+        extra=extra | {"results": {"meta_some": {}}},
+    )  # fmt: skip
+    run, pack, gate = (
+        read_run([folder]),
+        manifest(meta_some=entry(N)),
+        Gate(margin=5.0, baseline_kind=kind, min_docs=900),
+    )
+    if kind == "run":
+        judgement = compare_runs(
+            read_run([write_run(tmp_path / "a", verdicts, recorded=recorded)]), run, pack, gate=gate
+        )
+    else:
+        judgement = judge_run(run, pack, gate=gate)
+    assert judgement.decision.outcome == outcome
+
+
+def test_enough_docs_are_not_enough_beside_a_published_number(tmp_path: Path) -> None:
+    run = read_run([write_run(tmp_path, right(650), config={"limit": float(N)})])
+    judgement = judge_run(run, manifest(meta_some=entry(2 * N, published(65.0))), gate=Gate(margin=5.0, min_docs=900))
+    assert judgement.decision.outcome == "UNDECIDED"
 
 
 def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:

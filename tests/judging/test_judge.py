@@ -945,6 +945,38 @@ def test_the_direction_is_also_read_from_a_tasks_metric_list_and_from_names(tmp_
     assert "pct_stereotype" not in other.lower_is_better
 
 
+@pytest.mark.parametrize(
+    ("in_a", "in_b", "outcome"),
+    [
+        (False, True, "UNDECIDED"),
+        (True, False, "UNDECIDED"),
+        (False, None, "DON'T SHIP"),  # the file that says it counts
+        (None, False, "DON'T SHIP"),
+        (None, None, "SHIP"),
+    ],
+)
+def test_files_that_disagree_on_which_way_is_worse_are_not_compared(
+    tmp_path: Path, in_a: bool | None, in_b: bool | None, outcome: str
+) -> None:
+    runs = [
+        read_run(
+            [
+                write_run(
+                    tmp_path / name, right(count, 1000), metric="pct",
+                    extra={} if higher is None else {"higher_is_better": {"meta_some": {"pct": higher}}},
+                )
+            ]
+        )
+        for name, count, higher in (("a", 100, in_a), ("b", 160, in_b))
+    ]  # fmt: skip
+    judgement = compare_runs(*runs)
+    assert (judgement.decision.outcome, judgement.decision.invalid) == (outcome, outcome == "UNDECIDED")
+    if outcome == "UNDECIDED":
+        said = f"higher_is_better of pct is {str(in_a).lower()} in A and {str(in_b).lower()} in B"
+        assert said in judgement.decision.reasons[0]
+        assert judgement.tasks[0].decision is None
+
+
 def test_a_low_score_is_no_alarm_where_less_is_better(tmp_path: Path) -> None:
     choices = {"choices": [{"key": key, "text": key} for key in "ABCD"]}
     judgement = fewer(tmp_path, right(10, 100), right(5, 100), doc=choices)

@@ -51,7 +51,7 @@ def write_pack(folder: Path, pack: Manifest) -> Path:
 def test_the_summary_is_one_line_with_the_numbers_the_reasons_and_what_would_settle_it(tmp_path: Path) -> None:
     pack = manifest(meta_some=entry(N, published(65.0)), meta_other=entry(7))
     summary = reported(tmp_path, right(650), pack, recorded=[True] * 660 + [False] * 340).summary
-    assert summary.startswith("UNDECIDED: mean drop of 1 task 1.0 points (95 % interval ")
+    assert summary.startswith("UNDECIDED: mean drop of 1 of 2 tasks 1.0 points (95 % interval ")
     assert "margin 1; the mean drop is proven neither smaller nor larger than the margin" in summary
     assert "; not run: meta_other. " in summary
     assert "No number of repeats is sure to settle it; the smallest margin that this run shows is" in summary
@@ -270,7 +270,7 @@ def test_a_gate_that_cannot_decide_ends_with_3(tmp_path: Path) -> None:
     (tmp_path / "gate.yaml").write_text("max_drop: 6\n")
     done = cli("report", "out", "--pack", "pack", "--gate", "gate.yaml", cwd=tmp_path)
     assert done.returncode == 3
-    assert "UNDECIDED: mean drop of 1 task 1.0 points" in done.stderr
+    assert "UNDECIDED: mean drop of 1 of 2 tasks 1.0 points" in done.stderr
     assert "! not run: meta_other" in done.stderr
 
 

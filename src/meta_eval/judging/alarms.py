@@ -9,8 +9,8 @@ from typing import Literal
 from meta_eval import stats
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.catalog.dataset_names import SAMPLE
+from meta_eval.judging.conditions import is_unextracted
 from meta_eval.judging.decide import Veto
-from meta_eval.judging.gate import GateTask
 from meta_eval.judging.judgement import Alarm, AlarmOccurrence
 from meta_eval.judging.task_comparison import ScoredRun
 from meta_eval.judging.two_bos import find_two_bos
@@ -18,6 +18,7 @@ from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.thresholds import (
+    ALARM_BAD_LIKELIHOOD,
     ALARM_EMPTY,
     ALARM_FLOOR,
     ALARM_FLOOR_OF_BASELINE,
@@ -34,7 +35,7 @@ AlarmKind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
     "format", "gate failed", "gate not met", "drift", "cut more", "endpoint", "graded", "grader", "two bos",
-    "same answers", "one of several",
+    "same answers", "one of several", "likelihoods", "unread", "unit failed", "unit worse", "unit open",
 ]  # fmt: skip
 
 # By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
@@ -46,6 +47,13 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
     ),
     "gate failed": ("gate failed", "More of these answers than the gate allows: that is a DON'T SHIP.", None),
     "gate not met": ("gate not met", "More of these answers than the gate allows, or it cannot be known.", None),
+    "unit failed": ("beyond its margin", "A task that is no share, in its own unit: that is a DON'T SHIP.", None),
+    "unit worse": (
+        "worse by more than a tenth",
+        "A task that is no share is not part of the mean. A margin in its own unit decides: margin: {TASK: 2}.",
+        None,
+    ),
+    "unit open": ("margin not shown", "These docs do not show that a task that is no share keeps its margin.", None),
     "no pack": ("no pack named", "Nothing says what a run is to be compared with: name its pack with --pack.", None),
     "not run": ("not run", "There is no result of these tasks to compare.", None),
     "left out": (
@@ -98,9 +106,19 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
         "The prompt may have been cut to fit max_model_len, or the model ended at once for want of a BOS token.",
         "empty",
     ),
+    "likelihoods": (
+        "likelihoods that are no numbers",
+        "These docs have no answer, whatever their score is. Float16 may overflow: try bfloat16 or float32.",
+        None,
+    ),
     "chance": ("below chance", "Guessing would score more: look at the answers before anything else.", None),
     "floor": ("almost nothing right", "No model that works scores so little: look at the answers first.", None),
     "unextracted": ("nothing extracted", "Answers that nothing could be extracted from count as wrong.", "unextracted"),
+    "unread": (
+        "answers not read",
+        "One model's answers are read less often. Where the format changed, that part of the drop is not the model's.",
+        "unextracted",
+    ),
     "limit": ("limit hit", "Answers that reached the token limit may have been cut off.", "limit hit"),
     "ungraded": ("not graded", "A grader failed; these answers count as wrong. lm_eval's log names them.", "ungraded"),
     "self judged": (
@@ -136,10 +154,11 @@ INVALID: frozenset[AlarmKind] = frozenset(("prompts", "settings", "unlike", "gra
 # Kinds of which a run alone says nothing.
 OF_TWO_SIDES: frozenset[AlarmKind] = frozenset(("graded", "grader", "same answers"))
 _FIRST: tuple[AlarmKind, ...] = (
-    "cut more", "drift", "filters", "graded", "grader", "two bos", "same answers", "one of several",
+    "cut more", "drift", "filters", "graded", "grader", "two bos", "same answers", "one of several", "likelihoods",
+    "unread",
 )  # fmt: skip
 _FIRST_NAMES = frozenset(KINDS[kind][0] for kind in _FIRST)
-_FAILED_NAME = KINDS["gate failed"][0]
+_FAILED_NAMES = frozenset(KINDS[kind][0] for kind in ("gate failed", "unit failed"))
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
 
@@ -170,16 +189,17 @@ def find_alarms(
 
     yield from raise_above("prompts", count_changed_prompts(docs), 0.0)
     yield from raise_above("empty", sum(doc.answer_empty and not doc.is_cut_thinking for doc in docs), ALARM_EMPTY)
+    if bad := sum(doc.has_bad_likelihood for doc in docs):
+        yield "likelihoods", AlarmOccurrence(task, None, bad, len(docs), veto=bad >= ALARM_BAD_LIKELIHOOD * len(docs))
     yield from _find_low_score(task, scored, run, metric_key, expected)
-    lost = _count(docs, "unextracted", metric_key)
-    yield from raise_above(
-        "unextracted", lost, ALARM_UNEXTRACTED, _rate(baseline, "unextracted", metric_key), ALARM_UNEXTRACTED_GRAVE
-    )
+    lost = _count_unextracted(docs, metric_key)
+    baseline_rate = _count_unextracted(baseline.docs, metric_key) / len(baseline.docs) if baseline else 0.0
+    yield from raise_above("unextracted", lost, ALARM_UNEXTRACTED, baseline_rate, ALARM_UNEXTRACTED_GRAVE)
     hit = _hits(docs)
     yield from raise_above(
         "limit", hit, ALARM_LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0
     )
-    unknown = sum(doc.limit_hit is None and doc.answer_tail != "" for doc in docs)
+    unknown = sum(doc.limit_hit is None and not doc.is_cut_thinking and doc.answer_tail != "" for doc in docs)
     if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
         yield "cut unknown", AlarmOccurrence(task, None, unknown, len(docs), veto=False)
     yield from raise_above(
@@ -236,7 +256,7 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
             )
             reason = f"{alarm.kind}: {listed}{more}" if listed else alarm.kind
             vetoes.append(
-                Veto(reason, invalid=invalid, first=alarm.kind in _FIRST_NAMES, fails=alarm.kind == _FAILED_NAME)
+                Veto(reason, invalid=invalid, first=alarm.kind in _FIRST_NAMES, fails=alarm.kind in _FAILED_NAMES)
             )
     return tuple(vetoes)
 
@@ -313,7 +333,11 @@ def _find_unjudged_answers(
 
 
 def _hits(docs: Sequence[DocResult]) -> int:
-    return sum(doc.limit_hit is True for doc in docs)
+    return sum(doc.limit_hit is True or doc.is_cut_thinking for doc in docs)
+
+
+def _count_unextracted(docs: Sequence[DocResult], metric_key: str) -> int:
+    return sum(is_unextracted(doc, metric_key.partition(",")[2]) is True for doc in docs)
 
 
 def _count(docs: Sequence[DocResult], metric: str, metric_key: str) -> int:
@@ -325,14 +349,23 @@ def _rate(baseline: ScoredRun | None, metric: str, metric_key: str) -> float:
     return _count(baseline.docs, metric, metric_key) / len(baseline.docs) if baseline else 0.0
 
 
-def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: GateTask) -> list[RaisedAlarm]:
-    """Find what is wrong with a run, apart from its answers."""
+def find_run_problems(
+    name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, *, needs_all: bool
+) -> list[RaisedAlarm]:
+    """Find what is wrong with a run, apart from its answers.
+
+    Args:
+        name: The task.
+        runs: Its runs.
+        entry: What the pack says of it.
+        needs_all: Whether all docs of the pack are needed.
+    """
     problems: list[RaisedAlarm] = []
     for result in runs:
         if not result.docs:
             problems.append(("no samples", AlarmOccurrence(name)))
             continue
-        part = explain_unfinished(result, entry) if entry and rule.min_docs is None else None
+        part = explain_unfinished(result, entry) if entry and needs_all else None
         problems += [("unfinished", AlarmOccurrence(name, note=part))] if part else []
         faults = result.provenance.endpoint.faults if result.provenance.endpoint else ()
         problems += [("endpoint", AlarmOccurrence(name, note="; ".join(faults), veto=False))] if faults else []

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meta_eval.judging.alarms import INVALID, OF_TWO_SIDES, RaisedAlarm, find_alarms, find_faults
+from meta_eval.judging.alarms import INVALID, OF_TWO_SIDES, AlarmKind, RaisedAlarm, find_alarms, find_faults
 from meta_eval.judging.baseline_choice import RUN_A
 from meta_eval.judging.drop_breakdown import break_down_regraded_drop
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
-from meta_eval.judging.judge import assess_task
+from meta_eval.judging.judge import assess_task, is_share
 from meta_eval.judging.judgement import AlarmOccurrence, Judgement
+from meta_eval.judging.lacking_docs import has_fixed_order
 from meta_eval.judging.same_answers import find_same_answers
 from meta_eval.judging.shared_questions import find_shared_questions
 from meta_eval.judging.task_assessment import TaskAssessment, conclude_judgement
@@ -31,8 +32,8 @@ from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
 from meta_eval.results.doc_results import DocResult, ResultsError
 from meta_eval.results.lm_eval_run import Run, TaskRun
-from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.results.provenance import Provenance
+from meta_eval.results.task_run import find_disputed_metrics
 from meta_eval.thresholds import NAMED
 
 
@@ -91,7 +92,10 @@ def compare_runs(
         )
         for name in common
     ]
-    if not any(assessment.task_drop or assessment.task.averages for assessment in assessments):
+    if not any(
+        assessment.task_drop or assessment.task.averages or any(kind in INVALID for kind, _ in assessment.alarms)
+        for assessment in assessments
+    ):
         where = f"{baseline.tasks[common[0]].samples_file} and {candidate.tasks[common[0]].samples_file}"
         reasons = "; ".join(
             f"{assessment.task.name}: {assessment.task.not_compared_reason}" for assessment in assessments[:NAMED]
@@ -128,10 +132,10 @@ def _assess_task(
     pairs = list(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True)) if compared.pair else []
     if not pairs:
         return _without_decision(assessment, "the runs have no doc in common")
-    if metric_key is None or metric_key.partition(",")[0] in UNBOUNDED_METRICS:
-        # A mean of shares cannot include it, so it is shown in its own unit.
-        return _without_decision(assessment, "none of its metrics is a share", veto=False)
-    if assessment.task_drop is None and rule.baseline_kind in (None, "run"):
+    own_unit = assessment.task.own_unit
+    if assessment.task_drop is None and own_unit is None and not is_share(metric_key):
+        return _without_decision(assessment, "none of its metrics is a share, and no other is in both runs")
+    if assessment.task_drop is None and own_unit is None and rule.baseline_kind in (None, "run"):
         by_cut_answers = assessment.task.cut is not None and rule.cut_answers in ("wrong", "unscored")
         return _without_decision(
             assessment,
@@ -140,8 +144,16 @@ def _assess_task(
             else "the runs have no metric in common that is a share",
         )
     of_two_sides = [raised for raised in assessment.alarms if raised[0] in OF_TWO_SIDES]
+    is_run_compared = assessment.task.baseline_label in (None, RUN_A)
+    metric = own_unit.metric if own_unit else assessment.task.metric
+    disputed = _explain_disputed_metric(metric, baseline_runs, candidate_runs)
+    if disputed and is_run_compared:
+        assessment = replace(assessment, task=replace(assessment.task, flips=None, own_unit=None))
+        return _without_decision(assessment, disputed, kind="unlike")
     alarms: list[RaisedAlarm] = [
-        (kind, replace(alarmed, run="B")) for kind, alarmed in assessment.alarms if kind not in OF_TWO_SIDES
+        (kind, replace(alarmed, run="B"))
+        for kind, alarmed in assessment.alarms
+        if kind not in OF_TWO_SIDES and (own_unit is None or kind != "alone")
     ]
     candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)
     for number, task_run in enumerate(baseline_runs):
@@ -149,11 +161,11 @@ def _assess_task(
         alarms += [
             (kind, replace(alarmed, run="A"))
             for kind, alarmed in find_alarms(
-                name, task_run, compared.baseline, number, metric_key, baseline=candidate, expected=None
+                name, task_run, compared.baseline, number, metric_key or "", baseline=candidate, expected=None
             )
         ]
     differences = _describe_differences(baseline_runs[0].provenance, candidate_runs[0].provenance, pairs)
-    if assessment.task.baseline_label in (None, RUN_A):
+    if is_run_compared:
         # A deviation from the pack that both runs share is not a difference between them.
         alarms = [(kind, replace(alarmed, veto=alarmed.veto and kind not in INVALID)) for kind, alarmed in alarms]
         alarms += [("unlike", AlarmOccurrence(name, note=differences))] if differences else []
@@ -168,12 +180,18 @@ def _assess_task(
         if count
     ]
     if left_out:
-        alarms.append(("one side", AlarmOccurrence(name, note=" and ".join(left_out), veto=rule.min_docs is None)))
+        # Docs that A has and B did not answer may be B's losses, so no number of others makes up for them.
+        is_lacking = counts[0] > 0 and not all(has_fixed_order(run, entry) for run in candidate_runs)
+        veto = rule.min_docs is None or is_lacking
+        alarms.append(("one side", AlarmOccurrence(name, note=" and ".join(left_out), veto=veto)))
     prepared = assessment.task.prepared
     if entry is None and rule.min_docs is None and (prepared is None or len(pairs) < prepared) and not left_out:
         note = f"{len(pairs)} of {prepared or 'an unknown number of'} docs were run"
         alarms.append(("unfinished", AlarmOccurrence(name, note=note)))
-    return replace(assessment, task=replace(assessment.task, docs=len(pairs)), alarms=tuple(alarms))
+    task = replace(assessment.task, docs=len(pairs))
+    if own_unit:
+        task = replace(task, metric=None, baseline_label=None, not_compared_reason="none of its metrics is a share")
+    return replace(assessment, task=task, alarms=tuple(alarms))
 
 
 def _add_breakdown(assessment: TaskAssessment, baseline: Run, candidate: Run) -> TaskAssessment:
@@ -196,9 +214,25 @@ def _mark_two_bos(alarms: list[RaisedAlarm], baseline_runs: Sequence[TaskRun]) -
     return [("two bos", replace(in_a, run="A", veto=not in_b)), *marked] if in_a else marked
 
 
-def _without_decision(assessment: TaskAssessment, reason: str | None, *, veto: bool = True) -> TaskAssessment:
+def _explain_disputed_metric(
+    metric_key: str | None, baseline_runs: Sequence[TaskRun], candidate_runs: Sequence[TaskRun]
+) -> str | None:
+    """Why a drop in this metric has no sign; None where the files agree on it."""
+    metric = (metric_key or "").partition(",")[0]
+    if metric not in find_disputed_metrics(*baseline_runs, *candidate_runs):
+        return None
+    a, b = (
+        next(run.higher_is_better[metric] for run in runs if metric in run.higher_is_better)
+        for runs in (baseline_runs, candidate_runs)
+    )
+    return f"higher_is_better of {metric} is {str(a).lower()} in A and {str(b).lower()} in B, so a drop has no sign"
+
+
+def _without_decision(
+    assessment: TaskAssessment, reason: str | None, *, veto: bool = True, kind: AlarmKind = "alone"
+) -> TaskAssessment:
     """Show a task without deciding on it."""
-    alarms: tuple[RaisedAlarm, ...] = (("alone", AlarmOccurrence(assessment.task.name, note=reason, veto=veto)),)
+    alarms: tuple[RaisedAlarm, ...] = ((kind, AlarmOccurrence(assessment.task.name, note=reason, veto=veto)),)
     return TaskAssessment(
         replace(assessment.task, not_compared_reason=reason, metric=None, baseline_label=None), None, alarms
     )

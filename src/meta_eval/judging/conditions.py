@@ -17,9 +17,6 @@ from meta_eval.results.doc_results import DocResult
 # The effect on the decision, as the kind of its alarm (`meta_eval.judging.alarms`).
 Severity = Literal["gate failed", "gate not met"]
 
-# The result of lm-eval's filters for an answer without a match.
-_FALLBACK = "[invalid]"
-
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -39,20 +36,22 @@ class Condition:
 
 
 def is_unextracted(doc: DocResult, filter_name: str) -> bool | None:
-    """Whether a filter found nothing in the answer, by the grader's own report, else by lm-eval's fallback."""
+    """Whether a filter found nothing in the answer; None if unknown."""
     answer = doc.filter_results.get(filter_name)
-    if answer is None:
-        return None
-    logged = answer.metrics.get("unextracted")
-    if logged is not None:
-        return logged == 1
-    return None if answer.extracted is None else answer.extracted == _FALLBACK
+    return None if answer is None else answer.is_unextracted
 
 
 CONDITIONS = (
     Condition("unextracted", "answers in which nothing was found to grade", "gate failed", is_unextracted),
-    Condition("cut", "answers that reached the token limit", "gate not met", lambda doc, _: doc.limit_hit),
-    Condition("empty", "empty answers", "gate not met", lambda doc, _: doc.answer_empty),
+    Condition(
+        "cut",
+        "answers that reached the token limit",
+        "gate not met",
+        lambda doc, _: doc.is_cut_thinking or doc.limit_hit,
+    ),
+    Condition(
+        "empty", "empty answers, and likelihoods that are no numbers", "gate not met", lambda doc, _: doc.is_unanswered
+    ),
 )
 
 

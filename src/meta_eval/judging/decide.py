@@ -150,6 +150,7 @@ class Decision:
         invalid: Whether more than the model differs, so nothing follows about the model.
         groups: Groups of tasks, decided like a task, not part of the mean.
         weighting: The weighting of tasks in ``mean``.
+        left_out: Number of decided tasks that are not part of the mean, such as those that are no shares.
     """
 
     outcome: DecisionOutcome
@@ -167,6 +168,7 @@ class Decision:
     invalid: bool = False
     groups: tuple[TaskDecision, ...] = ()
     weighting: Weighting = "precision"
+    left_out: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -182,6 +184,7 @@ def decide_outcome(
     groups: Sequence[TaskDrop] = (),
     cap: float = CAP,
     weighting: Weighting = "precision",
+    left_out: int = 0,
 ) -> Decision:
     """Decide.
 
@@ -193,6 +196,7 @@ def decide_outcome(
         groups: Groups or parts of these tasks, which are decided like a task but are not part of the mean.
         cap: The limit of the worse end of every task and subtask for SHIP.
         weighting: The weighting of tasks in the mean drop.
+        left_out: Number of tasks that are decided on and have no drop that a mean can include.
 
     Raises:
         ValueError: A margin or cap is not between 0 and 1, or two tasks have the same name.
@@ -211,7 +215,7 @@ def decide_outcome(
         nothing = (*caveats, *failures, *others, "there is no task to decide on")
         return Decision(
             "UNDECIDED", margin, None, None, None, None, None, (), tuple(vetoes), nothing, None, caveats,
-            weighting=weighting,
+            weighting=weighting, invalid=any(veto.invalid for veto in vetoes), left_out=left_out,
         )  # fmt: skip
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
     drops = [task_drop.drop for task_drop in tasks]
@@ -247,7 +251,7 @@ def decide_outcome(
             )
         )
     )
-    is_invalid = any(task_drop.task in invalid for task_drop in everything)
+    is_invalid = bool(invalid)
     outcome: DecisionOutcome = "UNDECIDED"
     reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:
@@ -274,6 +278,7 @@ def decide_outcome(
         caveats=caveats,
         invalid=is_invalid,
         weighting=weighting,
+        left_out=left_out,
     )
 
 

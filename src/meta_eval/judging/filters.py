@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from meta_eval import stats
@@ -33,10 +33,9 @@ class FilterDrop:
     verdict_value: float
     p: float
 
-    def disagrees(self, margin: float) -> bool:
-        """Whether the two differ beyond chance, and either in sign or by more than the margin."""
-        is_far = abs(self.value - self.verdict_value) > margin or self.value * self.verdict_value < 0
-        return is_far and self.p < ALPHA
+    def is_far(self, margin: float) -> bool:
+        """Whether the two differ in sign, or by more than the margin."""
+        return abs(self.value - self.verdict_value) > margin or self.value * self.verdict_value < 0
 
 
 def compute_filter_drops(
@@ -78,17 +77,26 @@ def compute_filter_drops(
         yield FilterDrop(name, value, verdict, verdict_value, p)
 
 
-def find_disagreement(task: str, drops: Iterable[FilterDrop], margin: float) -> list[RaisedAlarm]:
-    """Raise an alarm for each filter that disagrees with the verdict's filter. A larger drop forbids SHIP."""
-    disagreeing = [drop for drop in drops if drop.disagrees(margin)]
-    if not disagreeing:
-        return []
+def find_disagreements(drops: Mapping[str, tuple[Sequence[FilterDrop], float]]) -> Iterator[RaisedAlarm]:
+    """Raise an alarm for each task with a filter that disagrees with the verdict's filter. A larger drop forbids SHIP.
+
+    Args:
+        drops: By task its drops by other filters, and its margin. Holm's correction is over all of them.
+    """
+    corrected = iter(stats.correct_by_holm([drop.p for of_task, _ in drops.values() for drop in of_task]))
+    for task, (of_task, margin) in drops.items():
+        tested = list(zip(of_task, corrected, strict=False))
+        if disagreeing := [drop for drop, p in tested if p < ALPHA and drop.is_far(margin)]:
+            yield _raise_alarm(task, disagreeing)
+
+
+def _raise_alarm(task: str, disagreeing: Sequence[FilterDrop]) -> RaisedAlarm:
     worst = max(disagreeing, key=lambda drop: drop.value - drop.verdict_value)
     note = (
         f"{worst.verdict} {_change(worst.verdict_value)}, {worst.name} {_change(worst.value)}: the format of the "
         "answers changed"
     )
-    return [("filters", AlarmOccurrence(task, note=note, veto=worst.value > worst.verdict_value))]
+    return "filters", AlarmOccurrence(task, note=note, veto=worst.value > worst.verdict_value)
 
 
 def _change(drop: float) -> str:

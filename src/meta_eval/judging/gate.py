@@ -89,7 +89,7 @@ class Gate(_GateLimits):
 
     Attributes:
         margin: The largest allowed drop, in percentage points; or a mapping of ``mean``, tasks, groups and patterns to
-            such numbers. None for the pack's, else 1.
+            such numbers. That of a task that is no share is in the unit of its metric. None for the pack's, else 1.
         weights: The weight of each task in the mean drop (`meta_eval.stats.weights`). None for the pack's, else by
             precision.
         cap: The limit of the worse end of the interval of every task and subtask for SHIP, in percentage points; None
@@ -98,7 +98,8 @@ class Gate(_GateLimits):
             value, else ``graded``.
         baseline_kind: The kind of baseline: the published score, Meta's recorded answers or verdicts, or a run.
             None for the best available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
-        min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed.
+        min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed. It does not cover
+            docs that the run did not answer (`meta_eval.judging.lacking_docs`).
         limits: The largest allowed share of a task's answers, in percent, by key of a condition
             (`meta_eval.judging.conditions`).
         tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `GateTask`; a minus leaves

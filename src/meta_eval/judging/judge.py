@@ -30,7 +30,9 @@ from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.grader_changes import raise_grader_change
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judgement import META, AlarmOccurrence, CutSummary, Flips, Judgement, Task
+from meta_eval.judging.lacking_docs import has_fixed_order
 from meta_eval.judging.metric_comparison import MetricComparison, compare_metrics
+from meta_eval.judging.own_unit import OwnUnitDrop, measure_own_unit
 from meta_eval.judging.published_scores import (
     list_known_gaps,
     list_other_averages,
@@ -44,8 +46,10 @@ from meta_eval.judging.task_comparison import (
     RunPair,
     TaskComparison,
     build_task_comparison,
+    list_fraction_metrics,
 )
 from meta_eval.judging.task_drop import MeasuredFlips
+from meta_eval.judging.unread_answers import split_unread
 from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import Manifest
@@ -57,6 +61,7 @@ from meta_eval.results.grader_facts import GraderFacts
 from meta_eval.results.lm_eval_run import Run
 from meta_eval.results.metrics import UNBOUNDED_METRICS
 from meta_eval.results.scores import Scores, compute_scores
+from meta_eval.results.task_run import find_disputed_metrics
 from meta_eval.thresholds import SAME_VERDICT, CutAnswers
 
 
@@ -132,6 +137,8 @@ def assess_task(compared: TaskComparison, gate: Gate, shared: frozenset[str]) ->
         chosen, reason = _treat_cut(chosen, chosen.pair, how)
     task_drop = _measure_task_drop(compared, chosen, rule, clusters) if chosen else None
     task = _describe_task(compared, chosen, reason, cut, clusters)
+    own_unit = _measure_own_unit(compared, rule, clusters) if chosen is None else None
+    task = replace(task, own_unit=own_unit)
     alarms = [*_find_task_alarms(compared, chosen, rule, task), *grading]
     if chosen is None or chosen.pair is None:
         return TaskAssessment(task, task_drop, tuple(alarms))
@@ -150,6 +157,7 @@ def assess_task(compared: TaskComparison, gate: Gate, shared: frozenset[str]) ->
         timed,
         cut_rate,
         rule.cut_answers or "graded",
+        split_unread(chosen.pair, chosen.metric_key),
     )
 
 
@@ -227,9 +235,15 @@ def _find_task_alarms(
     compared: TaskComparison, chosen: ChosenBaseline | None, rule: GateTask, task: Task
 ) -> list[RaisedAlarm]:
     """The alarms of its runs, of what it is compared with, and of too few docs."""
-    alarms = find_run_problems(compared.name, compared.candidate_runs, compared.entry, rule)
-    if compared.metric_key:
-        alarms += _find_answer_alarms(compared, compared.metric_key, rule, task)
+    # In a comparison of two runs only the docs of the baseline are needed.
+    needs_all = rule.min_docs is None or (
+        not compared.baseline_runs
+        and not (
+            chosen and chosen.pair and all(has_fixed_order(run, compared.entry) for run in compared.candidate_runs)
+        )
+    )
+    alarms = find_run_problems(compared.name, compared.candidate_runs, compared.entry, needs_all=needs_all)
+    alarms += _find_answer_alarms(compared, compared.metric_key or "", rule, task)
     alarms += _find_baseline_alarms(compared, chosen, task.not_compared_reason)
     if chosen and chosen.pair and rule.min_docs and len(chosen.candidate.docs) < rule.min_docs:
         note = f"{plural(len(chosen.candidate.docs), 'doc')}, and {rule.min_docs:,} are asked for"
@@ -258,8 +272,7 @@ def _find_baseline_alarms(
     name, entry, metric_key = compared.name, compared.entry, compared.metric_key
     if reason:
         # A mean of shares cannot include BLEU or a perplexity, which are shown in their own units.
-        is_fraction = metric_key is not None and metric_key.partition(",")[0] not in UNBOUNDED_METRICS
-        occurrence = AlarmOccurrence(name, note=reason, veto=is_fraction)
+        occurrence = AlarmOccurrence(name, note=reason, veto=is_share(metric_key))
         return [("alone", occurrence)] if entry or compared.baseline_runs else []
     baseline = chosen.baseline if chosen else None
     if baseline is None or compared.baseline_runs or not entry or not entry.baseline:
@@ -284,6 +297,30 @@ def _find_grader_change(
     yield from raise_grader_change(compared.name, chosen.pair, chosen.metric_key, both, margin, sides)
 
 
+def is_share(metric_key: str | None) -> bool:
+    """Whether a metric may be a share from 0 to 1, by its name."""
+    return metric_key is not None and metric_key.partition(",")[0] not in UNBOUNDED_METRICS
+
+
+def _measure_own_unit(compared: TaskComparison, rule: GateTask, clusters: Clusters) -> OwnUnitDrop | None:
+    """The drop of a task that is no share, from the runs of a baseline."""
+    if not compared.baseline_runs or not compared.candidate_runs:
+        return None
+    shares = [set(list_fraction_metrics(runs[0])) for runs in (compared.baseline_runs, compared.candidate_runs)]
+    if shares[0] & shares[1]:
+        return None
+    sides = (compared.pair.baseline.runs, compared.pair.candidate.runs) if compared.pair else None
+    return measure_own_unit(
+        compared.baseline_runs,
+        compared.candidate_runs,
+        sides,
+        compared.metric_key,
+        compared.candidate.lower_is_better,
+        rule.margin,
+        clusters,
+    )
+
+
 def _cut(
     compared: TaskComparison, chosen: ChosenBaseline | None, rate: stats.Drop | None, clusters: Clusters
 ) -> CutSummary | None:
@@ -299,7 +336,8 @@ def _compare_metrics(
         return ()
     candidate, pair = compared.candidate, compared.pair
     sides = (pair.baseline.runs, pair.candidate.runs) if pair and pair.docs else None
-    return compare_metrics(candidate.runs, sides, metric_key, candidate.lower_is_better, clusters)
+    disputed = find_disputed_metrics(*compared.candidate_runs, *compared.baseline_runs)
+    return compare_metrics(candidate.runs, sides, metric_key, candidate.lower_is_better, clusters, disputed)
 
 
 def _break_down_drop(

@@ -1,7 +1,6 @@
 """What a report says, as frozen data: what `judge` and `compare` give, and all that a view reads.
 
-All scores, drops, bounds and published numbers are shares from 0 to 1; percent and points are written by whoever shows
-them.
+All scores, drops, bounds and published numbers are shares from 0 to 1. Views write percent and points.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Literal
 
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
 from meta_eval.judging.metric_comparison import MetricComparison
+from meta_eval.judging.own_unit import OwnUnitDrop
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.stats import DropBreakdown, Interval
@@ -92,8 +92,7 @@ class AlarmOccurrence:
     """A task that an alarm is about.
 
     Attributes:
-        task: Its name; None for the whole run.
-        run: ``A`` or ``B``, where two are compared.
+        task, run: Its name, None for the whole run; and ``A`` or ``B``, where two are compared.
         count: Docs that it is true of, ``of`` so many; None where it is of the whole task.
         note: What else there is to say, a clause.
         veto: Whether this forbids SHIP.
@@ -335,26 +334,26 @@ class Task:
         docs: Docs that were scored.
         prepared: Docs of the pack; None where no pack was named.
         runs: Runs that are averaged.
-        metric: The ``metric,filter`` of the drop; None where there is none.
-        lower_is_better: Whether a lower score is the better one.
-        members: Of a group its tasks; empty of a task.
+        metric: The ``metric,filter`` of the drop, if any.
+        lower_is_better: Whether a lower score is better.
+        members: The tasks of a group.
+        own_unit: The drop of a task that is no share.
         baseline_label: What the drop is a drop from, in words; None where there is none.
-        not_compared_reason: Why nothing is compared, a clause; None where something is.
+        not_compared_reason: Why nothing is compared, a clause.
         fallback_reason: Why Meta's recorded answers are not the baseline, a clause; None if they or a run are.
-        decision: The drop and what is shown; None where nothing is compared or asked for.
+        decision: The drop and its outcome, if it is compared and asked for.
         scores: Each metric that answers a published number, in the order of the pack.
-        metrics: Of chat requests all metrics under the filter of the drop; empty where there is only one.
-        flips: Doc by doc, from the baseline to the candidate.
-        noise: Flips between two answers of the candidate; None where no doc was asked twice.
+        metrics: Of chat requests all metrics under the drop's filter, if several.
+        flips: Doc by doc.
+        noise: Flips between two answers of the candidate, if docs were asked twice.
         cut: Answers that were cut; None where none was, or nobody knows.
-        sampling: Several answers to each doc, or drawn ones; None for a single greedy answer.
+        sampling: Several or drawn answers to each doc; None for a single greedy answer.
         gaps: Known reasons why a number may differ, a sentence each.
         subtasks: By name; empty where there is only one.
         averages: Its metrics that are no shares.
-        candidate_figures: The mean of each figure of its answers (`meta_eval.results.doc_figures`), by key.
-        baseline_figures: The same of the baseline.
+        candidate_figures, baseline_figures: The mean figures of answers (`meta_eval.results.doc_figures`), by key.
         source: Where its samples are.
-        drop_breakdown: The parts of the drop from what was recorded; None where verify graded no recorded run.
+        drop_breakdown: The parts of the drop from a recorded run that verify graded.
     """
 
     name: str
@@ -382,16 +381,17 @@ class Task:
     drop_breakdown: DropBreakdown | None = None
     lower_is_better: bool = False
     members: tuple[str, ...] = ()
+    own_unit: OwnUnitDrop | None = None
 
     @property
     def outcome(self) -> Outcome:
-        return self.decision.outcome if self.decision else "undecided"
+        judged = self.decision or self.own_unit
+        return judged.outcome if judged else "undecided"
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """All that is judged: the decision, what went wrong by kind (vetoes first), the tasks, what else must be said, and
-    the breakdown of the mean drop."""
+    """All that is judged: the decision, alarms by kind (vetoes first), tasks, notes, and the parts of the mean drop."""
 
     decision: Decision
     alarms: tuple[Alarm, ...]

@@ -51,6 +51,7 @@ def compare_metrics(
     metric_key: str,
     lower_is_better: Set[str],
     clusters: Callable[[Sequence[DocResult]], Sequence[Hashable] | None],
+    disputed: Set[str] = frozenset(),
 ) -> tuple[MetricComparison, ...]:
     """Compare all metrics under the filter of the drop's metric; none unless there are several.
 
@@ -60,6 +61,7 @@ def compare_metrics(
         metric_key: The ``metric,filter`` of the drop.
         lower_is_better: The metrics of which less is better.
         clusters: The clusters of docs.
+        disputed: Metrics that have no drop, because the files do not agree on whether less is better.
     """
     filter_name = metric_key.partition(",")[2]
     names = [
@@ -67,7 +69,10 @@ def compare_metrics(
         for metric, _, name in (key.partition(",") for key in list_metric_keys(runs[0] if runs else ()))
         if name == filter_name and metric not in COUNTED
     ]
-    compared = [_compare(runs, pair, name, filter_name, name in lower_is_better, clusters) for name in names]
+    compared = [
+        _compare(runs, None if name in disputed else pair, name, filter_name, name in lower_is_better, clusters)
+        for name in names
+    ]
     return tuple(filter(None, compared)) if len(names) > 1 else ()
 
 

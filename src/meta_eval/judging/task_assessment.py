@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from meta_eval.judging.alarms import RaisedAlarm, find_caveats, find_vetoes, group_alarms
+from meta_eval.judging.alarms import AlarmKind, RaisedAlarm, find_caveats, find_vetoes, group_alarms
 from meta_eval.judging.caps import note_low_caps
 from meta_eval.judging.cut_answers import raise_cut_more
-from meta_eval.judging.decide import TaskDrop, decide_outcome
+from meta_eval.judging.decide import Outcome, TaskDrop, decide_outcome
 from meta_eval.judging.drop_breakdown import break_down_mean_drop
 from meta_eval.judging.engine_noise import TimedLosses, find_drift
-from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreement
+from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreements
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.judgement import Judgement, Task
+from meta_eval.judging.judgement import AlarmOccurrence, Judgement, Task
+from meta_eval.judging.own_unit import decide_own_units
 from meta_eval.judging.task_comparison import RunPair
+from meta_eval.judging.unread_answers import UnreadSplit, find_unread_drop
 from meta_eval.stats import Drop
 from meta_eval.thresholds import CAP, CutAnswers
 
@@ -33,6 +35,7 @@ class TaskAssessment:
         timed: Losses from early to late answers.
         cut_rate: How much more often the candidate's answers are cut, where that is known.
         cut_answers: What the drop does with them.
+        unread: The part of the drop from answers that were not read; None where that is unknown.
     """
 
     task: Task
@@ -44,6 +47,7 @@ class TaskAssessment:
     timed: TimedLosses | None = None
     cut_rate: Drop | None = None
     cut_answers: CutAnswers = "graded"
+    unread: UnreadSplit | None = None
 
 
 def conclude_judgement(
@@ -77,12 +81,26 @@ def conclude_judgement(
     task_alarms = [
         alarmed
         for assessment in assessments
-        for alarmed in (*assessment.alarms, *_find_disagreement(assessment, margin))
+        for alarmed in (
+            *assessment.alarms,
+            *find_unread_drop(assessment.task.name, assessment.unread, _find_margin(assessment, margin)),
+        )
     ]
     tasks_cut_more = {alarmed.task for _, alarmed in cut_more}
     task_alarms = [
         (kind, alarmed) for kind, alarmed in task_alarms if kind != "limit" or alarmed.task not in tasks_cut_more
     ]
+    own_units = decide_own_units(
+        {assessment.task.name: assessment.task.own_unit for assessment in assessments if assessment.task.own_unit}
+    )
+    task_alarms += find_disagreements(
+        {
+            assessment.task.name: (assessment.filters, _find_margin(assessment, margin))
+            for assessment in assessments
+            if assessment.filters
+        }
+    )
+    task_alarms += _find_own_unit_alarms(assessments, own_units)
     drifts = find_drift(assessment.timed for assessment in assessments if assessment.timed)
     alarms = group_alarms([*drifts, *run_alarms, *cut_more, *task_alarms])
     averaged = [drops_by_task[name] for name in drops_by_task if name in decided_names and name not in in_groups]
@@ -95,6 +113,7 @@ def conclude_judgement(
         replace(veto, invalid=veto.invalid | {name for name, tasks in members.items() if veto.invalid & set(tasks)})
         for veto in find_vetoes(alarms, decided_or_grouped)
     ]
+    without_drop = {assessment.task.name for assessment in assessments if assessment.task_drop is None}
     decision = decide_outcome(
         averaged,
         margin,
@@ -103,11 +122,14 @@ def conclude_judgement(
         others,
         gate.cap_fraction or CAP,
         gate.weights or "precision",
+        sum(name in without_drop for name in decided_names),
     )
     decided = {task_decision.task: task_decision for task_decision in (*decision.tasks, *decision.groups)}
     tasks = []
     for assessment in assessments:
         task = replace(assessment.task, decision=decided.get(assessment.task.name))
+        if task.own_unit:
+            task = replace(task, own_unit=replace(task.own_unit, outcome=own_units[task.name]))
         if assessment.task_drop is not None and task.decision is None:
             task = replace(task, not_compared_reason="it is not asked for")
         tasks.append(task)
@@ -116,6 +138,19 @@ def conclude_judgement(
     )
     notes = (*notes, *note_low_caps([*averaged, *others], margin, gate.cap_fraction))
     return Judgement(decision, alarms, tuple(sorted(tasks, key=lambda task: task.name)), notes, breakdown)
+
+
+def _find_own_unit_alarms(
+    assessments: Sequence[TaskAssessment], outcomes: Mapping[str, Outcome]
+) -> Iterator[RaisedAlarm]:
+    """What forbids SHIP in tasks that are no shares: a drop beyond the limit, or a margin that is not shown to hold."""
+    for assessment in assessments:
+        drop, name = assessment.task.own_unit, assessment.task.name
+        if drop is None or outcomes[name] == "within margin" or (outcomes[name] == "undecided" and not drop.has_margin):
+            continue
+        failed: AlarmKind = "unit failed" if drop.has_margin else "unit worse"
+        kind: AlarmKind = "unit open" if outcomes[name] == "undecided" else failed
+        yield kind, AlarmOccurrence(name, note=drop.describe())
 
 
 def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:
@@ -130,6 +165,5 @@ def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:
     return overlapping
 
 
-def _find_disagreement(assessment: TaskAssessment, margin: float) -> list[RaisedAlarm]:
-    task_margin = assessment.task_drop.margin if assessment.task_drop else None
-    return find_disagreement(assessment.task.name, assessment.filters, task_margin or margin)
+def _find_margin(assessment: TaskAssessment, margin: float) -> float:
+    return (assessment.task_drop.margin if assessment.task_drop else None) or margin

@@ -18,7 +18,7 @@ from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.lm_eval_run import TaskRun
-from meta_eval.results.metrics import LOWER_IS_BETTER, MetricValue
+from meta_eval.results.metrics import COUNTED, LOWER_IS_BETTER, MetricValue
 from meta_eval.results.recorded_verdicts import read_recorded_verdicts, restore_recorded_docs
 from meta_eval.results.scores import Scores, compute_scores, list_metric_keys
 from meta_eval.thresholds import SAME_VERDICT
@@ -151,7 +151,7 @@ def build_task_comparison(
     """
     result = runs[0] if runs else None
     metric_key = find_verdict_metric(result, entry)
-    lower = result.lower_is_better if result else LOWER_IS_BETTER
+    lower = _find_lower_is_better([*runs, *baseline_runs])
     candidate = ScoredRun([run.docs for run in runs], lower)
     compared = TaskComparison(name, entry, tuple(runs), tuple(baseline_runs), metric_key, candidate)
     if result is None:
@@ -166,7 +166,9 @@ def build_task_comparison(
     if any(baseline_run_docs):
         compared.recorded_run = compared.recorded_verdicts = ScoredRun(baseline_run_docs, lower)
     elif metric_key:
-        compared.recorded_verdicts = read_verdict_run(result.docs, metric_key, entry, find_reading(result, entry))
+        compared.recorded_verdicts = read_verdict_run(
+            result.docs, metric_key, entry, find_reading(result, entry), lower
+        )
     if (
         not any(baseline_run_docs)
         and entry is not None
@@ -184,6 +186,14 @@ def build_task_comparison(
         compared.pair = pair_docs(compared.baseline, candidate, *keys)
     compared.source = _find_samples(compared, metric_key) if metric_key else None
     return compared
+
+
+def _find_lower_is_better(runs: Sequence[TaskRun]) -> frozenset[str]:
+    """The metrics of which less is better, by the first file that says so, else by their names."""
+    if not runs:
+        return LOWER_IS_BETTER
+    said = {metric: higher for run in reversed(runs) for metric, higher in run.higher_is_better.items()}
+    return runs[0].lower_is_better - said.keys() | {metric for metric, higher in said.items() if not higher}
 
 
 def _keep_common_docs(runs: Sequence[Sequence[DocResult]]) -> list[list[DocResult]]:
@@ -258,7 +268,11 @@ def pair_scores(pair: RunPair, metric_key: str) -> ScorePair | None:
 
 
 def read_verdict_run(
-    docs: Sequence[DocResult], metric_key: str, entry: TaskEntry | None, reading: str | None
+    docs: Sequence[DocResult],
+    metric_key: str,
+    entry: TaskEntry | None,
+    reading: str | None,
+    lower_is_better: frozenset[str] = LOWER_IS_BETTER,
 ) -> ScoredRun | None:
     """Meta's recorded verdicts, in the metric of single verdicts and its macro average.
 
@@ -278,7 +292,7 @@ def read_verdict_run(
             key: _match_shape(metrics[key], recorded) for key in (metric, f"{metric}_macro") if key in metrics
         }
         recorded_docs.append(doc.with_recorded({name: FilterResult(None, recorded_metrics, 0, 0)}))
-    return ScoredRun([recorded_docs]) if recorded_docs else None
+    return ScoredRun([recorded_docs], lower_is_better) if recorded_docs else None
 
 
 def _match_shape(candidate: MetricValue, recorded: float) -> MetricValue:
@@ -330,17 +344,18 @@ def find_reading(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
 
 
 def list_fraction_metrics(result: TaskRun) -> list[str]:
-    """Every ``metric,filter`` of a run that is a share: of its docs, else of lm-eval's averages."""
+    """Every ``metric,filter`` of a run that is a score from 0 to 1: of its docs, else of lm-eval's averages."""
     fractions = [
         metric_key
         for metric_key in list_metric_keys(result.docs)
         if compute_scores(result.docs, metric_key) is not None
     ]
-    return fractions + [
+    fractions += [
         metric_key
         for metric_key, aggregate in result.aggregates.items()
         if aggregate.is_fraction and metric_key not in fractions
     ]
+    return [metric_key for metric_key in fractions if metric_key.partition(",")[0] not in COUNTED]
 
 
 def _find_samples(compared: TaskComparison, metric_key: str) -> SampleSource:

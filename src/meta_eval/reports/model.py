@@ -164,6 +164,7 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "unweighted_mean": _drop(decision.unweighted_mean, decision.unweighted_interval)
         if decision.unweighted_mean and decision.unweighted_interval
         else None,
+        "left_out": decision.left_out,
         "heterogeneity_p": decision.heterogeneity_p,
         "invalid": decision.invalid,
         "caveats": list(decision.caveats),
@@ -179,6 +180,7 @@ def _task(task: Task) -> dict[str, Any]:
         name: getattr(task, name) for name in ("metric", "baseline_label", "not_compared_reason", "fallback_reason")
     }
     tree["drop"] = _task_drop(task.decision) if task.decision else None
+    tree["own_unit"] = _plain(task.own_unit) if task.own_unit else None
     tree["scores"] = [_plain(score) for score in task.scores]
     tree["metrics"] = [_plain(metric) for metric in task.metrics]
     tree["flips"] = {**_plain(task.flips), "agreed": task.flips.agreed} if task.flips else None

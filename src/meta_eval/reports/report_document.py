@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.messages.counts import plural
 from meta_eval.reports import subtasks, task_tables, text
 from meta_eval.reports.breakdown_table import make_breakdown_table
 from meta_eval.reports.document import Document, Fact, Figure, Item, Listing, Section, Verdict
@@ -57,7 +56,7 @@ def _facts(decision: Decision) -> Iterator[Fact]:
         return
     tasks = len(decision.tasks)
     weighed = f" {task_tables.describe_weights(decision)}" if tasks > 1 else ""
-    yield Fact(f"mean drop of {plural(tasks, 'task')}{weighed}", text.format_drop(decision.mean.value), "points")
+    yield Fact(f"mean drop of {text.count_tasks(decision)}{weighed}", text.format_drop(decision.mean.value), "points")
     yield Fact(f"{LEVEL_TEXT} interval", text.format_drop_interval(decision.interval))
     yield Fact("margin", text.format_percent(decision.margin))
 

@@ -109,8 +109,8 @@ def _answer(
     other_prompt_docs: Container[int],
 ) -> ShownAnswer:
     flagged = {
-        "unextracted": result.metrics.get("unextracted") == 1,
-        "limit hit": doc.limit_hit is True,
+        "unextracted": result.is_unextracted is True,
+        "limit hit": doc.limit_hit is True or doc.is_cut_thinking,
         "empty": doc.answer_empty,
         "ungraded": result.metrics.get("ungraded") == 1,
         "other prompt": doc.doc_id in other_prompt_docs,
@@ -181,4 +181,4 @@ def _text(sample: Mapping[str, Any]) -> tuple[str, bool]:
             for number, response in enumerate(responses)
         )
         return "\n".join(lines), True
-    return "\n\n".join(str(response) for response in responses), False
+    return "\n\n".join("" if response is None else str(response) for response in responses), False

@@ -105,13 +105,19 @@ def write_headline(decision: Decision) -> str:
     compared = "nothing was compared"
     if decision.mean is not None:
         compared = (
-            f"mean drop of {plural(len(decision.tasks), 'task')} {format_drop(decision.mean.value)} points "
+            f"mean drop of {count_tasks(decision)} {format_drop(decision.mean.value)} points "
             f"({LEVEL_TEXT} interval {format_drop_interval(decision.interval)})"
         )
     first, others = decision.caveats, decision.reasons[len(decision.caveats) :]
     clauses = f"{decision.outcome}: {'; '.join((*first, f'{compared}, margin {100 * decision.margin:g}', *others))}"
     settled = describe_repeats(decision.repeats_needed) if decision.outcome == "UNDECIDED" else None
     return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
+
+
+def count_tasks(decision: Decision) -> str:
+    """The tasks of the mean: ``22 tasks``, or ``1 of 2 tasks`` where another has no drop that a mean can include."""
+    tasks, left_out = len(decision.tasks), decision.left_out
+    return f"{tasks:,} of {plural(tasks + left_out, 'task')}" if left_out else plural(tasks, "task")
 
 
 def describe_repeats(plan: RepeatPlan | None) -> str | None:
@@ -131,7 +137,8 @@ def describe_repeats(plan: RepeatPlan | None) -> str | None:
 def explain_outcome(task: Task) -> str | None:
     """Remarks on a task's outcome besides its numbers; None if there are none."""
     if task.decision is None:
-        return "; ".join(filter(None, (task.not_compared_reason, task.fallback_reason)))
+        own_unit = task.own_unit.describe() if task.own_unit else None
+        return "; ".join(filter(None, (task.not_compared_reason, task.fallback_reason, own_unit)))
     change = "a fall is a gain" if task.decision.drop.value < 0 else "a rise is a drop"
     turned = f"lower is better in {task.metric}, so that {change}" if task.lower_is_better else None
     return "; ".join(filter(None, (turned, task.decision.remark))) or None

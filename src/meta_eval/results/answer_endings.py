@@ -1,7 +1,7 @@
 """How the answers to a doc ended: complete, at the limit of tokens, by a content filter, or before the first word.
 
 A thinking model that reaches the limit before it answers is told from a wrong one: its answer is empty, or a text in
-which the tags of the reasoning are still open.
+which the tags of the reasoning are still open. The open tag alone is enough, without a token count.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from meta_eval.results.chat_completion import split_reasoning
+from meta_eval.results.chat_completion import has_open_reasoning, split_reasoning
 from meta_eval.results.doc_results import DocResult
 from meta_eval.results.sample_parser import FILTERED, find_limit, read_outputs, read_settings
 
@@ -27,7 +27,8 @@ class _Ending(NamedTuple):
         is_empty: Whether it has neither text nor tool call.
         hits_limit: Whether it reached its limit of tokens; None if unknown.
         is_cut: Whether it was cut; None if unknown.
-        is_thinking: Whether the limit cut its reasoning.
+        is_thinking: Whether its reasoning was cut: at the limit, or its closing tag is missing and no engine says that
+            it stopped by itself.
     """
 
     is_empty: bool
@@ -71,8 +72,9 @@ def _find_ending(text: str, end: object, limit: int | None, count_tokens: Callab
     hits_limit = _hits_limit(text, end, limit, count_tokens)
     is_empty = not text.strip() and not has_calls
     has_answer = has_calls or bool(split_reasoning(text, cut=True)[1].strip())
-    is_cut = True if end == FILTERED or is_empty else hits_limit
-    return _Ending(is_empty, hits_limit, is_cut, hits_limit is True and not has_answer)
+    is_open = not has_calls and end in (None, "length") and has_open_reasoning(text)
+    is_cut = True if end == FILTERED or is_empty or is_open else hits_limit
+    return _Ending(is_empty, hits_limit, is_cut, is_open or (hits_limit is True and not has_answer))
 
 
 def _parse_message(text: str) -> dict[str, Any] | None:

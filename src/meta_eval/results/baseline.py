@@ -35,6 +35,7 @@ from meta_eval.results.sample_parser import (
     read_majority,
     read_metrics,
     read_outputs,
+    read_unextracted,
 )
 from meta_eval.results.several_answers import average_answers
 
@@ -201,6 +202,7 @@ def _by_doc(
             "metrics": {name: sample[name] for name in list_metrics(sample)},
             **{key: sample[key] for key in ("each_answer", "majority_answer") if key in sample},
             **({"timed_out": True} if is_timed_out(extraction) else {}),
+            **({"unextracted": True} if "unextracted" not in list_metrics(sample) and read_unextracted(sample) else {}),
         }
     for number, cluster in zip(keys, name_clusters(list(keys.values())), strict=True):
         docs[number]["cluster"] = cluster
@@ -274,7 +276,7 @@ def _doc(line: Mapping[str, Any]) -> DocResult:
         name: FilterResult(
             answer["extracted"], read_metrics(answer["metrics"], answer["metrics"]), 0, 0,
             {metric: tuple(verdicts) for metric, verdicts in answer.get("each_answer", {}).items()},
-            read_majority(answer), is_timed_out=answer.get("timed_out") is True,
+            read_majority(answer), is_timed_out=answer.get("timed_out") is True, is_unextracted=_is_unextracted(answer),
         )
         for name, answer in line["answers"].items()
     }  # fmt: skip
@@ -298,6 +300,12 @@ def _doc(line: Mapping[str, Any]) -> DocResult:
     )
     average_answers([doc])
     return doc
+
+
+def _is_unextracted(answer: Mapping[str, Any]) -> bool | None:
+    """Whether nothing was found in a stored answer: as it was stored, else as its grader logged it."""
+    logged = answer["metrics"].get("unextracted", answer.get("unextracted"))
+    return False if logged is None else logged == 1
 
 
 def _lines(objects: Iterable[Mapping[str, Any]]) -> str:

@@ -45,6 +45,8 @@ _ENDS: Mapping[str | None, str | None] = {
 _TAGS = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<thought>", "</thought>"),
     ("<seed:think>", "</seed:think>"),
     ("[THINK]", "[/THINK]"),
 )
@@ -252,6 +254,12 @@ def split_reasoning(text: str, *, cut: bool = False) -> tuple[str | None, str]:
         if closed and opening not in before:
             return before.strip("\n"), rest.lstrip("\n")
     return None, text
+
+
+def has_open_reasoning(text: str) -> bool:
+    """Whether a text begins with reasoning whose closing tag is missing."""
+    start = text.lstrip()
+    return any(start.startswith(opening) and closing not in start for opening, closing in _TAGS)
 
 
 def _read_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:

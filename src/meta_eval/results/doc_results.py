@@ -38,6 +38,8 @@ class FilterResult:
             extraction. None for a single answer, or if the filter extracts nothing.
         answers_given: How many answers the filter gives to the metric, as far as its output shows.
         is_timed_out: Whether the program that was graded ran out of time, as the pack's sandbox reports it.
+        is_unextracted: Whether the filter found nothing in the answer (`sample_parser.read_unextracted`); None if
+            unknown.
     """
 
     extracted: str | None
@@ -48,6 +50,7 @@ class FilterResult:
     majority: int | None = None
     answers_given: int = 1
     is_timed_out: bool = False
+    is_unextracted: bool | None = None
 
 
 @dataclass(slots=True)
@@ -77,11 +80,13 @@ class DocResult:
         sent_hash: lm-eval's hash of the model's input; None if no run is read.
         cuts: Of each answer whether it was cut: at its limit, by a content filter, or before its first word. None where
             that cannot be known.
-        is_cut_thinking: Whether an answer was cut at its limit before the end of its reasoning.
+        is_cut_thinking: Whether an answer was cut before the end of its reasoning.
         recorded_cut, is_recorded_cut_thinking: The same of the recorded answer in the doc.
         place: Its index in the random order of the run, from 0; None without a random order.
         answer_hash: SHA-256 of all answers, or of all likelihoods to the last digit; None if they are unknown.
         leading_bos: The BOS texts that the prompt begins with; empty without one.
+        has_bad_likelihood: Whether a log-likelihood is no finite number (NaN, infinite or missing), so that the doc has
+            no answer whatever its verdict is.
     """
 
     doc_id: int
@@ -107,13 +112,20 @@ class DocResult:
     place: int | None = None
     answer_hash: str | None = None
     leading_bos: str = ""
+    has_bad_likelihood: bool = False
 
     def with_recorded(self, answers: dict[str, FilterResult]) -> DocResult:
         """The doc with the recorded answers by filter; the text of these answers is unknown."""
         return replace(
             self, filter_results=answers, answer_tail="", answer_empty=False, limit_hit=None, figures={},
             cuts=(self.recorded_cut,), is_cut_thinking=self.is_recorded_cut_thinking, answer_hash=None,
+            has_bad_likelihood=False,
         )  # fmt: skip
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the model gave no answer: an empty text, or a likelihood that is no finite number."""
+        return self.answer_empty or self.has_bad_likelihood
 
     @property
     def cut_share(self) -> float | None:

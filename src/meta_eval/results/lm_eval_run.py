@@ -297,6 +297,7 @@ def _read(
         provenance=provenance,
         lower_is_better=results.lower_is_better(task_files.task) if results else LOWER_IS_BETTER,
         is_chat=block.get("asked_as") == "chat",
+        higher_is_better=results.read_directions(task_files.task) if results else {},
     )
 
 

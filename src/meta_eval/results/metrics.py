@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,13 +60,21 @@ def read_value(name: str, logged: Any) -> MetricValue | None:
     return _weighted(logged) if name in _WEIGHTED else _value(logged)
 
 
+def has_bad_perplexity(sample: Mapping[str, Any]) -> bool:
+    """Whether a rolling log-likelihood of a doc is no finite number."""
+    parts = [_weighted(sample[name]) for name in _WEIGHTED if name in sample]
+    return any(part is not None and not math.isfinite(part.log_likelihood) for part in parts)
+
+
 def _weighted(value: Any) -> PerplexityParts | None:
-    parts = [_number(item) for item in value] if isinstance(value, list) and len(value) == 2 else []
-    return (
-        PerplexityParts(parts[0], parts[1])
-        if len(parts) == 2 and parts[0] is not None and parts[1] is not None
-        else None
-    )
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    log_likelihood, weight = to_plain_number(value[0]), _number(value[1])
+    try:
+        log_likelihood = float(log_likelihood)
+    except (TypeError, ValueError, OverflowError):
+        log_likelihood = math.nan
+    return None if weight is None else PerplexityParts(log_likelihood, weight)
 
 
 def _value(value: Any) -> MetricValue | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meta_eval.results.doc_results import ResultsError
-from meta_eval.results.task_run import TaskRun
+from meta_eval.results.task_run import TaskRun, find_disputed_metrics
 
 
 def check_repeat(newest: TaskRun, other: TaskRun) -> None:
@@ -21,6 +21,11 @@ def check_repeat(newest: TaskRun, other: TaskRun) -> None:
         ("docs of the pack", newest.provenance.docs_sha256, other.provenance.docs_sha256),
         ("evals dataset", newest.provenance.dataset_revision, other.provenance.dataset_revision),
         ("number of docs", len(newest.docs), len(other.docs)),
+    ]
+    disputed = find_disputed_metrics(newest, other)
+    pairs += [
+        (f"higher_is_better of {metric}", newest.higher_is_better[metric], other.higher_is_better[metric])
+        for metric in sorted(disputed)
     ]
     newest_args, other_args = newest.provenance.model_args, other.provenance.model_args
     pairs += [

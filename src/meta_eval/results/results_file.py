@@ -115,13 +115,17 @@ class ResultsFile:
         """The averages of a task by ``metric,filter``, in the file's order. Values that are not finite are left out."""
         return _aggregates(as_mapping(self.tree["results"].get(task)))
 
-    def lower_is_better(self, task: str) -> frozenset[str]:
-        """The metrics of a task where lower is better: by the file, or else by their names."""
+    def read_directions(self, task: str) -> dict[str, bool]:
+        """Whether more is better in the metrics of a task of which the file says so."""
         listed = self.config(task).get("metric_list")
         entries = [as_mapping(entry) for entry in listed] if isinstance(listed, list) else []
         higher_is_better = {str(entry.get("metric")): entry.get("higher_is_better") for entry in entries}
         higher_is_better |= as_mapping(as_mapping(self.tree.get("higher_is_better")).get(task))
-        flags = {metric: higher for metric, higher in higher_is_better.items() if isinstance(higher, bool)}
+        return {metric: higher for metric, higher in higher_is_better.items() if isinstance(higher, bool)}
+
+    def lower_is_better(self, task: str) -> frozenset[str]:
+        """The metrics of a task where lower is better: by the file, or else by their names."""
+        flags = self.read_directions(task)
         return frozenset({metric for metric, higher in flags.items() if not higher} | (LOWER_IS_BETTER - flags.keys()))
 
     def count(self, task: str, which: str) -> int | None:

@@ -26,11 +26,14 @@ from meta_eval.results.doc_results import (
     ResultsError,
     make_not_a_sample_error,
 )
-from meta_eval.results.metrics import NON_METRIC_FIELDS, MetricValue, read_value
+from meta_eval.results.metrics import NON_METRIC_FIELDS, MetricValue, has_bad_perplexity, read_value, to_plain_number
 from meta_eval.thresholds import MAX_GEN_TOKS
 
 # Finish reason of an answer that a server's content filter cut off.
 FILTERED = "content_filter"
+
+# What filters give for an answer without a match: lm-eval's fallback, and the empty text.
+_NOTHING = ("", "[invalid]")
 
 # lm-eval's names of the token limit of an answer; the first one present counts.
 _LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
@@ -82,6 +85,7 @@ def read_sample(
         answer = FilterResult(
             None if extraction is None else extraction[:MAX_EXTRACTED_CHARS], read_metrics(sample, may_be_nan), offset,
             length, read_each_answer(sample), read_majority(sample), _count_given(sample), is_timed_out(extraction),
+            read_unextracted(sample),
         )  # fmt: skip
         return doc, name, answer
     except RecursionError:
@@ -145,6 +149,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
         sent_hash=sent,
         answer_hash=hash_answers(sample["resps"]),
         leading_bos=find_leading_bos(requests[0][0]) if requests and isinstance(requests[0][0], str) else "",
+        has_bad_likelihood=has_bad_likelihood(sample) or has_bad_perplexity(sample),
     )
 
 
@@ -192,13 +197,14 @@ def read_output(sample: Mapping[str, Any]) -> str | None:
 
 
 def read_outputs(sample: Mapping[str, Any]) -> list[str]:
-    """Read all outputs of the model, for each repeat; empty for a choice by likelihood."""
+    """Read all outputs of the model, for each repeat; none for a choice by likelihood. A null text is empty."""
     responses: Any = sample["resps"]
+    is_text = bool(read_settings(sample))
     while isinstance(responses, list) and responses:
-        if _is_likelihood(responses[0]):
+        if not is_text and _is_likelihood(responses[0]):
             return []
-        if isinstance(responses[0], str):
-            return [response for response in responses if isinstance(response, str)]
+        if responses[0] is None or isinstance(responses[0], str):
+            return [response or "" for response in responses if response is None or isinstance(response, str)]
         responses = responses[0]
     return []
 
@@ -232,15 +238,38 @@ def is_timed_out(extraction: str | None) -> bool:
     return bool(verdict.get("why") == "timeout")
 
 
+def has_bad_likelihood(sample: Mapping[str, Any]) -> bool:
+    """Whether a log-likelihood of a doc is no finite number: NaN, infinite, or missing."""
+    if read_settings(sample):
+        return False
+    pairs: list[Any] = []
+    left: list[Any] = [sample["resps"]]
+    while left:
+        responses = left.pop()
+        if _is_likelihood(responses):
+            pairs.append(responses)
+        elif isinstance(responses, (list, tuple)):
+            left += responses
+    return not all(math.isfinite(_to_likelihood(pair[0])) for pair in pairs)
+
+
+def _to_likelihood(value: Any) -> float:
+    """A log-likelihood, which lm_eval writes as text; NaN for what is no number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
 def _is_likelihood(response: Any) -> bool:
     """Whether a response is a pair (log-likelihood, is-greedy), which lm_eval writes as text."""
     if not isinstance(response, (list, tuple)) or len(response) != 2 or str(response[1]) not in ("True", "False"):
         return False
-    try:
-        float(response[0])
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
+    return (
+        response[0] in (None, "None", "null")
+        or str(response[0]) == "nan"
+        or not math.isnan(_to_likelihood(response[0]))
+    )
 
 
 def read_settings(sample: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,10 +300,10 @@ def read_extraction(sample: Mapping[str, Any]) -> str | None:
         sample: The sample from a file of lm_eval, or from its evaluator.
     """
     responses: Any = sample.get("filtered_resps")
-    if not isinstance(responses, list) or not responses or sample.get("unextracted"):
+    if not isinstance(responses, list) or not responses or read_unextracted(sample):
         return None
     if len(responses) > 1 and all(map(_is_likelihood, responses)):
-        likelihoods = [float(response[0]) for response in responses]
+        likelihoods = [_to_likelihood(response[0]) for response in responses]
         requests = read_arguments(sample)
         chosen = max(range(len(responses)), key=likelihoods.__getitem__)
         is_finite = (
@@ -285,6 +314,44 @@ def read_extraction(sample: Mapping[str, Any]) -> str | None:
     while isinstance(first, (list, tuple)) and len(first) == 1:
         first = first[0]
     return str(first) if isinstance(first, str) and first != read_output(sample) else None
+
+
+def read_unextracted(sample: Mapping[str, Any]) -> bool | None:
+    """Whether a filter found nothing in an answer: the one definition of it.
+
+    It is what the grader logs as ``unextracted``, else a filtered answer that is empty, null or lm-eval's
+    ``[invalid]``. A filter that gives back the whole text extracts nothing, so it cannot fail; neither can one that
+    finds an empty answer where the target is empty.
+
+    Returns:
+        None if it is unknown: the filtered answer is not in the sample, or a likelihood is no number. Of several
+        answers, whether it is so of all.
+    """
+    logged = to_plain_number(sample.get("unextracted")) if "unextracted" in list_metrics(sample) else None
+    if isinstance(logged, (bool, int, float)):
+        return logged == 1
+    responses: Any = sample.get("filtered_resps")
+    if not isinstance(responses, list) or not responses:
+        return None
+    outputs = read_outputs(sample)
+    if not outputs:
+        return None if has_bad_likelihood(sample) else False
+    while isinstance(responses, list) and len(responses) == 1:
+        responses = responses[0]
+    several = responses if isinstance(responses, list) and len(responses) == len(outputs) else [responses]
+    texts = outputs if len(several) == len(outputs) else outputs[:1]
+    is_empty_right = sample.get("target") in ("", [], None) and "target" in sample
+    return all(
+        _is_nothing(response, text) and not (is_empty_right and not response)
+        for response, text in zip(several, texts, strict=True)
+    )
+
+
+def _is_nothing(response: Any, text: str) -> bool:
+    if response is not None and not isinstance(response, str):
+        return False
+    extracted = (response or "").strip()
+    return extracted in _NOTHING and extracted != text.strip()
 
 
 def list_metrics(sample: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from meta_eval.results.doc_results import DocResult
@@ -34,6 +34,7 @@ class TaskRun:
         provenance: The provenance.
         lower_is_better: Metrics where lower is better.
         is_chat: Whether its prompts are chat messages, from the template.
+        higher_is_better: Whether more is better, for the metrics of which the results file says so.
     """
 
     task: str
@@ -50,3 +51,13 @@ class TaskRun:
     provenance: Provenance
     lower_is_better: frozenset[str] = LOWER_IS_BETTER
     is_chat: bool = False
+    higher_is_better: Mapping[str, bool] = field(default_factory=dict)
+
+
+def find_disputed_metrics(*runs: TaskRun) -> frozenset[str]:
+    """The metrics of which one results file says that more is better, and another that less is."""
+    said: dict[str, set[bool]] = {}
+    for run in runs:
+        for metric, higher in run.higher_is_better.items():
+            said.setdefault(metric, set()).add(higher)
+    return frozenset(metric for metric, directions in said.items() if len(directions) > 1)

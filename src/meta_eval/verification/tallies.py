@@ -18,7 +18,7 @@ from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.doc_results import MAX_TAIL_CHARS
 from meta_eval.results.metrics import to_plain_number
 from meta_eval.results.recorded_verdicts import read_recorded_verdicts
-from meta_eval.results.sample_parser import list_metrics, read_extraction, read_output
+from meta_eval.results.sample_parser import list_metrics, read_extraction, read_output, read_unextracted
 from meta_eval.thresholds import SAME_VERDICT
 from meta_eval.verification.replay import has_recorded_answer
 
@@ -177,7 +177,7 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
             reference=context.saved.get(number) if context.saved is not None else meta,
             meta=meta,
             comparable=context.saved is not None or has_recorded_answer(doc),
-            unextracted=bool(row["unextracted"]) if "unextracted" in row else None,
+            unextracted=read_unextracted(row) or (False if "unextracted" in row else None),
             ungraded=bool(row.get("ungraded")),
         )
         result.total.add(judged)
@@ -246,7 +246,7 @@ def _disagreement(
     doc = row["doc"]
     answer = read_output(row)
     # If no filter extracts the answer, a scorer that reads the whole output shows its extraction.
-    scorer = context.extract if answer is not None and not row.get("unextracted") else None
+    scorer = context.extract if answer is not None and not read_unextracted(row) else None
     extracted_answer = scorer(answer) if scorer and answer is not None else read_extraction(row)
     others = [
         name

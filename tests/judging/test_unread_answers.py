@@ -1,0 +1,241 @@
+"""Docs without an answer that can be read: broken likelihoods, empty texts, nothing extracted, open reasoning."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stock_runs import Row, make_choice, make_sample, read_stock_run
+
+from meta_eval.judging.compare import compare_runs
+from meta_eval.judging.gate import Gate
+from meta_eval.judging.judgement import Judgement
+from meta_eval.results.lm_eval_run import Run
+
+BAD = "likelihoods that are no numbers"
+
+
+def list_kinds(judgement: Judgement, *, veto: bool | None = None) -> list[str]:
+    return [alarm.kind for alarm in judgement.alarms if veto is None or alarm.veto == veto]
+
+
+def choices(folder: Path, bad: list[Any], count: int) -> Run:
+    """300 docs, the first of them with these likelihoods."""
+    rows = [make_choice(number, bad if number < count else ["-1.0", "-2.0"], number % 2 == 0) for number in range(300)]
+    return read_stock_run(folder, {"choices": rows})
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ["nan", "nan"],
+        ["-1.0", "nan"],
+        ["-inf", "-1.0"],
+        ["inf", "-1.0"],
+        [None, "-1.0"],
+        ["None", "-1.0"],
+        [math.nan] * 2,
+    ],
+)
+@pytest.mark.parametrize("side", ["A", "B"])
+def test_likelihoods_that_are_no_numbers_forbid_ship(tmp_path: Path, bad: list[Any], side: str) -> None:
+    runs = [choices(tmp_path / name, bad, 3 if name == side else 0) for name in "AB"]
+    judgement = compare_runs(*runs, gate=Gate(margin=5.0))
+    assert list_kinds(judgement) == [BAD]
+    assert judgement.decision.reasons[0] == f"{BAD}: choices in {side} (3 of 300)"
+    assert judgement.decision.outcome == "UNDECIDED"
+
+
+def test_fewer_than_one_in_a_hundred_are_said_and_forbid_nothing(tmp_path: Path) -> None:
+    judgement = compare_runs(
+        choices(tmp_path / "a", [], 0), choices(tmp_path / "b", ["nan", "nan"], 2), gate=Gate(margin=5.0)
+    )
+    assert (list_kinds(judgement, veto=False), judgement.decision.outcome) == ([BAD], "SHIP")
+
+
+def test_the_gates_limit_of_empty_answers_counts_them(tmp_path: Path) -> None:
+    runs = [choices(tmp_path / name, ["nan", "nan"], count) for name, count in (("a", 0), ("b", 2))]
+    judgement = compare_runs(*runs, gate=Gate(margin=5.0, limits={"empty": 0.5}))
+    assert "gate not met" in list_kinds(judgement, veto=True)
+
+
+@pytest.mark.parametrize("broken", [math.nan, -math.inf, None, "nan"])
+def test_rolling_likelihoods_that_are_no_numbers_forbid_ship(tmp_path: Path, broken: Any) -> None:
+    def rows(first: Any) -> list[dict[str, Any]]:
+        return [
+            make_sample(
+                number, "none", {"word_perplexity": [first if number < 2 else -10.5, 7]},
+                arguments={"gen_args_0": {"arg_0": "text"}}, resps=[["-10.5"]], filtered_resps=["-10.5"],
+            )
+            for number in range(50)
+        ]  # fmt: skip
+
+    shares = [make_choice(number, ["-1.0", "-2.0"], number % 2 == 0) for number in range(300)]
+    averages = {"text": {"word_perplexity,none": 4.5}}
+    runs = [
+        read_stock_run(tmp_path / name, {"choices": shares, "text": rows(first)}, averages=averages)
+        for name, first in (("a", -10.5), ("b", broken))
+    ]
+    judgement = compare_runs(*runs, gate=Gate(margin=5.0))
+    assert f"{BAD}: text in B (2 of 50)" in judgement.decision.reasons
+    assert judgement.decision.outcome == "UNDECIDED"
+
+
+@pytest.mark.parametrize("nothing", [None, "", " \n"])
+def test_a_missing_text_is_an_empty_answer(tmp_path: Path, nothing: str | None) -> None:
+    runs = [
+        read_stock_run(
+            tmp_path / name,
+            {
+                "gsm8k": [
+                    make_sample(n, "flexible", {"exact_match": 1.0}, text=nothing if n < empty else "x")
+                    for n in range(300)
+                ]
+            },
+        )
+        for name, empty in (("a", 0), ("b", 30))
+    ]
+    judgement = compare_runs(*runs, gate=Gate(margin=5.0))
+    assert any(reason.startswith("empty answers: gsm8k in B (30 of 300)") for reason in judgement.decision.reasons)
+    assert judgement.decision.outcome == "UNDECIDED"
+
+
+NOT_READ = "answers not read"
+NOTHING = "nothing extracted"
+
+
+def extracted(folder: Path, count: int, value: Any, *, right: int = 600, text: str = "I say 5", **parts: Any) -> Run:
+    """1,000 docs, the last of them with this filtered answer; the first are right."""
+    rows = [
+        make_sample(
+            number, "strict", {"exact_match": float(number < right)},
+            **{"text": text, "extracted": value if number >= 1000 - count else "5", **parts},
+        )
+        for number in range(1000)
+    ]  # fmt: skip
+    return read_stock_run(folder, {"gsm8k": rows})
+
+
+@pytest.mark.parametrize("value", ["[invalid]", None, "", "  ", ["[invalid]"]])
+def test_nothing_extracted_by_a_stock_filter_forbids_ship(tmp_path: Path, value: Any) -> None:
+    judgement = compare_runs(extracted(tmp_path / "a", 0, value), extracted(tmp_path / "b", 300, value))
+    assert list_kinds(judgement, veto=True) == [NOTHING]
+    assert judgement.decision.outcome == "UNDECIDED"
+    assert f"{NOTHING}: gsm8k in B (300 of 1,000)" in judgement.decision.reasons
+
+
+@pytest.mark.parametrize("count", [0, 300])
+def test_what_the_baseline_reads_as_seldom_is_no_fault(tmp_path: Path, count: int) -> None:
+    runs = [extracted(tmp_path / name, count, "[invalid]") for name in "ab"]
+    assert compare_runs(*runs).decision.outcome == "SHIP"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "parts"),
+    [
+        ("The whole text", "The whole text", {}),  # no extraction, so nothing can be missing
+        ("[invalid]", "[invalid]", {}),
+        ("No call is needed", "", {"target": ""}),
+        ("Two numbers", ["3", "4"], {}),
+        ("A list", [], {}),
+    ],
+)
+def test_an_answer_that_is_graded_whole_is_not_unread(
+    tmp_path: Path, text: str, value: Any, parts: dict[str, Any]
+) -> None:
+    judgement = compare_runs(
+        extracted(tmp_path / "a", 0, "5", text=text, **parts), extracted(tmp_path / "b", 900, value, text=text, **parts)
+    )
+    assert list_kinds(judgement) == []
+
+
+def test_a_filter_that_is_not_the_verdicts_raises_nothing(tmp_path: Path) -> None:
+    def both(folder: Path, count: int) -> Run:
+        rows = [make_sample(number, "flexible", {"exact_match": float(number < 600)}) for number in range(1000)]
+        rows += [
+            make_sample(
+                number,
+                "strict",
+                {"exact_match": float(number < 600)},
+                extracted="[invalid]" if number >= 1000 - count else "5",
+            )
+            for number in range(1000)
+        ]
+        return read_stock_run(folder, {"gsm8k": rows})
+
+    assert list_kinds(compare_runs(both(tmp_path / "a", 0), both(tmp_path / "b", 300))) == []
+
+
+@pytest.mark.parametrize(("count", "said"), [(4, False), (5, True), (40, True)])
+def test_the_decision_says_how_much_of_a_drop_was_not_read(tmp_path: Path, count: int, said: bool) -> None:
+    """From half the margin on. Twenty docs more are read and wrong."""
+    runs = [
+        extracted(tmp_path / "a", 0, "[invalid]", right=1000),
+        extracted(tmp_path / "b", count, "[invalid]", right=980 - count),
+    ]
+    judgement = compare_runs(*runs)
+    drop = 2 + count / 10
+    note = (
+        f"{NOT_READ}: gsm8k ({count} of 1,000 answers, 0 of the baseline's; of the drop of {drop:.1f} points "
+        f"{count / 10:.1f} not read and 2.0 read and wrong)"
+    )
+    assert (note in judgement.decision.caveats) == said
+    assert judgement.decision.outcome == "DON'T SHIP"
+
+
+def test_the_gates_limit_of_unextracted_answers_uses_the_same_definition(tmp_path: Path) -> None:
+    runs = [extracted(tmp_path / name, count, None) for name, count in (("a", 0), ("b", 60))]
+    judgement = compare_runs(*runs, gate=Gate(margin=1.0, limits={"unextracted": 5}))
+    assert judgement.decision.outcome == "DON'T SHIP"
+    assert "60 of 1,000 are answers in which nothing was found" in " ".join(judgement.decision.reasons)
+
+
+def test_samples_are_flagged_by_the_same_definition(tmp_path: Path) -> None:
+    from meta_eval.reports.samples import read_samples
+
+    runs = [extracted(tmp_path / name, count, "[invalid]") for name, count in (("a", 0), ("b", 60))]
+    samples = list(read_samples(compare_runs(*runs).tasks))
+    assert sum("unextracted" in sample.answers[1].flags for sample in samples) == 60
+    assert {sample.answers[1].extracted for sample in samples} == {"5", None}
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "is_thinking"),
+    [
+        ("<think>\nSo far", {}, True),
+        ("\n<reasoning>So far " + "so " * 2000, {}, True),  # as long as the limit or longer: no tokenizer is needed
+        ("So far", {"prompt": "Question<think>\n"}, False),  # engines may strip the reasoning of such prompts
+        ("[THINK]So far", {"finish_reason": "length"}, True),
+        ("<think>\nSo far", {"finish_reason": "stop"}, False),  # the engine knows
+        ("<think>\nSo far</think>\n#### 5", {}, False),
+        ("So far</think>#### 5", {"prompt": "Question<think>"}, False),
+        ("The tag <think> opens reasoning. #### 5", {}, False),
+    ],
+)
+def test_open_reasoning_is_cut_while_thinking(
+    tmp_path: Path, text: str, parts: dict[str, Any], is_thinking: bool
+) -> None:
+    rows = [make_sample(0, "strict", {"exact_match": 0.0}, text=text, **parts)]
+    (doc,) = read_stock_run(tmp_path, {"gsm8k": rows}).tasks["gsm8k"].docs
+    assert (doc.is_cut_thinking, doc.cuts[0] is True) == (is_thinking, is_thinking)
+
+
+@pytest.mark.parametrize(("tasks", "disagree"), [(1, True), (10, False)])
+def test_filters_of_several_tasks_share_one_error_rate(tmp_path: Path, tasks: int, disagree: bool) -> None:
+    """The other filter of the first task loses 12 docs and wins 2: p is 0.009."""
+
+    def write(folder: Path, lost: set[int], won: set[int]) -> Run:
+        rows: dict[str, list[Row]] = {}
+        for task in range(tasks):
+            docs = range(260 if task == 0 else 5)
+            strict = [make_sample(n, "strict", {"exact_match": float(n < 200)}) for n in docs]
+            rights = [(n < 200 and n not in lost) or n in won if task == 0 else n < 200 for n in docs]
+            rows[f"task{task}"] = strict + [
+                make_sample(n, "flex", {"exact_match": float(r)}) for n, r in enumerate(rights)
+            ]
+        return read_stock_run(folder, rows)
+
+    judgement = compare_runs(write(tmp_path / "a", set(), set()), write(tmp_path / "b", set(range(12)), {250, 251}))
+    assert ("filters disagree" in list_kinds(judgement)) == disagree
