@@ -74,7 +74,7 @@ def _list_unread_shares(scored: ScoredRun, places: tuple[int, ...], name: str) -
 
 def _is_unread(doc: DocResult, name: str) -> bool | None:
     result = doc.filter_results.get(name)
-    return True if doc.is_unanswered else None if result is None else result.is_unextracted
+    return True if doc.answer_empty else None if result is None else result.is_unextracted
 
 
 def _points(share: float) -> str:
