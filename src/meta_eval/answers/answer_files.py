@@ -69,10 +69,12 @@ class EngineAnswer:
         tokens: Log-probabilities of a given text. None for other answers.
         error: Why the request failed, or None.
         engine: The engine that answered.
-        model: The model that answered.
+        model: The model that was asked; in batch files the one that answered.
         span: Start and end, in seconds since 1970.
         place: The place of its doc in a random order, from 0. None in any other order.
         where: File and line.
+        response_model: The model that the response names. None if it names none.
+        endpoint: The hash of the address that answered, or `OWN_SERVER`. None if unknown.
     """
 
     id: str
@@ -93,6 +95,8 @@ class EngineAnswer:
     span: tuple[float, float] | None
     place: int | None
     where: str
+    response_model: str | None = None
+    endpoint: str | None = None
 
     def has_same_content(self, other: EngineAnswer) -> bool:
         """Whether both give the same answer to the same prompt. Times, counts and engines may differ."""
@@ -120,6 +124,7 @@ class Answers:
         second: The files of second answers to docs, which change no score.
         custom_ids: By the custom_id of another batch file: that of the same request of the pack, or None.
         endpoint: What each run of `meta-eval run` noted about its endpoint, in the order of lines.
+        deployments: Sets of endpoints that a run said to be one deployment.
     """
 
     by_key: dict[Key, EngineAnswer] = field(default_factory=dict)
@@ -132,6 +137,7 @@ class Answers:
     second: list[str] = field(default_factory=list)
     custom_ids: Mapping[str, str | None] = field(default_factory=dict)
     endpoint: list[Mapping[str, Any]] = field(default_factory=list)
+    deployments: list[frozenset[str]] = field(default_factory=list)
 
     def key(self, request_id: str, request_sha256: str) -> Key:
         """The key of the answer to a request. Prefers an answer that repeats the whole request."""
@@ -210,6 +216,8 @@ def _read_header(content: Mapping[str, Any], file: str, answers: Answers) -> Non
         answers.orders.setdefault(str(content["seed_sha256"]), file)
     if isinstance(content.get("endpoint"), Mapping):
         answers.endpoint.append(content["endpoint"])
+    if isinstance(deployment := content.get("deployment"), list):
+        answers.deployments.append(frozenset(map(str, deployment)))
     if content.get("rerun"):
         answers.second.append(file)
 
@@ -249,6 +257,8 @@ def _answer(content: Any, where: str) -> EngineAnswer:
         error=error,
         engine=fields.name("engine"),
         model=fields.name("model"),
+        response_model=fields.text("response_model"),
+        endpoint=fields.text("endpoint"),
         span=(started, ended) if started is not None and ended is not None and started <= ended else None,
         place=fields.count("random_place"),
         where=where,
@@ -282,6 +292,7 @@ def _batch_answer(content: Mapping[str, Any], where: str, custom_ids: Mapping[st
         error=result.error,
         engine="batch",
         model=_Fields({"model": done.model}).name("model"),
+        response_model=done.model,
         span=None,
         place=None,
         where=where,

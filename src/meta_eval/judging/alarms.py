@@ -10,6 +10,7 @@ from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.decide import Veto
 from meta_eval.judging.gate import GateTask
 from meta_eval.judging.judgement import Alarm, AlarmOccurrence
+from meta_eval.judging.origin_alarms import find_task_origins
 from meta_eval.judging.task_comparison import ScoredRun
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.doc_results import DocResult
@@ -30,7 +31,7 @@ from meta_eval.thresholds import (
 AlarmKind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
-    "format", "gate failed", "gate not met", "drift", "cut more", "endpoint",
+    "format", "gate failed", "gate not met", "drift", "cut more", "endpoint", "models", "endpoints",
 ]  # fmt: skip
 
 # By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
@@ -63,6 +64,17 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
     "endpoint": (
         "endpoint",
         "What answers is not what the settings ask for: another prompt, other parameters or other forms.",
+        None,
+    ),
+    "models": (
+        "another model",
+        "These answers name another model than the requested one. A dated snapshot or a path may be the same model; "
+        "several names are several models.",
+        None,
+    ),
+    "endpoints": (
+        "several endpoints",
+        "These answers came from several addresses, and nothing says that they are one deployment: judge each apart.",
         None,
     ),
     "one side": ("in one run only", "Docs that only one run has are left out.", None),
@@ -136,6 +148,7 @@ def find_alarms(
         more = count / len(docs) - baseline_rate
         return [(kind, AlarmOccurrence(task, None, count, len(docs), veto=more > grave))] if more > above else []
 
+    yield from find_task_origins(task, result.provenance.origins)
     yield from raise_above("prompts", count_changed_prompts(docs), 0.0)
     yield from raise_above("empty", sum(doc.answer_empty and not doc.is_cut_thinking for doc in docs), ALARM_EMPTY)
     yield from _find_low_score(task, scored, run, metric_key, expected)

@@ -16,6 +16,7 @@ from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judge import assess_task
 from meta_eval.judging.judgement import AlarmOccurrence, Judgement
+from meta_eval.judging.origin_alarms import find_run_origins
 from meta_eval.judging.shared_questions import find_shared_questions
 from meta_eval.judging.task_assessment import TaskAssessment, conclude_judgement
 from meta_eval.judging.task_comparison import (
@@ -93,7 +94,8 @@ def compare_runs(
         raise ResultsError(f"nothing to compare: {reasons}", where=where, hint="Run both with one pack")
     assessments += assess_groups(candidate, assessments, completed)
     decided_names = list_decided_names(completed, groups, assessments, default_tasks)
-    run_alarms = [*find_faults(baseline, "A"), *find_faults(candidate, "B")]
+    run_alarms: list[RaisedAlarm] = [*find_faults(baseline, "A"), *find_faults(candidate, "B")]
+    run_alarms += [*find_run_origins(baseline, "A"), *find_run_origins(candidate, "B")]
     for name in lacking:
         only = "only A has samples of it" if name in in_a else "only B has samples of it" if name in in_b else None
         run_alarms.append(("not run", AlarmOccurrence(name, note=only, veto=name in decided_names)))

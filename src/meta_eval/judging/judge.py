@@ -29,6 +29,7 @@ from meta_eval.judging.gate import Gate, GateTask
 from meta_eval.judging.groups import assess_groups, choose_entries, list_decided_names
 from meta_eval.judging.judgement import META, AlarmOccurrence, CutSummary, Flips, Judgement, Task
 from meta_eval.judging.metric_comparison import MetricComparison, compare_metrics
+from meta_eval.judging.origin_alarms import find_run_origins
 from meta_eval.judging.published_scores import (
     list_known_gaps,
     list_other_averages,
@@ -94,7 +95,7 @@ def judge_run(
     assessments = [assess_task(compared, task_gate.task_rules(compared.name), shared) for compared in comparisons]
     assessments += assess_groups(run, assessments, completed)
     decided_names = list_decided_names(completed, groups, assessments, default_tasks)
-    run_alarms = find_faults(run)
+    run_alarms: list[RaisedAlarm] = [*find_faults(run), *find_run_origins(run)]
     return conclude_judgement(
         assessments,
         completed,

@@ -1,7 +1,7 @@
 """Checks a chat endpoint before any doc is asked: which prompt it makes, and which parameters it obeys.
 
 A dozen short requests. Nothing here stops a run: the user may want to measure just this endpoint. What a few requests
-cannot show is not said: whether a temperature is clamped, or whether other requests go to another model.
+cannot show is not said: whether a temperature is clamped. Which model answers is counted over all answers.
 """
 
 from __future__ import annotations

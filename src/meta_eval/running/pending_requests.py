@@ -185,4 +185,5 @@ def select_answers(answers: Answers, hashes: Mapping[str, str]) -> Answers:
         by_key={key: answer for key, answer in answers.by_key.items() if is_current(key)},
         failed={key: answer for key, answer in answers.failed.items() if is_current(key)},
         cut_off=answers.cut_off,
+        deployments=answers.deployments,
     )

@@ -16,10 +16,12 @@ import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from meta_eval.backends.addresses import hash_address
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.messages.logs import log
@@ -118,6 +120,7 @@ class ServersClient(Client, Generic[_Server]):
         self._servers: list[_Server] = []
         self._answered = self._hopeless = 0
         self._turned_away = False
+        self._other_models: set[str | None] = set()
         self._limit = RateLimit(settings)
 
     def __enter__(self) -> Self:
@@ -245,7 +248,7 @@ class ServersClient(Client, Generic[_Server]):
             expected = await self._limit.wait(job.ask)
             job.first_asked = job.first_asked or time.time()
             try:
-                done = await self.ask(server, job)
+                done = self._attribute(server, await self.ask(server, job))
                 self._limit.settle(expected, done)
             except RefusedError as why:
                 done = self._failed(server, job, why, retry=False)
@@ -259,6 +262,16 @@ class ServersClient(Client, Generic[_Server]):
                 done = self._failed(server, job, fault, retry=True)
             self._count(server, done)
             responses.put(done)
+
+    def _attribute(self, server: _Server, response: EngineResponse) -> EngineResponse:
+        """Say which address answered, and on stderr the first time that an answer names another model. A server of
+        the run's own has one model, whatever it calls it."""
+        if self._served is not None:
+            return replace(response, model=None)
+        if response.model not in {None, self.model, *self._other_models}:
+            self._other_models.add(response.model)
+            log.warning(f"{server.url}: asked for {self.model}, and an answer names {response.model}")
+        return replace(response, endpoint=hash_address(server.url))
 
     def _failed(self, server: _Server, job: Job, why: Exception, *, retry: bool) -> EngineResponse:
         message = f"{server.url}: {why}"
