@@ -22,6 +22,7 @@ from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.messages.errors import UserError, locating
 from meta_eval.results.batch_files import is_batch_request, is_batch_result, read_batch_result
 from meta_eval.results.chat_completion import ChatChoice, ChatCompletion
+from meta_eval.results.endpoint_notes import reads_tools_lost
 from meta_eval.results.raw_samples import MAX_SAMPLE_BYTES
 from meta_eval.results.sample_parser import FILTERED
 
@@ -75,6 +76,7 @@ class EngineAnswer:
         where: File and line.
         response_model: The model that the response names. None if it names none.
         endpoint: The hash of the address that answered, or `OWN_SERVER`. None if unknown.
+        tools_lost: Whether a check before it found that the endpoint leaves tools out of its prompts.
     """
 
     id: str
@@ -97,6 +99,7 @@ class EngineAnswer:
     where: str
     response_model: str | None = None
     endpoint: str | None = None
+    tools_lost: bool = False
 
     def has_same_content(self, other: EngineAnswer) -> bool:
         """Whether both give the same answer to the same prompt. Times, counts and engines may differ."""
@@ -182,7 +185,7 @@ def read_answers(
 
 
 def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
-
+    tools_lost = False
     try:
         with open_regular(file) as lines:
             for number, line in enumerate(iter(partial(lines.readline, MAX_SAMPLE_BYTES + 1), b""), 1):
@@ -199,10 +202,12 @@ def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
                     continue
                 if isinstance(content, dict) and content.get("format") == FORMAT:
                     _read_header(content, str(file), answers)
+                    lost = reads_tools_lost(note) if isinstance(note := content.get("endpoint"), Mapping) else None
+                    tools_lost = tools_lost if lost is None else lost
                     continue
                 with locating(where):
                     if not is_batch_result(content):
-                        yield _answer(content, where)
+                        yield _answer(content, where, tools_lost=tools_lost)
                     elif (answer := _batch_answer(content, where, answers.custom_ids)) is not None:
                         yield answer
     except OSError as error:
@@ -222,7 +227,7 @@ def _read_header(content: Mapping[str, Any], file: str, answers: Answers) -> Non
         answers.second.append(file)
 
 
-def _answer(content: Any, where: str) -> EngineAnswer:
+def _answer(content: Any, where: str, *, tools_lost: bool) -> EngineAnswer:
     if not isinstance(content, dict):
         raise _wrong("it is no object")
     if ("format" in content and "id" not in content) or is_batch_request(content):
@@ -259,6 +264,7 @@ def _answer(content: Any, where: str) -> EngineAnswer:
         model=fields.name("model"),
         response_model=fields.text("response_model"),
         endpoint=fields.text("endpoint"),
+        tools_lost=tools_lost,
         span=(started, ended) if started is not None and ended is not None and started <= ended else None,
         place=fields.count("random_place"),
         where=where,

@@ -31,7 +31,7 @@ from meta_eval.thresholds import (
 AlarmKind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
-    "format", "gate failed", "gate not met", "drift", "cut more", "endpoint", "models", "endpoints",
+    "format", "gate failed", "gate not met", "drift", "cut more", "endpoint", "models", "endpoints", "tools",
 ]  # fmt: skip
 
 # By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
@@ -57,6 +57,12 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
         "changed prompts",
         "These prompts were not given to the model as they stand in the pack. Run without a chat template, system "
         "instruction or shots: they are in the prompts.",
+        None,
+    ),
+    "tools": (
+        "tools not in the prompt",
+        "The endpoint takes the tools, and its chat template leaves them out: these docs had another prompt. Serve the "
+        "model with a template that renders tools, and ask in a new output folder.",
         None,
     ),
     "settings": ("other settings", "The answers were generated with other settings than the task's.", None),
@@ -117,7 +123,7 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
 RaisedAlarm = tuple[AlarmKind, AlarmOccurrence]
 
 # Kinds that make a comparison invalid: it says nothing about the model.
-INVALID: frozenset[AlarmKind] = frozenset(("prompts", "settings", "unlike"))
+INVALID: frozenset[AlarmKind] = frozenset(("prompts", "tools", "settings", "unlike"))
 _FIRST_NAMES = frozenset(KINDS[kind][0] for kind in ("cut more", "drift", "filters"))
 _FAILED_NAME = KINDS["gate failed"][0]
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
@@ -150,6 +156,7 @@ def find_alarms(
 
     yield from find_task_origins(task, result.provenance.origins)
     yield from raise_above("prompts", count_changed_prompts(docs), 0.0)
+    yield from raise_above("tools", sum(doc.tools_lost for doc in docs), 0.0)
     yield from raise_above("empty", sum(doc.answer_empty and not doc.is_cut_thinking for doc in docs), ALARM_EMPTY)
     yield from _find_low_score(task, scored, run, metric_key, expected)
     lost = _count(docs, "unextracted", metric_key)

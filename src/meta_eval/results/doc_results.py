@@ -76,6 +76,7 @@ class DocResult:
         is_cut_thinking: Whether an answer was cut at its limit before the end of its reasoning.
         recorded_cut, is_recorded_cut_thinking: The same of the recorded answer in the doc.
         place: Its index in the random order of the run, from 0; None without a random order.
+        tools_lost: Whether it offers tools, and the endpoint left them out of its prompt.
     """
 
     doc_id: int
@@ -99,13 +100,19 @@ class DocResult:
     recorded_cut: bool | None = None
     is_recorded_cut_thinking: bool = False
     place: int | None = None
+    tools_lost: bool = False
 
     def with_recorded(self, answers: dict[str, FilterResult]) -> DocResult:
         """The doc with the recorded answers by filter; the text of these answers is unknown."""
         return replace(
             self, filter_results=answers, answer_tail="", answer_empty=False, limit_hit=None, figures={},
-            cuts=(self.recorded_cut,), is_cut_thinking=self.is_recorded_cut_thinking,
+            cuts=(self.recorded_cut,), is_cut_thinking=self.is_recorded_cut_thinking, tools_lost=False,
         )  # fmt: skip
+
+    @property
+    def keeps_prompt(self) -> bool:
+        """Whether the model was given the doc's own prompt with its tools, as far as that is known."""
+        return self.prompt_matches is not False and not self.tools_lost
 
     @property
     def cut_share(self) -> float | None:
@@ -114,6 +121,8 @@ class DocResult:
 
     def shares_prompt_with(self, other: DocResult) -> bool:
         """Whether both have exactly the same prompt, as far as that is known."""
+        if self.tools_lost != other.tools_lost:
+            return False
         if None in (self.sent_hash, other.sent_hash):
             return (self.prompt_hashes, self.prompt_matches) == (other.prompt_hashes, other.prompt_matches)
         return (self.sent_hash, self.prompt_hashes) == (other.sent_hash, other.prompt_hashes)

@@ -14,7 +14,7 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import parse_loose_json
-from meta_eval.results.chat_requests import asks_chat_body
+from meta_eval.results.chat_requests import asks_chat_body, offers_tools
 from meta_eval.results.clusters import read_field
 from meta_eval.results.doc_figures import read_figures
 from meta_eval.results.doc_results import (
@@ -142,6 +142,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
         figures=read_figures(sample, answers),
         place=place if isinstance(place := sample.get("random_place"), int) else None,
         sent_hash=sent,
+        tools_lost=sample.get("tools_lost") is True and is_pack_doc and offers_tools(prompt),
     )
 
 
