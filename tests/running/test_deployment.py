@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,7 @@ def test_spellings_of_one_address_are_one(url: str, other: str, same: bool) -> N
         (["tiny-2026-01-01"], "all name tiny-2026-01-01, and tiny was requested", False),
         (["tiny", "other"], "they name", True),
         (["tiny-2026-01-01", "tiny-2026-02-01"], "they name", True),
+        ([f"tiny-{number}" for number in range(15)], "and 12 more", True),
     ],
 )  # fmt: skip
 def test_the_model_that_answers_name_is_kept_and_counted(
@@ -148,7 +150,7 @@ def test_the_model_that_answers_name_is_kept_and_counted(
     assert [(words in str(task.note), task.veto) for task in alarms if words] == (
         [] if words is None else [(True, veto)]
     )
-    assert ("an answer names" in done.stderr) is (words is not None)
+    assert done.stderr.count("an answer names") == (words is not None), "once"
 
 
 def test_a_completions_server_that_names_another_model_is_said(tmp_path: Path) -> None:
@@ -157,3 +159,12 @@ def test_a_completions_server_that_names_another_model_is_said(tmp_path: Path) -
         done = run(tmp_path, server.url, backend="server")
     assert asked(done)
     assert {line["endpoint"] for line in read_lines(tmp_path) if "text" in line} == {hash_address(server.url)}
+
+
+def test_a_model_that_is_no_name_stops_nothing(tmp_path: Path) -> None:
+    odd = itertools.cycle([7, None, [], {"a": 1}, "", "  ", "a\nb\u202e" + "x" * 5000])
+    with ChatServer(lambda body: answer(body, model=next(odd))) as server:
+        done = run(tmp_path, server.url)
+    assert asked(done)
+    kept = {line.get("response_model") for line in read_lines(tmp_path) if "text" in line}
+    assert {name is None or (len(name) <= 200 and name.isprintable()) for name in kept} == {True}

@@ -8,6 +8,9 @@ from typing import Any
 
 from meta_eval.answers.answer_files import EngineAnswer
 
+# Models that are counted by name.
+_MOST_NAMES = 20
+
 # Stands in every set of endpoints of which the user says that it is the deployment of all other answers.
 SAME = "same"
 
@@ -37,5 +40,8 @@ def count_origins(answers: Iterable[EngineAnswer], deployments: Sequence[frozens
             own = next((some for some in joined if answer.endpoint in some), frozenset({answer.endpoint}))
             endpoints[own] += 1
     deployed = [{"addresses": sorted(some - {SAME}), "answers": count} for some, count in endpoints.most_common()]
-    origins = {"asked": next(iter(names), None), "models": dict(models.most_common()), "endpoints": deployed}
+    named = dict(models.most_common(_MOST_NAMES))
+    if rest := models.total() - sum(named.values()):
+        named["others"] = rest
+    origins = {"asked": next(iter(names), None), "models": named, "endpoints": deployed}
     return {name: value for name, value in origins.items() if value} if models or deployed else {}

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from meta_eval.backends.addresses import hash_address
+from meta_eval.boundary.pack_names import join_names
 from meta_eval.messages.escaping import one_line
 from meta_eval.results.results_file import as_mapping
+from meta_eval.thresholds import NAMED
 
 # The most that is read of each kind, and of a name.
 _MOST, _LONGEST = 40, 200
@@ -44,7 +46,7 @@ class AnswerOrigins:
 
 def count_names(counts: Mapping[Any, int | None]) -> str:
     """``org/model-0806 (60), org/model-0513 (60)``."""
-    return ", ".join(name if count is None else f"{name} ({count:,})" for name, count in counts.items())
+    return join_names([name if count is None else f"{name} ({count:,})" for name, count in counts.items()], NAMED)
 
 
 def read_origins(content: object, model_args: Mapping[str, str]) -> AnswerOrigins:

@@ -120,7 +120,8 @@ class ServersClient(Client, Generic[_Server]):
         self._servers: list[_Server] = []
         self._answered = self._hopeless = 0
         self._turned_away = False
-        self._other_models: set[str | None] = set()
+        self._endpoints: dict[_Server, str] = {}
+        self._named_another = False
         self._limit = RateLimit(settings)
 
     def __enter__(self) -> Self:
@@ -201,6 +202,7 @@ class ServersClient(Client, Generic[_Server]):
         """Connect to all servers; those that do not answer yet are retried while others work."""
         key = read_key(self.settings.api_key_env)
         self._servers = [self.connect(url, self._asked_for, key) for url in urls]
+        self._endpoints = dict(zip(self._servers, map(hash_address, urls), strict=True))
         met = await asyncio.gather(*(server.meet() for server in self._servers), return_exceptions=True)
         faults = [fault for fault in met if isinstance(fault, BaseException)]
         for server, fault in zip(self._servers, met, strict=True):
@@ -268,10 +270,10 @@ class ServersClient(Client, Generic[_Server]):
         the run's own has one model, whatever it calls it."""
         if self._served is not None:
             return replace(response, model=None)
-        if response.model not in {None, self.model, *self._other_models}:
-            self._other_models.add(response.model)
+        if response.model not in (None, self.model) and not self._named_another:
+            self._named_another = True
             log.warning(f"{server.url}: asked for {self.model}, and an answer names {response.model}")
-        return replace(response, endpoint=hash_address(server.url))
+        return replace(response, endpoint=self._endpoints[server])
 
     def _failed(self, server: _Server, job: Job, why: Exception, *, retry: bool) -> EngineResponse:
         message = f"{server.url}: {why}"
