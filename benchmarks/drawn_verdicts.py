@@ -268,7 +268,7 @@ def _task_run(task: Task, docs: tuple[DocResult, ...]) -> TaskRun:
             "gen_kwargs": {},
             "decoding": {},
             "origins": AnswerOrigins(),
-        }  # fmt: skip
+        }
     )
     return TaskRun(task.name, "", docs, ("f",), {}, (), None, 0, (), None, None, provenance)
 
