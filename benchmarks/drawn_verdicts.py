@@ -20,6 +20,7 @@ from meta_eval.judging.decide import Decision, TaskDrop, decide_outcome
 from meta_eval.judging.judge import judge_run
 from meta_eval.judging.shared_questions import find_cluster_names
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
+from meta_eval.results.answer_origins import AnswerOrigins
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import DocResult, FilterResult
 from meta_eval.results.lm_eval_run import Run, TaskRun
@@ -260,7 +261,14 @@ def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Deci
 def _task_run(task: Task, docs: tuple[DocResult, ...]) -> TaskRun:
     known = {field.name: None for field in fields(Provenance)}
     provenance = Provenance(
-        **{**known, "results_file": Path("results.json"), "model_args": {}, "gen_kwargs": {}, "decoding": {}}
+        **{
+            **known,
+            "results_file": Path("results.json"),
+            "model_args": {},
+            "gen_kwargs": {},
+            "decoding": {},
+            "origins": AnswerOrigins(),
+        }
     )
     return TaskRun(task.name, "", docs, ("f",), {}, (), None, 0, (), None, None, provenance)
 

@@ -36,10 +36,10 @@ def planned(task: Task, margin: float | None = None) -> PlannedTask:
     """What `prepare --plan` reads of such a task."""
     labels = None if len(task.subtasks) == 1 else np.repeat(np.arange(len(task.subtasks)), task.subtasks).tolist()
     clusters = cluster_ids(task)
-    expected = expect_copy(task.docs, task.flips, labels, None if clusters is None else clusters.tolist())
+    expected = expect_copy(task.docs, task.flips, labels, None if clusters is None else clusters.tolist(), task.alike)
     parts = {f"s{place}": expect_copy(docs, task.flips) for place, docs in enumerate(task.subtasks)} if labels else {}
     shares = {} if clusters is not None else {name: 1 / len(parts) for name in parts}
-    return PlannedTask(task.name, expected, parts, shares, margin)
+    return PlannedTask(task.name, expected, parts, shares, margin, alike=task.alike, alike_measured=True)
 
 
 def drawn(task: Task, rng: np.random.Generator, runs: int = 1, margin: float | None = None) -> TaskDrop:
@@ -72,6 +72,12 @@ ALONE = (
     (Task("14 subtasks", instruct(0.04)[-1].subtasks, 0.5, 0.06), 0.008),
     (Task("mgsm, 250 questions in 11 languages", (250,) * 11, 0.69, 0.06, "across", 0.0), 0.015),
     (Task("200 passages of 6 docs", (1200,), 0.7, 0.06, (6,) * 200, 0.0), 0.02),
+    (Task("mgsm, 250 questions in 7 languages", (250,) * 7, 0.69, 0.04, "across", 0.0), 0.01),
+    (Task("mgsm in 7, alike 0.3", (250,) * 7, 0.69, 0.04, "across", 0.3), 0.01),
+    (Task("mgsm in 7, alike 0.9", (250,) * 7, 0.69, 0.04, "across", 0.9), 0.01),
+    (Task("mgsm in 11, alike 0.3", (250,) * 11, 0.69, 0.06, "across", 0.3), 0.015),
+    (Task("200 passages of 6 docs, alike 0.3", (1200,), 0.7, 0.06, (6,) * 200, 0.3), 0.02),
+    (Task("200 passages of 6 docs, alike 0.9", (1200,), 0.7, 0.06, (6,) * 200, 0.9), 0.02),
 )
 
 
@@ -112,10 +118,9 @@ def chances(runs: int) -> None:
     )  # fmt: skip
     diamond = Task("GPQA Diamond", (198,), 0.4, 0.04)
     single = Task("gsm8k", (1319,), 0.84, 0.04)
-    clustered = [replace(task, alike=0.0) for task in many()]
     for name, tasks in (
         ("gsm8k", [single]), ("meta_instruct, 4 %", instruct(0.04)), ("meta_instruct, 6 %", instruct(0.06)),
-        ("GPQA Diamond and three others", [diamond, single, *instruct(0.04)[1:3]]), ("22 tasks", clustered),
+        ("GPQA Diamond and three others", [diamond, single, *instruct(0.04)[1:3]]), ("22 tasks", many()),
     ):  # fmt: skip
         whole = plan_tasks([planned(task) for task in tasks], draws=400 if runs > 100 else 50).whole
         assert whole is not None

@@ -198,6 +198,8 @@ class RunOptions(ScoringOptions):
         order_seed: The seed of the random order. None draws a secret seed.
         gate: A gate.yaml whose rules ``stop_when_decided`` decides by. None means the margin and the weights of the
             configuration.
+        same_deployment: Say that the addresses of earlier answers and of this run are one deployment. Otherwise answers
+            of another address are refused.
     """
 
     shard: tuple[int, int] = (0, 1)
@@ -207,6 +209,7 @@ class RunOptions(ScoringOptions):
     rerun: int | None = None
     order_seed: str | None = None
     gate: Path | str | None = None
+    same_deployment: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +232,8 @@ class FidelityOptions(TaskOptions):
         baseline: The table of the other model. If its tokenizer differs, no request is sent.
         again: Measure the same model once more, in another way (`meta_eval.backends.base.Backend.vary_rounding`), into
             the folder ``again`` beside its table.
+        same_deployment: Say that the addresses of earlier answers and of this run are one deployment. Otherwise answers
+            of another address are refused.
     """
 
     pack: Path | str | None = None
@@ -242,6 +247,7 @@ class FidelityOptions(TaskOptions):
     output: Path | str | None = None
     baseline: Path | str | None = None
     again: bool = False
+    same_deployment: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +264,7 @@ class AuditOptions(TaskOptions):
         ask: Whether to send requests. Otherwise only judge the answers that were scored.
         output: Folder in which ``audit/`` is made. None means the pack's output_path.
         noise: The table of an audit of another endpoint with the same weights, or its folder.
+        same_deployment: Say that the addresses of earlier scores and of this trusted copy are one deployment.
     """
 
     pack: Path | str | None = None
@@ -267,6 +274,7 @@ class AuditOptions(TaskOptions):
     ask: bool = True
     output: Path | str | None = None
     noise: Path | str | None = None
+    same_deployment: bool = False
 
 
 class PrepareKeywords(TypedDict, total=False):
@@ -323,6 +331,7 @@ class RunKeywords(ScoringKeywords, total=False):
     rerun: int | None
     order_seed: str | None
     gate: Path | str | None
+    same_deployment: bool
 
 
 class FidelityKeywords(TaskKeywords, total=False):
@@ -339,6 +348,7 @@ class FidelityKeywords(TaskKeywords, total=False):
     output: Path | str | None
     baseline: Path | str | None
     again: bool
+    same_deployment: bool
 
 
 class AuditKeywords(TaskKeywords, total=False):
@@ -351,3 +361,4 @@ class AuditKeywords(TaskKeywords, total=False):
     ask: bool
     output: Path | str | None
     noise: Path | str | None
+    same_deployment: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from shared import whole_pack
 from meta_eval import stats
 from meta_eval.judging.decide import decide_outcome
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.pack_plan import measure_flips, plan_pack
+from meta_eval.judging.pack_plan import TaskFlips, measure_flips, plan_pack
 from meta_eval.judging.planning import PlannedTask, plan_answers, plan_tasks
 from meta_eval.judging.task_drop import TaskDrop
 from meta_eval.messages.errors import UserError
@@ -125,11 +126,36 @@ def test_a_pack_says_docs_subtasks_and_clusters(pack: Path) -> None:
 def test_flips_are_named_measured_or_assumed(pack: Path) -> None:
     named = plan_pack(pack, flips=0.1, whole=False)
     assert all(each.planned.measured for each in named.tasks)
-    measured = plan_pack(pack, flips={"meta_ifeval": 0.2}, whole=False)
+    measured = plan_pack(pack, flips={"meta_ifeval": TaskFlips(0.2)}, whole=False)
     shares = {each.planned.task: (each.planned.flips, each.planned.measured) for each in measured.tasks}
     assert shares["meta_ifeval"] == (pytest.approx(0.2), True)
     assert shares["meta_gpqa"] == (pytest.approx(0.04), False)
     assert "of others 4 % of docs, which is assumed" in plan_table(measured).legend
+
+
+def test_where_docs_share_questions_chances_are_a_range_until_it_is_measured(pack: Path) -> None:
+    plan = plan_pack(pack, flips=0.2, whole=False)
+    assert plan.alike is not None
+    (name,) = [each.planned.task for each in plan.tasks if each.planned.is_open and "mgsm" in each.planned.task][:1]
+    alone, together = (next(each for each in of.tasks if each.planned.task == name) for of in (plan, plan.alike))
+    assert alone.planned.expected.variance < together.planned.expected.variance
+    assert (alone.chances.margin_sure or 1) < (together.chances.margin_sure or 1)
+    assert "\u2013" in next(
+        column.write(column.value(row.subject))
+        for row in plan_table(plan).rows
+        if row.name == name
+        for column in plan_table(plan).columns
+        if column.key == "margin_sure"
+    )
+    assert "--flips RESULTS measures it" in plan_table(plan).legend
+    assert list(describe_weak_points(plan))[-1].startswith("docs of ")
+    assert plan_json(plan)["tasks"][name]["alike_assumed"]
+    assert plan_json(plan)["alike"]["tasks"][name]["alike"] == 1.0
+    known = {each.planned.task: TaskFlips(0.2, 0.3) for each in plan.tasks}
+    measured = plan_pack(pack, flips=known, whole=False)
+    assert measured.alike is None
+    between = next(each.planned for each in measured.tasks if each.planned.task == name)
+    assert alone.planned.expected.variance < between.expected.variance < together.planned.expected.variance
 
 
 def test_a_gate_plans_its_own_tasks(pack: Path) -> None:
@@ -146,7 +172,35 @@ def test_flips_are_measured_between_two_runs_of_a_model(tmp_path: Path) -> None:
     verdicts = [1.0] * 60 + [0.0] * 40
     write_run(tmp_path, verdicts, recorded=None)
     write_run(tmp_path, [0.0] * 5 + verdicts[5:], recorded=None, time="2026-01-02T03-04-06")
-    assert measure_flips([tmp_path]) == {"meta_some": pytest.approx(5.5 / 101)}
+    assert measure_flips([tmp_path]) == {"meta_some": TaskFlips(pytest.approx(5.5 / 101))}
+
+
+def write_clustered(folder: Path, verdicts: np.ndarray, second: int) -> None:
+    """A run whose verdicts are of questions, each in several languages."""
+    time = f"2026-01-02T03-04-0{second}"
+    write_run(folder, verdicts.ravel().tolist(), time=time)
+    path = folder / f"samples_meta_some_{time}.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for number, line in enumerate(lines):
+        line["doc"]["cluster"] = str(number // verdicts.shape[1])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("alike", "docs", "measured"), [(0.0, 150, 0.0), (0.5, 150, 0.5), (1.0, 150, 1.0), (1.0, 20, None)]
+)
+def test_how_alike_docs_of_a_question_flip_is_measured(
+    tmp_path: Path, alike: float, docs: int, measured: float | None
+) -> None:
+    rng, shape = np.random.default_rng(7), (docs, 6)
+    together = rng.random(shape) < alike**0.5
+    luck = np.where(together, rng.random((docs, 1)), rng.random(shape))
+    before = np.where(luck < 0.1, 0.0, np.where(luck < 0.2, 1.0, rng.random(shape) < 0.5)).astype(float)
+    after = np.where(luck < 0.2, 1 - before, before)
+    write_clustered(tmp_path, before, 5)
+    write_clustered(tmp_path, after, 6)
+    flips = measure_flips([tmp_path])["meta_some"]
+    assert flips.alike == (None if measured is None else pytest.approx(measured, abs=0.12))
 
 
 def test_a_single_run_measures_no_flips(tmp_path: Path) -> None:

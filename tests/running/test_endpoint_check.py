@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -13,14 +14,15 @@ import pytest
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.catalog.families import list_families
 from meta_eval.pack.chat_rendering import ChatTemplate
-from meta_eval.results.chat_completion import ChatChoice, ChatCompletion
+from meta_eval.results.chat_completion import ChatChoice, ChatCompletion, ToolCall
 from meta_eval.results.endpoint_notes import merge_endpoint_notes, read_endpoint_notes
 from meta_eval.running.endpoint_check import EndpointCheck, EndpointFinding, compare_recorded_prompts
 
 Body = Mapping[str, Any]
 TEMPLATE = ChatTemplate(
-    {"default": "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}<assistant> "}, {}
+    {"default": "{{ tools or '' }} {% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}<assistant> "}, {}
 )
+NO_TOOLS = ChatTemplate({"default": TEMPLATE.sources["default"].replace("{{ tools or '' }}", "")}, {})
 TOOLS = {"messages": [{"role": "user", "content": "add"}], "tools": [{"type": "function", "function": {"name": "add"}}]}
 
 
@@ -49,7 +51,7 @@ def answer(body: Body, *, hidden: str = "", default: str = "") -> ChatCompletion
             words = words[: words.index(stop)]
     if len(words) > body["max_tokens"]:
         words, finish = words[: body["max_tokens"]], "length"
-    tokens = len(TEMPLATE.render(messages).split())
+    tokens = len(TEMPLATE.render(messages, tools=body.get("tools")).split())
     return ChatCompletion((ChatChoice(" ".join(words), finish_reason=finish),), tokens, len(words))
 
 
@@ -131,6 +133,43 @@ def test_tools_that_are_refused_are_a_fault_and_other_refusals_are_unknown() -> 
     assert faults(seen) == {"tools": "a doc with tools is refused: 400: no tools"}
     seen = check(lambda body: "400: no streams" if body.get("stream") else answer(body))
     assert (seen["streamed"].passed, seen["streamed"].what) == (None, "400: no streams")
+
+
+def drop_tools(body: Body, **changes: Any) -> ChatCompletion:
+    """An endpoint that takes tools, and makes its prompt without them."""
+    return replace(answer({name: value for name, value in body.items() if name != "tools"}), **changes)
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, NO_TOOLS, None])
+def test_tools_that_do_not_reach_the_prompt_are_named_by_the_count_of_tokens(template: ChatTemplate | None) -> None:
+    assert list(faults(check(drop_tools, template=template, tools=True))) == ["tools in the prompt"]
+
+
+def test_without_a_count_the_template_on_this_machine_says_it() -> None:
+    def reply(body: Body) -> ChatCompletion:
+        return drop_tools(body, prompt_tokens=None)
+
+    seen = faults(check(reply, template=NO_TOOLS, tools=True))
+    assert "chat template is the same with tools and without" in seen["tools in the prompt"]
+    assert not faults(check(reply, template=TEMPLATE, tools=True))
+
+
+def test_a_call_shows_that_the_tools_reached_the_model() -> None:
+    """Whatever the endpoint counts."""
+
+    def reply(body: Body) -> ChatCompletion:
+        made = drop_tools(body)
+        called = ChatChoice("", tool_calls=(ToolCall("add", "{}"),), finish_reason="tool_calls")
+        return replace(made, choices=(called,)) if body.get("tools") else made
+
+    assert "tools in the prompt" not in check(reply, tools=True)
+
+
+def test_messages_that_are_refused_without_tools_show_nothing() -> None:
+    def reply(body: Body) -> ChatCompletion | str:
+        return "400: no" if body["messages"] == TOOLS["messages"] and "tools" not in body else drop_tools(body)
+
+    assert check(reply, template=None, tools=True)["tools"].passed is None
 
 
 def test_an_endpoint_that_answers_nothing_is_one_finding() -> None:

@@ -92,6 +92,20 @@ def test_clusters_count_instead_of_docs() -> None:
     assert margin_within(alone) < 1 - 0.025 ** (1 / 60) < margin_within(together) < 0.1
 
 
+@pytest.mark.parametrize(("alike", "margin"), [(0.0, 0.02), (0.3, 0.03), (1.0, 0.04)])
+def test_copies_whose_clusters_flip_alike_are_within_the_margin_as_is_said(alike: float, margin: float) -> None:
+    """benchmarks/plans.py has the large simulation."""
+    rng, runs, clusters = np.random.default_rng(3), 1000 if THOROUGH else 120, [place // 6 for place in range(1200)]
+    within = 0
+    for _ in range(runs):
+        together = rng.random((200, 6)) < alike**0.5
+        luck = np.where(together, rng.random((200, 1)), rng.random((200, 6))).ravel()
+        before, after = (luck < 0.03).astype(float), ((luck >= 0.03) & (luck < 0.06)).astype(float)
+        within += stats.paired_drop(before.tolist(), after.tolist(), None, clusters).interval().upper < margin
+    chance = chance_within(expect_copy(1200, 0.06, clusters=clusters, alike=alike), margin)
+    assert abs(within / runs - chance) < 0.04 + 3 * (chance * (1 - chance) / runs) ** 0.5
+
+
 def test_quantiles_of_students_distribution_are_scipys() -> None:
     from scipy.stats import t
 

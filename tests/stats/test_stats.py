@@ -395,7 +395,9 @@ def test_sign_interval_and_p_are_of_one_statistic(docs: list[tuple[float, float]
     assert drop.value in interval
     assert interval.lower <= narrow.lower <= narrow.upper <= interval.upper
     clipped = interval.lower == -1 or interval.upper == 1
-    assert clipped or (interval.lower + interval.upper) * drop.value >= -1e-9
+    # Small losses beside a gain of a whole doc reach further on the side of gains.
+    mixed = drop.small_variance > 0 and drop.flipped > 0
+    assert clipped or mixed or (interval.lower + interval.upper) * drop.value >= -1e-9
     if abs(drop.p_value() - 0.05) > 1e-9:
         assert (drop.p_value() < 0.05) == (0 not in interval)
     if abs(drop.p_value(0.1) - 0.05) > 1e-9:

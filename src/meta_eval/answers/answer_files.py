@@ -22,6 +22,7 @@ from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.messages.errors import UserError, locating
 from meta_eval.results.batch_files import is_batch_request, is_batch_result, read_batch_result
 from meta_eval.results.chat_completion import ChatChoice, ChatCompletion
+from meta_eval.results.endpoint_notes import reads_tools_lost
 from meta_eval.results.raw_samples import MAX_SAMPLE_BYTES
 from meta_eval.results.sample_parser import FILTERED
 
@@ -69,10 +70,13 @@ class EngineAnswer:
         tokens: Log-probabilities of a given text. None for other answers.
         error: Why the request failed, or None.
         engine: The engine that answered.
-        model: The model that answered.
+        model: The model that was asked; in batch files the one that answered.
         span: Start and end, in seconds since 1970.
         place: The place of its doc in a random order, from 0. None in any other order.
         where: File and line.
+        response_model: The model that the response names. None if it names none.
+        endpoint: The hash of the address that answered, or `OWN_SERVER`. None if unknown.
+        tools_lost: Whether a check before it found that the endpoint leaves tools out of its prompts.
     """
 
     id: str
@@ -93,6 +97,9 @@ class EngineAnswer:
     span: tuple[float, float] | None
     place: int | None
     where: str
+    response_model: str | None = None
+    endpoint: str | None = None
+    tools_lost: bool = False
 
     def has_same_content(self, other: EngineAnswer) -> bool:
         """Whether both give the same answer to the same prompt. Times, counts and engines may differ."""
@@ -120,6 +127,7 @@ class Answers:
         second: The files of second answers to docs, which change no score.
         custom_ids: By the custom_id of another batch file: that of the same request of the pack, or None.
         endpoint: What each run of `meta-eval run` noted about its endpoint, in the order of lines.
+        deployments: Sets of endpoints that a run said to be one deployment.
     """
 
     by_key: dict[Key, EngineAnswer] = field(default_factory=dict)
@@ -132,6 +140,7 @@ class Answers:
     second: list[str] = field(default_factory=list)
     custom_ids: Mapping[str, str | None] = field(default_factory=dict)
     endpoint: list[Mapping[str, Any]] = field(default_factory=list)
+    deployments: list[frozenset[str]] = field(default_factory=list)
 
     def key(self, request_id: str, request_sha256: str) -> Key:
         """The key of the answer to a request. Prefers an answer that repeats the whole request."""
@@ -176,7 +185,7 @@ def read_answers(
 
 
 def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
-
+    tools_lost = False
     try:
         with open_regular(file) as lines:
             for number, line in enumerate(iter(partial(lines.readline, MAX_SAMPLE_BYTES + 1), b""), 1):
@@ -193,10 +202,12 @@ def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
                     continue
                 if isinstance(content, dict) and content.get("format") == FORMAT:
                     _read_header(content, str(file), answers)
+                    lost = reads_tools_lost(note) if isinstance(note := content.get("endpoint"), Mapping) else None
+                    tools_lost = tools_lost if lost is None else lost
                     continue
                 with locating(where):
                     if not is_batch_result(content):
-                        yield _answer(content, where)
+                        yield _answer(content, where, tools_lost=tools_lost)
                     elif (answer := _batch_answer(content, where, answers.custom_ids)) is not None:
                         yield answer
     except OSError as error:
@@ -210,11 +221,13 @@ def _read_header(content: Mapping[str, Any], file: str, answers: Answers) -> Non
         answers.orders.setdefault(str(content["seed_sha256"]), file)
     if isinstance(content.get("endpoint"), Mapping):
         answers.endpoint.append(content["endpoint"])
+    if isinstance(deployment := content.get("deployment"), list):
+        answers.deployments.append(frozenset(map(str, deployment)))
     if content.get("rerun"):
         answers.second.append(file)
 
 
-def _answer(content: Any, where: str) -> EngineAnswer:
+def _answer(content: Any, where: str, *, tools_lost: bool) -> EngineAnswer:
     if not isinstance(content, dict):
         raise _wrong("it is no object")
     if ("format" in content and "id" not in content) or is_batch_request(content):
@@ -249,6 +262,9 @@ def _answer(content: Any, where: str) -> EngineAnswer:
         error=error,
         engine=fields.name("engine"),
         model=fields.name("model"),
+        response_model=fields.text("response_model"),
+        endpoint=fields.text("endpoint"),
+        tools_lost=tools_lost,
         span=(started, ended) if started is not None and ended is not None and started <= ended else None,
         place=fields.count("random_place"),
         where=where,
@@ -282,6 +298,7 @@ def _batch_answer(content: Mapping[str, Any], where: str, custom_ids: Mapping[st
         error=result.error,
         engine="batch",
         model=_Fields({"model": done.model}).name("model"),
+        response_model=done.model,
         span=None,
         place=None,
         where=where,

@@ -13,6 +13,9 @@ from meta_eval.pack.chat_rendering import ChatTemplate
 # Fields of a body that a template sees. vLLM passes the names in ``chat_template_kwargs`` on, too.
 _OF_TEMPLATE = ("tools", "add_generation_prompt", "continue_final_message")
 
+# Fields of a body that mean nothing without tools.
+_OF_TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
+
 
 @dataclass(frozen=True, slots=True)
 class PromptDifference:
@@ -47,6 +50,24 @@ def render_conversation(conversation: Mapping[str, Any], template: ChatTemplate)
     fields = {name: conversation[name] for name in _OF_TEMPLATE if name in conversation}
     variables = conversation.get("chat_template_kwargs")
     return template.render(conversation["messages"], **fields, **(variables if isinstance(variables, dict) else {}))
+
+
+def leave_out_tools(conversation: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a chat request without its tools."""
+    return {name: value for name, value in conversation.items() if name not in _OF_TOOLS}
+
+
+def loses_tools(conversation: Mapping[str, Any], template: ChatTemplate) -> bool:
+    """Whether a template renders messages with tools as it renders them without.
+
+    Args:
+        conversation: ``messages``, ``tools`` and other fields of the body.
+        template: The template.
+
+    Raises:
+        ValueError: The template refuses the messages.
+    """
+    return render_conversation(conversation, template) == render_conversation(leave_out_tools(conversation), template)
 
 
 def encode_conversation(conversation: Mapping[str, Any], template: ChatTemplate, encoder: Encoder) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer
 from meta_eval.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
 from meta_eval.answers.batch_binding import read_bound_answers
+from meta_eval.answers.origin_counts import count_origins
 from meta_eval.answers.requests import Request, RequestDigest, build_requests, is_graded_as_message
 from meta_eval.answers.results_writer import Speed, Writer
 from meta_eval.backends.settings import Settings
@@ -177,6 +179,11 @@ class Grading:
         model = _one_model(used, manifest)
         _log_problems(matched, problems, engine_answers)
         writer = Writer(output or expand_home(manifest.run_settings.output_path, where=str(self._pack)), model)
+        origins = {
+            name: origin
+            for name in chosen
+            if (origin := count_origins(itertools.chain(*matched[name].docs.values()), engine_answers.deployments))
+        }
         speed = Speed.of(used, prices or manifest.run_settings)
         done = Graded(Path(), model, speed, {}, len(problems.missing), len(problems.failed))
         with writer:
@@ -198,6 +205,7 @@ class Grading:
                 started=min((answer.span[0] for answer in used if answer.span), default=self._started),
                 identity={
                     **asdict(done.speed),
+                    **({"origins": origins} if origins else {}),
                     **({"edited": self._changed} if self._changed else {}),
                     **(facts or {}),
                 },

@@ -242,6 +242,7 @@ def _generation(doc_answers: Sequence[EngineAnswer]) -> dict[str, Any]:
         "random_place": doc_answers[0].place
         if all(answer.place == doc_answers[0].place for answer in doc_answers)
         else None,
+        "tools_lost": any(answer.tools_lost for answer in doc_answers) or None,
     }
     return {name: value for name, value in payload.items() if value is not None}
 

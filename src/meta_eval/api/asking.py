@@ -290,7 +290,7 @@ def audit(
         read_tokens(noise)  # refuses it before anything is asked
     fidelity_options = FidelityOptions(
         pack=chosen.pack, overrides=chosen.overrides, tasks=chosen.tasks, edited=chosen.edited, docs=chosen.docs,
-        top_k=chosen.top_k, ask=chosen.ask, probe=False, output=chosen.output,
+        top_k=chosen.top_k, ask=chosen.ask, probe=False, output=chosen.output, same_deployment=chosen.same_deployment,
     )  # fmt: skip
     with display_logs(progress):
         folder, settings = _describe_config(config, fidelity_options)

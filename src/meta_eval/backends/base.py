@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from meta_eval.backends.addresses import OWN_SERVER, hash_address
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.messages.errors import UserError
 
@@ -95,6 +96,13 @@ class Backend(ABC):
     def starts_engine(self, settings: Settings) -> bool:
         """Whether a run starts an engine, in this process or as a server: of the module in ``imports``."""
         return bool(self.imports) or self.starts_server(settings)
+
+    def list_endpoints(self, settings: Settings) -> tuple[str, ...]:
+        """What gives the answers: a hash of each address, `OWN_SERVER` for a server that the run starts; empty for an
+        engine of the run's own, which its settings tell."""
+        if self.starts_server(settings):
+            return (OWN_SERVER,)
+        return () if self.starts_engine(settings) else tuple(map(hash_address, settings.base_url))
 
     def gpus(self, settings: Settings) -> int:
         """Number of GPUs of a run."""

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from meta_eval.backends.addresses import normalise_url
 from meta_eval.backends.base import load_class
 from meta_eval.backends.command import LmEvalBackend
-from meta_eval.backends.server import DEFAULT_URL, normalise_url
+from meta_eval.backends.server import DEFAULT_URL
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.boundary.hashing import hash_text
 

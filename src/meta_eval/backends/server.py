@@ -7,6 +7,7 @@ from shutil import which
 from typing import Any
 from urllib.parse import urlsplit
 
+from meta_eval.backends.addresses import is_loopback, normalise_url
 from meta_eval.backends.base import load_class, require_module
 from meta_eval.backends.command import LmEvalBackend, find_model_args
 from meta_eval.backends.settings import RunSettings, Scalar, Settings
@@ -14,7 +15,6 @@ from meta_eval.boundary.hashing import hash_text
 
 # Default address of `vllm serve`.
 DEFAULT_URL = "http://127.0.0.1:8000/v1"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 # The model_args for lm_eval's local-completions, and those for both ends. All others are flags of the server.
 _OF_CLIENT = frozenset(("ca_cert_path", "use_fast_tokenizer", "verify_certificate"))
@@ -123,7 +123,7 @@ class Server(LmEvalBackend):
 
     def serve_command(self, settings: Settings) -> tuple[str, ...]:
         url = urlsplit((*settings.base_url, DEFAULT_URL)[0])
-        host = url.hostname if url.hostname in _LOOPBACK else None
+        host = url.hostname if is_loopback(url.geturl()) else None
         return ("vllm", *serve_arguments(settings, settings.model_name, url.port or 8000, host=host))
 
     def gpus(self, settings: Settings) -> int:
@@ -145,20 +145,9 @@ class Server(LmEvalBackend):
         return tuple(sentences)
 
 
-def normalise_url(url: str) -> str:
-    """Complete an address to ``…/v1``."""
-    url = url.rstrip("/").removesuffix("/completions").removesuffix("/chat").rstrip("/")
-    return url if urlsplit(url).path else f"{url}/v1"
-
-
 def make_completions_url(url: str) -> str:
     """The address of the completions endpoint."""
     return f"{normalise_url(url)}/completions"
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address is on this machine."""
-    return urlsplit(url).hostname in _LOOPBACK
 
 
 def serve_arguments(settings: Settings, model: str, port: int, *, host: str | None) -> tuple[str, ...]:

@@ -121,6 +121,9 @@ FLAGS = {
         shown=lambda shard: f"{shard[0]}/{shard[1]}",
     ),
     "allow_code": Flag(bool, "--allow-code", "Also grade tasks whose scoring runs code that the model wrote."),
+    "same_deployment": Flag(
+        bool, "--same-deployment", "Go on with answers of another address: the deployment moved, and is the same."
+    ),
     "edited": Flag(bool, "--edited", "Accept a pack that was edited after prepare. Results and reports say so."),
     "canary": Flag(
         bool,
@@ -132,7 +135,7 @@ FLAGS = {
 
 # The order in which a user needs them.
 _FIRST = ("pack", "config", "overrides", "tasks", "to", "baseline", "margin", "max_drop", "cap", "gate")
-_LAST = ("view", "allow_code", "edited", "as_json")
+_LAST = ("view", "same_deployment", "allow_code", "edited", "as_json")
 
 
 def spread_options(**flags: Flag) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meta_eval.answers.chat_prompts import loses_tools
 from meta_eval.boundary.inputs import open_parquet
 from meta_eval.catalog.families import find_family
 from meta_eval.doctor.check import Check, failed, not_checked, passed
 from meta_eval.messages.counts import plural
+from meta_eval.pack.chat_rendering import find_chat_template
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.prompt_lengths import BATCH, PROMPT_COLUMNS, Prompts, find_tokenizer, measure_longest_prompt
+from meta_eval.results.chat_requests import offers_tools
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +34,7 @@ def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
     prompts = {name: _read_prompts(pack, entry) for name, entry in manifest.tasks.items()}
     special = _special_of(manifest)
     yield _check_special_tokens(tokenizer, model, prompts, special)
+    yield from _check_tools(manifest, model, prompts)
     yield from _check_bos(manifest, tokenizer, model, prompts, _find_bos(manifest, special))
     lengths = [_check_length(name, entry, prompts[name], tokenizer, manifest) for name, entry in manifest.tasks.items()]
     yield from (check for check in lengths if check.status != "passed")
@@ -95,6 +100,32 @@ def _check_special_tokens(
                 "Take the tokenizer of the model that it was made from: the prompts are written in its tokens",
             )
     return passed(name, f"{', '.join(used)}: one id each")
+
+
+def _check_tools(manifest: Manifest, model: str, prompts: dict[str, Prompts]) -> Iterator[Check]:
+    """Check that the model's chat template renders the tools of the first doc that offers some."""
+    name = "tools"
+    found = ((task, text) for task, texts in prompts.items() for text in texts if offers_tools(text))
+    task, text = next(found, (None, "")) if manifest.backend.renders_messages else (None, "")
+    if task is None:
+        return
+    template = find_chat_template(model)
+    if template is None:
+        yield not_checked(name, f"no chat template of {model} on this machine to see whether prompts will hold them")
+        return
+    try:
+        lost = loses_tools(json.loads(text), template)
+    except ValueError as error:
+        yield not_checked(name, f"{task}: {error}")
+        return
+    if lost:
+        yield failed(
+            name,
+            f"{task}: the chat template of {model} renders a doc with tools as it does without",
+            "Serve the model with a template that has tools, such as its own for tool use",
+        )
+    else:
+        yield passed(name, "the model's chat template renders them")
 
 
 def _check_bos(

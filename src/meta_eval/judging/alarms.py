@@ -12,6 +12,7 @@ from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.conditions import is_unextracted
 from meta_eval.judging.decide import Veto
 from meta_eval.judging.judgement import Alarm, AlarmOccurrence
+from meta_eval.judging.origin_alarms import find_task_origins
 from meta_eval.judging.task_comparison import ScoredRun
 from meta_eval.judging.two_bos import find_two_bos
 from meta_eval.pack.manifest import TaskEntry
@@ -36,6 +37,7 @@ AlarmKind = Literal[
     "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
     "format", "gate failed", "gate not met", "drift", "cut more", "endpoint", "graded", "grader", "two bos",
     "same answers", "one of several", "likelihoods", "unread", "unit failed", "unit worse", "unit open",
+    "models", "endpoints", "tools",
 ]  # fmt: skip
 
 # By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
@@ -70,6 +72,12 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
         "instruction or shots: they are in the prompts.",
         None,
     ),
+    "tools": (
+        "tools not in the prompt",
+        "The endpoint takes the tools, and its chat template leaves them out: these docs had another prompt. Serve the "
+        "model with a template that renders tools, and ask in a new output folder.",
+        None,
+    ),
     "settings": ("other settings", "The answers were generated with other settings than the task's.", None),
     "unlike": ("runs not alike", "More than the model differs, so that no verdict on the model follows.", None),
     "graded": (
@@ -98,6 +106,17 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
     "endpoint": (
         "endpoint",
         "What answers is not what the settings ask for: another prompt, other parameters or other forms.",
+        None,
+    ),
+    "models": (
+        "another model",
+        "These answers name another model than the requested one. A dated snapshot or a path may be the same model; "
+        "several names are several models.",
+        None,
+    ),
+    "endpoints": (
+        "several endpoints",
+        "These answers came from several addresses, and nothing says that they are one deployment: judge each apart.",
         None,
     ),
     "one side": ("in one run only", "Docs that only one run has are left out.", None),
@@ -150,7 +169,7 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
 RaisedAlarm = tuple[AlarmKind, AlarmOccurrence]
 
 # Kinds that make a comparison invalid: it says nothing about the model.
-INVALID: frozenset[AlarmKind] = frozenset(("prompts", "settings", "unlike", "graded", "two bos"))
+INVALID: frozenset[AlarmKind] = frozenset(("prompts", "tools", "settings", "unlike", "graded", "two bos"))
 # Kinds of which a run alone says nothing.
 OF_TWO_SIDES: frozenset[AlarmKind] = frozenset(("graded", "grader", "same answers"))
 _FIRST: tuple[AlarmKind, ...] = (
@@ -187,7 +206,9 @@ def find_alarms(
         more = count / len(docs) - baseline_rate
         return [(kind, AlarmOccurrence(task, None, count, len(docs), veto=more > grave))] if more > above else []
 
+    yield from find_task_origins(task, result.provenance.origins)
     yield from raise_above("prompts", count_changed_prompts(docs), 0.0)
+    yield from raise_above("tools", sum(doc.tools_lost for doc in docs), 0.0)
     yield from raise_above("empty", sum(doc.answer_empty and not doc.is_cut_thinking for doc in docs), ALARM_EMPTY)
     if bad := sum(doc.has_bad_likelihood for doc in docs):
         yield "likelihoods", AlarmOccurrence(task, None, bad, len(docs), veto=bad >= ALARM_BAD_LIKELIHOOD * len(docs))

@@ -18,6 +18,7 @@ from meta_eval.judging.groups import assess_groups, choose_entries, list_decided
 from meta_eval.judging.judge import assess_task, is_share
 from meta_eval.judging.judgement import AlarmOccurrence, Judgement
 from meta_eval.judging.lacking_docs import has_fixed_order
+from meta_eval.judging.origin_alarms import find_run_origins
 from meta_eval.judging.same_answers import find_same_answers
 from meta_eval.judging.shared_questions import find_shared_questions
 from meta_eval.judging.task_assessment import TaskAssessment, conclude_judgement
@@ -106,9 +107,9 @@ def compare_runs(
     assessments += assess_groups(candidate, assessments, completed)
     decided_names = list_decided_names(completed, groups, assessments, default_tasks)
     pairs = [assessment.pair for assessment in assessments if assessment.pair]
-    run_alarms = [
-        *find_faults(baseline, "A"), *find_faults(candidate, "B"), *find_same_answers(baseline, candidate, pairs)
-    ]  # fmt: skip
+    run_alarms: list[RaisedAlarm] = [*find_faults(baseline, "A"), *find_faults(candidate, "B")]
+    run_alarms += find_same_answers(baseline, candidate, pairs)
+    run_alarms += [*find_run_origins(baseline, "A"), *find_run_origins(candidate, "B")]
     for name in lacking:
         only = "only A has samples of it" if name in in_a else "only B has samples of it" if name in in_b else None
         run_alarms.append(("not run", AlarmOccurrence(name, note=only, veto=name in decided_names)))

@@ -98,9 +98,13 @@ def _take_first_answers(scored: ScoredRun, metric_key: str) -> ScoredRun:
 
 
 def _match_prompts(regraded: ScoredRun, candidate: ScoredRun, scored: Scores) -> list[bool]:
-    """Whether all runs asked with exactly the recorded prompt, doc by doc."""
+    """Whether all runs asked with exactly the recorded prompt and its tools, doc by doc."""
     return [
-        all(docs[place].prompt_matches is not False for scored in (regraded, candidate) for docs in scored.runs)
+        all(
+            docs[place].prompt_matches is not False and not docs[place].tools_lost
+            for scored in (regraded, candidate)
+            for docs in scored.runs
+        )
         for place in scored.doc_indices
     ]
 

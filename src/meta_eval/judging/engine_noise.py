@@ -44,19 +44,10 @@ def measure_noise(result: TaskRun, flips: Flips | None, clusters: Clusters) -> t
         flips: Flips from the baseline to the run.
         clusters: The clusters of docs.
     """
-    second = result.provenance.rerun
-    first = compute_scores(result.docs, second.metric, result.lower_is_better) if second else None
-    if second is None or first is None:
+    pairs = pair_second_answers(result)
+    if pairs is None:
         return None
-    sign = -1 if first.lower_is_better else 1
-    pairs = [
-        (result.docs[position], sign * (value - second.values[result.docs[position].doc_id]))
-        for position, value in zip(first.doc_indices, first.doc_scores, strict=True)
-        if result.docs[position].doc_id in second.values
-    ]
-    if not pairs:
-        return None
-    docs, losses = [doc for doc, _ in pairs], [loss for _, loss in pairs]
+    docs, losses = pairs
     names = clusters(docs)
     changed = [float(abs(loss) > SAME_VERDICT) for loss in losses]
     interval = stats.score_interval(changed, clusters=names)
@@ -72,6 +63,22 @@ def measure_noise(result: TaskRun, flips: Flips | None, clusters: Clusters) -> t
         else None,
     )
     return noise, _add_up(losses, names)
+
+
+def pair_second_answers(result: TaskRun) -> tuple[list[DocResult], list[float]] | None:
+    """The docs of a run that were answered twice, and the loss of each from the first answer to the second; None
+    without any."""
+    second = result.provenance.rerun
+    first = compute_scores(result.docs, second.metric, result.lower_is_better) if second else None
+    if second is None or first is None:
+        return None
+    sign = -1 if first.lower_is_better else 1
+    pairs = [
+        (result.docs[position], sign * (value - second.values[result.docs[position].doc_id]))
+        for position, value in zip(first.doc_indices, first.doc_scores, strict=True)
+        if result.docs[position].doc_id in second.values
+    ]
+    return ([doc for doc, _ in pairs], [loss for _, loss in pairs]) if pairs else None
 
 
 def list_placed_losses(pair: RunPair, metric_key: str, clusters: Clusters) -> list[tuple[int, float]]:

@@ -32,6 +32,7 @@ from meta_eval.judging.groups import assess_groups, choose_entries, list_decided
 from meta_eval.judging.judgement import META, AlarmOccurrence, CutSummary, Flips, Judgement, Task
 from meta_eval.judging.lacking_docs import has_fixed_order
 from meta_eval.judging.metric_comparison import MetricComparison, compare_metrics
+from meta_eval.judging.origin_alarms import find_run_origins
 from meta_eval.judging.own_unit import OwnUnitDrop, measure_own_unit
 from meta_eval.judging.published_scores import (
     list_known_gaps,
@@ -104,7 +105,7 @@ def judge_run(
     assessments = [assess_task(compared, task_gate, shared) for compared in comparisons]
     assessments += assess_groups(run, assessments, completed)
     decided_names = list_decided_names(completed, groups, assessments, default_tasks)
-    run_alarms = find_faults(run)
+    run_alarms: list[RaisedAlarm] = [*find_faults(run), *find_run_origins(run)]
     return conclude_judgement(
         assessments,
         completed,

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from meta_eval.boundary.inputs import describe_error, read_table
-from meta_eval.judging.engine_noise import measure_noise
+from meta_eval.judging.engine_noise import pair_second_answers
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.planning import PackPlan, PlannedTask, plan_answers, plan_tasks
+from meta_eval.judging.shared_questions import find_cluster_names
 from meta_eval.judging.task_comparison import find_verdict_metric
 from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
 from meta_eval.results.clusters import make_given_key, name_clusters
-from meta_eval.results.doc_results import ResultsError
+from meta_eval.results.doc_results import DocResult, ResultsError
 from meta_eval.results.lm_eval_run import read_run
 from meta_eval.results.scores import compute_scores
 from meta_eval.results.task_run import TaskRun
-from meta_eval.stats.identical import expect_copy
+from meta_eval.stats.identical import correlate_changes, expect_copy
 from meta_eval.thresholds import CAP, PLANNED_FLIPS, SAME_VERDICT
 
-# The share of docs that flip, 0 to 1, of all tasks or by task.
-Flips = float | Mapping[str, float]
+
+@dataclass(frozen=True, slots=True)
+class TaskFlips:
+    """How docs of a task flip between two answers of one model.
+
+    Attributes:
+        share: The share of docs that flip, 0 to 1.
+        alike: The correlation of the changes of a cluster's docs, 0 to 1; None where there are too few.
+    """
+
+    share: float
+    alike: float | None = None
+
+
+# The share of docs that flip, 0 to 1, of all tasks; or how those of each task flip.
+Flips = float | Mapping[str, TaskFlips]
 
 # The columns of a pack's docs that say which docs are not independent, and of which subtask each is.
 _COLUMNS = ("subtask_name", "cluster", "input_question_hash", "gold")
@@ -54,14 +69,20 @@ def plan_pack(
     manifest = read_manifest(pack)
     gate = (gate or Gate()).complete(manifest, manifest.tasks, manifest.groups)
     decided = gate.margin_fraction, gate.cap_fraction or CAP, gate.weights or "precision"
-    plan = plan_tasks(_read_tasks(pack, manifest, gate, flips), *decided, whole=whole)
+    docs = _read_docs(pack, manifest, gate)
+    rules = gate.expand_groups(manifest.groups)
+    tasks = [_planned(*of_task, rules, flips) for of_task in docs]
+    plan = plan_tasks(tasks, *decided, whole=whole)
+    if any(task.is_open for task in tasks):
+        together = [_planned(*of_task, rules, flips, alike=1.0) for of_task in docs]
+        plan = replace(plan, alike=plan_tasks(together, *decided, whole=whole))
     if sampled_flips is None:
         return plan
-    return replace(plan, sampled=plan_answers(_read_tasks(pack, manifest, gate, sampled_flips), *decided))
+    return replace(plan, sampled=plan_answers([_planned(*of_task, rules, sampled_flips) for of_task in docs], *decided))
 
 
-def measure_flips(results: Sequence[Path]) -> dict[str, float]:
-    """The share of docs that flip between two answers of one model, of each task that was answered twice.
+def measure_flips(results: Sequence[Path]) -> dict[str, TaskFlips]:
+    """How docs flip between two answers of one model, for each task that was answered twice.
 
     From second answers of a run (`run --rerun`), else from the two newest of several runs. Half a flip is added to what
     was seen, so that none among a few docs is not taken for none at all (Jeffreys).
@@ -73,11 +94,14 @@ def measure_flips(results: Sequence[Path]) -> dict[str, float]:
         UserError: They cannot be read, or no task was answered twice.
     """
     run = read_run(list(results), repeats=True)
-    flips: dict[str, float] = {}
+    flips: dict[str, TaskFlips] = {}
     for name, task in run.tasks.items():
-        counted = _count_second_answers(task) or _count_second_run(run.all_runs(name))
-        if counted:
-            flips[name] = (counted[0] + 0.5) / (counted[1] + 1)
+        pairs = pair_second_answers(task) or _pair_runs(run.all_runs(name))
+        if pairs:
+            docs, changes = pairs
+            clusters = find_cluster_names(name, docs, frozenset())
+            share = (sum(abs(change) > SAME_VERDICT for change in changes) + 0.5) / (len(docs) + 1)
+            flips[name] = TaskFlips(share, None if clusters is None else correlate_changes(changes, clusters))
     if not flips:
         raise ResultsError(
             "no task was answered twice", where=str(results[0]), hint="Use `meta-eval run --rerun N`, or several runs"
@@ -85,54 +109,51 @@ def measure_flips(results: Sequence[Path]) -> dict[str, float]:
     return flips
 
 
-def _count_second_answers(task: TaskRun) -> tuple[int, int] | None:
-    measured = measure_noise(task, None, lambda _docs: None)
-    return (measured[0].lost + measured[0].won, measured[0].docs) if measured else None
-
-
-def _count_second_run(runs: Sequence[TaskRun]) -> tuple[int, int] | None:
-    """Docs that flip from one run to another, of how many."""
+def _pair_runs(runs: Sequence[TaskRun]) -> tuple[list[DocResult], list[float]] | None:
+    """The docs of the two newest runs, and the loss of each from one to the other."""
     metric_key = find_verdict_metric(runs[0], None) if len(runs) > 1 else None
     if metric_key is None:
         return None
     first, second = (compute_scores(run.docs, metric_key, run.lower_is_better) for run in runs[:2])
     if first is None or second is None or first.doc_indices != second.doc_indices:
         return None
-    changed = sum(abs(a - b) > SAME_VERDICT for a, b in zip(first.doc_scores, second.doc_scores, strict=True))
-    return changed, len(first.doc_scores)
+    docs = [runs[0].docs[position] for position in first.doc_indices]
+    return docs, [a - b for a, b in zip(first.doc_scores, second.doc_scores, strict=True)]
 
 
-def _read_tasks(pack: Path, manifest: Manifest, gate: Gate, flips: Flips | None) -> list[PlannedTask]:
+def _read_docs(
+    pack: Path, manifest: Manifest, gate: Gate
+) -> list[tuple[str, TaskEntry, Mapping[str, Sequence[str | None]]]]:
+    """The tasks to plan, with the columns of their docs."""
     gate, names = gate.choose(list(manifest.tasks), manifest.groups)
-    ruled = gate.expand_groups(manifest.groups)
-    names_to_plan = ruled.tasks or names
+    names_to_plan = gate.expand_groups(manifest.groups).tasks or names
     return [
-        _planned(name, entry, _read_columns(pack, entry), ruled, flips)
-        for name, entry in manifest.tasks.items()
-        if name in names_to_plan
+        (name, entry, _read_columns(pack, entry)) for name, entry in manifest.tasks.items() if name in names_to_plan
     ]
 
 
 def _planned(
     name: str, entry: TaskEntry, columns: Mapping[str, Sequence[str | None]], gate: Gate,
-    flips: Flips | None,
+    flips: Flips | None, *, alike: float = 0.0,
 ) -> PlannedTask:  # fmt: skip
+    """A task as its docs tell. ``alike`` is the correlation within clusters where none was measured."""
     rule = gate.task_rules(name)
-    flip_rate = flips.get(name) if isinstance(flips, Mapping) else flips
-    share = PLANNED_FLIPS if flip_rate is None else flip_rate
+    measured = flips.get(name) if isinstance(flips, Mapping) else None if flips is None else TaskFlips(flips)
+    share, correlation = (measured.share, measured.alike) if measured else (PLANNED_FLIPS, None)
+    alike = alike if correlation is None else correlation
     column = columns.get("subtask_name", ())
     labels = [label for label in column if label is not None]
     several = len(set(labels)) > 1 and len(labels) == len(column)
     macro = several and _averages_subtasks(entry)
     clusters = _clusters(columns)
-    expected = expect_copy(entry.docs, share, labels if macro else None, clusters)
+    expected = expect_copy(entry.docs, share, labels if macro else None, clusters, alike)
     parts, subtask_weights = {}, {}
     places: dict[str, list[int]] = {}
     for place, label in enumerate(labels if several else ()):
         places.setdefault(label, []).append(place)
     for subtask, docs in places.items():
         of_docs = clusters and [clusters[place] for place in docs]
-        parts[subtask] = expect_copy(len(docs), share, clusters=of_docs)
+        parts[subtask] = expect_copy(len(docs), share, clusters=of_docs, alike=alike)
         subtask_weights[subtask] = 1 / len(places) if macro else len(docs) / entry.docs
     return PlannedTask(
         name,
@@ -141,7 +162,9 @@ def _planned(
         subtask_weights if clusters is None else {},
         rule.margin_fraction,
         rule.cap_fraction,
-        flip_rate is not None,
+        measured is not None,
+        alike,
+        correlation is not None,
     )
 
 

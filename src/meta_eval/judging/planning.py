@@ -43,6 +43,8 @@ class PlannedTask:
             are then drawn apart.
         margin, cap: Of this task; None for the decision's own.
         measured: Whether somebody measured how many docs flip.
+        alike: The correlation of the changes of a cluster's docs, for which it is planned, 0 to 1.
+        alike_measured: Whether somebody measured that correlation.
     """
 
     task: str
@@ -52,6 +54,13 @@ class PlannedTask:
     margin: float | None = None
     cap: float | None = None
     measured: bool = False
+    alike: float = 0.0
+    alike_measured: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether docs of a cluster may flip together, and nobody knows how often."""
+        return self.expected.clusters < self.expected.docs and not self.alike_measured
 
     @property
     def flips(self) -> float:
@@ -116,6 +125,7 @@ class PackPlan:
         chance_of_mean: The chance that an identical copy's mean drop is within the margin: it ships no more often.
         whole: The chances of the decision; None where they were not counted.
         sampled: The chances of sampled answers; empty where nobody asked for them.
+        alike: The same if all docs of a cluster flip together; None where that changes nothing, or is measured.
     """
 
     margin: float
@@ -125,6 +135,7 @@ class PackPlan:
     chance_of_mean: float
     whole: Chances | None
     sampled: tuple[SampledChance, ...] = ()
+    alike: PackPlan | None = None
 
 
 def plan_tasks(

@@ -1,8 +1,8 @@
 """Thresholds on scores, as vLLM's CI writes them, and the gate that takes their place.
 
 A file of ``.buildkite/lm-eval-harness/configs`` of vLLM names tasks with metrics and a score each, and a relative
-tolerance. Its test fails if a score is below ``value * (1 - rtol)``. Two runs of one model differ, because docs flip:
-if a share f of n docs flips either way, the difference of two scores has about the standard deviation sqrt(f / n).
+tolerance. Its test fails if a score is below ``value * (1 - rtol)``. Two runs of one model differ, because docs flip. A
+loss adds its own variance: which docs are lost is chance too.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.value_errors import describe_wrong_value
-from meta_eval.thresholds import PLANNED_FLIPS
+from meta_eval.stats.identical import chance_of_change
+from meta_eval.thresholds import PLANNED_FLIPS, POWER
+
+# The most docs of a task: more than any benchmark has.
+MOST_DOCS = 10**7
 
 # vLLM's tolerance where a file names none.
 DEFAULT_RTOL = 0.08
 
-# Normal quantile of a chance of 80 %.
-_SURE = 0.8416
+# Docs that a product of decimals may be off by; and how exactly a drop is found.
+_ROUNDING, _STEP = 1e-6, 1e-5
 
 _HINT = "Name a file such as .buildkite/lm-eval-harness/configs/Meta-Llama-3-8B-Instruct.yaml of vLLM"
 
@@ -46,7 +50,7 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
 
     tasks: Annotated[list[_Task], Field(min_length=1)]
-    limit: Annotated[int, Field(gt=0)] | None = None
+    limit: Annotated[int, Field(gt=0, le=MOST_DOCS)] | None = None
     rtol: Annotated[float, Field(gt=0, lt=1)] | None = None
 
 
@@ -67,19 +71,35 @@ class ScoreThreshold:
     tolerance: float
     docs: int | None
 
-    def find_failures(self, flips: float = PLANNED_FLIPS) -> float | None:
-        """How often an identical model fails, from 0 to 1; None if the docs are unknown.
+    def find_failures(self, flips: float = PLANNED_FLIPS, loss: float = 0.0) -> float | None:
+        """How often a model fails, from 0 to 1; None if the docs are unknown.
+
+        A score is a whole number of docs. Where the expected score is none, the two next to it are mixed.
 
         Args:
-            flips: The share of docs that flip between two runs of a model.
+            flips: The share of docs that flip between two runs of a model, half of them either way.
+            loss: The share of docs that the model loses besides; 0 for an identical model.
         """
         if self.docs is None:
             return None
-        return 0.5 * math.erfc(self.tolerance / math.sqrt(2 * flips / self.docs))
+        expected = self.value * self.docs
+        fewest = math.ceil((self.value - self.tolerance) * self.docs - _ROUNDING)
+        low = math.floor(expected + _ROUNDING)
+        failures = [
+            chance_of_change(self.docs, flips / 2 + loss, flips / 2, fewest - right) for right in (low, low + 1)
+        ]
+        share = max(0.0, expected - low)
+        return (1 - share) * failures[0] + share * failures[1]
 
     def find_visible_drop(self, flips: float = PLANNED_FLIPS) -> float | None:
-        """The drop that fails in 80 % of runs, from 0 to 1; None if the docs are unknown."""
-        return None if self.docs is None else self.tolerance + _SURE * math.sqrt(flips / self.docs)
+        """The drop that fails in 80 % of runs, from 0 to 1; None if the docs are unknown, or no drop fails so often."""
+        low, high = 0.0, min(self.value, 1 - flips)
+        if (self.find_failures(flips, high) or 0.0) < POWER:
+            return None
+        while high - low > _STEP:
+            middle = (low + high) / 2
+            low, high = (low, middle) if (self.find_failures(flips, middle) or 0.0) >= POWER else (middle, high)
+        return high
 
 
 def read_thresholds(path: Path, docs: int | None = None) -> list[ScoreThreshold]:

@@ -135,6 +135,7 @@ def _facts(
     ]
     facts["lm-eval"] = [provenance.lm_eval for provenance in provenances]
     facts["engine"] = [provenance.engine for provenance in provenances]
+    facts["answered by"] = [str(provenance.origins) for provenance in provenances]
     facts["endpoint"] = [str(provenance.endpoint) for provenance in provenances if provenance.endpoint]
     facts["order"] = [provenance.order for provenance in provenances]
     facts["limit"] = [None if provenance.limit is None else f"{provenance.limit:g}" for provenance in provenances]

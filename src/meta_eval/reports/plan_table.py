@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from meta_eval.boundary.pack_names import join_names
@@ -19,9 +19,17 @@ _SELDOM = 0.5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _PlanRow:
+    """A row: what is shown if docs of a cluster flip on their own, and if they flip together; mostly that is one."""
+
     chances: Chances
+    together: Chances
     docs: str
     flips: float | None = None
+
+    def span(self, write: Callable[[Chances], str], to: str = "\u2013") -> str:
+        """A figure, or from where to where it may lie."""
+        one, other = write(self.chances), write(self.together)
+        return one if one == other else f"{one}{to}{other}"
 
 
 def plan_table(plan: PackPlan) -> Table[_PlanRow]:
@@ -29,22 +37,24 @@ def plan_table(plan: PackPlan) -> Table[_PlanRow]:
     columns: tuple[Column[_PlanRow], ...] = (
         Column("docs", "docs", lambda row: row.docs, str),
         Column("flips", "flips", lambda row: row.flips, lambda share: f"{100 * share:.2g} %"),
-        Column("could_see", "could see", lambda row: row.chances.could_see, text.format_percent),
+        Column("could_see", "could see", lambda row: row.span(lambda some: text.format_percent(some.could_see)), str),
         Column("margin", "margin", lambda row: row.chances.margin, text.format_percent,
                headings={"terminal": "mar-\ngin"}),
-        Column("chance", "passes", lambda row: row.chances.chance, lambda share: f"{100 * share:.0f} %"),
-        Column("margin_sure", f"margin for {percent(SURE)}", lambda row: row.chances.margin_sure, text.format_percent,
+        Column("chance", "passes", lambda row: row.span(lambda some: f"{100 * some.chance:.0f}") + " %", str),
+        Column("margin_sure", f"margin for {percent(SURE)}",
+               lambda row: row.span(lambda some: text.format_percent(some.margin_sure)), str,
                headings={"terminal": f"{percent(SURE)} at"}),
-        Column("runs", "runs", lambda row: _runs(row.chances), str),
+        Column("runs", "runs", lambda row: row.span(_runs, " to "), str),
     )  # fmt: skip
+    together = plan.alike or plan
     rows = [
-        Row(task_plan.planned.task, _PlanRow(task_plan.chances, _docs(task_plan), task_plan.planned.flips))
-        for task_plan in plan.tasks
+        Row(a.planned.task, _PlanRow(a.chances, b.chances, _docs(a), a.planned.flips))
+        for a, b in zip(plan.tasks, together.tasks, strict=True)
     ]
-    if plan.whole is not None:
+    if plan.whole is not None and together.whole is not None:
         docs = sum(task_plan.planned.expected.docs for task_plan in plan.tasks)
         name = "the whole" if len(plan.tasks) == 1 else f"the whole, {WEIGHTED[plan.weighting]}"
-        rows.append(Row(name, _PlanRow(plan.whole, f"{docs:,}"), whole=True))
+        rows.append(Row(name, _PlanRow(plan.whole, together.whole, f"{docs:,}"), whole=True))
     return Table("plan", "What an identical copy shows", columns, tuple(rows), _legend(plan))
 
 
@@ -65,6 +75,10 @@ def _legend(plan: PackPlan) -> str:
     sentences = (
         f"What an identical copy shows. Flips: {_flips(plan)}.",
         "Docs, in brackets clusters." if clusters else "",
+        "a\u2013b: from docs of a cluster that flip on their own to such that all flip together. "
+        "--flips RESULTS measures it."
+        if plan.alike
+        else "",
         "could see: the smallest true drop, in points, that is detected in 80 % of runs.",
         "passes: how often a task is within its margin"
         + (f", and the whole SHIP ({DRAWS} copies drawn)." if plan.whole else "."),
@@ -99,36 +113,46 @@ def sampled_table(plan: PackPlan) -> Table[SampledChance]:
 
 def describe_weak_points(plan: PackPlan) -> Iterator[str]:
     """One sentence for each point in which an identical copy may fail; nothing where there is none."""
-    if plan.chance_of_mean < SURE:
+    together = plan.alike or plan
+    if together.chance_of_mean < SURE:
         all_measured = all(task_plan.planned.measured for task_plan in plan.tasks)
         flips = "" if all_measured else f" if {percent(PLANNED_FLIPS)} of docs flip, which is assumed"
-        most = f"at most {100 * plan.chance_of_mean:.0f} % of runs"
+        most = f"at most {_span_up(plan.chance_of_mean, together.chance_of_mean)} % of runs"
         yield f"an identical copy ships in {most} at margin {100 * plan.margin:g}{flips}"
-    if len(plan.tasks) > 1:
-        seldom = [task_plan for task_plan in plan.tasks if task_plan.chances.chance < _SELDOM]
-        if seldom:
-            yield (
-                f"alone, an identical copy is seldom within margin: {_listed(seldom)}; in brackets the margin at which "
-                f"it is in {percent(SURE)} of runs"
-            )
-    open_caps = [task_plan for task_plan in plan.tasks if task_plan.under_cap < SURE]
-    if open_caps:
-        names = join_names(
-            [f"{task_plan.planned.task} {100 * (1 - task_plan.under_cap):.0f} %" for task_plan in open_caps], NAMED
+    pairs = list(zip(plan.tasks, together.tasks, strict=True))
+    if len(pairs) > 1 and (seldom := [pair for pair in pairs if pair[1].chances.chance < _SELDOM]):
+        yield (
+            f"alone, an identical copy is seldom within margin: {_listed(seldom)}; in brackets the margin at which "
+            f"it is in {percent(SURE)} of runs"
         )
-        yield f"the cap of {100 * plan.cap:g} points stops identical copies: {names}"
+    if open_caps := [pair for pair in pairs if pair[1].under_cap < SURE]:
+        names = [f"{a.planned.task} {_span_up(1 - a.under_cap, 1 - b.under_cap)} %" for a, b in open_caps]
+        yield f"the cap of {100 * plan.cap:g} points stops identical copies: {join_names(names, NAMED)}"
+    if plan.alike is not None:
+        names = [task_plan.planned.task for task_plan in plan.tasks if task_plan.planned.is_open]
+        yield (
+            f"docs of {join_names(names, NAMED)} share questions, and may flip together: chances are from such to docs "
+            "that flip on their own, and --flips RESULTS measures it"
+        )
 
 
-def _listed(tasks: Sequence[TaskPlan]) -> str:
-    names = [
-        f"{plan.planned.task} {100 * plan.chances.chance:.0f} % ({text.format_percent(plan.chances.margin_sure)})"
-        for plan in tasks
-    ]
+def _span_up(one: float, other: float) -> str:
+    """Two chances in percent, the lower first: ``9 to 53``; one if they are equal."""
+    low, high = (f"{100 * chance:.0f}" for chance in sorted((one, other)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _listed(pairs: Sequence[tuple[TaskPlan, TaskPlan]]) -> str:
+    names = []
+    for a, b in pairs:
+        margins = dict.fromkeys(text.format_percent(plan.chances.margin_sure) for plan in (a, b))
+        names.append(f"{a.planned.task} {_span_up(a.chances.chance, b.chances.chance)} % ({' to '.join(margins)})")
     return join_names(names, NAMED)
 
 
 def plan_json(plan: PackPlan) -> dict[str, Any]:
-    """A plan as plain JSON data: shares from 0 to 1."""
+    """A plan as plain JSON data: shares from 0 to 1. ``alike`` is the same plan for docs of clusters that flip
+    together."""
     return {
         "margin": plan.margin,
         "cap": plan.cap,
@@ -142,9 +166,12 @@ def plan_json(plan: PackPlan) -> dict[str, Any]:
                 "clusters": task_plan.planned.expected.clusters,
                 "flips": task_plan.planned.flips,
                 "flips_assumed": not task_plan.planned.measured,
+                "alike": task_plan.planned.alike,
+                "alike_assumed": task_plan.planned.is_open,
                 "under_cap": task_plan.under_cap,
                 **dataclasses.asdict(task_plan.chances),
             }
             for task_plan in plan.tasks
         },
+        **({"alike": plan_json(plan.alike)} if plan.alike else {}),
     }

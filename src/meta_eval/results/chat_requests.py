@@ -69,6 +69,17 @@ def asks_chat_body(request: Sequence[Any], body: object) -> bool:
     return all(name in settings and settings[name] == value for name, value in fields.items())
 
 
+def offers_tools(body: object) -> bool:
+    """Whether the prompt of a pack is the JSON text of a body with tools."""
+    if not isinstance(body, str) or '"tools"' not in body:
+        return False
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(fields, dict) and bool(fields.get("tools"))
+
+
 def _are_same(messages: object, others: object) -> bool:
     """Whether messages are the same. lm-eval before 0.4.12 adds ``type: text`` to each, which changes nothing."""
     if not isinstance(messages, list) or not isinstance(others, list) or len(messages) != len(others):

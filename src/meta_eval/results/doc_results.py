@@ -87,6 +87,7 @@ class DocResult:
         leading_bos: The BOS texts that the prompt begins with; empty without one.
         has_bad_likelihood: Whether a log-likelihood is no finite number (NaN, infinite or missing), so that the doc has
             no answer whatever its verdict is.
+        tools_lost: Whether it offers tools, and the endpoint left them out of its prompt.
     """
 
     doc_id: int
@@ -113,13 +114,14 @@ class DocResult:
     answer_hash: str | None = None
     leading_bos: str = ""
     has_bad_likelihood: bool = False
+    tools_lost: bool = False
 
     def with_recorded(self, answers: dict[str, FilterResult]) -> DocResult:
         """The doc with the recorded answers by filter; the text of these answers is unknown."""
         return replace(
             self, filter_results=answers, answer_tail="", answer_empty=False, limit_hit=None, figures={},
             cuts=(self.recorded_cut,), is_cut_thinking=self.is_recorded_cut_thinking, answer_hash=None,
-            has_bad_likelihood=False,
+            has_bad_likelihood=False, tools_lost=False,
         )  # fmt: skip
 
     @property
@@ -128,12 +130,19 @@ class DocResult:
         return self.answer_empty or self.has_bad_likelihood
 
     @property
+    def keeps_prompt(self) -> bool:
+        """Whether the model was given the doc's own prompt with its tools, as far as that is known."""
+        return self.prompt_matches is not False and not self.tools_lost
+
+    @property
     def cut_share(self) -> float | None:
         """The share of its answers that were cut; None if unknown for an answer."""
         return None if None in self.cuts else sum(map(bool, self.cuts)) / len(self.cuts)
 
     def shares_prompt_with(self, other: DocResult) -> bool:
         """Whether both have exactly the same prompt, as far as that is known."""
+        if self.tools_lost != other.tools_lost:
+            return False
         if None in (self.sent_hash, other.sent_hash):
             return (self.prompt_hashes, self.prompt_matches) == (other.prompt_hashes, other.prompt_matches)
         return (self.sent_hash, self.prompt_hashes) == (other.sent_hash, other.prompt_hashes)

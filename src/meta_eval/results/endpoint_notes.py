@@ -8,6 +8,9 @@ from typing import Any
 
 from meta_eval.messages.escaping import one_line
 
+# The check of an endpoint whose prompts hold no tools, though it takes them.
+TOOLS_LOST = "tools in the prompt"
+
 # The longest sentence, and the most of a kind.
 _LONGEST = 300
 _MOST = 40
@@ -66,6 +69,13 @@ def read_endpoint_notes(content: object) -> EndpointNotes | None:
     faults += [f"{_text(name)} is not accepted, and was left out" for name in _names(omitted)]
     faults += [f"{_text(what)} ({_text(times)} times)" for what, times in _names(oddities).items()]
     return EndpointNotes(*(tuple(dict.fromkeys(some))[:_MOST] for some in (by_result[True], faults, by_result[None])))
+
+
+def reads_tools_lost(note: Mapping[str, Any]) -> bool | None:
+    """Whether the check in a note found that tools do not reach the prompt; None if the note holds no check."""
+    checks = [check for some in _list(note.get("checked")) for check in _list(some.get("checks"))]
+    lost = any(check.get("name") == TOOLS_LOST and check.get("passed") is False for check in checks)
+    return lost if checks else None
 
 
 def _list(content: object) -> Iterator[Mapping[str, Any]]:

@@ -12,7 +12,7 @@ NON_METRIC_FIELDS = frozenset(
     (
         "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
         "prompt_hash", "target_hash", "finish_reason", "finish_reasons", "prompt_tokens",
-        "completion_tokens", "each_answer", "majority_answer", "random_place",
+        "completion_tokens", "each_answer", "majority_answer", "random_place", "tools_lost",
     )
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.messages.secrets import HIDDEN, is_secret
+from meta_eval.results.answer_origins import AnswerOrigins, read_origins
 from meta_eval.results.endpoint_notes import EndpointNotes, read_endpoint_notes
 from meta_eval.results.grader_facts import GraderFacts, read_grader_facts
 from meta_eval.results.rerun_values import RerunValues, describe_order, read_rerun
@@ -51,6 +52,7 @@ class Provenance:
         shots: Number of examples before each question.
         decoding: The generation settings of task and command line that affect answers: no seed, and for greedy decoding
             no settings of sampling.
+        origins: Which models and deployments gave its answers.
         endpoint: What was seen of a chat endpoint; None of another.
         order: The random order of its docs, in words; None of another order.
         rerun: Second answers to some docs; None where there are none.
@@ -80,6 +82,7 @@ class Provenance:
     cost: float | None = None
     shots: int | None = None
     decoding: Mapping[str, Any] = field(default_factory=dict)
+    origins: AnswerOrigins = field(default_factory=AnswerOrigins)
     endpoint: EndpointNotes | None = None
     order: str | None = None
     rerun: RerunValues | None = None
@@ -140,6 +143,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         stopped=_stopped(elsewhere.get("stopped")),
         cost=read_finite_number(elsewhere.get("cost")),
         shots=shots if isinstance(shots, int) else None,
+        origins=read_origins(as_mapping(elsewhere.get("origins")).get(task), arguments),
         endpoint=read_endpoint_notes(elsewhere.get("endpoint")),
         order=describe_order(elsewhere),
         rerun=read_rerun(elsewhere, task),

@@ -15,7 +15,7 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_json, hash_text
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.catalog.families import find_leading_bos
-from meta_eval.results.chat_requests import asks_chat_body
+from meta_eval.results.chat_requests import asks_chat_body, offers_tools
 from meta_eval.results.clusters import read_field
 from meta_eval.results.doc_figures import read_figures
 from meta_eval.results.doc_results import (
@@ -150,6 +150,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
         answer_hash=hash_answers(sample["resps"]),
         leading_bos=find_leading_bos(requests[0][0]) if requests and isinstance(requests[0][0], str) else "",
         has_bad_likelihood=has_bad_likelihood(sample) or has_bad_perplexity(sample),
+        tools_lost=sample.get("tools_lost") is True and is_pack_doc and offers_tools(prompt),
     )
 
 

@@ -34,6 +34,7 @@ from meta_eval.answers.recorded_answers import Recorded
 from meta_eval.answers.requests import Request
 from meta_eval.backends.base import BackendError
 from meta_eval.catalog.families import find_family, list_families
+from meta_eval.running.canary_docs import join_calls
 from meta_eval.running.canary_evidence import (
     CanaryEvidence,
     change_bos_number,
@@ -153,7 +154,8 @@ def compare_answer(
             ask.request, tokens, same=logprobs.index(max(logprobs)) == recorded_logprobs.index(max(recorded_logprobs)),
             off=max(abs(logprob - right) for logprob, right in pairs), flat=max(logprobs) - min(logprobs) < ALIKE,
         )  # fmt: skip
-    text, right = response.text or "", cut_at_stop(recorded.text or "", ask.request.stop)
+    text = join_calls(response.text or "", response.tool_calls)
+    right = cut_at_stop(recorded.text or "", ask.request.stop)
     said_tokens, right_tokens = split_text(text), split_text(right)
     alike = next(
         (number for number, (a, b) in enumerate(zip(said_tokens, right_tokens, strict=False)) if a != b),
@@ -287,12 +289,14 @@ class Canary:
         recorded: The recorded answers, by id of the request.
         split_text: Splits a text into tokens.
         bos: The BOS token; None if the backend takes no token ids.
+        known_cause: What the check of the endpoint found to be wrong with prompts.
     """
 
     client: Client
     recorded: Mapping[str, Recorded]
     split_text: SplitText
     bos: int | None
+    known_cause: str | None = None
 
     def check(self, responses: Sequence[tuple[EngineRequest, EngineResponse]]) -> Summary:
         """Summarise the answers.
@@ -320,14 +324,11 @@ class Canary:
         opens_alike = evidence is not None and evidence.is_sound and _opens_alike(seen)
         why = find_suspicion(seen, own_opening=opens_alike)
         if why is not None:
-            raise CanaryError(
-                f"{why}. {self._cause([ask for ask, _ in answered], seen, evidence)}", where="canary", hint=_GO_ON
-            )
+            cause = self.known_cause or self._cause([ask for ask, _ in answered], seen, evidence)
+            raise CanaryError(f"{why}. {cause}", where="canary", hint=_GO_ON)
         why = find_suspicion(long, own_opening=opens_alike)
         if why is not None:
-            cause = (
-                "Short ones are well: the scaling of rotary embeddings (rope_scaling) is missing, or it cuts prompts"
-            )
+            cause = "Short ones are well: rope_scaling (rotary embeddings) is missing, or it cuts prompts"
             raise CanaryError(f"for prompts over {long_from:,} tokens, {why}. {cause}", where="canary", hint=_GO_ON)
         return Summary.of(seen, evidence)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from meta_eval.answers.recorded_answers import Recorded, Recordings
 from meta_eval.answers.requests import Request
@@ -28,8 +30,24 @@ def choose_first_requests(pending: PendingRequests, recordings: Recordings) -> d
     for request in pending.of_docs(spread_docs(eligible)):
         answer = recorded[request.task][request.doc]
         if answer is not None and request.repeat == 0 and answer.can_answer(request):
-            first[request.id] = request, answer
+            first[request.id] = request, _flatten_message(answer)
     return first
+
+
+def join_calls(text: str, tool_calls: Sequence[Mapping[str, str]]) -> str:
+    """The text of a message and its tool calls as one text, to compare messages word for word."""
+    return "\n".join(filter(None, [text, *(f"{call['name']} {call['arguments']}" for call in tool_calls)]))
+
+
+def _flatten_message(recorded: Recorded) -> Recorded:
+    """A recorded answer as `join_calls` writes it, if it is a whole message (`ChatChoice.format_message`)."""
+    if not recorded.text or not recorded.text.startswith('{"content": '):
+        return recorded
+    try:
+        message = json.loads(recorded.text)
+        return replace(recorded, text=join_calls(message["content"], message["tool_calls"]))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return recorded
 
 
 def spread_docs(tasks: Mapping[str, Sequence[str | None]], docs: int = DOCS) -> dict[str, list[int]]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from meta_eval.answers.chat_body import make_chat_body, read_conversation
 from meta_eval.answers.requests import Encoder, Request
+from meta_eval.backends.addresses import normalise_url
 from meta_eval.backends.chat import parse_fields
-from meta_eval.backends.server import normalise_url
 from meta_eval.messages.escaping import one_line
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.chat_rendering import find_chat_template
@@ -125,6 +125,7 @@ class ChatClient(ServersClient[ChatConnection]):
             tool_calls=[{"name": name, "arguments": arguments} for name, arguments in calls],
             prompt_tokens=read.prompt_tokens, completion_tokens=read.completion_tokens,
             cached_tokens=read.cached_tokens, started=started, ended=time.time(),
+            model=server.read_model_name(read.model),
         )  # fmt: skip
 
     def _note_oddities(self, name: str, read: ChatCompletion, body: Mapping[str, Any]) -> None:

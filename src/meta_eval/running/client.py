@@ -64,6 +64,8 @@ class EngineResponse:
         completion_tokens: Tokens of the answer.
         cached_tokens: Tokens of the prompt from the engine's prefix cache; None if unknown.
         started, ended: Seconds since 1970.
+        endpoint: The hash of the address that answered (`meta_eval.backends.addresses`); None of a run's own engine.
+        model: The model that the response names, in the spelling of the request if it is that; None if it names none.
         error: Why there is no answer.
         retry: Whether a retry may help after an error.
     """
@@ -81,6 +83,8 @@ class EngineResponse:
     cached_tokens: int | None = None
     started: float | None = None
     ended: float | None = None
+    endpoint: str | None = None
+    model: str | None = None
     error: str | None = None
     retry: bool = True
 

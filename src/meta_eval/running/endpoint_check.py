@@ -1,7 +1,7 @@
 """Checks a chat endpoint before any doc is asked: which prompt it makes, and which parameters it obeys.
 
 A dozen short requests. Nothing here stops a run: the user may want to measure just this endpoint. What a few requests
-cannot show is not said: whether a temperature is clamped, or whether other requests go to another model.
+cannot show is not said: whether a temperature is clamped. Which model answers is counted over all answers.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from meta_eval.answers.chat_body import read_conversation
-from meta_eval.answers.chat_prompts import compare_prompt, encode_conversation
+from meta_eval.answers.chat_prompts import compare_prompt, encode_conversation, leave_out_tools, loses_tools
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.pack.chat_rendering import ChatTemplate
 from meta_eval.results.chat_completion import ChatCompletion
+from meta_eval.results.endpoint_notes import TOOLS_LOST
 
 # Sends a body, and gives the answer or the reason why there is none.
 Ask = Callable[[Mapping[str, Any]], Awaitable[ChatCompletion | str]]
@@ -81,7 +82,7 @@ class EndpointCheck:
             *({**sampled, "seed": seed} for seed in (1, 1, 2)),
         ]
         if self._with_tools is not None:
-            bodies.append({**self._with_tools, "max_tokens": _SHORT})
+            bodies += [{**some, "max_tokens": _SHORT} for some in (self._with_tools, leave_out_tools(self._with_tools))]
         whole, again, streamed, with_system, *others = await asyncio.gather(*map(self._send, bodies))
         if isinstance(whole, str):
             return [EndpointFinding("a first question", False, f"was not answered: {whole}")]
@@ -159,16 +160,33 @@ class EndpointCheck:
         return EndpointFinding(name, True, "an answer ends before its stop text, with stop")
 
     def _check_tools(self, answers: Sequence[ChatCompletion | str]) -> Iterator[EndpointFinding]:
-        for answer in answers:
-            if isinstance(answer, str):
-                yield EndpointFinding("tools", False, f"a doc with tools is refused: {answer}")
-                continue
-            try:
-                more = self._count_more(self._with_tools or {}, answer)
-            except ValueError:
-                more = None
+        """Check that a doc with tools is accepted, and that its prompt holds them."""
+        if self._with_tools is None:
+            return
+        answer, plain = answers
+        if isinstance(answer, str):
+            yield EndpointFinding("tools", False, f"a doc with tools is refused: {answer}")
+            return
+        try:
+            more, template_loses = self._count_more(self._with_tools, answer), self._template_loses_tools()
+        except ValueError:
+            more = template_loses = None
+        reached = bool(answer.tool_calls)
+        counts = (answer.prompt_tokens, None if isinstance(plain, str) else plain.prompt_tokens)
+        if not reached and None not in counts and counts[0] == counts[1]:
+            what = f"the prompt of a doc has {counts[0]:,} tokens with its tools and without: the endpoint drops them"
+            yield EndpointFinding(TOOLS_LOST, False, what)
+        elif not reached and None in counts and template_loses:
+            what = "the model's chat template is the same with tools and without, and the endpoint counts no tokens"
+            yield EndpointFinding(TOOLS_LOST, False, what)
+        elif not reached and None in counts and template_loses is None:
+            yield EndpointFinding("tools", None, "accepted; whether the prompt holds them is not known without counts")
+        else:
             seen = f"; {more:+,} tokens beside the model's chat template" if more else ""
             yield EndpointFinding("tools", not more, f"accepted{seen}")
+
+    def _template_loses_tools(self) -> bool | None:
+        return None if self._template is None else loses_tools(self._with_tools or {}, self._template)
 
 
 def compare_recorded_prompts(

@@ -48,6 +48,7 @@ class Journal:
 
     Attributes:
         places: By task and doc its place in a random order, while docs are asked in one.
+        endpoint: What gives the answers that do not say it themselves; see `Backend.list_endpoints`.
 
     Raises:
         PackError: It cannot be written, or another process is writing it.
@@ -63,6 +64,7 @@ class Journal:
         second: bool = False,
     ) -> None:
         self.places: Mapping[tuple[str, int | str], int] = {}
+        self.endpoint: str | None = None
         self._second = second
         self._folder, self._model, self._identity = folder, model, dict(identity)
         self.key = hash_json(self._identity)
@@ -159,6 +161,8 @@ class Journal:
             "cached_tokens": response.cached_tokens,
             "engine": engine,
             "model": self._model,
+            "response_model": response.model,
+            "endpoint": response.endpoint or self.endpoint,
             "random_place": self.places.get((request.task, request.doc)),
             "started": response.started,
             "ended": response.ended,

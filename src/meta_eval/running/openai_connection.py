@@ -25,7 +25,20 @@ class OpenAIConnection(Connection):
 
     def __init__(self, url: str, settings: RunSettings, model: str, key: str | None) -> None:
         super().__init__(url, settings, model, key)
-        self._met = False
+        self._met, self._requested = False, model
+
+    def read_model_name(self, named: object) -> str | None:
+        """The name that a response gives to its model, in the spelling of the request; None if it gives none.
+
+        Args:
+            named: The field ``model`` of a response, whatever it is.
+        """
+        if not isinstance(named, str) or not named.strip():
+            return None
+        pairs = ((a, b) for name in (self._model, self._requested) for a, b in ((named, name), (name, named)))
+        if any(same(a, b) for a, b in pairs for same in _SPELLINGS):
+            return self._requested
+        return self._transport.hide_key(one_line(named))[:_LONGEST_NAME]
 
     @abstractmethod
     async def _learn(self) -> None:
@@ -115,9 +128,16 @@ def _is_file_of(name: str, model: str) -> bool:
     return name.endswith(".gguf") and model in (PurePath(name).name, PurePath(name).stem)
 
 
+def _is_same_text(name: str, model: str) -> bool:
+    return name.casefold() == model.casefold()
+
+
 # Ways to match a server's model name with the requested name: equal; with Ollama's tag; as a file of llama.cpp.
 _SAME: tuple[Callable[[str, str], bool], ...] = (
     str.__eq__,
     _is_tagged,
     _is_file_of,
 )
+
+# Ways in which a response may write the requested name.
+_SPELLINGS = (_is_same_text, _is_tagged, _is_file_of)

@@ -10,6 +10,7 @@ from meta_eval.answers.chat_body import read_conversation
 from meta_eval.answers.requests import Request, RequestDigest, build_requests
 from meta_eval.backends.base import Backend, BackendError
 from meta_eval.messages.logs import log
+from meta_eval.results.chat_requests import offers_tools
 from meta_eval.running.capabilities import find_refusals
 from meta_eval.running.client import Client
 from meta_eval.running.prefix_order import Beginnings, interleave_docs
@@ -53,11 +54,14 @@ class PendingRequests:
         self.kinds: dict[str, str] = {}
         self.digests: dict[str, list[RequestDigest]] = {}
         self._order: dict[str, list[int]] = {}
+        self._with_tools: dict[str, int] = {}
         for name, requests in itertools.groupby(self._own(), key=lambda request: request.task):
             digests, beginnings = self.digests.setdefault(name, []), Beginnings()
             for request in requests:
                 digests.append(request.digest())
                 beginnings.add(request.doc, request.prompt)
+                if request.kind == "chat" and offers_tools(request.prompt):
+                    self._with_tools.setdefault(name, request.doc)
             self.kinds[name] = digests[-1].kind
             self._order[name] = beginnings.order()
             self.total[name], self.left[name] = len(digests), sum(not self.is_answered(some) for some in digests)
@@ -92,8 +96,11 @@ class PendingRequests:
         return None
 
     def first_requests(self) -> Iterator[Request]:
-        """The first request of each task that is asked."""
-        return (self._first_request(task) for task, left in self.left.items() if left)
+        """The first request of each task that is asked, and the first with tools."""
+        for task in (name for name, left in self.left.items() if left):
+            yield self._first_request(task)
+            if task in self._with_tools:
+                yield next(build_requests(self._evaluator, task, self._limit, [self._with_tools[task]]))
 
     def _first_request(self, task: str) -> Request:
         return next(build_requests(self._evaluator, task, self._limit, [self.digests[task][0].doc]))
@@ -185,4 +192,5 @@ def select_answers(answers: Answers, hashes: Mapping[str, str]) -> Answers:
         by_key={key: answer for key, answer in answers.by_key.items() if is_current(key)},
         failed={key: answer for key, answer in answers.failed.items() if is_current(key)},
         cut_off=answers.cut_off,
+        deployments=answers.deployments,
     )

@@ -27,6 +27,7 @@ from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.results.endpoint_notes import merge_endpoint_notes
 from meta_eval.running.canary import Summary
 from meta_eval.running.client import describe_start, find_client
+from meta_eval.running.deployment import read_earlier_answers
 from meta_eval.running.early_stop import Stopping
 from meta_eval.running.journal import Journal, check_shard, compute_model_fingerprint
 from meta_eval.running.model_tokens import ModelTokens, tokens_of
@@ -38,8 +39,8 @@ from meta_eval.running.time_left import Pace, estimate_tokens
 from meta_eval.stats.sequential import State
 from meta_eval.verb_options import RunOptions
 
-# Settings that may change from run to run: output folder, concurrency, copies, address. They do not affect answers
-# beyond ordinary run-to-run noise.
+# Settings that may change from run to run, such as the output folder. They do not affect answers beyond ordinary
+# run-to-run noise; of an address `read_earlier_answers` makes sure of it.
 _FREE = frozenset(
     (
         "api_key_env", "base_url", "batch_size", "concurrency", "data_parallel_size", "gpu_memory_utilization",
@@ -146,8 +147,7 @@ def run_pack(
         logs = logs / f"{shard[0]}-of-{shard[1]}"
     identity = collect_identity(settings)
     with Journal(output / "answers", model, identity, shard) as journal:
-        report_progress("looking for what is not answered yet")
-        answers = journal.read()
+        answers = read_earlier_answers(journal, settings, asks=not grade_only, same=options.same_deployment)
         pending = PendingRequests(
             grading.evaluator, grading.tasks, settings.limit, shard, answers, lanes=len(settings.base_url)
         )
@@ -206,9 +206,8 @@ def _check_engine(config: Config, model: str) -> None:
 
 def _reruns(options: RunOptions) -> int:
     """How many docs are asked again."""
-    if options.grade_only:
-        return 0
-    return options.rerun if options.rerun is not None else EARLY if options.stop_when_decided else 0
+    default = EARLY if options.stop_when_decided else 0
+    return 0 if options.grade_only else default if options.rerun is None else options.rerun
 
 
 def _ask_everything(

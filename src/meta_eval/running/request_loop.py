@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from meta_eval.answers.recorded_answers import Recordings
 from meta_eval.answers.requests import Request
 from meta_eval.messages.logs import log, report_progress
+from meta_eval.results.endpoint_notes import reads_tools_lost
 from meta_eval.running.canary import Canary, Summary, check_token_counts
 from meta_eval.running.canary_docs import choose_first_requests
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, with_token_ids
@@ -19,6 +20,8 @@ from meta_eval.running.run_order import RunOrder
 from meta_eval.running.second_answers import SecondAnswers
 from meta_eval.running.time_left import Pace
 from meta_eval.stats.sequential import State
+
+_TOOLS_LOST = "The endpoint's chat template leaves tools out of the prompt: serve the model with one that has them"
 
 
 class RequestLoop:
@@ -93,7 +96,8 @@ class RequestLoop:
         because the settings are the same.
         """
         yield from (name for name in self._left if self._is_done(name))
-        if self._recordings and (seen := self._client.examine(self._pending.first_requests())):
+        seen = self._client.examine(self._pending.first_requests()) if self._recordings else {}
+        if seen:
             self._journal.note(endpoint=seen)
         first = choose_first_requests(self._pending, self._recordings) if self._recordings else {}
         if not first:
@@ -103,6 +107,7 @@ class RequestLoop:
         canary = Canary(
             self._client, {name: recorded for name, (_, recorded) in first.items()},
             encoder.encode_text if encoder else list, encoder.bos if encoder else None,
+            _TOOLS_LOST if reads_tools_lost(seen) else None,
         )  # fmt: skip
         held = list(self._ask([request for request, _ in first.values()]))
         self.canary = canary.check(held)

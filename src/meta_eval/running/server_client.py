@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from meta_eval.answers.token_logprobs import TokenLogprobs, collect_tokens
-from meta_eval.backends.server import normalise_url
+from meta_eval.backends.addresses import normalise_url
 from meta_eval.messages.logs import report_progress
 from meta_eval.results.chat_completion import read_usage
 from meta_eval.running import completions
@@ -59,7 +59,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
             return await self._force(server, job)
         body = completions.build_text_request(ask, seed=self.settings.seed, end=self.end, can=can)
         answer = _checked(await server.complete(body), ask.prompt_ids)
-        return completions.read_text(ask, answer, end=self.end, **self._shared(job, answer))
+        return completions.read_text(ask, answer, end=self.end, **self._shared(server, job, answer))
 
     async def _choices(self, server: CompletionsConnection, job: Job) -> EngineResponse:
         ask = job.ask
@@ -79,7 +79,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
             for continuation in ask.continuation_ids[len(job.choices) :]:
                 tokens, answer = await self._score_tokens(server, ask.prompt_ids, continuation, how)
                 job.choices.append(completions.sum_tokens(tokens))
-        shared = {**self._shared(job, answer), "prompt_tokens": len(ask.prompt_ids)}
+        shared = {**self._shared(server, job, answer), "prompt_tokens": len(ask.prompt_ids)}
         return EngineResponse(ask.request, choices=job.choices, completion_tokens=0, **shared)
 
     async def _force(self, server: CompletionsConnection, job: Job) -> EngineResponse:
@@ -92,7 +92,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
             raise RefusedError("it returns no ids of the likeliest tokens (prompt_logprobs): leave --top-k out")
         ids = ask.forced_ids
         tokens, answer = await self._score_tokens(server, ask.prompt_ids, ids, how, ask.top_k)
-        shared = {**self._shared(job, answer), "prompt_tokens": len(ask.prompt_ids)}
+        shared = {**self._shared(server, job, answer), "prompt_tokens": len(ask.prompt_ids)}
         return EngineResponse(ask.request, forced=tokens, completion_tokens=len(ids), **shared)
 
     async def _score_tokens(
@@ -112,7 +112,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
     async def _scored(self, server: CompletionsConnection, body: dict[str, Any]) -> Json:
         return _checked(await server.complete({**server.can.extras, **body}), body["prompt"])
 
-    def _shared(self, job: Job, answer: Json) -> dict[str, Any]:
+    def _shared(self, server: CompletionsConnection, job: Job, answer: Json) -> dict[str, Any]:
         usage = read_usage(answer)
         prompt_ids = job.ask.prompt_ids
         return {
@@ -120,6 +120,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
             "ended": time.time(),
             "prompt_tokens": usage.get("prompt_tokens", None if prompt_ids is None else len(prompt_ids)),
             "cached_tokens": usage.get("cached_tokens"),
+            "model": server.read_model_name(answer.get("model")),
         }
 
 

@@ -16,10 +16,12 @@ import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from meta_eval.backends.addresses import hash_address
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.messages.logs import log
@@ -118,6 +120,8 @@ class ServersClient(Client, Generic[_Server]):
         self._servers: list[_Server] = []
         self._answered = self._hopeless = 0
         self._turned_away = False
+        self._endpoints: dict[_Server, str] = {}
+        self._named_another = False
         self._limit = RateLimit(settings)
 
     def __enter__(self) -> Self:
@@ -198,6 +202,7 @@ class ServersClient(Client, Generic[_Server]):
         """Connect to all servers; those that do not answer yet are retried while others work."""
         key = read_key(self.settings.api_key_env)
         self._servers = [self.connect(url, self._asked_for, key) for url in urls]
+        self._endpoints = dict(zip(self._servers, map(hash_address, urls), strict=True))
         met = await asyncio.gather(*(server.meet() for server in self._servers), return_exceptions=True)
         faults = [fault for fault in met if isinstance(fault, BaseException)]
         for server, fault in zip(self._servers, met, strict=True):
@@ -245,7 +250,7 @@ class ServersClient(Client, Generic[_Server]):
             expected = await self._limit.wait(job.ask)
             job.first_asked = job.first_asked or time.time()
             try:
-                done = await self.ask(server, job)
+                done = self._attribute(server, await self.ask(server, job))
                 self._limit.settle(expected, done)
             except RefusedError as why:
                 done = self._failed(server, job, why, retry=False)
@@ -259,6 +264,16 @@ class ServersClient(Client, Generic[_Server]):
                 done = self._failed(server, job, fault, retry=True)
             self._count(server, done)
             responses.put(done)
+
+    def _attribute(self, server: _Server, response: EngineResponse) -> EngineResponse:
+        """Say which address answered, and on stderr the first time that an answer names another model. A server of
+        the run's own has one model, whatever it calls it."""
+        if self._served is not None:
+            return replace(response, model=None)
+        if response.model not in (None, self.model) and not self._named_another:
+            self._named_another = True
+            log.warning(f"{server.url}: asked for {self.model}, and an answer names {response.model}")
+        return replace(response, endpoint=self._endpoints[server])
 
     def _failed(self, server: _Server, job: Job, why: Exception, *, retry: bool) -> EngineResponse:
         message = f"{server.url}: {why}"

@@ -27,6 +27,7 @@ from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.running.canary import check_token_counts
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, describe_start, find_client, with_token_ids
+from meta_eval.running.deployment import read_earlier_answers
 from meta_eval.running.forced_requests import ToForce
 from meta_eval.running.journal import Journal, check_shard
 from meta_eval.running.model_tokens import ModelTokens, tokens_of
@@ -113,9 +114,11 @@ def score_recorded_answers(
         return _of_files(pack, manifest, names, settings, options, output)
     logs = output / "logs" / (f"{shard[0]}-of-{shard[1]}" if shard[1] > 1 else "")
     with Journal(output, model, collect_identity(settings), shard) as journal:
-        report_progress("looking for what is not answered yet")
+        answers = read_earlier_answers(
+            journal, settings, asks=options.ask, same=options.same_deployment, folder_option="--output FOLDER"
+        )
         pending = ToForce(
-            pack, manifest, names, settings, options.docs, shard, options.top_k, journal.read(),
+            pack, manifest, names, settings, options.docs, shard, options.top_k, answers,
             source.read(pack, manifest),
         )  # fmt: skip
         done = FidelityResult(pack, before=sum(pending.total.values()) - sum(pending.left.values()))

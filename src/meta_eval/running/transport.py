@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from meta_eval.backends.server import is_loopback
+from meta_eval.backends.addresses import is_loopback
 from meta_eval.boundary.json_text import parse_loose_json
 
 # Seconds to connect.

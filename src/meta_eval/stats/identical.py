@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from meta_eval.stats.clustered_mean import average_docs
+from meta_eval.stats.clustered_mean import average_docs, number_names
 from meta_eval.stats.drop import Drop
 from meta_eval.stats.intervals import t_quantile
 from meta_eval.thresholds import LEVEL, ROUNDING, SURE, WHOLE_CHANGE
@@ -21,24 +21,33 @@ from meta_eval.thresholds import LEVEL, ROUNDING, SURE, WHOLE_CHANGE
 if TYPE_CHECKING:
     from meta_eval.stats.clustered_mean import Floats
 
+# Pairs of docs of a cluster from which a correlation is known to about 0.05, and changed docs among them.
+_FEWEST_PAIRS, _FEWEST_CHANGES = 400, 10
+
 # Standard deviations of a Poisson count beyond which less than one in ten million lies; and less than one in
 # a trillion.
 _REACH, _FAR_REACH = 5.5, 9.0
 
 
 def expect_copy(
-    docs: int, flips: float, labels: Sequence[Hashable] | None = None, clusters: Sequence[Hashable] | None = None
+    docs: int,
+    flips: float,
+    labels: Sequence[Hashable] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+    alike: float = 0.0,
 ) -> Drop:
     """The expected drop of an identical copy before any run: 0, with flips in both directions.
 
-    Each doc flips independently, also within clusters: which answers of a model change with its engine does not depend
-    on the question. Later measurements use clusters nevertheless.
+    With the intra-class correlation r of what changes, its variance lies between that of independent docs and that of
+    whole clusters: (1 - r) sum of w^2 + r sum over clusters of (sum of w)^2, for docs of weight w and one flip each
+    (Kish 1965, Survey Sampling, section 5.4).
 
     Args:
         docs: Number of docs.
         flips: The share of docs that flip, 0 to 1.
         labels: The subtask of each doc, if the metric is an average over subtasks.
         clusters: The cluster of each doc; None if docs are independent.
+        alike: The correlation r of the changes of two docs of a cluster, 0 to 1.
 
     Raises:
         ValueError: No doc, or not a label or a cluster for each.
@@ -47,8 +56,31 @@ def expect_copy(
     like = Drop(
         0.0, 0.0, 0.0, 0.0, 0.0, average.freedom, average.grain, 0, docs, average.clusters, paired=True
     )  # fmt: skip
-    unit = math.fsum(average.weights**2)
+    unit = (1 - alike) * math.fsum(average.weights**2) + alike * average.grain
     return of_counts(like, flips / unit / 2, flips / unit / 2, unit)
+
+
+def correlate_changes(changes: Sequence[float], clusters: Sequence[Hashable]) -> float | None:
+    """The intra-class correlation of the changes of docs of a cluster, 0 to 1; None where there are too few.
+
+    It is the mean product of two changes in a cluster, as a share of the mean square of a change; for an identical copy
+    changes have the mean 0. Over k pairs of independent docs its standard error is about 1 / sqrt(k).
+
+    Args:
+        changes: Of each doc, from -1 to 1.
+        clusters: The cluster of each doc.
+    """
+    import numpy as np
+
+    x = np.asarray(changes, dtype=float)
+    cluster, _ = number_names(clusters, len(x))
+    sizes = np.bincount(cluster)
+    pairs = float((sizes * (sizes - 1)).sum()) / 2
+    if pairs < _FEWEST_PAIRS or int((x[sizes[cluster] > 1] != 0).sum()) < _FEWEST_CHANGES:
+        return None
+    sums = np.bincount(cluster, weights=x)
+    products = float((sums @ sums) - (x @ x)) / 2
+    return min(1.0, max(0.0, products / pairs * len(x) / float(x @ x)))
 
 
 def narrow_drop(expected: Drop, share: float) -> Drop:
@@ -103,6 +135,26 @@ def margin_within(expected: Drop, chance: float = SURE) -> float:
     order = np.argsort(ends, kind="stable")
     place = int(np.searchsorted(np.cumsum(chances[order]), chance))
     return float(ends[order[min(place, len(order) - 1)]])
+
+
+def chance_of_change(docs: int, lost: float, won: float, below: int) -> float:
+    """The chance that fewer docs are won than lost, by so many: won - lost < ``below``.
+
+    Exact: of independent docs, the lost ones have a binomial count, and so have the won ones among the others.
+
+    Args:
+        docs: Number of docs.
+        lost, won: The chance of a doc to be lost, and to be won; together at most 1.
+        below: A whole number of docs.
+    """
+    import numpy as np
+    from scipy.stats import binom
+
+    reach = _REACH * math.sqrt(docs * lost * (1 - lost) + 1)
+    counts = np.arange(max(0, math.floor(docs * lost - reach)), min(docs, math.ceil(docs * lost + reach)) + 1)
+    rest = min(1.0, won / (1 - lost)) if lost < 1 else 0.0
+    chances = binom.pmf(counts, docs, lost)
+    return float(chances @ binom.cdf(counts + below - 1, docs - counts, rest) / chances.sum())
 
 
 def worst_end(drop: Drop, flips: float, chance: float, level: float = LEVEL) -> float:
