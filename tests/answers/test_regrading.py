@@ -92,7 +92,8 @@ def test_the_graders_part_is_no_drop_and_the_models_part_stays(tasks: Path, tmp_
     assert compare(a, b).decision.invalid
     again = compare(a, b, regrade=True, include_path=tasks)
     (task,) = again.tasks
-    assert again.decision.outcome == "DON'T SHIP" and not again.decision.caveats
+    assert again.decision.outcome == "DON'T SHIP"
+    assert [caveat.partition(":")[0] for caveat in again.decision.caveats] == ["answers not read"]
     assert task.decision is not None and task.drop_breakdown is not None
     assert task.decision.drop.value == pytest.approx(30 / 400)
     parts = task.drop_breakdown

@@ -107,11 +107,11 @@ NOTHING = "nothing extracted"
 
 
 def extracted(folder: Path, count: int, value: Any, *, right: int = 600, text: str = "I say 5", **parts: Any) -> Run:
-    """1,000 docs, the last of them with this filtered answer; the first are right."""
+    """1,000 docs, the last of them with this filtered answer; the first are right, and the others say something else."""
     rows = [
         make_sample(
             number, "strict", {"exact_match": float(number < right)},
-            **{"text": text, "extracted": value if number >= 1000 - count else "5", **parts},
+            **{"text": text if number < right else f"{text}.", "extracted": value if number >= 1000 - count else "5", **parts},
         )
         for number in range(1000)
     ]  # fmt: skip
