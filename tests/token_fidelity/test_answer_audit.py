@@ -59,9 +59,23 @@ def score(answers: Sequence[Forced], temperature: float = 0.0, top_p: float = 1.
 
 
 def test_likeliest_tokens_are_the_same_model_beside_a_noise_and_undecided_without() -> None:
-    same, noise = score(greedy(40, 0.01)), score(greedy(40, 0.012))
+    same, noise = score(greedy(50, 0.01)), score(greedy(50, 0.012))
     assert find_outcome(judge_answers(same, noise)) == "same"
     assert find_outcome(judge_answers(same)) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("docs", "tokens", "copies", "outcome"),
+    [(50, 40, 1, "same"), (20, 200, 1, "undecided"), (200, 4, 1, "undecided"), (100, 40, 5, "undecided"),
+     (250, 40, 5, "same")],
+)  # fmt: skip
+def test_answers_without_a_regret_are_the_same_only_if_no_rare_fault_can_hide(
+    docs: int, tokens: int, copies: int, outcome: str
+) -> None:
+    scored = [replace(doc, cluster=str(doc.doc // copies)) for doc in score(greedy(docs, 0.0, tokens=tokens))]
+    (verdict,) = judge_answers(scored, scored)
+    assert (verdict.figures.score.value, verdict.outcome) == (0.0, outcome)
+    assert ("to exclude rare faults, at least 44 independent answers" in verdict.reason) == (outcome == "undecided")
 
 
 def test_other_weights_are_different_with_and_without_a_noise() -> None:

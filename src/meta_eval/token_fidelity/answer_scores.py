@@ -60,6 +60,7 @@ class ScoredDoc:
         foreign: n: whether a greedy token is more than `AUDIT_FOREIGN_NATS` below the likeliest.
         surprises: n, nats: minus the log-probability of a sampled token, less the entropy; None for greedy answers.
         likelihoods: The mean log-probability at each of `TEMPERATURES`, nats; None without the k likeliest tokens.
+        cluster: What it shares with docs that are not independent of it; None without such docs.
     """
 
     task: str
@@ -72,6 +73,7 @@ class ScoredDoc:
     foreign: NDArray[np.bool_]
     surprises: Numbers | None
     likelihoods: Numbers | None
+    cluster: str | None = None
 
     @property
     def mean(self) -> float:
@@ -83,6 +85,7 @@ def score_docs(
     table: Iterable[Forced],
     decodings: Mapping[tuple[str, int], Decoding],
     decode: Callable[[Sequence[int]], str] | None = None,
+    clusters: Mapping[tuple[str, int], str] | None = None,
 ) -> list[ScoredDoc]:
     """Score every answer of a table, in its order.
 
@@ -91,6 +94,7 @@ def score_docs(
         decodings: How the answer to each task and doc was to be generated; greedily if it is not there.
         decode: Makes a text of tokens, to find tokens that the endpoint may have generated as another token. None
             without the tokenizer.
+        clusters: By task and doc, the name of its cluster; docs without others are not there.
 
     Returns:
         The docs. Those are left out that have no token to score, or were sampled and have no k likeliest tokens.
@@ -119,6 +123,7 @@ def score_docs(
                 answer.task, answer.doc, answer.request_sha256, decoding, scores[counts], openings[counts],
                 unlikely[counts], foreign[counts], None if surprises is None else surprises[counts],
                 None if answer.top_k_logprobs is None else measure_likelihoods(answer, counts),
+                (clusters or {}).get((answer.task, answer.doc)),
             )
         )  # fmt: skip
     return docs
