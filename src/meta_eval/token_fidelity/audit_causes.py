@@ -151,7 +151,11 @@ def _find_greedy(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause
     allowed = [*_list_sampling(fitted), *_list_weights(figures.score.value)]
     if repeated <= AUDIT_SPLIT * (avoided + repeated):
         allowed.append((causes.PENALISED, causes.PENALTY))
-    if fitted is not None and fitted.lower >= AUDIT_SAMPLED_TEMPERATURE:
+    opening, later = figures.opening, figures.later
+    if opening is None or later is None or opening > later:
+        allowed.append((causes.PROMPT, "another prompt with the same number of tokens"))
+    stands_out = opening is not None and later is not None and opening > OPENING_STANDS_OUT * later
+    if fitted is not None and fitted.lower >= AUDIT_SAMPLED_TEMPERATURE and not stands_out:
         return _join_causes("sampling_or_weights", allowed, fitted)
     unfit = find_unfit(docs)
     fitting = float(np.mean([doc.mean for doc, is_unfit in zip(docs, unfit, strict=True) if not is_unfit] or [1.0]))
@@ -160,12 +164,9 @@ def _find_greedy(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause
         words = f"{100 * share.lower:.0f} to {100 * share.upper:.0f} %"
         some = (causes.MIXED, f"{words} of the answers do not fit and the others do: {causes.MIXTURE}")
         return _join_causes("mixture", [some, *allowed], share)
-    opening, later = figures.opening, figures.later
-    if opening is not None and later is not None and opening > OPENING_STANDS_OUT * later:
+    if stands_out:
         text = "another system prompt or chat template: the first tokens differ most"
         return make_cause("prompt", text, causes.PROMPT)
-    if opening is None or later is None or opening > later:
-        allowed.append((causes.PROMPT, "another prompt with the same number of tokens"))
     return _join_causes("weights" if fitted is None else "sampling_or_weights", allowed, fitted)
 
 
