@@ -114,6 +114,9 @@ FIDELITY_LEVEL = 0.99
 FIDELITY_ALPHA = 0.01
 # With fewer docs an interval over docs is not reliable, and nothing is decided.
 FIDELITY_MIN_DOCS = 10
+# With fewer tokens nothing is the same: tokens that are off by 1 nat and make up `FIDELITY_NOISE_SEEN` of the distance
+# are all missed by so few with a chance of 1 %.
+FIDELITY_MIN_TOKENS = 44
 
 # Largest gap, in nats, between the two tokens at which two greedy texts part, that rounding explains. Steps of bfloat16
 # are 0.125 for logits from 16 to 32, and each of the two logits may be off by two. On SmolLM2-135M the largest gap was

@@ -142,14 +142,15 @@ def _find_greedy(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause
             "have tokens that nothing like the trusted copy writes"
         )
         return make_cause("edited", text, causes.EDITED, interval=share)
-    if _is_penalty(avoided, repeated):
+    if repeated <= AUDIT_SPLIT * (avoided + repeated) and _is_rare(avoided, repeated):
         text = (
             f"{causes.PENALTY}: in {avoided} of {avoided + repeated} places an unlikely token keeps the answer from "
             "repeating itself; or a model that repeats itself less"
         )
         return make_cause("penalty", text, causes.PENALISED)
     allowed = [*_list_sampling(fitted), *_list_weights(figures.score.value)]
-    if repeated <= AUDIT_SPLIT * (avoided + repeated):
+    # With a penalty beside another cause, fewer repeat the answer than without.
+    if repeated <= AUDIT_SPLIT * (avoided + repeated) or _is_rare(avoided, repeated):
         allowed.append((causes.PENALISED, causes.PENALTY))
     opening, later = figures.opening, figures.later
     if opening is None or later is None or opening > later:
@@ -170,12 +171,11 @@ def _find_greedy(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause
     return _join_causes("weights" if fitted is None else "sampling_or_weights", allowed, fitted)
 
 
-def _is_penalty(avoided: int, repeated: int) -> bool:
+def _is_rare(avoided: int, repeated: int) -> bool:
     """Whether fewer unlikely tokens repeat the answer than without a penalty, at `FIDELITY_ALPHA`."""
     from scipy.special import bdtr
 
-    total = avoided + repeated
-    return repeated <= AUDIT_SPLIT * total and float(bdtr(repeated, total, AUDIT_REPEATS)) < FIDELITY_ALPHA
+    return float(bdtr(repeated, avoided + repeated, AUDIT_REPEATS)) < FIDELITY_ALPHA
 
 
 def _list_sampling(fitted: Interval | None) -> Iterator[tuple[Group, str]]:
