@@ -144,7 +144,7 @@ def nightly(folder: Path) -> Iterator[Names]:
     """Write a history of 24 nightly runs; the last four lost docs."""
     chance = random.Random(7)
     for night in range(24):
-        right = 150 - (6 if night >= 20 else 0)
+        right = 150 - (10 if night >= 20 else 0)
         verdicts = [
             *[1.0] * right,
             *[0.0] * (150 - right),

@@ -110,7 +110,7 @@ def test_runs_before_an_accepted_change_no_longer_count() -> None:
     history = nights(24, lost=12, since=20)
     accepted = [*history[:20], history[20].model_copy(update={"new_level": True}), *history[21:]]
     judged = judge_history(accepted, 365)
-    assert judged.outcome == "no alarm"
+    assert judged.outcome == "too few runs"
     assert len(judged.runs) == 4
 
 
@@ -127,7 +127,58 @@ def test_several_tasks_share_the_rate_with_their_mean() -> None:
     history = [PastRun(time=one.time, tasks={"a": one.tasks["t"], "b": one.tasks["t"]}) for one in nights(5)]
     charts = judge_history(history, 365).charts
     assert [chart.name for chart in charts] == ["mean", "a", "b"]
-    assert sum(1 / chart.runs_per_alarm for chart in charts) < 1 / 365
+    assert sum(1 / chart.runs_per_alarm for chart in charts) == pytest.approx(1 / 365)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9, 10])
+def test_below_the_runs_that_an_alarm_needs_it_cannot_tell(count: int, tmp_path: Path) -> None:
+    for night in nights(count, lost=3, since=count - 1):
+        add_run(tmp_path, night)
+    code, out, _ = run("history", "check", "--folder", tmp_path, "--json")
+    told = json.loads(out)
+    if count < 10:
+        assert (code, told["outcome"]) == (3, "too few runs")
+        assert "an alarm needs 10" in told["summary"]
+    else:
+        assert (code, told["outcome"]) == (0, "no alarm")
+
+
+def test_a_gross_drop_is_an_alarm_of_few_runs() -> None:
+    history = [*nights(6), past(7, {"t": [0.0] * DOCS})]
+    assert judge_history(history, 365).outcome == "alarm"
+
+
+def test_runs_that_lack_docs_are_compared_by_those_that_they_share() -> None:
+    # Each lacks 2 % of the docs, and no doc is in all runs.
+    rng, whole = np.random.default_rng(2), nights(28, lost=9, since=24)
+    history = []
+    for night in whole:
+        docs = dict(night.tasks["t"].docs)
+        for name in rng.choice(sorted(docs), 5, replace=False):
+            del docs[str(name)]
+        history.append(night.model_copy(update={"tasks": {"t": TaskVerdicts(metric="exact_match,none", docs=docs)}}))
+    assert len(set.intersection(*(set(night.tasks["t"].docs) for night in history))) < 10
+    judged = judge_history(history, 365)
+    assert judged.charts[0].docs == DOCS
+    assert judged.outcome == "alarm"
+    expected = [point.score for point in judge_history(whole, 365).charts[0].points]
+    assert [point.score for point in judged.charts[0].points] == pytest.approx(expected, abs=0.03)
+    assert judged.notes == ("t: 28 of 28 runs lack some docs, and are compared by the others",)
+
+
+def test_a_run_that_lacks_hard_docs_is_not_better() -> None:
+    history = [past(night, {"t": [1.0] * 50 + [0.0] * 10}) for night in range(12)]
+    easy = TaskVerdicts(metric="exact_match,none", docs=dict(list(history[-1].tasks["t"].docs.items())[:52]))
+    history[-1] = history[-1].model_copy(update={"tasks": {"t": easy}})
+    assert judge_history(history, 365).charts[0].points[-1].score == pytest.approx(50 / 60)
+
+
+@pytest.mark.parametrize("lost", [0, 12])
+def test_another_model_is_named(lost: int, tmp_path: Path) -> None:
+    for at, night in enumerate(nights(24, lost=lost, since=20)):
+        add_run(tmp_path, night.model_copy(update={"model": "org/new" if at >= 20 else "org/old"}))
+    _, out, _ = run("history", "check", "--folder", tmp_path, "--json")
+    assert "since c20 the model is org/new, and before org/old" in json.loads(out)["summary"]
 
 
 def test_the_command_adds_runs_and_its_exit_code_is_the_outcome(

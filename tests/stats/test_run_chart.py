@@ -7,34 +7,58 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.stats.run_chart import average_run_length, draw_chart, find_limits
+from meta_eval.stats.run_chart import CALIBRATION, MOST, average_run_length, draw_chart, find_limits
 
 UNIT = 1 / 200
 NORMAL = np.random.default_rng(3).normal(0.86, 0.009, 60)
 
 
-@pytest.mark.parametrize("runs", [20, 365, 5_000])
-def test_both_rules_together_have_the_wanted_number_of_runs_between_false_alarms(runs: float) -> None:
-    limits = find_limits(runs)
-    assert average_run_length(limits) == pytest.approx(runs, rel=0.01)
-    # Drawn: the same rules on normal scores.
+@pytest.mark.parametrize(("runs", "correlation"), [(20, 0.0), (30, 0.6), (365, 0.0), (5_000, 0.9)])
+def test_limits_are_for_the_wanted_number_of_runs_between_false_alarms(runs: float, correlation: float) -> None:
+    limits = find_limits(runs, correlation)
+    wanted = CALIBRATION * runs
+    assert average_run_length(limits) == pytest.approx(wanted, rel=0.01)
+    # Drawn: the same rule on normal scores.
     rng, lengths = np.random.default_rng(1), []
     for _ in range(300 if runs < 100 else 0):
-        cusum, length, alarm = 0.0, 0, False
-        while not alarm:
-            normal = rng.normal()
-            length, cusum = length + 1, max(0.0, cusum - normal - 0.5)
-            alarm = normal < -limits.limit or cusum > limits.decision
+        cusum, length = 0.0, 0
+        while cusum <= limits.decision:
+            length, cusum = length + 1, max(0.0, cusum + min(rng.normal(), MOST) - limits.allowance)
         lengths.append(length)
     if lengths:
-        assert np.mean(lengths) == pytest.approx(runs, rel=0.15)
+        assert np.mean(lengths) == pytest.approx(wanted, rel=0.15)
 
 
 def test_a_drop_is_seen_sooner_than_a_false_alarm() -> None:
     limits = find_limits(365)
     lengths = [average_run_length(limits, shift) for shift in (0, 0.5, 1, 2, 4)]
     assert lengths == sorted(lengths, reverse=True)
-    assert lengths[-1] < 1.3
+    assert lengths[-1] < 3.1
+
+
+def correlate(noise: np.ndarray, correlation: float) -> list[float]:
+    scores = [float(noise[0])]
+    for value in noise[1:]:
+        scores.append(correlation * scores[-1] + (1 - correlation**2) ** 0.5 * float(value))
+    return scores
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6])
+def test_the_correlation_of_neighbouring_runs_is_estimated(correlation: float) -> None:
+    noise = np.random.default_rng(7).normal(0, 0.009, 150)
+    points = draw_chart([0.86 + value for value in correlate(noise, correlation)], 365, UNIT)
+    assert points[-1].correlation == pytest.approx(correlation, abs=0.2)
+    assert points[1].correlation == 0
+
+
+def test_runs_that_raised_an_alarm_count_again_when_it_ends() -> None:
+    # A wave that comes and goes: the level after it is that of all runs.
+    scores = [*NORMAL[:30], *(NORMAL[30:36] - 0.018), *NORMAL[36:]]
+    points = draw_chart(scores, 365, UNIT)
+    assert any(point.change for point in points)
+    assert points[-1].state == "ok"
+    (alarm,) = [at for at, point in enumerate(points) if point.change]
+    assert points[-1].mean == pytest.approx(np.mean([*scores[: alarm + 1], *scores[36:-1]]), abs=0.002)
 
 
 def test_a_sudden_drop_raises_an_alarm_that_names_its_run() -> None:
@@ -76,7 +100,7 @@ def test_it_judges_any_scores_and_never_by_later_ones(counts: list[int], more: i
     assert draw_chart([*scores, more / 200], 365, UNIT)[:-1] == points
 
 
-@pytest.mark.parametrize("runs", [1, 9.9, 1e7, float("nan")])
+@pytest.mark.parametrize("runs", [1, 9.9, 1e11, float("nan")])
 def test_a_rate_that_no_chart_can_have_is_refused(runs: float) -> None:
     with pytest.raises(ValueError, match="runs for each false alarm"):
         find_limits(runs)

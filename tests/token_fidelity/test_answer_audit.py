@@ -14,6 +14,7 @@ from marks import thorough
 
 from meta_eval.answers.endpoint_answers import AnswerFacts, count_cut
 from meta_eval.stats import Interval
+from meta_eval.token_fidelity import causes
 from meta_eval.token_fidelity.answer_audit import find_outcome, judge_answers
 from meta_eval.token_fidelity.answer_scores import Decoding, ScoredDoc, score_docs
 from meta_eval.token_fidelity.audit_causes import count_prompts, find_causes
@@ -59,9 +60,23 @@ def score(answers: Sequence[Forced], temperature: float = 0.0, top_p: float = 1.
 
 
 def test_likeliest_tokens_are_the_same_model_beside_a_noise_and_undecided_without() -> None:
-    same, noise = score(greedy(40, 0.01)), score(greedy(40, 0.012))
+    same, noise = score(greedy(50, 0.01)), score(greedy(50, 0.012))
     assert find_outcome(judge_answers(same, noise)) == "same"
     assert find_outcome(judge_answers(same)) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("docs", "tokens", "copies", "outcome"),
+    [(50, 40, 1, "same"), (20, 200, 1, "undecided"), (200, 4, 1, "undecided"), (100, 40, 5, "undecided"),
+     (250, 40, 5, "same")],
+)  # fmt: skip
+def test_answers_without_a_regret_are_the_same_only_if_no_rare_fault_can_hide(
+    docs: int, tokens: int, copies: int, outcome: str
+) -> None:
+    scored = [replace(doc, cluster=str(doc.doc // copies)) for doc in score(greedy(docs, 0.0, tokens=tokens))]
+    (verdict,) = judge_answers(scored, scored)
+    assert (verdict.figures.score.value, verdict.outcome) == (0.0, outcome)
+    assert ("to exclude rare faults, at least 44 independent answers" in verdict.reason) == (outcome == "undecided")
 
 
 def test_other_weights_are_different_with_and_without_a_noise() -> None:
@@ -76,6 +91,64 @@ def test_weights_are_said_to_be_as_coarse_as_their_regret(regret: float, bits: s
     docs = score(greedy(40, regret, every=5 if regret == 0.99 else 10))
     (cause,) = find_causes(judge_answers(docs, score(greedy(40, 0.0))), docs, None, 0)
     assert (cause.key, f"differ as {bits} bits do" in cause.text) == ("weights", True)
+
+
+def repeat(docs: int, penalty: float, temperature: float = 0.0, tokens: int = 40) -> list[Forced]:
+    """Answers of a model that likes some words of each doc best, under a penalty of presence or sampled."""
+    rng, answers = np.random.default_rng(4), []
+    for number in range(docs):
+        words = rng.normal(0, 1, 60)
+        rows, ids = [], []
+        for _ in range(tokens):
+            logs = words + rng.normal(0, 1.5, 60)
+            logs -= np.log(np.exp(logs).sum())
+            chosen = logs - penalty * np.isin(np.arange(60), ids)
+            if temperature:
+                chosen = chosen / temperature + rng.gumbel(size=60)
+            ids.append(int(chosen.argmax()))
+            rows.append(logs)
+        table, own = np.array(rows), np.array(ids, np.int32)
+        order = np.argsort(-table, axis=1)
+        top, at = order[:, 0].astype(np.int32), np.arange(tokens)
+        forced = answer(number, table[at, own], table[at, top] - table[at, own])
+        answers.append(
+            replace(
+                forced, token_ids=own, top_ids=top, top_k_ids=order[:, :20].astype(np.int32),
+                top_k_logprobs=np.take_along_axis(table, order[:, :20], axis=1).astype(np.float32),
+            )
+        )  # fmt: skip
+    return answers
+
+
+@pytest.mark.parametrize("docs", [50, 100])
+@pytest.mark.parametrize(
+    ("penalty", "temperature", "named", "not_named"),
+    [
+        (0.5, 0.0, ("a penalty",), ("sampled", "coarser weights")),
+        (2.0, 0.0, ("a penalty",), ("sampled", "coarser weights")),
+        (0.0, 0.3, ("sampled at a temperature of about", "coarser weights", "another model"), ("a penalty",)),
+        (0.0, 0.6, ("sampled at a temperature of about", "coarser weights", "another model"), ("a penalty",)),
+    ],
+)
+def test_all_causes_that_the_figures_allow_are_named_and_none_that_they_contradict(
+    docs: int, penalty: float, temperature: float, named: tuple[str, ...], not_named: tuple[str, ...]
+) -> None:
+    scored = score(repeat(docs, penalty, temperature))
+    verdicts = judge_answers(scored, score(greedy(docs, 0.0)))
+    assert verdicts[0].outcome == "different"
+    (cause,) = find_causes(verdicts, scored, None, 0)
+    assert [words in cause.text for words in (*named, *not_named)] == [True] * len(named) + [False] * len(not_named)
+    assert cause.todo
+    assert set(cause.groups) <= {group.name for group in vars(causes).values() if isinstance(group, causes.Group)}
+    if temperature:
+        assert cause.interval is not None
+        assert cause.interval.lower <= temperature <= cause.interval.upper
+
+
+def test_cut_answers_do_not_hide_what_else_differs() -> None:
+    scored = score(repeat(50, 2.0))
+    found = find_causes(judge_answers(scored), scored, None, 20)
+    assert [cause.key for cause in found] == ["cut", "penalty"]
 
 
 def test_few_answers_are_undecided() -> None:

@@ -179,3 +179,12 @@ def test_the_ratio_follows_its_units(rows: list[tuple[float, float, int]], facto
     assert ratio_of_means(reference, reference, weights, strata).value == pytest.approx(1.0)
     by_stratum = [values[s::2] @ weights[s::2] / (reference[s::2] @ weights[s::2]) for s in (0, 1)]
     assert ratio.value == pytest.approx(np.average(by_stratum, weights=[weights[0::2].sum(), weights[1::2].sum()]))
+
+
+def test_few_tokens_are_never_the_same() -> None:
+    baseline = drawn(14, 3)
+    compare = compared(baseline, baseline, baseline)
+    assert compare.outcome == "undecided"
+    assert compare.reasons == ("too few tokens: 42, and at least 44 are needed to be the same",)
+    baseline = drawn(15, 3)
+    assert compared(baseline, baseline, baseline).outcome == "same"

@@ -31,6 +31,7 @@ class AnswerFacts:
         prompt_tokens: The endpoint's count of the prompt; None if it gives none.
         completion_tokens: Its count of the answer; likewise.
         finish_reason: Why the answer ended; likewise.
+        cluster: The name of the cluster of docs that the doc is in; None for a doc of its own.
     """
 
     temperature: float
@@ -39,6 +40,7 @@ class AnswerFacts:
     prompt_tokens: int | None
     completion_tokens: int | None
     finish_reason: str | None
+    cluster: str | None = None
 
     @property
     def is_greedy(self) -> bool:
@@ -113,14 +115,14 @@ class EndpointAnswers(Recordings):
             AnswersError: An answer is to another request.
             ConfigError: A request is a chat, and the trusted copy has no chat template.
         """
-        problems = Problems()
+        problems, clusters = Problems(), self.read_clusters(name)
         for request in build_requests(evaluator, name, limit, docs):
             if request.repeat or request.kind not in ("generate", "chat"):
                 continue
             matched = match_answers([request.digest()], self._answers, problems)
             for (answer,) in matched.docs.values():
                 prompt, facts = self._render(request, answer)
-                self.facts[name, request.doc] = facts
+                self.facts[name, request.doc] = replace(facts, cluster=clusters.get(request.doc))
                 scoring = make_scoring_request(prompt, Recorded(answer.text)) if not _has_other_parts(answer) else None
                 if scoring is not None:
                     yield scoring

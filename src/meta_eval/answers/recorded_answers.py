@@ -61,6 +61,14 @@ class Recordings:
         texts, nlls, subtasks = (columns.get(name, nothing) for name in names)
         return [_recorded(text, doc_nlls) for text, doc_nlls in zip(texts, nlls, strict=True)], subtasks
 
+    def read_clusters(self, task: str) -> dict[int, str]:
+        """Read the clusters of a task: the name by doc, for docs that share it with others."""
+        entry = self._manifest.tasks[task]
+        if entry.docs_file is None or "cluster" not in entry.columns:
+            return {}
+        names = read_table(self._pack / entry.docs_file, columns=["cluster"]).column("cluster").to_pylist()
+        return {doc: str(name) for doc, name in enumerate(names) if name is not None}
+
     def build_scoring_requests(
         self, evaluator: Evaluator, name: str, limit: float | None, docs: Sequence[int] | None = None
     ) -> Iterator[Request]:

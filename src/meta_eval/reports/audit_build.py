@@ -44,9 +44,10 @@ def build_audit_report(
 
     tokens = read_tokens(table)
     decodings = {key: Decoding(fact.temperature, fact.top_p) for key, fact in facts.items()}
+    clusters = {key: fact.cluster for key, fact in facts.items() if fact.cluster is not None}
     decoder = decode if tokenizer else None
-    docs = score_docs(tokens, decodings, decoder)
-    reference = None if noise is None else score_docs(read_tokens(noise), decodings, decoder)
+    docs = score_docs(tokens, decodings, decoder, clusters)
+    reference = None if noise is None else score_docs(read_tokens(noise), decodings, decoder, clusters)
     scored = {(doc.task, doc.doc) for doc in docs}
     unscored = sum((answer.task, answer.doc) not in scored for answer in tokens)
     differences, answered = [], []

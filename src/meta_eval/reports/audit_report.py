@@ -132,6 +132,9 @@ def _make_verdict(report: AuditReport) -> Verdict:
 
 
 def _list_sections(report: AuditReport) -> Iterator[Section]:
+    todos = dict.fromkeys(cause.todo for cause in report.causes if cause.todo)
+    if todos:
+        yield Section("causes", "What to look at", "Causes", (Listing(tuple(Item((), f"{todo}.") for todo in todos)),))
     for verdict in report.verdicts:
         key = _name_group(verdict.figures)
         title = f"{key.capitalize()} answers"

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.judging.history_alarm import Chart, DocFlips, HistoryJudgement
+from meta_eval.judging.history_alarm import PLANNED_RUNS, Chart, DocFlips, HistoryJudgement
 from meta_eval.messages.counts import plural
 from meta_eval.reports.document import Document, Fact, Item, Listing, Section, Verdict
 from meta_eval.reports.model import RunProvenance
 from meta_eval.reports.tables import Column, Row, Table
 from meta_eval.reports.text import NONE, format_count, format_percent
+from meta_eval.stats.run_chart import ENOUGH_RUNS
 from meta_eval.thresholds import NAMED
 
 SCHEMA_VERSION = 1
@@ -49,11 +50,17 @@ class HistoryReport:
         """The result in one line."""
         judgement = self.judgement
         if judgement.outcome == "too few runs":
-            return f"too few runs: {plural(len(judgement.runs), 'run')}, and an alarm needs three of the same docs"
-        clauses = [clause for chart in judgement.charts if (clause := self.describe_alarm(chart))]
-        if clauses:
-            return f"alarm: {'; '.join(clauses)}"
-        return f"no alarm: {judgement.runs[-1].label} is like the {len(judgement.runs) - 1} runs before it"
+            most = max(len(chart.points) for chart in judgement.charts)
+            clauses = [
+                f"too few runs to tell: {plural(most, 'run')} of the same docs, and an alarm needs {ENOUGH_RUNS}"
+            ]
+        elif judgement.outcome == "alarm":
+            clauses = [clause for chart in judgement.charts if (clause := self.describe_alarm(chart))]
+            clauses[0] = f"alarm: {clauses[0]}"
+        else:
+            earlier = plural(len(judgement.charts[0].points) - 1, "run")
+            clauses = [f"no alarm: {judgement.runs[-1].label} is like the {earlier} before it"]
+        return "; ".join((*clauses, *filter(None, (judgement.other_model,))))
 
     def describe_alarm(self, chart: Chart) -> str:
         """What an alarm says, with the range of runs in which the change began; empty without one."""
@@ -84,6 +91,7 @@ class HistoryReport:
             "runs": [run.model_dump(exclude={"tasks", "format", "version"}) for run in judgement.runs],
             "charts": [_chart_json(chart) for chart in judgement.charts],
             "notes": list(judgement.notes),
+            "other_model": judgement.other_model,
             "exit_code": self.exit_code,
         }
 
@@ -118,7 +126,8 @@ def _verdict(report: HistoryReport) -> Verdict:
         facts.append(Fact("mean of the runs before", format_percent(newest.mean)))
     facts += [Fact("runs", format_count(len(judgement.runs))), Fact("false alarms", report.rate)]
     reasons = tuple(clause for chart in judgement.charts if (clause := report.describe_alarm(chart)))
-    return Verdict(judgement.outcome, facts=tuple(facts), reasons=reasons or (report.summary,))
+    named = (*reasons, *filter(None, (judgement.other_model,))) if reasons else (report.summary,)
+    return Verdict(judgement.outcome, facts=tuple(facts), reasons=named)
 
 
 def _sections(report: HistoryReport) -> Iterator[Section]:
@@ -149,10 +158,12 @@ def _chart_table(report: HistoryReport) -> Table[Chart]:
         Column("expected", "by flips", lambda chart: chart.flips.expected if chart.flips else None, _format_points,
                "what independent flips of docs explain of it"),
         Column("changed", "docs that flip", lambda chart: chart.flips.changed if chart.flips else None, format_count),
+        Column("correlation", "correlation", lambda chart: chart.points[-1].correlation, lambda value: f"{value:.2f}",
+               "of neighbouring runs"),
         Column("docs", "docs", lambda chart: chart.docs, format_count),
         Column("docs_needed", "docs needed", lambda chart: chart.find_docs_needed(drop), format_count,
-               f"docs with which one run shows a drop of {100 * drop:g} in 80 % of cases; a dash where more docs do "
-               "not help, or it is unknown"),
+               f"docs with which a lasting drop of {100 * drop:g} raises an alarm within {PLANNED_RUNS} runs on "
+               "average; a dash where more docs do not help, or it is unknown"),
         Column("runs_needed", "runs needed", lambda chart: chart.find_runs_needed(drop), lambda runs: f"{runs:.1f}",
                f"average number of runs until a lasting drop of {100 * drop:g} raises an alarm"),
     )  # fmt: skip

@@ -49,8 +49,14 @@ class Mean:
         reach = t_quantile(level, self.freedom) * math.sqrt(self.variance)
         return Interval(self.value - reach, self.value + reach)
 
-    def positive_interval(self, level: float) -> Interval | None:
+    def positive_interval(self, level: float, unseen: float = 0.0) -> Interval | None:
         """The interval of a mean of nonnegative values, on a log scale.
+
+        It knows the values that were seen only: if all are 0, its upper end is 0.
+
+        Args:
+            level: Its level.
+            unseen: The least upper end, because of values that may be missing by chance (`bound_unseen`).
 
         Such values are skewed: a few docs hold most of the sum, and Student's interval would end too low and begin
         below 0. The delta method gives the logarithm the standard error ``sqrt(variance) / value`` (among others Zhou
@@ -59,11 +65,11 @@ class Mean:
         if not self.freedom:
             return None
         if self.value <= 0:
-            return Interval(0.0, 0.0)
+            return Interval(0.0, unseen)
         reach = t_quantile(level, self.freedom) * math.sqrt(self.variance) / self.value
         # Beyond this nothing is known but that the mean is above 0.
         factor = math.exp(min(reach, 700.0))
-        return Interval(self.value / factor, self.value * factor)
+        return Interval(self.value / factor, max(self.value * factor, unseen))
 
     def p_value(self, at: float = 0.0) -> float:
         """The two-sided p value of a true mean of ``at``, of the same statistic as `interval`."""
@@ -83,6 +89,20 @@ class Mean:
         if self.variance == 0:
             return 0.0 if self.value > at else 1.0
         return float(stdtr(self.freedom, -math.log(self.value / at) * self.value / math.sqrt(self.variance)))
+
+
+def bound_unseen(draws: float, alpha: float) -> float:
+    """The largest share that a kind may have of which none of so many independent draws is.
+
+    With a larger share, none would be drawn with a probability below alpha. With alpha at 5 % it is about 3 / draws
+    (rule of three; Hanley and Lippman-Hand 1983, JAMA 249:1743).
+    """
+    return -math.expm1(math.log(alpha) / draws) if draws > 0 else 1.0
+
+
+def count_for_unseen(share: float, alpha: float) -> int:
+    """The least number of independent draws with which `bound_unseen` is below a share."""
+    return math.floor(math.log(alpha) / math.log1p(-share)) + 1 if share < 1 else 1
 
 
 def mean_of_tokens(

@@ -8,6 +8,11 @@ with a limit and with an A/A pair, the answers of an endpoint of one's own with 
 - The depth of sampled answers has a fixed limit for its difference from the pair's. The pair's own is not quite 0:
   texts are tokenised otherwise than they were generated, and tokens beyond the k likeliest count as one.
 
+Faults may be so rare that none was drawn: all regrets are 0, and so is the interval of what was seen. So the upper end
+of a regret is at least what a kind of token, and a kind of answer, of which none was drawn may add to the mean. Such a
+token has the largest regret, and such an answer one that does not fit (`AUDIT_UNFIT_REGRET`). Answers to one request,
+and those of a cluster of docs, count once.
+
 *Different*: the whole interval is beyond the limit. *Same*: the whole interval is within it, and a noise was measured.
 Without a noise the limit is larger, and nothing is *same*.
 """
@@ -23,15 +28,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meta_eval.stats import Interval, score_interval
-from meta_eval.stats.ratio import Mean, mean_of_tokens
+from meta_eval.stats.ratio import Mean, bound_unseen, count_for_unseen, mean_of_tokens
 from meta_eval.thresholds import (
     AUDIT_DEPTH_FLOOR,
     AUDIT_DEPTH_UNMEASURED,
     AUDIT_MIN_DOCS,
+    AUDIT_MOST_REGRET,
     AUDIT_REGRET_FLOOR,
     AUDIT_UNFIT_DEPTH,
     AUDIT_UNFIT_REGRET,
     AUDIT_UNMEASURED_TIMES,
+    FIDELITY_ALPHA,
     FIDELITY_DIFFERENT_TIMES,
     FIDELITY_LEVEL,
     FIDELITY_LEVEL_TEXT,
@@ -58,6 +65,7 @@ class AnswerFigures:
         is_greedy: Whether they were to be generated greedily.
         score: The mean score, nats a token or a share of probability.
         interval: Its interval at `FIDELITY_LEVEL`; None for a single doc.
+        unseen: The least upper end of the regret of greedy answers; 0 for sampled ones.
         unlikely: The share of tokens that are not the likeliest, or outside of the set that was sampled from.
         opening, later: The mean score of the first tokens, and of all others; None without any.
         surprise: The mean surprise of sampled answers, nats a token; None for greedy ones.
@@ -70,6 +78,7 @@ class AnswerFigures:
     is_greedy: bool
     score: Mean
     interval: Interval | None
+    unseen: float
     unlikely: float
     opening: float | None
     later: float | None
@@ -144,13 +153,14 @@ def measure_answers(docs: Sequence[ScoredDoc], name: str | None = None) -> Answe
     mean = mean_of_tokens(means * weights, weights, _find_copies(docs))
     mean = Mean(mean.value, mean.variance, mean.freedom, mean.docs, tokens)
     is_greedy = docs[0].decoding.is_greedy
-    unfit = find_unfit(docs)
+    unfit, unseen = find_unfit(docs), _bound_unseen(docs) if is_greedy else 0.0
     scores, openings = (np.concatenate([getattr(doc, field) for doc in docs]) for field in ("scores", "openings"))
     return AnswerFigures(
         name=name,
         is_greedy=is_greedy,
         score=mean,
-        interval=mean.positive_interval(FIDELITY_LEVEL) if is_greedy else mean.interval(FIDELITY_LEVEL),
+        interval=mean.positive_interval(FIDELITY_LEVEL, unseen) if is_greedy else mean.interval(FIDELITY_LEVEL),
+        unseen=unseen,
         unlikely=float(np.concatenate([doc.unlikely for doc in docs]).mean()),
         opening=float(scores[openings].mean()) if openings.any() else None,
         later=float(scores[~openings].mean()) if not openings.all() else None,
@@ -218,7 +228,33 @@ def _decide(figures: AnswerFigures, noise: AnswerFigures | None, limit: float) -
         return "undecided", f"{between}, and no noise was measured: name a table of the same weights with --noise"
     if -limit < lower and upper < limit:
         return "same", f"{between}, within the limit of {limit:.3g}"
+    if figures.unseen >= limit > figures.score.value:
+        answers = count_for_unseen(limit / AUDIT_UNFIT_REGRET, FIDELITY_ALPHA)
+        tokens = count_for_unseen(limit / AUDIT_MOST_REGRET, FIDELITY_ALPHA)
+        return "undecided", (
+            f"{between}, and the limit is {limit:.3g}: to exclude rare faults, at least {answers:,} independent "
+            f"answers and {tokens:,} tokens are needed"
+        )
     return "undecided", f"{between}, and the limit of {limit:.3g} lies between"
+
+
+def _bound_unseen(docs: Sequence[ScoredDoc]) -> float:
+    """The regret that tokens or answers of a kind may add of which none was drawn, nats a token."""
+    distinct = _count_distinct(docs)
+    tokens = sum(len(doc.scores) for doc in docs) * distinct / len(docs)
+    return max(
+        bound_unseen(distinct, FIDELITY_ALPHA) * AUDIT_UNFIT_REGRET,
+        bound_unseen(tokens, FIDELITY_ALPHA) * AUDIT_MOST_REGRET,
+    )
+
+
+def _count_distinct(docs: Sequence[ScoredDoc]) -> int:
+    """The number of answers, where those of a cluster count once."""
+    return len(set(map(_find_cluster, docs)))
+
+
+def _find_cluster(doc: ScoredDoc) -> tuple[str, str, str]:
+    return (doc.task, "cluster", doc.cluster) if doc.cluster is not None else (doc.task, "request", doc.request_sha256)
 
 
 def _subtract(score: Mean, noise: Mean) -> Interval | None:
@@ -244,8 +280,8 @@ def _fit_temperature(docs: Sequence[ScoredDoc]) -> tuple[float | None, Interval 
     return float(TEMPERATURES[table.sum(axis=0).argmax()]), interval
 
 
-def _find_copies(docs: Sequence[ScoredDoc]) -> list[tuple[str, str]] | None:
-    keys = [(doc.task, doc.request_sha256) for doc in docs]
+def _find_copies(docs: Sequence[ScoredDoc]) -> list[tuple[str, str, str]] | None:
+    keys = list(map(_find_cluster, docs))
     return keys if len(set(keys)) < len(keys) else None
 
 

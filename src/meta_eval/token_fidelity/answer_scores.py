@@ -60,6 +60,9 @@ class ScoredDoc:
         foreign: n: whether a greedy token is more than `AUDIT_FOREIGN_NATS` below the likeliest.
         surprises: n, nats: minus the log-probability of a sampled token, less the entropy; None for greedy answers.
         likelihoods: The mean log-probability at each of `TEMPERATURES`, nats; None without the k likeliest tokens.
+        avoided: The number of unlikely greedy tokens that do not occur in the answer before, where the likeliest does.
+        repeated: The number of those that occur in it.
+        cluster: What it shares with docs that are not independent of it; None without such docs.
     """
 
     task: str
@@ -72,6 +75,9 @@ class ScoredDoc:
     foreign: NDArray[np.bool_]
     surprises: Numbers | None
     likelihoods: Numbers | None
+    avoided: int = 0
+    repeated: int = 0
+    cluster: str | None = None
 
     @property
     def mean(self) -> float:
@@ -83,6 +89,7 @@ def score_docs(
     table: Iterable[Forced],
     decodings: Mapping[tuple[str, int], Decoding],
     decode: Callable[[Sequence[int]], str] | None = None,
+    clusters: Mapping[tuple[str, int], str] | None = None,
 ) -> list[ScoredDoc]:
     """Score every answer of a table, in its order.
 
@@ -91,6 +98,7 @@ def score_docs(
         decodings: How the answer to each task and doc was to be generated; greedily if it is not there.
         decode: Makes a text of tokens, to find tokens that the endpoint may have generated as another token. None
             without the tokenizer.
+        clusters: By task and doc, the name of its cluster; docs without others are not there.
 
     Returns:
         The docs. Those are left out that have no token to score, or were sampled and have no k likeliest tokens.
@@ -119,9 +127,23 @@ def score_docs(
                 answer.task, answer.doc, answer.request_sha256, decoding, scores[counts], openings[counts],
                 unlikely[counts], foreign[counts], None if surprises is None else surprises[counts],
                 None if answer.top_k_logprobs is None else measure_likelihoods(answer, counts),
+                *(count_repeats(answer, counts & unlikely) if decoding.is_greedy else (0, 0)),
+                (clusters or {}).get((answer.task, answer.doc)),
             )
         )  # fmt: skip
     return docs
+
+
+def count_repeats(answer: Forced, where: NDArray[np.bool_]) -> tuple[int, int]:
+    """The places where only the likeliest token occurs in the answer before; and those where the token does."""
+    avoided = repeated = 0
+    before: set[int] = set()
+    for token, top, counts in zip(answer.token_ids.tolist(), answer.top_ids.tolist(), where.tolist(), strict=True):
+        if counts:
+            avoided += top in before and token not in before
+            repeated += token in before
+        before.add(token)
+    return avoided, repeated
 
 
 def measure_sampled(answer: Forced, decoding: Decoding) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:

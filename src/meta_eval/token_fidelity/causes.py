@@ -1,4 +1,4 @@
-"""The table of causes of differences, in groups with the same trace.
+"""The table of causes of differences, in groups with the same trace. `fidelity` and `audit` share it.
 
 Probes separate groups, not the causes within a group. For example, after a single token attention has only one key, so
 another RoPE base, another attention scale and damaged queries all leave the model unchanged. A finding therefore names
@@ -31,6 +31,13 @@ LOGITS = "scaled logits: a temperature, or another scale of the logits"
 NORMS = "another normalisation, such as its epsilon"
 CHAT = "a chat model under prompts for a base model"
 TOKENIZER = "another tokenizer than the weights'"
+OTHER = "another model"
+SAMPLING = "sampled where greedy answers were asked for"
+TEMPERATURE = "another temperature or top_p than was asked for"
+PENALTY = "a penalty of repetition, frequency or presence"
+MIXTURE = "another model or prompt for a part of the requests"
+EDITING = "answers edited after they were generated"
+LIMIT = "answers cut below the limit that was asked for"
 
 SAME_IDS = "Compare the token ids that the engine was given with those of `meta-eval export`: one BOS, one template"
 
@@ -115,6 +122,58 @@ WORDS = Group(
     (TOKENIZER,),
     "it is refused before anything is asked; without a baseline, it could not have said the recorded tokens",
     "Compare the tokenizer's file with the one that the weights came with",
+)
+
+# Groups that only answers show.
+SAMPLED = Group(
+    SAMPLING,
+    "sampling",
+    (SAMPLING,),
+    "a temperature above 0 fits the answers",
+    "Send temperature 0 in every request, and ask a doc twice: greedy answers are the same",
+)
+SETTINGS = Group(
+    TEMPERATURE,
+    "temperature",
+    (TEMPERATURE,),
+    "another temperature fits the answers, or tokens are outside of the set that was asked for",
+    "Send temperature and top_p in every request, and look for values that the provider sets itself",
+)
+PENALISED = Group(
+    PENALTY,
+    "penalty",
+    (PENALTY,),
+    "its tokens avoid the text before where the likeliest one repeats it, and never the other way round",
+    "Send repetition_penalty 1, frequency_penalty 0 and presence_penalty 0, and look into generation_config.json, "
+    "whose repetition_penalty some servers take as their default",
+)
+COARSE = Group(
+    "other weights",
+    "weights",
+    (QUANTISED, OTHER),
+    "tokens are less likely all along the answers",
+    "Ask which weights, which quantisation and which KV cache are served",
+)
+MIXED = Group(
+    MIXTURE,
+    "mixture",
+    (MIXTURE,),
+    "some answers do not fit at all, and the others do",
+    "Ask the docs that do not fit again, and compare what the provider says of each answer: model, route, fingerprint",
+)
+EDITED = Group(
+    EDITING,
+    "edited",
+    (EDITING,),
+    "a few tokens are such as nothing like the trusted copy writes",
+    "Look at these answers: filters, links, and words that a provider replaces",
+)
+CUT = Group(
+    LIMIT,
+    "cut",
+    (LIMIT,),
+    "answers end at the same count of tokens, below the limit of the request",
+    "Send max_tokens in every request, and look for a largest answer of the provider",
 )
 
 GROUPS = (NO_BOS, MORE_BOS, PROMPT, START, SCALED, ATTENTION, WEIGHTS, ROUNDING, MODEL, WORDS)

@@ -10,7 +10,7 @@ Both are means over docs, weighted by tokens up to twice the median, so that no 
 model from itself is not 0: it is the noise (`meta_eval.token_fidelity.yardstick`). With a measured noise the ratio to
 it decides, by its 99 % interval over docs on a log scale (`meta_eval.stats.ratio`):
 
-- **same**: the interval is below `FIDELITY_SAME_TIMES`, and no task is different.
+- **same**: the interval is below `FIDELITY_SAME_TIMES`, there are `FIDELITY_MIN_TOKENS`, and no task is different.
 - **different**: the interval is above `FIDELITY_DIFFERENT_TIMES`, overall or for a task (Holm over the tasks), and the
   noise covers how the copy was measured.
 - **undecided**: neither.
@@ -39,6 +39,7 @@ from meta_eval.thresholds import (
     FIDELITY_LEVEL,
     FIDELITY_LEVEL_TEXT,
     FIDELITY_MIN_DOCS,
+    FIDELITY_MIN_TOKENS,
     FIDELITY_NOISE_FLOOR,
     FIDELITY_NOISE_SEEN,
     FIDELITY_SAME_TIMES,
@@ -290,6 +291,8 @@ def _decided(paired: Paired, p: float, yardstick: Yardstick, min_docs: int) -> P
 
 
 def _is_same(paired: Paired, yardstick: Yardstick, min_docs: int) -> bool:
+    if paired.tokens < FIDELITY_MIN_TOKENS:
+        return False
     if paired.interval is not None and paired.interval.upper <= FIDELITY_NOISE_FLOOR:
         return True
     if isinstance(yardstick, float):
@@ -313,6 +316,9 @@ def _overall(
         return "undecided", (f"too few docs: {pooled.docs}, and at least {min_docs} are needed",)
     if pooled.outcome == "same":
         return "same", ()
+    if pooled.tokens < FIDELITY_MIN_TOKENS:
+        reason = f"too few tokens: {pooled.tokens}, and at least {FIDELITY_MIN_TOKENS} are needed to be the same"
+        return "undecided", (reason,)
     return "undecided", (_describe_doubt(pooled, yardstick, min_docs),)
 
 
