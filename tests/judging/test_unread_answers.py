@@ -146,7 +146,10 @@ def test_an_answer_that_is_graded_whole_is_not_unread(
     tmp_path: Path, text: str, value: Any, parts: dict[str, Any]
 ) -> None:
     judgement = compare_runs(
-        extracted(tmp_path / "a", 0, "5", text=text, **parts), extracted(tmp_path / "b", 900, value, text=text, **parts)
+        *(
+            extracted(tmp_path / name, count, value, right=1000, text=text, **parts)
+            for name, count in (("a", 0), ("b", 900))
+        )
     )
     assert list_kinds(judgement) == []
 
