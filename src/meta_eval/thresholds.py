@@ -48,6 +48,8 @@ SAME_FLIPS = 40.0
 UNLIKE_TASKS = 0.3
 # The share of identical copies that a measured noise may stop.
 NOISE_IDENTICAL_SHARE = 0.035
+# A loss that ships in this share of runs is said, if a second run would halve it.
+OFTEN_SHIPPED = 0.15
 # How much the test of the mean counts beside the test of a task: every task that is lost moves the mean too.
 MEAN_TEST_WEIGHT = 0.25
 

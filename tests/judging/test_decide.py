@@ -20,6 +20,7 @@ from meta_eval.judging.decide import (
     decide_outcome,
 )
 from meta_eval.judging.published_scores import measure_baseline_distance
+from meta_eval.judging.task_drop import MeasuredFlips
 from meta_eval.thresholds import MARGIN
 
 
@@ -418,6 +419,101 @@ def test_an_identical_model_is_seldom_shown_below_anywhere() -> None:
         worse += decision.outcome == "DON'T SHIP"
     assert below <= 0.05 * (RUNS // 2)
     assert worse <= 0.025 * (RUNS // 2)
+
+
+def draw_evidence(rng: np.random.Generator, n: int, task: str, drop: float = 0.0, flips: float = 0.03) -> TaskDrop:
+    lost, won, _ = rng.multinomial(n, [flips / 2 + drop, flips / 2, 1 - flips - drop])
+    return evidence(int(lost), int(won), n, task)
+
+
+def test_a_task_is_seldom_worse_than_others_that_are_uncertain() -> None:
+    """Both tasks lose the margin; the mean of the others is that of 500 docs."""
+    rng = np.random.default_rng(14)
+    found = sum(
+        any(
+            task.outcome == "worse"
+            for task in decide_outcome([draw_evidence(rng, n, str(n), 0.01, 0.04) for n in (12_000, 500)]).tasks
+        )
+        for _ in range(RUNS * 2)
+    )
+    assert found <= 0.1 * RUNS * 2
+
+
+def test_a_task_beyond_its_margin_is_proven_by_a_one_sided_test() -> None:
+    """Of 22 tasks one lost 4 points more than the margin: Holm's first step allows 0.05 / 22.25 one way."""
+    others = [evidence(60, 60, 3_000, f"t{index}") for index in range(21)]
+    for lost, outcome in ((33, "DON'T SHIP"), (26, "UNDECIDED")):
+        decision = decide_outcome([evidence(lost, 9, 448, "lost"), *others])
+        assert decision.outcome == outcome
+        assert (decision.tasks[0].outcome == "worse") == (outcome == "DON'T SHIP")
+
+
+def test_tasks_at_their_margin_are_seldom_failed() -> None:
+    rng = np.random.default_rng(15)
+    failed = sum(
+        decide_outcome([draw_evidence(rng, 400 + 100 * index, str(index), 0.01, 0.04) for index in range(12)]).outcome
+        == "DON'T SHIP"
+        for _ in range(RUNS)
+    )
+    assert failed <= 0.05 * RUNS + 2
+
+
+@pytest.mark.parametrize(("drop", "least", "most"), [(0.0, 0.9, 1.0), (0.05, 0.0, 0.15), (0.10, 0.0, 0.02)])
+def test_a_task_of_few_docs_does_not_hide_a_loss_behind_it(drop: float, least: float, most: float) -> None:
+    rng = np.random.default_rng(16)
+    shipped = sum(
+        decide_outcome(
+            [draw_evidence(rng, 164, "few", drop), *(draw_evidence(rng, n, str(n)) for n in (600, 1_050, 12_000))]
+        ).outcome
+        == "SHIP"
+        for _ in range(RUNS)
+    )
+    spread = 2 * (RUNS * 0.1) ** 0.5
+    assert least * RUNS - spread <= shipped <= most * RUNS + spread
+
+
+def test_the_cap_of_few_docs_does_not_grow_with_their_losses() -> None:
+    large = [evidence(180, 180, 12_000, "large"), evidence(20, 20, 1_300, "other")]
+    ends = {lost: decide_outcome([evidence(lost, 3, 164, "few"), *large]) for lost in (5, 12)}
+    assert [ends[lost].outcome for lost in (5, 12)] == ["SHIP", "UNDECIDED"]
+    assert ends[12].tasks[0].interval.upper >= ends[12].tasks[0].cap
+
+
+def test_a_task_that_flips_unlike_others_is_judged_by_its_own_gains() -> None:
+    """36 losses beside 36 gains are an identical copy's, though the other tasks flip a fourth as often."""
+    others = [evidence(6 * size, 6 * size, 600 * size, f"t{size}") for size in (2, 3, 20)]
+    assert decide_outcome([evidence(18, 18, 448, "lively"), *others]).outcome == "SHIP"
+
+
+def with_measured(task: TaskDrop, share: float) -> TaskDrop:
+    return replace(task, measured_flips=MeasuredFlips(share, task.drop.docs))
+
+
+def test_a_measured_noise_finds_what_the_cap_leaves_open() -> None:
+    tasks = [evidence(24, 11, 541, "lost"), *(evidence(24 * n, 24 * n, 1_200 * n, f"t{n}") for n in range(1, 12))]
+    assert decide_outcome(tasks).outcome == "SHIP"
+    measured = decide_outcome([with_measured(task, 0.04) for task in tasks])
+    assert (measured.outcome, measured.reasons) == (
+        "UNDECIDED", ("more is lost than the measured noise explains, in points: lost 2.4",),
+    )  # fmt: skip
+    same = [evidence(13, 11, 541, "lost"), *tasks[1:]]
+    assert decide_outcome([with_measured(task, 0.04) for task in same]).outcome == "SHIP"
+
+
+def test_noise_that_was_measured_on_a_quieter_engine_stops_no_identical_copy() -> None:
+    """The engine flips 1 % of docs between two answers, and 4 % beside the other engine."""
+    tasks = [evidence(12, 11, 541, "small"), *(evidence(24 * n, 24 * n, 1_200 * n, f"t{n}") for n in range(1, 12))]
+    assert decide_outcome([with_measured(task, 0.01) for task in tasks]).outcome == "SHIP"
+
+
+def test_losses_beyond_chance_forbid_ship_below_the_cap() -> None:
+    """A loss in 448 docs that seldom flip: more likely of a copy that lost the cap than of one that lost the margin."""
+    tasks = [evidence(19, 4, 448, "small"), *(evidence(12 * n, 12 * n, 1_200 * n, f"t{n}") for n in range(1, 22))]
+    decision = decide_outcome(tasks, cap=0.06)
+    assert decision.tasks[0].interval.upper < decision.tasks[0].cap
+    assert (decision.outcome, decision.reasons) == (
+        "UNDECIDED", ("more is lost than chance explains, in points: small 3.3",),
+    )  # fmt: skip
 
 
 def test_the_summary_names_few_tasks_whatever_their_number() -> None:

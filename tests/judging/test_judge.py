@@ -1282,3 +1282,27 @@ def test_several_runs_of_each_side_are_compared_from_the_command_line(tmp_path: 
     refused = cli("compare", *places[:3], COLUMNS="300")
     assert refused.returncode == 2
     assert "A1 A2 -- B1 B2" in refused.stderr
+
+
+# Measured noise
+
+
+def test_a_second_run_of_a_side_finds_a_smaller_loss(tmp_path: Path) -> None:
+    """Of 541 docs 13 more are lost than won, beside 11 tasks that hold. Ten docs differ between two answers of A."""
+    before, after = right(300, 541), flipped(right(300, 541), 24, 11)
+
+    def write(folder: Path, small: Sequence[float], flips: int, seed: int) -> Path:
+        args = {"pretrained": "org/Some-Model", "seed": seed}
+        for number in range(9):
+            n = 1_000 * number
+            verdicts = flipped(right(n // 2, n), flips * number, flips * number) if number else small
+            write_run(folder, verdicts, task=f"t{number}", time=f"2026-01-02T03-{seed:02}-0{number}", model_args=args)
+        return folder
+
+    a, a2 = write(tmp_path / "a", before, 0, 0), write(tmp_path / "a2", flipped(before, 5, 5), 20, 1)
+    b = write(tmp_path / "b", after, 20, 2)
+    alone = compare_runs(read_run([a]), read_run([b]))
+    with_second = compare_runs(read_run([a, a2], repeats=True), read_run([b]))
+    assert (alone.decision.outcome, with_second.decision.outcome) == ("SHIP", "UNDECIDED")
+    assert "more is lost than the measured noise explains" in " ".join(with_second.decision.reasons)
+    assert any("a second run of one side would find smaller losses" in note and "t0" in note for note in alone.notes)

@@ -90,7 +90,7 @@ def compute_task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> l
     `CAP_MIN_LOST` docs make no cap: then it is the worse end of the largest loss that is more likely of an identical
     copy than of a copy that lost the cap (`meta_eval.judging.loss_limits`).
     """
-    caps = [_own_cap(task_drop, margin, cap) for task_drop in tasks]
+    caps = [own_cap(task_drop, margin, cap) for task_drop in tasks]
     few = [
         place for place, (task, own) in enumerate(zip(tasks, caps, strict=True)) if own / task.drop.grain < CAP_MIN_LOST
     ]
@@ -148,7 +148,7 @@ def find_excess_losses(tasks: Sequence[TaskDrop], margin: float, cap: float, nam
         named: The tasks that another reason names already.
     """
     paired = [task for task in tasks if task.drop.paired]
-    caps = {task.task: _own_cap(task, margin, cap) for task in paired}
+    caps = {task.task: own_cap(task, margin, cap) for task in paired}
     # In tasks with few docs the cap itself is set by this rule.
     others = [task for task in paired if caps[task.task] / task.drop.grain >= CAP_MIN_LOST]
     measured = [task for task in paired if task.measured_flips]
@@ -194,7 +194,7 @@ def describe_subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float
     flips = {task_drop.task: _pooled_flips(task_drop.subtasks) for task_drop in tasks if task_drop.subtasks}
     worse, open_ends = [], []
     for (task_drop, name, drop), p in zip(parts, corrected, strict=True):
-        end, limit = drop.interval().upper, _own_cap(task_drop, margin, cap)
+        end, limit = drop.interval().upper, own_cap(task_drop, margin, cap)
         if drop.value > (task_drop.margin or margin) and p < ALPHA:
             worse.append(f"{task_drop.task}, {name} by {format_points(drop.value)}")
         elif end >= limit:
@@ -236,7 +236,7 @@ def note_low_caps(tasks: Sequence[TaskDrop], margin: float, cap: float | None) -
     return [f"the cap of {join_names(low, NAMED)} is below the margin, so the margin counts"] if low else []
 
 
-def _own_cap(task_drop: TaskDrop, margin: float, cap: float) -> float:
+def own_cap(task_drop: TaskDrop, margin: float, cap: float) -> float:
     """The configured cap, but at least the margin: a loss within the margin is allowed."""
     return max(task_drop.cap or cap, task_drop.margin or margin)
 

@@ -15,6 +15,7 @@ from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreements
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import AlarmOccurrence, Judgement, Task
 from meta_eval.judging.own_unit import decide_own_units
+from meta_eval.judging.second_run_advice import advise_second_run
 from meta_eval.judging.task_comparison import RunPair
 from meta_eval.judging.unread_answers import UnreadSplit, find_unread_drop
 from meta_eval.stats import Drop
@@ -137,6 +138,8 @@ def conclude_judgement(
         [(task.drop_breakdown, task.decision.weight) for task in tasks if task.drop_breakdown and task.decision]
     )
     notes = (*notes, *note_low_caps([*averaged, *others], margin, gate.cap_fraction))
+    if decision.outcome == "SHIP":
+        notes = (*notes, *advise_second_run(averaged, margin, gate.cap_fraction or CAP))
     return Judgement(decision, alarms, tuple(sorted(tasks, key=lambda task: task.name)), notes, breakdown)
 
 
