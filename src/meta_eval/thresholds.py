@@ -284,9 +284,9 @@ AUDIT_TEMPERATURE = 0.15
 AUDIT_SAMPLED_TEMPERATURE = 0.4
 # Of unlikely tokens that repeat the answer, or stand where the likeliest token does, at least this share repeats it
 # without a penalty: 0.42 to 0.46 on SmolLM2-135M at temperatures of 0.2 to 0.7, 0.76 in four bits, 0.88 behind another
-# template. With a penalty 0 to 0.03 does, and at most the second share may.
+# template. With a penalty 0 to 0.05 does, most with one of frequency, and at most the second share may.
 AUDIT_REPEATS = 0.3
-AUDIT_SPLIT = 0.05
+AUDIT_SPLIT = 0.15
 # A token so many nats below the likeliest was not written by weights nearly like the trusted copy's. If such a large
 # share of the unlikely tokens are such, the answers were edited: SmolLM2 in four bits has 1 %, behind another template
 # 8 %, and with one word replaced or one sentence put in 29 and 36 %.

@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 # Correlations of neighbouring runs that are tried, and the prior probability of the first; the others share the rest.
-# With less for 0, alarms of independent runs are rarer than promised, and drops are seen later.
-CORRELATIONS = tuple(step / 10 for step in range(10))
+# From 0.9 on, a drop after few runs looks like a walk. With less for 0, alarms of independent runs are rarer than
+# promised, and drops are seen later.
+CORRELATIONS = tuple(step / 10 for step in range(9))
 INDEPENDENT = 0.35
 
 # The allowance of the CUSUM for independent runs, and the power of (1 - r) / (1 + r) by which it is smaller for others.
@@ -101,7 +102,7 @@ class ChartPoint:
         cusum: The CUSUM after it; 0 during an alarm.
         state: ``ok``; the rule that raises an alarm with this run; or ``lasting`` for a later run of an alarm.
         mean: The mean of the runs that it was compared with; None with too few.
-        correlation: Of neighbouring runs before it, from 0 to 0.9; 0 with too few.
+        correlation: Of neighbouring runs before it, from 0 to 0.8; 0 with too few.
         change: For a run that raises an alarm: the indices of the first and the last run that may be the first changed
             one.
     """
