@@ -2,7 +2,8 @@
 
     python benchmarks/verdicts.py                    all, 1,000 runs each, on two processes; some minutes
     python benchmarks/verdicts.py identical many    some: identical, margin, somewhere, many, hidden, coverage, power,
-                                                    settling, wired
+                                                    settling, wired,
+                                                    few, failed, uncertain, noise, whole
     python benchmarks/verdicts.py --runs 200
     python benchmarks/verdicts.py --small            a few runs of each: CI
 
@@ -45,6 +46,7 @@ from drawn_verdicts import (
 
 from meta_eval import stats
 from meta_eval.judging.decide import TaskDrop, decide_outcome
+from meta_eval.judging.task_drop import MeasuredFlips
 from meta_eval.results.scores import compute_scores
 from meta_eval.thresholds import ALPHA
 
@@ -150,7 +152,7 @@ def somewhere(runs: int) -> None:
 # What a single task or subject loses, at 4 % of flips: docs of the task, what it loses, the most that may ship.
 HIDDEN = (
     ("meta_gpqa_cot", 448, 0.05, 22, 0.03),
-    ("GPQA Diamond", 198, 0.05, 4, 0.05),
+    ("GPQA Diamond", 198, 0.05, 4, 0.12),
     ("a task", 541, 0.05, 22, 0.03),
     ("a task", 1319, 0.03, 22, 0.25),
 )
@@ -431,9 +433,135 @@ def wired(runs: int) -> None:
         table.row(f"{100 * drop:g}", *cells, rate(counts["any below"], runs, most=0.05 if not drop else 1.0))
 
 
+def few(runs: int) -> None:
+    """Tasks in which the cap is a few docs; the most that may ship at 3, 4 and 6 % of flips."""
+    table = Table(
+        f"A task of few docs, one of 4, margin 1, cap 5: percent of {runs:,} runs that ship",
+        "docs", "docs that flip", "no loss", "it loses 5 points", "it loses 10 points",
+    )  # fmt: skip
+    for docs, bounds in ((164, (0.15, 0.20, 0.22)), (198, (0.12, 0.15, 0.2))):
+        for flips, most in zip((0.03, 0.04, 0.06), bounds, strict=True):
+            tasks = [replace(task, flips=flips) for task in beside("few", docs, 4)]
+            cells = []
+            for loss, limits in ((0.0, (0.92 if flips == 0.03 else 0.85, 1.0)), (0.05, (0, most)), (0.1, (0, 0.02))):
+                drops = [loss, 0.0, 0.0, 0.0]
+                counts = simulate(
+                    lambda rng, tasks=tasks, drops=drops: counted(decision(tasks, drops, rng)),
+                    f"few {docs} {flips} {loss}", runs,
+                )  # fmt: skip
+                cells.append(rate(counts["SHIP"], runs, *limits))
+            table.row(f"{docs}", f"{100 * flips:g} %", *cells)
+
+
+# What a task loses beyond its margin, and at least and at most how often it is failed.
+FAILED = (
+    (448, 0.05, 4, 0.72, 1.0), (448, 0.05, 22, 0.48, 1.0), (3000, 0.02, 22, 0.245, 1.0),
+    (448, 0.01, 4, 0.0, 0.05), (448, 0.01, 22, 0.0, 0.05),
+)  # fmt: skip
+
+
+def failed(runs: int) -> None:
+    table = Table(
+        f"A task beyond its margin of 1 point, 4 % of docs flip besides: percent of {runs:,} runs",
+        "docs", "it loses, points", "tasks", "DON'T SHIP", "worse", "DON'T SHIP of any task at its margin (at most 5)",
+    )  # fmt: skip
+    for docs, loss, count, least, most in FAILED:
+        tasks = beside("it", docs, count)
+        counts = simulate(
+            lambda rng, tasks=tasks, loss=loss: counted(decision(tasks, [loss, *(0.0 for _ in tasks[1:])], rng)),
+            f"failed {docs} {loss} {count}", runs,
+        )  # fmt: skip
+        cell = "-"
+        if loss == MARGIN:
+            all_at = simulate(
+                lambda rng, tasks=tasks: counted(decision(tasks, [MARGIN] * len(tasks), rng)), f"all at {count}", runs
+            )
+            cell = rate(all_at["DON'T SHIP"], runs, most=0.05)
+        table.row(
+            f"{docs:,}", f"{100 * loss:g}", f"{count}", rate(counts["DON'T SHIP"], runs, least, most),
+            rate(counts["it worse"], runs), cell,
+        )  # fmt: skip
+
+
+def uncertain(runs: int) -> None:
+    table = Table(
+        f"A task is worse than others of few docs, 4 % of docs flip besides: percent of {runs:,} runs",
+        "docs of the tasks", "every task loses, of the margin", "any task worse (at most 5)",
+    )  # fmt: skip
+    for sizes, part in (((12_000, 500), 1.0), ((12_000, 500, 500), 0.9)):
+        tasks = [Task(f"t{index}", (n,), 0.5, 0.04) for index, n in enumerate(sizes)]
+        counts = simulate(
+            lambda rng, tasks=tasks, part=part: counted(decision(tasks, [part * MARGIN] * len(tasks), rng)),
+            f"uncertain {sizes} {part}", runs,
+        )  # fmt: skip
+        table.row(" / ".join(f"{n:,}" for n in sizes), f"{part:g}", rate(counts["any below"], runs, most=0.06))
+
+
+def noise(runs: int) -> None:
+    """What measured flips add: a second run over all docs, or 200 docs that were asked again."""
+    runs = max(1, runs // 2)
+    table = Table(
+        f"A task of 541 docs, one of 22, margin 1, 4 % of docs flip: percent of {runs:,} runs that ship",
+        "noise is known from", "it loses 3 points", "no loss", "every task loses half the margin",
+    )  # fmt: skip
+    tasks = beside("it", 541, 22)
+    total = sum(task.docs for task in tasks)
+    kinds = (("nothing", 0.0, 0.5), ("200 docs asked again", 200 / total, 0.13), ("a second run", 1.0, 0.1))
+    for kind, part, most in kinds:
+        cells = []
+        for loss, other, limits in ((0.03, 0.0, (0, most)), (0.0, 0.0, (0.95, 1)), (0.005, 0.005, (0.7, 1))):
+
+            def work(
+                rng: np.random.Generator, part: float = part, loss: float = loss, other: float = other
+            ) -> Counter[str]:
+                drops = [evidence(task, loss if task.name == "it" else other, rng) for task in tasks]
+                asked = [max(1, round(part * task.docs)) for task in tasks]
+                if part:
+                    drops = [
+                        replace(drop, measured_flips=MeasuredFlips(float(rng.binomial(n, 0.04)) / n, n))
+                        for drop, n in zip(drops, asked, strict=True)
+                    ]
+                return counted(decide_outcome(drops, MARGIN))
+
+            counts = simulate(work, f"noise {kind} {loss} {other}", runs)
+            cells.append(rate(counts["SHIP"], runs, *limits))
+        table.row(kind, *cells)
+
+
+# Docs or clusters, the docs of each, and the share that is lost whole.
+WHOLE = ((30, 64, 0.05), (100, 10, 0.02), (250, 7, 0.01), (60, 1, 0.014), (100, 1, 0.014), (200, 1, 0.014))
+
+
+def whole(runs: int) -> None:
+    table = Table(
+        f"Docs or clusters are lost whole beside small changes of the others: percent of {runs:,} runs",
+        "clusters", "docs of each", "lost whole, percent", "within a margin of that loss (at most 2.5)",
+        "the interval holds the truth",
+    )  # fmt: skip
+    for count, size, share in WHOLE:
+        clusters = np.repeat(np.arange(count), size).tolist() if size > 1 else None
+
+        def work(
+            rng: np.random.Generator, count: int = count, size: int = size, share: float = share,
+            clusters: list[int] | None = clusters,
+        ) -> Counter[str]:  # fmt: skip
+            flips = rng.choice([1.0, 0.0, -1.0], (count, size), p=[0.03, 0.94, 0.03])
+            small = flips if size > 1 else rng.normal(0, 0.01, (count, 1))
+            losses = np.where(rng.random((count, 1)) < share, 1.0, small).ravel()
+            interval = stats.paired_drop(losses, np.zeros(count * size), clusters=clusters).interval()
+            return Counter({"within": interval.upper < share, "in": share in interval})
+
+        counts = simulate(work, f"whole {count} {size}", runs)
+        table.row(
+            f"{count}", f"{size}", f"{100 * share:g}", rate(counts["within"], runs, most=0.025),
+            rate(counts["in"], runs, 0.94),
+        )  # fmt: skip
+
+
 EXPERIMENTS = {
     "identical": identical, "margin": margin, "somewhere": somewhere, "many": many_tasks, "hidden": hidden,
     "coverage": coverage, "power": power, "settling": settling, "wired": wired,
+    "few": few, "failed": failed, "uncertain": uncertain, "noise": noise, "whole": whole,
 }  # fmt: skip
 
 
