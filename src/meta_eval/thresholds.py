@@ -33,9 +33,9 @@ MARGIN = 0.01
 # misses three in four models that lose five points of GPQA's 448 docs.
 CAP = 0.05
 # With many flips an identical copy would reach the cap. Then the cap is the value that all identical copies except this
-# share stay below, but at most a twentieth above the cap. Subtasks get the cap that identical copies need.
+# share stay below, but at most a tenth above the cap. Subtasks get the cap that identical copies need.
 CAP_IDENTICAL = 0.01
-CAP_LEEWAY = 0.05
+CAP_LEEWAY = 0.1
 # A task in which the cap is fewer docs has few docs: at 4 % of flips, more than 1 in 50 identical copies with 300 docs
 # would reach five points. All tasks together stop at most the share of identical copies below.
 CAP_MIN_LOST = 15
