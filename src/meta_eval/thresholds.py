@@ -36,8 +36,8 @@ CAP = 0.05
 # share stay below, but at most a tenth above the cap. Subtasks get the cap that identical copies need.
 CAP_IDENTICAL = 0.01
 CAP_LEEWAY = 0.1
-# A task in which the cap is fewer docs has few docs: at 4 % of flips, more than 1 in 50 identical copies with 300 docs
-# would reach five points. All tasks together stop at most the share of identical copies below.
+# A task in which the cap is fewer docs has few docs: at 4 % of flips, 1 in 28 identical copies with 300 docs would
+# reach five points. All tasks together stop at most the share of identical copies below.
 CAP_MIN_LOST = 15
 CAP_IDENTICAL_SHARE = 0.04
 # A doc that is so small a part of the cap never takes an identical copy to it.

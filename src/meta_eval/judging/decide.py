@@ -7,26 +7,28 @@ allowed drop.
   level of ICH E9 (1998, section 5.5). A task with a true drop equal to the margin is called so in 2.5 % of cases. The
   90 % interval would decide at 5 % and find somewhat more. The 95 % interval is also the interval in tables, and it
   matches the p value. With few docs or clusters the error rate stays below the promised 5 %.
-- **worse**: the estimate is over the margin, and the drop is significantly larger than the mean drop of the others: p
-  below 5 % after Holm's correction over all tasks. That mean is limited to the range from 0 to the margin. So a loss
-  inside the margin is allowed (ICH E9), for a task as for all, and the others cannot hide a task that stands out. If
-  all tasks lose more than the margin alike, those with a drop proven to be larger than the margin are worse.
+- **worse**: the estimate is over the margin, and the task stands out: p below 5 % after Holm's correction over all
+  tasks. A task stands out that has lost, and has lost more than the mean of the others, whose uncertainty counts. So a
+  loss inside the margin is allowed (ICH E9), for a task as for all. A drop that is proven larger than the margin is
+  worse whatever the others are.
 - **undecided**: neither. These docs do not suffice for a statement about the model.
 
 Over all tasks there is the weighted mean drop (`meta_eval.stats.weigh_tasks`), with its own margin, and the unweighted
 mean.
 
 - **SHIP**: the interval of the weighted mean is below the margin, the unweighted mean is below it, no task or subtask
-  is worse, each worse end is below the cap, and there is no veto.
-- **DON'T SHIP**: the drop of the mean or a task is proven to be larger than its margin (Holm over mean and tasks), or
-  an answer limit of the gate is exceeded.
+  is worse, each worse end is below the cap, no task lost more than an identical copy explains, and there is no veto.
+- **DON'T SHIP**: the drop of the mean or a task is proven to be larger than its margin, or an answer limit of the gate
+  is exceeded. The proof is one-sided at 5 % over the mean and all tasks, by Holm's procedure. So of models that lose
+  their margin everywhere, at most 5 % are failed.
 - **UNDECIDED**: neither, with the reasons, and with the runs that would settle it, if any would.
 
 **The cap** limits the worse end of the interval of every task and subtask; it is at least the margin. The mean hides
 the loss of a task, and significance needs many docs: without a cap, a model that loses five points of GPQA ships in a
-third of runs. For a task with fewer than `CAP_MIN_DOCS` docs, and for every subtask, the cap is at least the loss that
-an identical copy stays under (`meta_eval.stats.identical`; for all subtasks together, in 99 % of identical copies). A
-SHIP also states what it leaves open.
+third of runs. For a task in which the cap is fewer than `CAP_MIN_LOST` docs, the cap is the largest loss that is more
+likely of an identical copy than of a copy that lost the cap (`meta_eval.judging.loss_limits`). For every subtask it is
+at least the loss that an identical copy stays under (`meta_eval.stats.identical`; for all subtasks together, in 99 % of
+identical copies). A SHIP also states what it leaves open.
 
 If more than the model differs (prompts, shots or settings), the comparison is invalid. The report has figures but no
 outcomes, and the decision is UNDECIDED, with exit code 2. The cause is stated first.
