@@ -115,10 +115,16 @@ def compute_task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> l
         max(CAP_IDENTICAL / 2, left),
     )
     for place, limit in zip(few, limits, strict=True):
-        drop, unit = tasks[place].drop, flip_unit(tasks[place].drop)
-        end = of_counts(drop, limit + 0.5, drop.won / unit, unit).interval().upper
-        widened[place] = max(caps[place], end)
+        widened[place] = max(caps[place], _end_of_limit(tasks[place].drop, limit))
     return widened
+
+
+def _end_of_limit(drop: Drop, limit: float) -> float:
+    """The worse end of the largest loss within a limit: above the worse end of the drop exactly if its losses are."""
+    unit, upper = flip_unit(drop), drop.interval().upper
+    end = of_counts(drop, limit + 0.5, drop.won / unit, unit).interval().upper
+    is_within = drop.lost / unit < limit + 0.5
+    return min(1.0, max(end, math.nextafter(upper, 2))) if is_within else min(end, upper)
 
 
 def _widen_cap(drop: Drop, cap: float) -> float:
