@@ -36,9 +36,9 @@ CAP = 0.05
 # share stay below, but at most a tenth above the cap. Subtasks get the cap that identical copies need.
 CAP_IDENTICAL = 0.01
 CAP_LEEWAY = 0.1
-# A task in which the cap is fewer docs has few docs: at 4 % of flips, 1 in 28 identical copies with 300 docs would
+# A task in which the cap is fewer docs has few docs: at 6 % of flips, 1 in 20 identical copies with 400 docs would
 # reach five points. All tasks together stop at most the share of identical copies below.
-CAP_MIN_LOST = 15
+CAP_MIN_LOST = 20
 CAP_IDENTICAL_SHARE = 0.04
 # A doc that is so small a part of the cap never takes an identical copy to it.
 CAP_NEVER_REACHED = 0.0125
