@@ -36,7 +36,7 @@ CAP = 0.05
 # share stay below, but at most a tenth above the cap. Subtasks get the cap that identical copies need.
 CAP_IDENTICAL = 0.01
 CAP_LEEWAY = 0.1
-# A task in which the cap is fewer docs has few docs: at 6 % of flips, 1 in 20 identical copies with 400 docs would
+# A task in which the cap is fewer docs has few docs: at 6 % of flips, 1 in 29 identical copies with 400 docs would
 # reach five points. All tasks together stop at most the share of identical copies below.
 CAP_MIN_LOST = 20
 CAP_IDENTICAL_SHARE = 0.04

@@ -519,9 +519,10 @@ def test_losses_beyond_chance_forbid_ship_below_the_cap() -> None:
 def test_the_summary_names_few_tasks_whatever_their_number() -> None:
     decision = decide_outcome([evidence(18 + index, 4, 300, f"t{index}") for index in range(22)])
     assert len(decision.reasons) == 1 and decision.reasons[0].endswith(" more")
-    undecided = decide_outcome([evidence(15 + index % 3, 9, 330, f"t{index}") for index in range(22)], margin=0.02)
+    tasks = [evidence(27 + index % 3, 15, 600, f"t{index}") for index in range(22)]
+    undecided = decide_outcome(tasks, margin=0.02, cap=0.04)
     assert "drops beyond the cap are not excluded, in points: t2 " in undecided.reasons[1]
-    assert undecided.reasons[1].endswith(" and 4 more")
+    assert undecided.reasons[1].endswith(" and 11 more")
     beyond = decide_outcome([evidence(19 + index % 2, 12, 400, f"t{index}") for index in range(22)], margin=0.012)
     assert beyond.interval is not None and beyond.interval.lower > 0.012
     assert beyond.reasons[0].endswith("larger than the margin: with 23 tests its interval alone is no proof")
