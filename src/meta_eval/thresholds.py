@@ -39,13 +39,13 @@ CAP_LEEWAY = 0.1
 # A task in which the cap is fewer docs has few docs: at 6 % of flips, 1 in 29 identical copies with 400 docs would
 # reach five points. All tasks together stop at most the share of identical copies below.
 CAP_MIN_LOST = 20
-CAP_IDENTICAL_SHARE = 0.04
+CAP_IDENTICAL_SHARE = 0.03
 # A doc that is so small a part of the cap never takes an identical copy to it.
 CAP_NEVER_REACHED = 0.0125
 # The most that other tasks tell of the flips of a task: as much as so many of its gains.
 SAME_FLIPS = 40.0
 # The share of tasks that flip unlike the others.
-UNLIKE_TASKS = 0.3
+UNLIKE_TASKS = 0.1
 # The share of identical copies that a measured noise may stop.
 NOISE_IDENTICAL_SHARE = 0.035
 # A loss that ships in this share of runs is said, if a second run would halve it.
