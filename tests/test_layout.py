@@ -170,6 +170,11 @@ def test_what_endpoints_say_is_read_through_one_door() -> None:
     assert {name: uses for name, uses in found.items() if uses} == {}
 
 
+def test_classes_of_other_packages_are_loaded_in_one_module() -> None:
+    users = {path.relative_to(PACKAGE).as_posix() for path in FILES if "entry_points" in path.read_text("utf-8")}
+    assert users == {"boundary/extensions.py"}
+
+
 def test_digests_are_made_in_one_module() -> None:
     importers = {path.relative_to(PACKAGE).as_posix() for path in FILES if "import hashlib" in path.read_text()}
     assert importers == HASHERS
