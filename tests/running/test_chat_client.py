@@ -20,6 +20,7 @@ from meta_eval.answers.requests import Request
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.running.chat_client import ChatClient
+from meta_eval.running.chat_stream import merge_stream
 from meta_eval.running.client import EngineRequest, EngineResponse
 
 KEY = "s3cret-key-of-an-endpoint"
@@ -285,12 +286,28 @@ def test_a_streamed_text_longer_than_any_answer_ends_at_once(field: str) -> None
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-def test_a_stream_of_single_characters_takes_time_in_its_length(end: bytes) -> None:
-    raw = b"".join(_event(content=letter) for letter in "The answer is A." * 500).replace(b"\n", end)
-    began = time.process_time()
+def test_a_stream_of_single_characters_is_the_whole_text(end: bytes) -> None:
+    raw = b"".join(_event(content=letter) for letter in "The answer is A." * 100).replace(b"\n", end)
     (response,), _ = ask(lambda _: Reply(raw + b"data: [DONE]" + end * 2), make_request("q"))
-    assert response.text == "The answer is A." * 500
-    assert time.process_time() - began < 1
+    assert response.text == "The answer is A." * 100
+
+
+@pytest.mark.parametrize("index", [-1, 1024, 10**30])
+def test_a_stream_with_a_strange_index_is_no_answer(index: int) -> None:
+    raw = json.dumps({"choices": [{"index": index, "delta": {"content": "A"}}]}).encode()
+    (response,), _ = ask(lambda _: Reply(b"data: " + raw + b"\n\ndata: [DONE]\n\n"), make_request("q"), retries=0)
+    assert "a stream with a" in str(response.error)
+
+
+@thorough
+def test_a_stream_of_single_characters_takes_time_in_its_length() -> None:
+    """Eight times as many pieces take eight times as long, and not 64 times."""
+    seconds = []
+    for count in (50_000, 400_000):
+        began = time.process_time()
+        merge_stream(_event(content="x") * count + b"data: [DONE]\n\n")
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 16 * seconds[0]
 
 
 def test_other_forms_after_an_hour_are_said_once_and_kept(caplog: pytest.LogCaptureFixture) -> None:

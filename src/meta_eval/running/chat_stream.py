@@ -12,8 +12,8 @@ from meta_eval.running.transport import GarbledError, Json, parse_body
 # Fields of a delta that are texts, in pieces.
 _TEXTS = ("content", "reasoning", "reasoning_content", "refusal")
 
-# The most tool calls of a message.
-_MOST_CALLS = 1024
+# The most answers of a stream, and tool calls of a message.
+_MOST = 1024
 
 
 class StreamMerger:
@@ -96,6 +96,8 @@ class StreamMerger:
         index = part.get("index", 0) if isinstance(part, dict) else None
         if not isinstance(part, dict) or not isinstance(index, int):
             raise GarbledError("a stream with a choice that is not an object")
+        if not 0 <= index < _MOST:
+            raise GarbledError("a stream with a wrong index of a choice")
         choice = self._choices.setdefault(index, _Choice())
         if part.get("finish_reason") is not None:
             choice.finish_reason = part["finish_reason"]
@@ -126,7 +128,8 @@ class _Text:
         self._length += len(piece)
         if self._length > LONGEST:
             raise GarbledError(f"a stream that holds a text of more than {LONGEST:,} characters")
-        self._pieces.append(piece)
+        if piece:
+            self._pieces.append(piece)
 
     def __str__(self) -> str:
         return "".join(self._pieces)
@@ -163,7 +166,7 @@ class _Choice:
             place = piece.get("index")
             if not isinstance(place, int):
                 place = len(calls) if name or not calls else self.last
-            if not 0 <= place < _MOST_CALLS:
+            if not 0 <= place < _MOST:
                 raise GarbledError("a stream with a wrong index of a tool call")
             self.last = max(self.last, place)
             call = calls.setdefault(place, _Call())
