@@ -148,6 +148,33 @@ def test_files_are_opened_through_one_door() -> None:
     assert {name: calls for name, calls in result.items() if calls and name not in OPENERS} == {}
 
 
+# Who talks to a network. Of an endpoint only `running/transport.py` reads anything, and hides the API key in it.
+NETWORK = {
+    "source/hub.py": "the hub's library, whose words `hub_faults` hides credentials in",
+    "source/hub_faults.py": "errors of the hub's library",
+    "running/chat_stream.py": "what the door reads a stream with",
+    "running/transport.py": "the door itself",
+    "running/vllm_server.py": "waits for a server of its own, and reads nothing",
+}
+# An import of a library that talks to a network, or a look behind the door.
+NETWORKING = re.compile(
+    r"^ *(?:import|from) (?:aiohttp|http|httpx|requests|socket|urllib3|websockets|urllib\.request)\b.*"
+    r"|(?<!self)\._body\b|\bparse_body\b",
+    re.MULTILINE,
+)
+
+
+def test_what_endpoints_say_is_read_through_one_door() -> None:
+    texts = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in FILES}
+    found = {name: NETWORKING.findall(text) for name, text in texts.items() if name not in NETWORK}
+    assert {name: uses for name, uses in found.items() if uses} == {}
+
+
+def test_classes_of_other_packages_are_loaded_in_one_module() -> None:
+    users = {path.relative_to(PACKAGE).as_posix() for path in FILES if "entry_points" in path.read_text("utf-8")}
+    assert users == {"boundary/extensions.py"}
+
+
 def test_digests_are_made_in_one_module() -> None:
     importers = {path.relative_to(PACKAGE).as_posix() for path in FILES if "import hashlib" in path.read_text()}
     assert importers == HASHERS

@@ -5,6 +5,7 @@ Inputs come by the environment (action.yml), and so does what the runner says. O
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -19,14 +20,21 @@ from typing import Any
 
 ROWS = 20  # of a table in the comment
 SUMMARY = 900_000  # bytes; GitHub takes 1 MiB
+COMMENT = 60_000  # characters; GitHub takes 65,536
+REPLY = 32 * 2**20  # bytes of a page of comments: at most 100 of 256 KiB
 TIMEOUT = 30  # seconds
 WRITERS = ("OWNER", "MEMBER", "COLLABORATOR")
 ERROR, UNDECIDED, FEW_RUNS = 2, 3, 3
+OUTCOMES = ("SHIP", "DON'T SHIP", "UNDECIDED")
+
+# An absolute path of two parts or more, and its last part. Addresses and words such as "and/or" are none.
+PATH = re.compile(r"(?<![\w/:.~…\\-])/(?:[^\s/|<>()'\"`,;:]+/)+([^\s/|<>()'\"`,;:]*)")
 
 
 def judge() -> None:
     """Judge the results and the history, and write the job summary and the outputs."""
     folder = Path(os.environ["RUNNER_TEMP"], f"meta-eval-{find_name()}")
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier gate of this name
     folder.mkdir(parents=True, exist_ok=True)
     code, said = judge_results(folder)
     summary = read(folder / "report.md") or f"## Evaluation\n\n**error**: {escape(said)}\n"
@@ -66,7 +74,10 @@ def judge_history(folder: Path) -> tuple[int, str]:
     added, said = call(["history", "add", *results, history])
     if added.returncode:
         return ERROR, said
-    shutil.copytree(os.environ["HISTORY"], folder / "history", dirs_exist_ok=True)
+    try:
+        shutil.copytree(os.environ["HISTORY"], folder / "history", dirs_exist_ok=True)
+    except OSError as error:
+        return ERROR, f"the history cannot be copied: {type(error).__name__}"
     return run(["history", "check", history, f"--false-alarms={os.environ['FALSE_ALARMS']}"], folder, "history")
 
 
@@ -81,21 +92,38 @@ def run(words: list[str], folder: Path, name: str) -> tuple[int, str]:
 
 def call(words: list[str]) -> tuple[subprocess.CompletedProcess[str], str]:
     """Run meta-eval, with its words in the log and nothing in them taken for a command of the runner."""
-    done = subprocess.run(["meta-eval", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(["meta-eval", *words], capture_output=True, encoding="utf-8", errors="replace", check=False)
     stop = secrets.token_hex(16)
     print(f"::stop-commands::{stop}\n{done.stderr}\n::{stop}::", flush=True)
     lines = done.stderr.strip().splitlines()
-    return done, lines[-1] if lines else f"meta-eval ended with exit code {done.returncode}"
+    return done, lines[-1].removeprefix("error: ") if lines else f"meta-eval ended with exit code {done.returncode}"
 
 
 def read_decision(path: Path) -> str:
-    tree = json.loads(path.read_text(encoding="utf-8"))
-    decision = tree.get("decision")
-    return str(decision["outcome"] if isinstance(decision, dict) else tree.get("outcome"))
+    """The outcome that a report has; `error` if it has none."""
+    try:
+        tree = json.loads(read(path))
+        decision = tree.get("decision")
+        outcome = decision["outcome"] if isinstance(decision, dict) else tree.get("outcome")
+    except (ValueError, KeyError, AttributeError):
+        return "error"
+    return outcome if outcome in OUTCOMES else "error"
 
 
 def read(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+    """A text; empty if there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    except OSError:
+        return ""
+
+
+def hide_paths(text: str) -> str:
+    """A text in which paths of the workspace are relative, and other absolute paths have their last part alone."""
+    for root in filter(None, map(os.environ.get, ("GITHUB_WORKSPACE", "RUNNER_WORKSPACE"))):
+        escaped = "".join(rf"\\?{re.escape(letter)}" for letter in root.rstrip("/"))  # a path may be Markdown
+        text = re.sub(rf"(?<![\w/.]){escaped}(?:/|(?![\w.-]))", "", text) if len(root) > 1 else text
+    return PATH.sub(r"…/\1", text)
 
 
 def shorten(text: str) -> str:
@@ -110,7 +138,7 @@ def escape(text: str) -> str:
 
 
 def make_comment(summary: str) -> str:
-    """The head of the summary: the decision and the first table, with at most `ROWS` rows. It mentions nobody."""
+    """The head of the summary: the decision and the first table, with at most `ROWS` rows."""
     parts = summary.strip().split("\n\n")
     table = next((at for at, part in enumerate(parts) if part.startswith("|")), len(parts) - 1)
     kept = parts[: table + 1]
@@ -118,43 +146,79 @@ def make_comment(summary: str) -> str:
     if kept[-1].startswith("|") and len(lines) > ROWS + 2:
         kept[-1] = "\n".join(lines[: ROWS + 2])
         kept.append(f"{len(lines) - ROWS - 2} more rows are on the page.")
-    return "\n\n".join(kept).replace("@", "@\u200b") + "\n"
+    return hide_paths("\n\n".join(kept)) + "\n"
 
 
 # The comment
 
 
+class ReplyError(Exception):
+    """What GitHub's API answers is not what it should be."""
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the token would go along, to whatever host it names."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 def comment() -> None:
-    """Write the comment of the pull request, or write it anew."""
+    """Write the comment of the pull request, or write it anew. What fails is a warning, and never stops the gate."""
+    try:
+        write_comment()
+    except urllib.error.HTTPError as error:
+        hint = " (pull requests of forks may not)" if error.code in (403, 404) else ""
+        why = "the token may not write here, " if error.code in (401, 403, 404) else ""
+        print(f"::warning::no comment: {why}HTTP {error.code}{hint}. See the job summary")
+    except ReplyError as error:
+        print(f"::warning::no comment: {error}. See the job summary")
+    except (OSError, http.client.HTTPException) as error:
+        print(f"::warning::no comment: {type(error).__name__}. See the job summary")
+
+
+def write_comment() -> None:
     folder = Path(os.environ["RUNNER_TEMP"], f"meta-eval-{find_name()}")
-    event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
-    number, repository = event["pull_request"]["number"], os.environ["GITHUB_REPOSITORY"]
+    number, repository = read_number(), os.environ["GITHUB_REPOSITORY"]
     marker = f"<!-- meta-eval {find_name()} -->"
     job = f"{os.environ['GITHUB_SERVER_URL']}/{repository}/actions/runs/{os.environ['GITHUB_RUN_ID']}"
     page = os.environ.get("PAGE_URL")
     links = f"[Page]({page}) · [Job]({job})" if page else f"[Job]({job})"
-    body = f"{marker}\n{read(folder / 'comment.md')}\n{links}\n"
+    # The text may be of a job that ran the pull request's code: it mentions nobody.
+    text = read(folder / "comment.md").replace("@", "@\u200b")
+    text = text if len(text) <= COMMENT else f"{text[:COMMENT]}\n\n… (more on the page)\n"
+    body = {"body": f"{marker}\n{text}\n{links}\n"}
+    known = find_comment(repository, number, marker)
+    if known is None:
+        ask("POST", f"/repos/{repository}/issues/{number}/comments", body)
+    else:
+        ask("PATCH", f"/repos/{repository}/issues/comments/{known}", body)
+
+
+def read_number() -> int:
+    """The number of the pull request."""
     try:
-        known = find_comment(repository, number, marker)
-        if known is None:
-            ask("POST", f"/repos/{repository}/issues/{number}/comments", {"body": body})
-        else:
-            ask("PATCH", f"/repos/{repository}/issues/comments/{known}", {"body": body})
-    except urllib.error.HTTPError as error:
-        hint = " (pull requests of forks may not)" if error.code in (403, 404) else ""
-        print(f"::warning::no comment: the token may not write here, HTTP {error.code}{hint}. See the job summary")
-    except OSError as error:
-        print(f"::warning::no comment: {type(error).__name__}. See the job summary")
+        event = json.loads(read(Path(os.environ["GITHUB_EVENT_PATH"])))
+        return int(event["pull_request"]["number"])
+    except (ValueError, KeyError, TypeError):
+        raise ReplyError("the event names no pull request") from None
 
 
 def find_comment(repository: str, number: int, marker: str) -> int | None:
-    """The comment that begins with the marker and is of an app or of somebody who may write here."""
+    """The comment that begins with the marker and is of an app or of somebody who may write here.
+
+    Comments of deleted accounts have no user, and others may lack a text.
+    """
     for page in range(1, 100):
         comments = ask("GET", f"/repos/{repository}/issues/{number}/comments?per_page=100&page={page}")
+        if not isinstance(comments, list):
+            raise ReplyError("GitHub's API gave no list of comments")
         for one in comments:
-            can_write = one["user"]["type"] == "Bot" or one.get("author_association") in WRITERS
-            if can_write and one["body"].startswith(marker):
-                return int(one["id"])
+            if isinstance(one, dict) and isinstance(one.get("id"), int) and str(one.get("body")).startswith(marker):
+                user = one.get("user")
+                is_bot = isinstance(user, dict) and user.get("type") == "Bot"
+                if is_bot or one.get("author_association") in WRITERS:
+                    return int(one["id"])
         if len(comments) < 100:
             break
     return None
@@ -169,8 +233,14 @@ def ask(method: str, path: str, body: Any = None) -> Any:
             "X-GitHub-Api-Version": "2022-11-28", "Content-Type": "application/json",
         },
     )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:
-        return json.load(reply)
+    with urllib.request.build_opener(NoRedirect).open(request, timeout=TIMEOUT) as reply:
+        raw = reply.read(REPLY + 1)
+    if method != "GET":  # it was written, whatever is said of it
+        return None
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        raise ReplyError("GitHub's API gave no JSON") from None
 
 
 def find_name() -> str:

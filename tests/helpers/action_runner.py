@@ -63,7 +63,7 @@ def run_action(
     values |= {"github.event_name": event, "github.token": "secret-token"}
     values = {name: _fill(value, values) for name, value in values.items()}
     said = {
-        "RUNNER_TEMP": str(temp), "GITHUB_ACTION_PATH": str(REPOSITORY), "GITHUB_EVENT_NAME": event,
+        "RUNNER_TEMP": str(temp), "GITHUB_WORKSPACE": str(folder), "GITHUB_ACTION_PATH": str(REPOSITORY), "GITHUB_EVENT_NAME": event,
         "GITHUB_EVENT_PATH": str(temp / "event.json"), "GITHUB_STEP_SUMMARY": str(temp / "summary.md"),
         "GITHUB_API_URL": api, "GITHUB_SERVER_URL": "https://github.example", "GITHUB_REPOSITORY": "me/models",
         "GITHUB_RUN_ID": "42", "GITHUB_SHA": "1a2b3c4",
@@ -78,7 +78,7 @@ def run_action(
             values["steps.upload.outputs.artifact-url"] = "https://github.example/artifact"
             continue
         ran.code = _run_step(step, values, {**os.environ, **said}, folder, ran)
-        if ran.code:
+        if ran.code and not step.get("continue-on-error"):
             break
     ran.summary = (temp / "summary.md").read_text(encoding="utf-8")
     ran.outputs = {name: _fill(one["value"], values) for name, one in ACTION["outputs"].items()}

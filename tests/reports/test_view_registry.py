@@ -41,7 +41,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **views: Any) -> None:
             return views[self.name]
 
     points = {view_registry.ENTRY_POINTS: [Point(name, "some:View", view_registry.ENTRY_POINTS) for name in views]}
-    monkeypatch.setattr(view_registry, "entry_points", lambda group: points.get(group, []))
+    monkeypatch.setattr(extensions, "entry_points", lambda group: points.get(group, []))
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_a_fault_of_a_view_names_its_class_and_is_no_bug_of_ours(
 
 def test_a_bug_names_the_classes_of_other_packages_that_took_part(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extensions, "_LOADED", {})
-    broken = type("Broken", (View,), {"render": lambda *_: [1], "__module__": __name__})
+    broken = type("Broken", (View,), {"render": None, "document_types": frozenset((1,)), "__module__": __name__})
     install(monkeypatch, broken=broken)
     done = cli("report", "out", "--pack", "pack", "--view", "broken=r.txt", cwd=run)
     assert (done.returncode, "a bug of meta-eval, or of some:View (TypeError)" in done.stderr) == (70, True)

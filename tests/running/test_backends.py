@@ -51,7 +51,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         Point("other", "function_backend:FunctionBackend", registry.ENTRY_POINTS),
         Point("gone", "function_backend:Gone", registry.ENTRY_POINTS),
     ]}  # fmt: skip
-    monkeypatch.setattr(registry, "entry_points", lambda group: points.get(group, []))
+    monkeypatch.setattr(extensions, "entry_points", lambda group: points.get(group, []))
     monkeypatch.setattr(extensions, "_LOADED", {})
     own = ModuleType("own")
     own.answer = lambda _prompt, _stop, _max_tokens: "The best answer is A."  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import random
@@ -19,6 +20,7 @@ from meta_eval.answers.requests import Request
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.running.chat_client import ChatClient
+from meta_eval.running.chat_stream import merge_stream
 from meta_eval.running.client import EngineRequest, EngineResponse
 
 KEY = "s3cret-key-of-an-endpoint"
@@ -40,15 +42,18 @@ def make_request(name: str, *, repeat: int = 0, settings: dict[str, Any] | None 
 def ask(
     reply: Callable[[Body], Reply | Body], *requests: Request, models: Any = None, **keys: Any
 ) -> tuple[list[EngineResponse], ChatServer]:
-    with ChatServer(reply, models=models) as server:
-        settings = RunSettings.model_validate(
-            {
-                "model_name": "tiny", "backend": "chat", "tasks": ("t",), "include_path": "w", "base_url": server.url,
-                "api_key_env": "MY_KEY", "request_timeout": 20, **keys,
-            }
-        )  # fmt: skip
-        with ChatClient(settings, model="tiny", logs=Path("logs")) as client:
-            return list(client.answer(map(EngineRequest, requests))), server
+    with ChatServer(reply, models=models) as server, make_client(server.url, **keys) as client:
+        return list(client.answer(map(EngineRequest, requests))), server
+
+
+def make_client(url: str, **keys: Any) -> ChatClient:
+    settings = RunSettings.model_validate(
+        {
+            "model_name": "tiny", "backend": "chat", "tasks": ("t",), "include_path": "w", "base_url": url,
+            "api_key_env": "MY_KEY", "request_timeout": 20, **keys,
+        }
+    )  # fmt: skip
+    return ChatClient(settings, model="tiny", logs=Path("logs"))
 
 
 def name_of(body: Body) -> str:
@@ -212,11 +217,97 @@ def test_a_key_that_cannot_be_sent_is_refused(
         ask(lambda _: completion("A"), make_request("q"), api_key_env=variable)
 
 
-def test_an_endpoint_that_repeats_the_key_does_not_get_it_into_an_answer() -> None:
-    call = {"function": {"name": "add", "arguments": json.dumps({"key": KEY})}}
-    message = {"content": f"key {KEY}", "reasoning": KEY, "tool_calls": [call]}
-    (response,), _ = ask(lambda _: completion(message), make_request("q"))
-    assert KEY not in repr(response)
+def _error(message: str) -> bytes:
+    return json.dumps({"error": {"message": message}}).encode()
+
+
+def _event(**delta: Any) -> bytes:
+    return f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n".encode()
+
+
+ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in KEY)
+OF_KEY = {"name": KEY, "arguments": json.dumps({"key": KEY})}
+# Everything that an endpoint can say, with the key in it, also where a limit of length cuts it.
+REPEATING: dict[str, Reply] = {
+    "answer": Reply(completion({"content": f"key {KEY}", "reasoning": KEY, "tool_calls": [{"function": OF_KEY}]})),
+    "escaped": Reply(json.dumps(completion("A", model=ESCAPED)).replace("\\\\u", "\\u").encode()),
+    "model": Reply(completion("A", model="x" * 190 + KEY)),
+    "finish_reason": Reply(completion("A", "x" * 30 + KEY)),
+    "error in a body": Reply(_error("x " * 140 + KEY)),
+    "stream": Reply(b"".join(_event(content=letter, reasoning=letter) for letter in KEY) + b"data: [DONE]\n\n"),
+    "tool call in a stream": Reply(
+        b"".join(_event(tool_calls=[{"index": 0, "function": {"name": a, "arguments": a}}]) for a in KEY)
+        + b"data: [DONE]\n\n"
+    ),
+    "error in a stream": Reply(b"data: " + _error("x " * 140 + KEY) + b"\n\n"),
+    "error of a tree": Reply({"error": {"message": None, "of": [{KEY: 1}]}}, 400),
+    "refused field": Reply(_error(f"Unknown parameter: 'seed' {KEY}"), 400),
+    **{f"error {status}": Reply(_error("x " * 240 + KEY), status) for status in (302, 400, 401, 402, 404, 429, 503)},
+    "page": Reply(b"x " * 240 + KEY.encode() + b" tail", 400),
+}
+
+
+@pytest.mark.parametrize("form", [*REPEATING])
+def test_a_key_that_an_endpoint_repeats_is_nowhere(form: str, caplog: pytest.LogCaptureFixture) -> None:
+    said = []
+    with contextlib.suppress(BackendError):
+        try:
+            said += ask(lambda _: REPEATING[form], make_request("q"), retries=0, request_timeout=0.1)[0]
+        except BackendError as error:
+            said.append(error)
+            raise
+    shown = repr(said) + str(said) + caplog.text
+    assert said and not [at for at in range(len(KEY) - 8) if KEY[at : at + 8] in shown], shown
+
+
+@pytest.mark.parametrize("card", [{"id": KEY}, {"id": "tiny", "owned_by": "x" * 190 + KEY, "max_model_len": 99999}])
+def test_a_key_among_the_models_is_nowhere(card: Body, caplog: pytest.LogCaptureFixture) -> None:
+    with ChatServer(lambda _: completion("A"), models={"data": [card]}) as server, make_client(server.url) as client:
+        assert KEY[:8] not in client.engine + caplog.text
+
+
+def test_a_short_key_is_hidden_in_errors_and_not_in_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "EMPTY")
+    (response,), _ = ask(lambda _: completion("EMPTY"), make_request("q"))
+    assert response.text == "EMPTY"
+    for reply in (Reply(_error("of EMPTY"), 400), Reply(_error("of EMPTY")), Reply(b"data: " + _error("of EMPTY"))):
+        (response,), _ = ask(lambda _, reply=reply: reply, make_request("q"), retries=0)  # type: ignore[misc]
+        assert "of …" in str(response.error)
+
+
+@pytest.mark.parametrize("field", ["content", "reasoning", "arguments", "name"])
+def test_a_streamed_text_longer_than_any_answer_ends_at_once(field: str) -> None:
+    """The rest is not read, and no time grows with the square: 8 MiB are ready, of which four are taken."""
+    piece = "x" * 2**16
+    call = {"tool_calls": [{"index": 0, "function": {field: piece}}]}
+    event = _event(**(call if field in ("arguments", "name") else {field: piece}))
+    (response,), _ = ask(lambda _: Reply(event * 128, cut=False), make_request("q"), retries=0)
+    assert "a stream that holds a text of more than 4,194,304 characters" in str(response.error)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_a_stream_of_single_characters_is_the_whole_text(end: bytes) -> None:
+    raw = b"".join(_event(content=letter) for letter in "The answer is A." * 100).replace(b"\n", end)
+    (response,), _ = ask(lambda _: Reply(raw + b"data: [DONE]" + end * 2), make_request("q"))
+    assert response.text == "The answer is A." * 100
+
+
+@pytest.mark.parametrize("index", [-1, 1024, 10**30])
+def test_a_stream_with_a_strange_index_is_no_answer(index: int) -> None:
+    raw = json.dumps({"choices": [{"index": index, "delta": {"content": "A"}}]}).encode()
+    (response,), _ = ask(lambda _: Reply(b"data: " + raw + b"\n\ndata: [DONE]\n\n"), make_request("q"), retries=0)
+    assert "a stream with a" in str(response.error)
+
+
+@thorough
+def test_a_stream_of_single_characters_takes_time_in_its_length() -> None:
+    """Eight times as many pieces take eight times as long, and not 64 times."""
+    seconds = []
+    for count in (50_000, 400_000):
+        began = time.process_time()
+        merge_stream(_event(content="x") * count + b"data: [DONE]\n\n")
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 16 * seconds[0]
 
 
 def test_other_forms_after_an_hour_are_said_once_and_kept(caplog: pytest.LogCaptureFixture) -> None:

@@ -62,3 +62,11 @@ def test_what_is_unknown_is_shown_with_the_end_of_the_log(tmp_path: Path) -> Non
 def test_what_left_no_log_is_told_by_itself(tmp_path: Path) -> None:
     error = diagnose_engine(KeyError("boom"), tmp_path / "none.log", where="backend ray")
     assert (error.what, error.hint) == ("KeyError: 'boom'", None)
+
+
+def test_a_token_in_a_log_is_hidden_before_its_line_is_cut(tmp_path: Path) -> None:
+    log = tmp_path / "serve.log"
+    log.write_text("x" * 285 + " hf_" + "a1b2" * 8 + "\n" + "y" * 485 + " hf_" + "a1b2" * 8 + "\n")
+    with noted() as notes:
+        error = diagnose_engine(None, log, where="vllm serve")
+    assert not [text for text in [*notes, str(error)] if "hf_a" in text]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -26,12 +28,14 @@ GATE = {"results": "same", "baseline": "base", "gate": "gate.yaml"}
 
 
 class GitHub(ThreadingHTTPServer):
-    """Comments of a pull request. `refuses` is a status in place of every answer."""
+    """Comments of a pull request. `refuses` is a status in place of every answer, `raw` a body, `location` a redirect."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.comments: list[dict[str, Any]] = []
         self.refuses = 0
+        self.raw: bytes | None = None
+        self.location = ""
         self.tokens: set[str] = set()
 
     @property
@@ -62,8 +66,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, content: Any) -> None:
         self.server.tokens.add(self.headers["Authorization"])
-        body = json.dumps(content).encode()
+        body = json.dumps(content).encode() if self.server.raw is None else self.server.raw
         self.send_response(self.server.refuses or 200)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -167,6 +173,111 @@ def test_a_token_that_may_not_write_is_a_warning(folder: Path, github: GitHub) -
     ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
     assert ran.code == 0
     assert "::warning::no comment: the token may not write here, HTTP 403" in ran.log
+
+
+REPLIES = [b"", b"<html>", b"null", b"{}", b"5", b"[" * 100_000, b"\xff", b'{"message": "x"}']
+
+
+@pytest.mark.parametrize("raw", REPLIES, ids=lambda raw: raw[:9].decode(errors="replace"))
+def test_what_is_no_list_of_comments_is_a_warning_and_the_gate_decides(
+    raw: bytes, folder: Path, github: GitHub
+) -> None:
+    github.raw = raw
+    programs = stand_in(folder, "## Evaluation: m\n\n**DON'T SHIP**: worse\n", "DON'T SHIP", 1)
+    ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    assert (ran.code, ran.outputs["exit-code"]) == (1, "1"), ran.log
+    assert "::warning::no comment: GitHub's API gave no" in ran.log and "Traceback" not in ran.log
+
+
+def test_comments_that_lack_something_are_passed_over(folder: Path, github: GitHub) -> None:
+    bot = {"type": "Bot"}
+    github.comments = [
+        {"id": 1, "user": None, "author_association": "NONE", "body": "hello"}, {"id": 2, "user": None, "body": MARKER},
+        {"id": 3, "user": bot}, {"id": 4, "user": bot, "body": None}, {"id": "5", "user": bot, "body": MARKER},
+        {"user": bot, "body": MARKER}, {"id": 6, "user": "me", "body": MARKER}, None, [], "x",
+    ]  # fmt: skip
+    programs = stand_in(folder, "## Evaluation: m\n\n**SHIP**: fine\n")
+    ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    assert ran.code == 0 and "Traceback" not in ran.log and "::warning" not in ran.log
+    assert "**SHIP**" in github.comments.pop()["body"] and len(github.comments) == 10
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_token_is_sent_to_nobody_else(status: int, folder: Path, github: GitHub) -> None:
+    other = GitHub()
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    github.refuses, github.location = status, f"{other.url}/x&page=1"
+    programs = stand_in(folder, "## Evaluation: m\n\n**SHIP**: fine\n")
+    ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    other.shutdown()
+    other.server_close()
+    assert (ran.code, other.tokens) == (0, set())
+    assert f"::warning::no comment: HTTP {status}. See the job summary" in ran.log
+
+
+def test_no_path_of_the_runner_is_in_the_comment(folder: Path, github: GitHub) -> None:
+    markdown = (
+        f"## Evaluation: {folder}/same, https://host/v1/x and/or 1/2\n\n**SHIP**: of /mnt/data/pack and {folder}\n"
+    )
+    programs = stand_in(folder, markdown)
+    run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    (comment,) = github.comments
+    assert "Evaluation: same, https://host/v1/x and/or 1/2\n" in comment["body"]
+    assert "**SHIP**: of …/pack and" in comment["body"] and str(folder) not in comment["body"]
+
+
+def test_an_error_in_the_comment_names_no_path_of_the_runner(folder: Path, github: GitHub) -> None:
+    said = f"error: {folder}/my_runs/base: cannot be read, nor /home/runner/.cache/x_y.json\n"
+    programs = stand_in(folder, "", code=2, said=said)
+    ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    (comment,) = github.comments
+    assert (ran.code, ran.outputs["decision"]) == (2, "error")
+    assert "my\\_runs/base: cannot be read, nor …/x\\_y.json" in comment["body"]
+
+
+def test_an_error_is_not_said_with_the_report_of_an_earlier_gate(folder: Path, github: GitHub) -> None:
+    programs = stand_in(folder, "## Evaluation: m\n\n**SHIP**: fine\n")
+    run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    (folder / "programs" / "meta-eval").write_text("#!/bin/sh\necho 'error: nothing there' >&2\nexit 2\n")
+    ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    assert (ran.code, ran.outputs["decision"], ran.outputs["page"]) == (2, "error", "")
+    assert "nothing there" in github.comments[0]["body"] and "SHIP" not in github.comments[0]["body"] + ran.summary
+
+
+def test_what_a_job_wrote_is_cut_to_what_github_takes(folder: Path, github: GitHub) -> None:
+    programs = stand_in(folder, "## Evaluation: m\n\n**SHIP**: fine " + "@x " * 50_000)
+    run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    assert len(github.comments[0]["body"]) < 65_536 and "(more on the page)" in github.comments[0]["body"]
+
+
+@pytest.mark.parametrize(("extras", "suffix"), [("", ""), ("vllm", "[vllm]")])
+def test_installing_runs_nothing_of_the_checkout(extras: str, suffix: str, folder: Path) -> None:
+    """Neither a module of the name venv nor of pip; what is asked for is installed."""
+    for name in ("venv.py", "pip.py", "ensurepip.py", "sitecustomize.py"):
+        (folder / name).write_text("open('pwned', 'w')")
+    programs = folder / "programs"
+    programs.mkdir()
+    python = programs / "python"
+    installs = f"{folder}/meta-eval/bin/python"
+    python.write_text(
+        f'#!/bin/sh\n"{sys.executable}" "$@" --without-pip && rm "{installs}" && printf \'#!/bin/sh\\necho "$@"\' > '
+        f'"{installs}" && chmod +x "{installs}"\n'
+    )
+    python.chmod(0o755)
+    (step,) = (step for step in ACTION["runs"]["steps"] if step["name"] == "Install")
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", step["run"]], cwd=folder, capture_output=True, text=True, check=True,
+        env={"PATH": f"{programs}:{os.environ['PATH']}", "RUNNER_TEMP": str(folder), "GITHUB_ACTION_PATH": "/the/action",
+             "GITHUB_PATH": str(folder / "path"), "EXTRAS": extras, "PYTHONPATH": str(folder)},
+    )  # fmt: skip
+    assert done.stdout == f"-I -m pip install --quiet /the/action{suffix}\n"
+    assert not (folder / "pwned").exists()
+
+
+def test_every_python_of_the_action_is_isolated() -> None:
+    texts = [step.get("run", "") for step in ACTION["runs"]["steps"]]
+    assert {word for text in texts for word in re.findall(r'\bpython3?"? (\S+)', text)} == {"-I"}
+    assert not [text for text in texts if "bin/pip" in text]
 
 
 def test_nothing_of_a_run_is_a_command_or_a_mention(folder: Path, github: GitHub) -> None:

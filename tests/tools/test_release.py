@@ -16,7 +16,7 @@ from template_modules import load_module
 
 TOOL = REPOSITORY / "tools" / "release_notes.py"
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
-OURS, COMMENT = "./.meta-eval", "python3 .github/action/gate.py comment"
+OURS, COMMENT = "./.meta-eval", "python3 -I .github/action/gate.py comment"
 CHANGELOG = (
     "# Changelog\n\n## Unreleased\n\n- Later.\n\n## 1.2.0 (2026-01-02)\n\n### Speed\n\n- Fast.\n\n## 1.1.0\n\n- Old.\n"
 )

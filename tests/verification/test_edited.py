@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import py_compile
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +72,15 @@ def bytecode(pack: Path) -> None:
     os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+def hostile_bytecode(pack: Path) -> None:
+    """A tuple of 2**31 - 1 items: Python's reader asks for 16 GiB."""
+    source = pack / ROWS
+    status, path = source.stat(), Path(importlib.util.cache_from_source(str(source)))
+    path.parent.mkdir(exist_ok=True)
+    stamp = struct.pack("<III", 0, int(status.st_mtime), status.st_size)
+    path.write_bytes(importlib.util.MAGIC_NUMBER + stamp + b"(" + struct.pack("<I", 2**31 - 1))
+
+
 def other_sentences(pack: Path) -> None:
     """nltk looks into the pack first, for a model that says where a sentence ends."""
     english = pack / "nltk_data" / "tokenizers" / "punkt_tab" / "english"
@@ -77,7 +88,7 @@ def other_sentences(pack: Path) -> None:
     (english / "abbrev_types.txt").write_text("yes\n")
 
 
-CHANGES = [copying_grader, other_yaml, second_task, missing, shadow, bytecode, other_sentences]
+CHANGES = [copying_grader, other_yaml, second_task, missing, shadow, bytecode, hostile_bytecode, other_sentences]
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from meta_eval.backends.base import Backend
 from meta_eval.backends.chat import ChatEndpoint
@@ -13,7 +13,7 @@ from meta_eval.backends.ray import Ray
 from meta_eval.backends.server import Server
 from meta_eval.backends.settings import Settings
 from meta_eval.backends.vllm import Vllm
-from meta_eval.boundary.extensions import load_extension
+from meta_eval.boundary.extensions import find_extensions, load_extension
 from meta_eval.messages.errors import UserError, suggest_name
 
 ENTRY_POINTS = "meta_eval.backends"
@@ -29,7 +29,7 @@ class UnknownBackendError(ValueError):
 
 def list_backends() -> tuple[str, ...]:
     """The names of all backends: ours, then those of other packages."""
-    return (*SHIPPED, *sorted(_others().keys() - SHIPPED.keys()))
+    return (*SHIPPED, *sorted(find_extensions(ENTRY_POINTS).keys() - SHIPPED.keys()))
 
 
 def find_backend(name: str) -> Backend:
@@ -41,7 +41,7 @@ def find_backend(name: str) -> Backend:
     """
     if name in SHIPPED:
         return SHIPPED[name]
-    others = _others()
+    others = find_extensions(ENTRY_POINTS)
     if name in others:
         return _load(others[name])
     if name in REFUSED:
@@ -58,13 +58,9 @@ def backend_of(settings: Settings) -> Backend:
     return find_backend(settings.backend).resolve(settings)
 
 
-def _others() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-
-
 def _load(point: EntryPoint) -> Backend:
     try:
-        backend: Backend = load_extension(point, Backend)
+        backend: Backend = load_extension(point, Backend, name=(str,), kinds=(frozenset, set))
     except UserError as error:
         raise UnknownBackendError(f"{point.name!r}: {error}") from error
     if backend.name != point.name:

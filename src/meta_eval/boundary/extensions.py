@@ -1,12 +1,18 @@
-"""Loads classes of other packages by their entry points, and names the package whose class failed."""
+"""Loads classes of other packages by their entry points, and names the package whose class failed.
+
+Nothing else loads them. What they print goes to stderr, and where they end the program, that is an error.
+"""
 
 from __future__ import annotations
 
 import traceback
-from importlib.metadata import EntryPoint
+from contextlib import suppress
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from meta_eval.boundary import isolation
+from meta_eval.boundary.isolation import isolate_import
 from meta_eval.messages.errors import UserError
 
 # By the package in which it is defined: the class as messages name it.
@@ -17,21 +23,35 @@ class ExtensionError(UserError):
     """A class of another package cannot be loaded, or failed."""
 
 
-def load_extension(point: EntryPoint, socket: type[Any]) -> Any:
+def find_extensions(group: str) -> dict[str, EntryPoint]:
+    """The entry points of a group, sorted by name."""
+    return {point.name: point for point in sorted(entry_points(group=group), key=lambda point: point.name)}
+
+
+def load_extension(point: EntryPoint, socket: type[Any], **attributes: tuple[type, ...]) -> Any:
     """An object of the class that an entry point names.
 
+    Args:
+        point: The entry point.
+        socket: The class that it must derive from.
+        attributes: The types of its attributes that are read before it does anything.
+
     Raises:
-        ExtensionError: The class cannot be loaded, or does not derive from ``socket``.
+        ExtensionError: The class cannot be loaded, or is not of this form.
     """
-    name = f"{point.value} of package {point.dist.name} {point.dist.version}" if point.dist else point.value
+    name = _name_of(point)
     try:
-        extension = point.load()()
+        with isolate_import(lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=name)):
+            extension = point.load()()
     except UserError:
         raise
     except Exception as error:
         raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=name) from error
     if not isinstance(extension, socket):
         raise ExtensionError(f"is not a {socket.__name__}", where=name)
+    for attribute, kinds in attributes.items():
+        if not isinstance(getattr(extension, attribute, None), kinds):
+            raise ExtensionError(f"{attribute} is not a {kinds[0].__name__}", where=name)
     _LOADED[_package(type(extension).__module__)] = name
     return extension
 
@@ -44,7 +64,10 @@ def list_loaded() -> tuple[str, ...]:
 def find_extension_fault(error: BaseException) -> ExtensionError | None:
     """An exception as the fault of the other package in whose code it was raised; None where it was raised in ours."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        package = _package(frame.f_globals.get("__name__", ""))
+        module = frame.f_globals.get("__name__", "")
+        package = _package(module)
+        if module == isolation.__name__:  # what stands for os._exit
+            continue
         if package == _package(__name__):
             return None
         if package in _LOADED:
@@ -53,6 +76,13 @@ def find_extension_fault(error: BaseException) -> ExtensionError | None:
                 f"failed with {_describe(error)} ({place})", where=_LOADED[package], hint="Report it to that package"
             )
     return None
+
+
+def _name_of(point: EntryPoint) -> str:
+    with suppress(Exception):  # metadata of any form
+        if point.dist is not None:
+            return f"{point.value} of package {point.dist.name} {point.dist.version}"
+    return point.value
 
 
 def _package(module: str) -> str:

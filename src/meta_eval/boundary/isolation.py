@@ -25,6 +25,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
@@ -80,14 +81,27 @@ def isolate_code(folder: Path) -> Iterator[None]:
     Raises:
         TemplateError: The code exits or interrupts the program.
     """
-    with (
-        take_turn(),
-        process_guard.track_threads(folder),
-        _interrupts() as pressed,
-        _no_exit(),
-        _no_stdout(),
-        _no_bytecode(),
-    ):
+    with take_turn(), process_guard.track_threads(folder), _no_bytecode(), _guard(partial(_ended, folder=folder)):
+        yield
+
+
+@contextmanager
+def isolate_import(make_error: Callable[[BaseException], UserError]) -> Iterator[None]:
+    """Run code of an installed package that extends us, as `isolate_code` does.
+
+    In a process of the command line its output goes to stderr from now on, and ``os._exit`` stays an exception: what it
+    does later is no other.
+
+    Args:
+        make_error: The error to raise where the code exits or interrupts the program.
+    """
+    with take_turn(), _guard(make_error):
+        yield
+
+
+@contextmanager
+def _guard(make_error: Callable[[BaseException], UserError]) -> Iterator[None]:
+    with _interrupts() as pressed, _no_exit(), _no_stdout():
         try:
             yield
         except UserError:
@@ -97,7 +111,7 @@ def isolate_code(folder: Path) -> Iterator[None]:
                 raise KeyboardInterrupt from None
             if isinstance(error, Exception):
                 raise
-            raise _ended(error, folder) from None
+            raise make_error(error) from None
         if pressed():
             raise KeyboardInterrupt
 

@@ -146,7 +146,8 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     except SystemExit as error:  # raised by typer for a closed pipe, or by a template or its libraries
         if isinstance(error.__context__, OSError):
             return _end(str(refused(error.__context__)))
-        return _end(f"a template or the code of a pack ended the program with exit code {error.code}")
+        fault = _find_fault(error)
+        return _end(fault or f"a template or the code of a pack ended the program with exit code {error.code}")
     except _USAGE as error:
         from meta_eval.cli.usage_errors import describe_usage_error
 
@@ -154,12 +155,19 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
             err.print(Text(visible(error.format_message())), soft_wrap=True)
             return 2
         return _end(str(describe_usage_error(error)))
-    except Exception as error:
-        from meta_eval.boundary.extensions import find_extension_fault
+    except BaseException as error:
         from meta_eval.cli import bug
 
-        fault = find_extension_fault(error)
-        return _end(str(fault)) if fault else bug.tell_bug(error)
+        fault = _find_fault(error)
+        return _end(fault) if fault else bug.tell_bug(error)
+
+
+def _find_fault(error: BaseException) -> str | None:
+    """An exception as the fault of another package that extends us; None if it is none."""
+    from meta_eval.boundary.extensions import find_extension_fault
+
+    fault = find_extension_fault(error)
+    return None if fault is None else str(fault)
 
 
 def _end(message: str) -> int:

@@ -23,7 +23,7 @@ _LIBRARIES = ("lm_eval", "datasets", "pyarrow", "pydantic", "rich", "typer", "Py
 _MOST_FRAMES = 60
 
 
-def tell_bug(error: Exception) -> int:
+def tell_bug(error: BaseException) -> int:
     """Tell the user that this is a bug of meta-eval, and write a report to attach.
 
     Returns:

@@ -7,11 +7,11 @@ can change everything.
 from __future__ import annotations
 
 import importlib.util
-import marshal
 import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from meta_eval.boundary.bytecode import is_bytecode_of
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import POINTER, is_pointer, read_regular
 from meta_eval.boundary.pack_names import join_names
@@ -113,6 +113,9 @@ def describe_changes(pack: Path, manifest: Manifest) -> str | None:
 
 _MOST = 5
 
+# Bytes of the bytecode of a module.
+_MOST_BYTECODE = 2**26
+
 
 def _walk(folder: Path) -> Iterator[Path]:
     """Everything below a folder; links are not followed.
@@ -132,8 +135,11 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _is_of(bytecode: Path, source: Path) -> bool:
     """Whether the bytecode does what the source says. Python trusts the size and time in its header, or nothing (PEP
-    552)."""
-    content = read_regular(bytecode)
+    552). Foreign bytecode is never loaded."""
+    try:
+        content = read_regular(bytecode, limit=_MOST_BYTECODE)
+    except OSError:
+        return False
     flags = int.from_bytes(content[4:8], "little")
     if content[:4] != importlib.util.MAGIC_NUMBER:
         return True  # of another Python: not run, compiled again
@@ -143,7 +149,6 @@ def _is_of(bytecode: Path, source: Path) -> bool:
         if stamp != (int.from_bytes(content[8:12], "little"), int.from_bytes(content[12:16], "little")):
             return True  # stale: compiled again
     try:
-        code = compile(read_regular(source), str(source), "exec", dont_inherit=True)
-        return bool(marshal.loads(content[16:]) == code)  # noqa: S302
-    except (ValueError, EOFError, TypeError, SyntaxError):
+        return is_bytecode_of(content[16:], read_regular(source), str(source))
+    except (ValueError, SyntaxError):
         return False

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 
-from meta_eval.boundary.extensions import load_extension
+from meta_eval.boundary.extensions import find_extensions, load_extension
 from meta_eval.boundary.inputs import expand_home
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.records.batch.batch_record import BatchFormat
@@ -28,8 +27,8 @@ def list_formats() -> Iterator[RecordFormat]:
     """The formats that meta-eval ships, then those of other packages, sorted by name."""
     for shipped in _SHIPPED:
         yield shipped()
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
-        record_format: RecordFormat = load_extension(point, RecordFormat)
+    for point in find_extensions(ENTRY_POINTS).values():
+        record_format: RecordFormat = load_extension(point, RecordFormat, name=(str,))
         yield record_format
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from meta_eval.boundary.outputs import OutputError, replace_file
 from meta_eval.reports.audit_report import AuditReport, make_audit_document
@@ -63,12 +63,30 @@ def write_view(path: Path, view: View, document: Document) -> None:
         OutputError: The file cannot be written.
     """
     content = view.render(document)
-    if not isinstance(content, Iterable):
-        class_name = f"{type(view).__module__}.{type(view).__qualname__}"
-        raise OutputError(f"render gave {type(content).__name__} and no text", where=f"view {class_name}")
     with replace_file(path) as out:
         if isinstance(content, bytes):
             assert isinstance(out, io.TextIOWrapper)  # noqa: S101 (what `replace_file` opens)
             out.buffer.write(content)
         else:
-            out.writelines([content] if isinstance(content, str) else content)
+            out.writelines(_check_texts(view, content))
+
+
+def _check_texts(view: View, content: Any) -> Iterator[str]:
+    """The pieces of a text that a view made.
+
+    Raises:
+        OutputError: They are no texts that a file can hold.
+    """
+    where = f"view {type(view).__module__}.{type(view).__qualname__}"
+    if not isinstance(content, Iterable):
+        raise OutputError(f"render gave {type(content).__name__} and no text", where=where)
+    for piece in [content] if isinstance(content, str) else content:
+        if not isinstance(piece, str):
+            raise OutputError(f"render gave {type(piece).__name__} in a text", where=where)
+        try:
+            piece.encode()
+        except UnicodeEncodeError as error:
+            raise OutputError(
+                f"render gave a text with {piece[error.start]!r}, which no file can hold", where=where
+            ) from None
+        yield piece

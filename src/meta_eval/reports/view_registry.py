@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
 
-from meta_eval.boundary.extensions import load_extension
+from meta_eval.boundary.extensions import find_extensions, load_extension
 from meta_eval.messages.errors import ConfigError
 from meta_eval.reports.shipped_views import EvalResultsView, HtmlView, JsonView, MarkdownView, TextView
 from meta_eval.reports.view import View
@@ -32,11 +31,13 @@ def find_view(name: str, document_type: str) -> View:
     Raises:
         ConfigError: There is none of this name, or it does not show such a document.
     """
-    others = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    others = find_extensions(ENTRY_POINTS)
     if name not in _SHIPPED and name not in others:
         views = ", ".join(sorted({*_SHIPPED, *others}))
         raise ConfigError(f"unknown view {name}", where="--view", hint=f"Views: {views}")
-    view: View = _SHIPPED[name]() if name in _SHIPPED else load_extension(others[name], View)
+    view: View = (
+        _SHIPPED[name]() if name in _SHIPPED else load_extension(others[name], View, document_types=(frozenset, set))
+    )
     if document_type not in view.document_types:
         raise ConfigError(f"the view {name} shows only {', '.join(sorted(view.document_types))}", where="--view")
     return view

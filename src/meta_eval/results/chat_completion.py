@@ -19,7 +19,7 @@ from meta_eval.results.sample_parser import FILTERED
 
 # Limit of counts that every JSON reader handles; and the longest text, which must fit a line of the journal.
 _MOST = 2**53
-_LONGEST = 4 * 2**20
+LONGEST = 4 * 2**20
 
 ReasoningForm = Literal["reasoning", "reasoning_content", "parts", "tags"]
 
@@ -200,8 +200,8 @@ def _read_choice(choice: Mapping[str, Any]) -> ChatChoice:
         reasoning, content = split_reasoning(content, cut=finish == "length")
         form = None if reasoning is None else "tags"
     calls = _read_calls(message)
-    if max(map(len, (content, reasoning or "", *(call.arguments for call in calls)))) > _LONGEST:
-        raise ValueError(f"holds a text of more than {_LONGEST:,} characters")
+    if max(map(len, (content, reasoning or "", *(call.arguments for call in calls)))) > LONGEST:
+        raise ValueError(f"holds a text of more than {LONGEST:,} characters")
     hidden = not calls and _is_call_in_text(content)
     return ChatChoice(content, reasoning, calls, finish, form, hidden)
 

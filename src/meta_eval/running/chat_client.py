@@ -85,7 +85,7 @@ class ChatClient(ServersClient[ChatConnection]):
                 answer = await server.complete(body)
                 return one_line(answer) if isinstance(answer, str) else read_chat_completion(answer)
             except (CutError, Failed, ValueError) as fault:
-                why = server.hide_key(one_line(str(fault)))
+                why = one_line(str(fault))
                 pause = fault.retry_after if isinstance(fault, Failed) else None
                 await asyncio.sleep(draw_backoff(failures) if pause is None else min(pause, _LONGEST_PAUSE))
         return why
@@ -116,13 +116,11 @@ class ChatClient(ServersClient[ChatConnection]):
         try:
             read = read_chat_completion(answer)
         except ValueError as error:
-            raise GarbledError(server.hide_key(f"a response that {error}")) from None
+            raise GarbledError(f"a response that {error}") from None
         self._note_oddities(request.id, read, body)
-        calls = [(call.name, server.hide_key(call.arguments)) for call in read.tool_calls]
         return EngineResponse(
-            request, text=server.hide_key(read.content), finish_reason=read.finish_reason,
-            reasoning=read.reasoning and server.hide_key(read.reasoning),
-            tool_calls=[{"name": name, "arguments": arguments} for name, arguments in calls],
+            request, text=read.content, finish_reason=read.finish_reason, reasoning=read.reasoning,
+            tool_calls=[call.as_json() for call in read.tool_calls],
             prompt_tokens=read.prompt_tokens, completion_tokens=read.completion_tokens,
             cached_tokens=read.cached_tokens, started=started, ended=time.time(),
             model=server.read_model_name(read.model),

@@ -9,15 +9,12 @@ from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.messages.logs import log
 from meta_eval.running.chat_faults import LIMITS, OMITTED, find_refused_field, is_filtered
-from meta_eval.running.chat_stream import is_stream, merge_stream
+from meta_eval.running.chat_stream import StreamMerger
 from meta_eval.running.openai_connection import OpenAIConnection
-from meta_eval.running.transport import Json, parse_body
+from meta_eval.running.transport import Json, Reply
 
 # The page of the endpoint.
 _PAGE = "/chat/completions"
-
-# Characters from which a key is a secret, and no word such as EMPTY that a server takes for one.
-_SECRET = 16
 
 
 class ChatConnection(OpenAIConnection):
@@ -27,6 +24,8 @@ class ChatConnection(OpenAIConnection):
         omitted: Fields that it does not accept, each with its own words. They are left out of every request.
         renamed: Fields that it knows under another name.
     """
+
+    _make_merger = StreamMerger
 
     def __init__(self, url: str, settings: RunSettings, model: str, key: str | None) -> None:
         super().__init__(url, settings, model, key)
@@ -44,10 +43,6 @@ class ChatConnection(OpenAIConnection):
             field = find_refused_field(answer, sent) if isinstance(answer, str) else None
             if not isinstance(answer, str) or field is None or not self._leave_out(field, answer, sent):
                 return answer
-
-    def hide_key(self, text: str) -> str:
-        """A text of an answer without the key, which a strange endpoint may repeat. Short keys are words."""
-        return self._transport.hide_key(text, at_least=_SECRET)
 
     def _adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
         fields = {self.renamed.get(name, name): value for name, value in body.items() if name not in self.omitted}
@@ -85,9 +80,6 @@ class ChatConnection(OpenAIConnection):
             log.warning(f"{error}. It is asked for {self._model} all the same")
             return {}
 
-    def _parse(self, raw: bytes) -> Json:
-        return merge_stream(raw) if is_stream(raw) else parse_body(raw)
-
-    def _refuse_strangers(self, status: int, raw: bytes) -> None:
-        if not is_filtered(self._words(raw)):  # some answer 403 to what a prompt says
-            super()._refuse_strangers(status, raw)
+    def _refuse_strangers(self, reply: Reply) -> None:
+        if not is_filtered(reply.read_words()):  # some answer 403 to what a prompt says
+            super()._refuse_strangers(reply)

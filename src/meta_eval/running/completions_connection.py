@@ -16,7 +16,7 @@ from meta_eval.running.completions import FORCED, PROBE, Abilities
 from meta_eval.running.connection import TO_SAY, NoPageError
 from meta_eval.running.grammar_forcing import GRAMMAR, build_grammar_request, check_written
 from meta_eval.running.openai_connection import OpenAIConnection
-from meta_eval.running.transport import CutError, Failed, GarbledError, Json, parse_body
+from meta_eval.running.transport import CutError, Failed, GarbledError, Json
 
 
 class _RefusedError(Exception):
@@ -150,8 +150,8 @@ class CompletionsConnection(OpenAIConnection):
         """
         body = {"model": self._model, "max_tokens": 1, "messages": [{"role": "user", "content": "1"}]}
         try:
-            status, _, raw = await self._transport.request("POST", "/chat/completions", body, timeout=TO_SAY)
-            answered = status == 200 and "choices" in parse_body(raw)
+            reply = await self._transport.request("POST", "/chat/completions", body, timeout=TO_SAY)
+            answered = reply.status == 200 and "choices" in reply.read_json()
         except (GarbledError, CutError, Failed):
             return
         if answered:

@@ -7,12 +7,12 @@ import random
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
-from meta_eval.running.transport import Failed, Json, Transport, parse_body, read_complaint, retry_after
+from meta_eval.running.transport import Failed, Json, Merger, Reply, Transport, retry_after
 
 # Seconds for a server to identify itself.
 TO_SAY = 60.0
@@ -46,6 +46,9 @@ class Connection(ABC):
         engine: Its name and version; empty before `meet`.
         up: Set while it answers.
     """
+
+    # What reads answers that come as a stream; None where none is expected.
+    _make_merger: Callable[[], Merger] | None = None
 
     def __init__(self, url: str, settings: RunSettings, model: str, key: str | None) -> None:
         self.url, self.engine, self.up = url, "", asyncio.Event()
@@ -102,44 +105,36 @@ class Connection(ABC):
     async def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None, *, timeout: float | None = None
     ) -> Json | str:
-        status, headers, raw = await self._transport.request(method, path, body, timeout=timeout)
+        make_merger = self._make_merger
+        reply = await self._transport.request(method, path, body, timeout=timeout, make_merger=make_merger)
+        status = reply.status
         if status == 200:
-            return self._parse(raw)
-        words = self._words(raw)
+            return reply.read_json()
+        words = reply.read_words()
         self._refuse_debtors(status, words)
-        self._refuse_for_now(status, headers, words)
-        self._refuse_strangers(status, raw)
+        self._refuse_for_now(reply)
+        self._refuse_strangers(reply)
         if 300 <= status < 400:
             raise NoPageError(f"answers {status}: it has moved", where=f"{self.url}{path}", hint=_MOVED)
         if status in _NO_PAGE:
             raise NoPageError(f"answers {status}: {words}", where=f"{self.url}{path}", hint="Check base_url")
         return f"{status}: {words}"
 
-    def _parse(self, raw: bytes) -> Json:
-        """Parse an answer.
-
-        Raises:
-            GarbledError: It is not a JSON object.
-        """
-        return parse_body(raw)
-
     def _refuse_debtors(self, status: int, words: str) -> None:
         if status == 402 or (status == 429 and _NO_CREDIT.search(words)):
             hint = "Pay it, then rerun the same command: all answers so far are saved"
             raise BackendError(f"answers {status}: {words}", where=self.url, hint=hint)
 
-    def _refuse_for_now(self, status: int, headers: Mapping[str, str], words: str) -> None:
+    def _refuse_for_now(self, reply: Reply) -> None:
+        status = reply.status
         if status in _NOT_NOW:
-            wait_s = retry_after(headers)
-            raise Failed(f"{status}: {words}", turned_away=status == 429 or wait_s is not None, retry_after=wait_s)
+            wait_s, busy = retry_after(reply), status == 429
+            raise Failed(f"{status}: {reply.read_words()}", turned_away=busy or wait_s is not None, retry_after=wait_s)
         if status >= 500:
-            raise Failed(f"{status}: {words}")
+            raise Failed(f"{status}: {reply.read_words()}")
 
-    def _refuse_strangers(self, status: int, raw: bytes) -> None:
-        if status in (401, 403):
+    def _refuse_strangers(self, reply: Reply) -> None:
+        if reply.status in (401, 403):
             variable = self._settings.api_key_env
             hint = f"Set {variable} to a key that it takes" if not self._has_key else f"Check {variable}"
-            raise BackendError(f"answers {status}: {self._words(raw)}", where=self.url, hint=hint)
-
-    def _words(self, raw: bytes) -> str:
-        return self._transport.hide_key(read_complaint(raw))
+            raise BackendError(f"answers {reply.status}: {reply.read_words()}", where=self.url, hint=hint)

@@ -8,6 +8,7 @@ from pathlib import Path
 from meta_eval.backends.base import BackendError
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.messages.logs import log
+from meta_eval.messages.secrets import redact_secrets
 
 # Lines of a log to show, and bytes to search.
 _LINES = 8
@@ -101,6 +102,6 @@ def _tail(log_file: Path | None) -> str:
         with open_regular(log_file) as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _BYTES))
-            return file.read().decode("utf-8", "replace")
+            return redact_secrets(file.read().decode("utf-8", "replace"))  # before a line is cut
     except OSError:
         return ""

@@ -23,7 +23,7 @@ from meta_eval.running.client import EngineResponse
 from meta_eval.running.completions_connection import CompletionsConnection
 from meta_eval.running.server_client import ServerClient
 from meta_eval.running.servers_client import Job
-from meta_eval.running.transport import Failed, parse_body
+from meta_eval.running.transport import Failed
 from meta_eval.running.vllm_server import Served, start_server
 
 _SCRIPT = Path(__file__).with_name("llamacpp_server.py")
@@ -62,9 +62,9 @@ class LlamaCppConnection(CompletionsConnection):
         return ids
 
     async def _ask_page(self, path: str, body: Mapping[str, Any], field: str) -> Any:
-        status, _, raw = await self._transport.request("POST", path, body, root=True)
-        if status != 200 or field not in (answer := parse_body(raw)):
-            raise Failed(f"{status}: {self._words(raw)}")
+        reply = await self._transport.request("POST", path, body, root=True)
+        if reply.status != 200 or field not in (answer := reply.read_json()):
+            raise Failed(f"{reply.status}: {reply.read_words()}")
         return answer[field]
 
 

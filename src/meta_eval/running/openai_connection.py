@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 from meta_eval.backends.base import BackendError
@@ -11,7 +11,7 @@ from meta_eval.backends.settings import RunSettings
 from meta_eval.messages.escaping import one_line
 from meta_eval.messages.logs import log
 from meta_eval.running.connection import TO_SAY, Connection
-from meta_eval.running.transport import Failed, GarbledError, Json, parse_body
+from meta_eval.running.transport import Failed, GarbledError, Json
 
 # The most characters of a server's name.
 _LONGEST_NAME = 200
@@ -38,7 +38,7 @@ class OpenAIConnection(Connection):
         pairs = ((a, b) for name in (self._model, self._requested) for a, b in ((named, name), (name, named)))
         if any(same(a, b) for a, b in pairs for same in _SPELLINGS):
             return self._requested
-        return self._transport.hide_key(one_line(named))[:_LONGEST_NAME]
+        return one_line(named)[:_LONGEST_NAME]
 
     @abstractmethod
     async def _learn(self) -> None:
@@ -47,15 +47,16 @@ class OpenAIConnection(Connection):
     async def meet(self) -> None:
         """Check that the server answers and has the model; the first time, also find its abilities."""
         try:
-            status, headers, raw = await self._transport.request("GET", "/models", timeout=TO_SAY)
-            self._refuse_strangers(status, raw)
-            self._refuse_for_now(status, {}, self._words(raw))
-            card = self._card(parse_body(raw)) if status == 200 else {}
+            reply = await self._transport.request("GET", "/models", timeout=TO_SAY)
+            status = reply.status
+            self._refuse_strangers(reply)
+            self._refuse_for_now(reply)
+            card = self._card(reply.read_json()) if status == 200 else {}
             if self._met:
                 return
             if status != 200:
                 log.warning(f"{self.url} does not list its models ({status}): assuming that it serves {self._model}")
-            self.engine = await self._engine(card, headers)
+            self.engine = await self._engine(card, reply.header("Server"))
             await self._learn()
             self._met = True
         except GarbledError as error:
@@ -93,17 +94,15 @@ class OpenAIConnection(Connection):
                 "max_model_len",
             )  # fmt: skip
 
-    async def _engine(self, card: Json, headers: Mapping[str, str]) -> str:
-        name = card.get("owned_by") or headers.get("Server") or "server"
+    async def _engine(self, card: Json, server: str) -> str:
+        name = card.get("owned_by") or server or "server"
         try:
-            status, _, raw = await self._transport.request("GET", "/version", timeout=TO_SAY, root=True)
-            version = parse_body(raw).get("version") if status == 200 else None
+            reply = await self._transport.request("GET", "/version", timeout=TO_SAY, root=True)
+            version = reply.read_json().get("version") if reply.status == 200 else None
         except (GarbledError, Failed):
             version = None
         # The name is stored with every answer.
-        return self._transport.hide_key(
-            one_line(f"{name} {version}" if isinstance(version, str) else str(name))[:_LONGEST_NAME]
-        )
+        return one_line(f"{name} {version}" if isinstance(version, str) else str(name))[:_LONGEST_NAME]
 
 
 def _models(answer: Json) -> list[Json]:

@@ -127,7 +127,7 @@ class ServersClient(Client, Generic[_Server]):
     def __enter__(self) -> Self:
         settings = self.settings
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="servers", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="servers", daemon=True)
         self._thread.start()
         try:
             self._served = self.start_server()
@@ -195,6 +195,16 @@ class ServersClient(Client, Generic[_Server]):
             if self._loop.is_running():  # unless the client was already closed
                 self._on_loop(_cancelled(workers))
 
+    def _run_loop(self) -> None:
+        """Run the loop until it is stopped, also where the code of another package ends the program: the caller gets
+        that exception, and nobody waits for ever."""
+        while True:
+            try:
+                self._loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                continue
+            return
+
     def _on_loop(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
@@ -227,7 +237,9 @@ class ServersClient(Client, Generic[_Server]):
         async def guarded(work: Coroutine[Any, Any, None]) -> None:
             try:
                 await work
-            except Exception as error:
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
                 responses.put(error)
 
         tasks = []

@@ -1,4 +1,8 @@
-"""HTTP to a server, with clear messages for failures."""
+"""HTTP to a server, with clear messages for failures.
+
+An endpoint may repeat the API key anywhere: in an error, the name of a model, an answer. So this module alone reads
+what it sends. A `Reply` hides the key first; what shortens a text comes afterwards.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,9 @@ import json
 import math
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, Protocol
 
 from meta_eval.backends.addresses import is_loopback
 from meta_eval.boundary.json_text import parse_loose_json
@@ -24,6 +28,18 @@ _IDLE = 2.0
 
 # Seconds of the first pause (doubled with each failure), of the longest, and of the longest that a server may request.
 _FIRST, _MOST, _MOST_ASKED_FOR = 0.5, 60.0, 600.0
+
+# The most characters of an endpoint's own words.
+_LONGEST_WORDS = 500
+
+# Characters from which a key is hidden in answers. A shorter one may be a word, such as EMPTY, which servers take.
+_SECRET = 16
+
+# Characters that JSON writes with an escape of their own.
+_ESCAPED = frozenset('"/\\')
+
+# Bytes that show whether a body is a stream.
+_HEAD = 200
 
 # Explanations by names of aiohttp's errors and their bases; the first match counts.
 _FAULTS = (
@@ -65,6 +81,96 @@ class Failed(Exception):  # noqa: N818 (the request has failed)
         self.turned_away, self.retry_after = turned_away, retry_after
 
 
+class Merger(Protocol):
+    """Makes an answer of a stream of events while they come in."""
+
+    @staticmethod
+    def is_stream(head: bytes) -> bool:
+        """Whether a body that begins so is such a stream."""
+
+    def feed(self, part: bytes) -> None:
+        """Read on.
+
+        Raises:
+            GarbledError: It is no such stream, or holds an error.
+        """
+
+    def finish(self) -> Json:
+        """The answer; errors as of `feed`."""
+
+
+class _Key:
+    """Hides an API key in whatever an endpoint sends."""
+
+    def __init__(self, key: str | None) -> None:
+        self._key = key or ""
+
+    def hide(self, value: Any, *, at_least: int = 1) -> Any:
+        """A text, or all texts of a JSON tree, without the key, if that has so many characters."""
+        if not self._key or len(self._key) < at_least:
+            return value
+        if isinstance(value, str):
+            return value.replace(self._key, "…")
+        if isinstance(value, list):
+            return [self.hide(item) for item in value]
+        if isinstance(value, dict):
+            return {self.hide(name): self.hide(item) for name, item in value.items()}
+        return value
+
+    def is_in(self, raw: bytes) -> bool:
+        """Whether JSON may hold the key, as it is or with escapes. Large answers without it are not searched."""
+        return self._key.encode() in raw or b"\\u00" in raw or not _ESCAPED.isdisjoint(self._key)
+
+
+class Reply:
+    """What a server sent. No text of it is given away before the key is hidden.
+
+    Attributes:
+        status: The HTTP status.
+    """
+
+    __slots__ = ("_body", "_headers", "_key", "status")
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes | Json, key: _Key) -> None:
+        self.status, self._headers, self._body, self._key = status, headers, body, key
+
+    def header(self, name: str) -> str:
+        """A header; empty if it is not there."""
+        text: str = self._key.hide(self._headers.get(name, ""), at_least=_SECRET)
+        return text
+
+    def read_json(self) -> Json:
+        """The body as a JSON object, or the answer that a stream made.
+
+        Raises:
+            GarbledError: It is not an object.
+        """
+        raw = self._body
+        tree = parse_body(raw) if isinstance(raw, bytes) else raw
+        if isinstance(raw, bytes) and not self._key.is_in(raw):
+            return tree
+        return self._hidden(tree, at_least=1 if tree.get("error") else _SECRET)
+
+    def read_words(self) -> str:
+        """Why the server refuses a request, as a single line."""
+        raw = self._body
+        try:
+            tree = self._hidden(parse_body(raw) if isinstance(raw, bytes) else raw, at_least=1)
+        except GarbledError:
+            text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
+            return shorten_words(self._key.hide(text)) or "no reason given"
+        error = tree.get("error", tree)
+        reason = error.get("message") or error.get("detail") if isinstance(error, dict) else error
+        return shorten_words(self._key.hide(str(reason or tree)))
+
+    def _hidden(self, tree: Json, *, at_least: int) -> Json:
+        try:
+            hidden: Json = self._key.hide(tree, at_least=at_least)
+        except RecursionError:
+            raise GarbledError("a response that is nested too deeply") from None
+        return hidden
+
+
 class Transport:
     """The connections to one server.
 
@@ -77,7 +183,7 @@ class Transport:
     def __init__(self, url: str, timeout: float, key: str | None) -> None:
         import aiohttp
 
-        self._url, self._timeout, self._key = url, timeout, key
+        self._url, self._timeout, self._key = url, timeout, _Key(key)
         # Ignore the environment's proxies for loopback addresses.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE),
@@ -92,18 +198,20 @@ class Transport:
 
     async def request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None,
-        root: bool = False,
-    ) -> tuple[int, Mapping[str, str], bytes]:  # fmt: skip
-        """Send a request. Return status, headers and body.
+        root: bool = False, make_merger: Callable[[], Merger] | None = None,
+    ) -> Reply:  # fmt: skip
+        """Send a request.
 
         Args:
             method, path: Such as ``POST`` and ``/completions``.
             body: Sent as JSON.
             timeout: Seconds; None for the usual timeout.
             root: Count the path from the server's root, not from its ``/v1``.
+            make_merger: Makes what reads an answer that comes as a stream; None where none is expected.
 
         Raises:
             CutError: There is no connection, or it was cut.
+            GarbledError: A stream has the wrong form, or holds an error.
             Failed: No answer in time, or an endless one.
         """
         import aiohttp
@@ -117,17 +225,16 @@ class Transport:
         url = (self._url.removesuffix("/v1") if root else self._url) + path
         try:
             async with self._session.request(method, url, **options) as response:
-                return response.status, response.headers, await _read(response)
+                merger = make_merger() if make_merger is not None and response.status == 200 else None
+                return Reply(response.status, response.headers, await _read(response, merger), self._key)
+        except GarbledError as error:
+            raise GarbledError(shorten_words(self._key.hide(str(error)))) from None
         except aiohttp.ConnectionTimeoutError:
             raise CutError("connection refused") from None
         except TimeoutError:
             raise Failed(f"no answer within {timeout or self._timeout:g} seconds") from None
         except (aiohttp.ClientError, OSError) as error:
             raise CutError(_fault(error)) from None
-
-    def hide_key(self, text: str, *, at_least: int = 1) -> str:
-        """A text without the key, if that has so many characters."""
-        return text.replace(self._key, "…") if self._key and len(self._key) >= at_least else text
 
 
 def draw_backoff(failures: int, most: float = _MOST) -> float:
@@ -136,9 +243,9 @@ def draw_backoff(failures: int, most: float = _MOST) -> float:
     return min(most, _FIRST * 2.0 ** max(0, failures - 1)) * random.uniform(0.5, 1.0)  # noqa: S311 (no secret)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(reply: Reply) -> float | None:
     """Read ``Retry-After`` in seconds, from either of its two forms."""
-    header = headers.get("Retry-After", "").strip()
+    header = reply.header("Retry-After").strip()
     if not header:
         return None
     try:
@@ -158,19 +265,39 @@ def _fault(error: BaseException) -> str:
     return next((words for name, words in _FAULTS if name in names), "the connection was cut")
 
 
-async def _read(response: Any) -> bytes:
-    """Read a body with a size limit, also for compressed bodies.
+async def _read(response: Any, merger: Merger | None) -> bytes | Json:
+    """Read a body with a size limit, also for compressed bodies. A stream is read while it comes in.
 
     Raises:
         Failed: It is longer than any answer.
+        GarbledError: As of `Merger.feed`.
     """
-    parts, length = [], 0
+    parts: list[bytes] = []
+    length, is_stream = 0, False
     async for part in response.content.iter_any():
-        parts.append(part)
         length += len(part)
         if length > _MOST_BYTES:
             raise Failed(f"an answer of more than {_MOST_BYTES // 2**20} MiB")
-    return b"".join(parts)
+        if merger is not None and is_stream:
+            merger.feed(part)
+            continue
+        parts.append(part)
+        if merger is not None and length >= _HEAD:
+            if is_stream := merger.is_stream(raw := b"".join(parts)):
+                merger.feed(raw)
+            else:
+                merger = None
+    raw = b"".join(parts)
+    if merger is None or not (is_stream or merger.is_stream(raw)):
+        return raw
+    if not is_stream:
+        merger.feed(raw)
+    return merger.finish()
+
+
+def shorten_words(text: str) -> str:
+    """An endpoint's words as a single line of limited length. The key must be hidden before."""
+    return " ".join(text.split())[:_LONGEST_WORDS]
 
 
 def parse_body(raw: bytes) -> Json:
@@ -187,14 +314,3 @@ def parse_body(raw: bytes) -> Json:
     if not isinstance(content, dict):
         raise GarbledError("a response that is not a JSON object")
     return content
-
-
-def read_complaint(raw: bytes) -> str:
-    """Read why a server refuses a request, as a single line."""
-    try:
-        content = parse_body(raw)
-    except GarbledError:
-        return " ".join(raw[:300].decode("utf-8", "replace").split()) or "no reason given"
-    error = content.get("error", content)
-    reason = error.get("message") or error.get("detail") if isinstance(error, dict) else error
-    return " ".join(str(reason or content).split())[:500]

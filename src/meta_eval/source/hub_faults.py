@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from meta_eval.messages.errors import SourceError
+from meta_eval.messages.secrets import redact_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def diagnose_fault(exc: BaseException, place: HubPlace) -> HubFault:
 
     while isinstance(exc, errors.LocalEntryNotFoundError) and exc.__cause__ is not None:
         exc = exc.__cause__  # "not in the cache either" hides what went wrong
-    reason = f"{type(exc).__name__}: {' '.join(str(exc).split())[:200]}"
+    reason = f"{type(exc).__name__}: {' '.join(redact_secrets(str(exc)).split())[:200]}"
     error: SourceError
     passes = False
     if isinstance(exc, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):

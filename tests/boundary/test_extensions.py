@@ -1,0 +1,159 @@
+"""Classes of other packages: what they print is not our output, and where they fail, their package is named."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command import cli, process
+from generate_server import generate_server
+from places import REPOSITORY
+from runs import write_run
+
+from meta_eval.boundary import extensions
+
+Install = Callable[[str, str, str], Path]
+
+VIEW = """
+from meta_eval.reports.view import View
+class V(View):
+    document_types = frozenset(("report",))
+    def render(self, document): return "x"
+"""
+FORMAT = """
+from meta_eval.records.format import RecordFormat
+class V(RecordFormat):
+    name = "mine"
+    def detect(self, place): return False
+    def open_run(self, place, run, names): return None
+"""
+BACKEND = (REPOSITORY / "examples" / "generate_backend.py").read_text(encoding="utf-8") + "V = GenerateBackend\n"
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Install a package ``my-package`` of a module with the class ``V``."""
+    monkeypatch.setattr(extensions, "_LOADED", {})
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+
+    def put(group: str, name: str, code: str) -> Path:
+        facts = tmp_path / "site" / "my_package-1.0.dist-info"
+        facts.mkdir(parents=True)
+        (tmp_path / "site" / "plug_in.py").write_text(code, encoding="utf-8")
+        (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
+        (facts / "entry_points.txt").write_text(f"[meta_eval.{group}]\n{name} = plug_in:V\n")
+        monkeypatch.delitem(sys.modules, "plug_in", raising=False)
+        return facts
+
+    return put
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    write_run(tmp_path / "results", [1.0] * 60 + [0.0] * 40)
+    return tmp_path
+
+
+def use(socket: str, folder: Path) -> tuple[str, ...]:
+    """A command that loads a class of this socket."""
+    if socket == "views":
+        return "report", "results", "--view", "mine=o.txt", "--json"
+    settings = {
+        "model_name": "m",
+        "evals_dataset": "sample" if socket == "backends" else "site",
+        "tasks": "recorded",
+    }
+    settings |= {"backend": "generate", "tasks": "meta_gpqa_cot"} if socket == "backends" else {}
+    (folder / "eval_config.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    return ("prepare",)
+
+
+ENDINGS = {
+    "os._exit": ("import os; os._exit(0)", "ends the program: SystemExit: 0"),
+    "sys.exit": ("import sys; sys.exit(0)", "ends the program: SystemExit: 0"),
+    "own": ("class E(BaseException): pass\nraise E('oh')", "ends the program: E: oh"),
+    "interrupt": ("raise KeyboardInterrupt", "ends the program: KeyboardInterrupt"),
+    "error": ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
+    "syntax": ("def", "cannot be loaded: SyntaxError"),
+    "nothing": ("V = None", "cannot be loaded: TypeError"),
+    "another class": ("class V: pass", "is not a "),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(("socket", "code"), [("views", VIEW), ("record_formats", FORMAT), ("backends", BACKEND)])
+def test_a_package_that_cannot_be_loaded_is_named(
+    socket: str, code: str, ending: str, install: Install, results: Path
+) -> None:
+    fault, words = ENDINGS[ending]
+    install(socket, "generate" if socket == "backends" else "mine", f"print('rubbish')\n{fault}\n")
+    done = cli(*use(socket, results), cwd=results)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "rubbish" in done.stderr or ending == "syntax"
+    last = " ".join(done.stderr.split("error: ")[-1].split())
+    assert f"plug_in:V of package my-package 1.0: {words}" in last
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('frozenset(("report",))', "None", "plug_in:V of package my-package 1.0: document_types is not a frozenset"),
+        (
+            'return "x"',
+            "return chr(0xd800)",
+            "view plug_in.V: render gave a text with '\\ud800', which no file can hold",
+        ),
+        ('return "x"', "return ['x', 1]", "view plug_in.V: render gave int in a text"),
+        ('return "x"', "import sys; sys.exit(0)", "plug_in:V of package my-package 1.0: failed with SystemExit: 0"),
+        (
+            'return "x"',
+            "raise BaseException('oh')",
+            "plug_in:V of package my-package 1.0: failed with BaseException: oh",
+        ),
+    ],
+)
+def test_a_view_of_the_wrong_form_is_named(old: str, new: str, words: str, install: Install, results: Path) -> None:
+    install("views", "mine", VIEW.replace(old, new))
+    done = cli(*use("views", results), cwd=results)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert words in " ".join(done.stderr.split())
+    assert not (results / "o.txt").exists()
+
+
+@pytest.mark.parametrize("facts", ["", "Version: x\n"])
+def test_a_package_without_metadata_is_named_by_its_class(facts: str, install: Install, results: Path) -> None:
+    (install("views", "mine", "1 / 0") / "METADATA").write_text(facts)
+    done = cli(*use("views", results), cwd=results)
+    assert (done.returncode, "plug_in:V" in done.stderr) == (2, True), done.stderr
+
+
+def test_stdout_is_ours_alone_when_a_package_prints_later(install: Install, results: Path) -> None:
+    """Also what C code and programs print, in a process as users start it."""
+    calls = "print('rubbish'); os.system('echo waste')"
+    install("views", "mine", f"import os\n{VIEW.replace('return', f'{calls}; return')}")
+    done = process(*use("views", results), cwd=results, PYTHONPATH=str(results / "site"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["document_type"] == "report"
+    assert "rubbish" in done.stderr and "waste" in done.stderr
+
+
+def test_os_exit_that_comes_later_is_no_silent_success(install: Install, results: Path) -> None:
+    install("views", "mine", f"import os\n{VIEW.replace('return', 'os._exit(0); return')}")
+    done = process(*use("views", results), cwd=results, PYTHONPATH=str(results / "site"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "plug_in:V of package my-package 1.0: failed with SystemExit: 0" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["ask", "meet"])
+def test_a_client_that_ends_the_program_ends_the_run(place: str, install: Install, results: Path) -> None:
+    begin = {"ask": "    async def ask(self, server: GenerateConnection, job: Job) -> EngineResponse:\n",
+             "meet": "    async def meet(self) -> None:\n"}[place]  # fmt: skip
+    install("backends", "generate", BACKEND.replace(begin, f"{begin}        import sys; sys.exit(0)\n"))
+    use("backends", results)
+    with generate_server(fails_each=99) as (server, _):
+        done = cli("run", "--no-canary", "--no-report", "--set", f"base_url={server}", cwd=results)
+    assert done.returncode == 2, done.stderr
+    assert "plug_in:V of package my-package 1.0: failed with SystemExit: 0" in " ".join(done.stderr.split())
