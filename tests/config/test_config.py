@@ -143,6 +143,8 @@ def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallba
         ("model_args: {add_bos_token: false}", ["model_args", "add_bos_token", "exactly one"]),
         ("model_args: {pretrained: x}", ["pretrained", "model_name"]),
         ("model_args: {a: 'x,y'}", ["model_args", "','"]),
+        ("model_args: '=1'", ["model_args", "'=1' has no name"]),
+        ("model_args: {' ': 1}", ["model_args", "'=1' has no name"]),
         ("originals: {mth: {id: x}}", ["originals.mth", "'math'"]),
         ("dtype: int7", ["dtype", "'int7'"]),
         ("tokenizer: 'a,b'", ["tokenizer", "','"]),
@@ -250,14 +252,19 @@ def test_any_mapping_is_a_config_or_one_message(tmp_path_factory: pytest.TempPat
 
 @pytest.mark.parametrize("key", ["work_dir", "output_path"])
 @pytest.mark.parametrize(
-    ("written", "meant"), [("~/x y", "{home}/x y"), ("-x", "./-x"), ("--help", "./--help"), ("./~", "./~")]
-)
+    ("written", "meant"),
+    [("~/x y", "{home}/x y"), ("-x", "./-x"), ("--help", "./--help"), ("./~", "./~"),
+     ("./x/../y", "y"), ("x/../-y", "./-y"), ("../y", "../y"), ("{home}/x/../y", "{home}/y"), ("x/../..", "..")],
+)  # fmt: skip
 def test_what_is_printed_is_what_was_checked(
     key: str, written: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The shell expands no quoted ``~``, and lm_eval takes what begins with ``-`` for an option."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    config = load_config(None, ["model_name=~/model", "evals_dataset=sample", "tasks=meta_gpqa", f"{key}={written!r}"])
+    config = load_config(
+        None,
+        ["model_name=~/model", "evals_dataset=sample", "tasks=meta_gpqa", f"{key}={written.format(home=tmp_path)!r}"],
+    )
     run = config.run_settings(config.tasks, runs_code=False)
     command = SHIPPED["vllm"].command(run)
     option = {"work_dir": "--include_path", "output_path": "--output_path"}[key]

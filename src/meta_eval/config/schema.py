@@ -7,8 +7,10 @@ folder can be moved.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -206,6 +208,8 @@ class Config(Settings, Public):
         backend = info.data.get("backend")  # absent if invalid, which is reported instead
         reserved = find_backend(backend).reserved if backend else {}
         for name, value in args.items():
+            if not name.strip():
+                raise ValueError(f"{quoted(f'={value}')} has no name before the =")
             if name in reserved:
                 raise ValueError(f"{name!r} is not allowed here: {reserved[name]}")
             if is_secret(name, value):
@@ -275,6 +279,11 @@ class Config(Settings, Public):
     @field_validator("work_dir", "output_path")
     @classmethod
     def _no_option(cls, path: str) -> str:
+        """Make a path that lm_eval finds: no option, and without ``x/..`` of a folder ``x`` that need not exist."""
+        parts = Path(path).parts
+        if any(part == ".." and before not in ("..", "/") for before, part in pairwise(parts)):
+            real = os.path.realpath(path)
+            path = real if path.startswith("/") else os.path.relpath(real)
         return f"./{path}" if path.startswith("-") else path
 
     @field_validator("tasks")
