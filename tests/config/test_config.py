@@ -188,6 +188,26 @@ def test_a_file_that_says_no_configuration(tmp_path: Path, text: str, words: lis
         assert word in str(caught.value)
 
 
+def test_all_wrong_keys_are_in_one_message(tmp_path: Path) -> None:
+    text = "model_nam: m\nlimt: 3\nlimit: 0\nmax_model_len: many\ntasks: t\noriginals: {mah: {}}\n"
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text)
+    message = str(caught.value)
+    assert "\n" not in message
+    for words in ("yaml:1: model_nam: there is no such key", "yaml:2: limt: there is no such key",
+                  "yaml:3: limit: 0 is not allowed", "yaml:4: max_model_len: 'many' is not allowed",
+                  "yaml: evals_dataset: is not set", "yaml:6: originals.mah: there is no such key"):  # fmt: skip
+        assert message.count(words) == 1, words
+    assert message.count("All keys: ") == 1
+    assert "model_name: is not set" not in message
+
+
+def test_a_file_of_wrong_keys_alone_is_a_message_of_limited_length(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"And 9\d more") as caught:
+        load(tmp_path, "".join(f"wrong_{number}: 1\n" for number in range(99)))
+    assert len(str(caught.value)) < 2000
+
+
 def test_a_missing_file_names_init(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="meta-eval init"):
         load_config(tmp_path / "nothing.yaml")

@@ -30,7 +30,7 @@ from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import Name, RunSettings, Scalar, Settings, make_visible
 from meta_eval.boundary.model_errors import Public
 from meta_eval.boundary.pack_names import split_excluded
-from meta_eval.config.config_errors import ValuePlace, describe_first_error
+from meta_eval.config.config_errors import ValuePlace, describe_errors
 from meta_eval.joins import JOINS
 from meta_eval.joins.join import Original
 from meta_eval.messages.errors import ConfigError
@@ -296,7 +296,7 @@ class Config(Settings, Public):
 
     @classmethod
     def refusal(cls, error: ValidationError) -> ConfigError:
-        return describe_first_error(error, ValuePlace(cls.__name__), Config)
+        return describe_errors(error, ValuePlace(cls.__name__), Config)
 
     def run_settings(self, tasks: Sequence[str], *, runs_code: bool) -> RunSettings:
         """The settings of a pack.
