@@ -7,15 +7,36 @@ import tomllib
 
 from places import REPOSITORY
 
+WHEEL = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"][
+    "wheel"
+]
+
 
 def test_every_page_is_in_the_wheel() -> None:
-    tree = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-    brought = tree["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     docs = REPOSITORY / "docs"
     top = [path.relative_to(REPOSITORY).as_posix() for path in docs.iterdir() if path.name != "examples"]
-    assert {name: target for name, target in brought.items() if name.startswith("docs/")} == {
-        name: f"meta_eval/assets/{name}" for name in top
-    }
+    assert {name for name in WHEEL["only-include"] if name.startswith("docs/")} == set(top)
+    assert WHEEL["sources"]["docs"] == "meta_eval/assets/docs"
+
+
+def test_an_editable_install_brings_no_module_but_the_package() -> None:
+    """What is forced into a wheel is copied by an editable install too. `pytest -W error` ends at such a module."""
+    forced = [REPOSITORY / name for name in WHEEL["force-include"]]
+    assert all(path.is_file() and path.suffix != ".py" for path in forced)
+
+
+def test_the_supported_pythons_are_those_that_are_tested() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    run, readme, makefile = (
+        (REPOSITORY / name).read_text(encoding="utf-8") for name in (".ci/run", "README.md", "Makefile")
+    )
+    (ends,) = re.findall(r"^oldest_python=3\.(\d+) newest_python=3\.(\d+) ", run, re.MULTILINE)
+    first, last = map(int, ends)
+    assert project["requires-python"] == f">=3.{first},<3.{last + 1}"
+    named = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3" in line]
+    assert named == [f"3.{minor}" for minor in range(first, last + 1)]
+    assert f"Python {', '.join(named[:-1])} or {named[-1]}" in readme
+    assert f"(3, {first}) <= sys.version_info < (3, {last + 1})" in makefile
 
 
 def test_every_page_that_code_names_is_there() -> None:

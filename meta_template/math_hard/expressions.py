@@ -13,7 +13,8 @@ import re
 from fractions import Fraction
 
 LONGEST = 400  # characters; a final answer is never longer
-DEEPEST = 40
+DEEPEST = 40  # brackets and functions in each other
+MOST_LEVELS = 120  # of a tree. What walks it needs two or three frames a level, of the 1,000 that Python has
 
 Tree = tuple
 
@@ -84,16 +85,12 @@ class _Reader:
         self.at += 1
 
     def sum(self) -> Tree:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise UnreadableError("too deep")
         sign = self._sign()
         tree = self.product()
         tree = ("neg", tree) if sign < 0 else tree
         while self.peek() in ("+", "-"):
             sign = self._sign()
             tree = ("+" if sign > 0 else "-", tree, self.product())
-        self.depth -= 1
         return tree
 
     def _sign(self) -> int:
@@ -156,6 +153,14 @@ class _Reader:
         return self.atom()
 
     def atom(self) -> Tree:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise UnreadableError("too deep")
+        tree = self._atom()
+        self.depth -= 1
+        return tree
+
+    def _atom(self) -> Tree:
         if self.at >= len(self.tokens):
             raise UnreadableError("it ends too early")
         kind, text = self.tokens[self.at]
@@ -240,9 +245,20 @@ def _decimal(text: str) -> Fraction:
 def read(text: str) -> Tree | None:
     """Return the tree of an expression, or None if it is not understood."""
     try:
-        return _Reader(text).all()
-    except (UnreadableError, RecursionError, IndexError):
+        tree = _Reader(text).all()
+    except (UnreadableError, IndexError):
         return None
+    return None if _is_deep(tree) else tree
+
+
+def _is_deep(tree: Tree) -> bool:
+    """Return whether a tree has more than `MOST_LEVELS` levels, as a sum of many terms has."""
+    level: list = [tree]
+    for _ in range(MOST_LEVELS):
+        level = [part for node in level for part in node[1:] if isinstance(part, tuple)]
+        if not level:
+            return False
+    return True
 
 
 def names(tree: Tree) -> frozenset[str]:

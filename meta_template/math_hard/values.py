@@ -46,7 +46,7 @@ def evaluate(tree: Tree, at: Mapping[str, Fraction]) -> Number:
     """
     try:
         value = _value(tree, at)
-    except (ZeroDivisionError, OverflowError, ValueError, RecursionError) as error:
+    except (ZeroDivisionError, OverflowError, ValueError) as error:
         raise UnreadableError(str(error)) from None
     if not isinstance(value, Fraction):
         value = complex(value)

@@ -107,7 +107,7 @@ def decode(answer: str, language: str) -> Decoded | None:
         text += "]" * (not text.endswith("]"))
         try:
             return _python(text) if language == "Python" else [_other(text[1:-1], language)]
-        except (ParseError, SourceError, RecursionError):
+        except (ParseError, SourceError):
             continue
     return None
 

@@ -5,13 +5,19 @@ the language. This module reads the expressions that arguments need: literals, n
 operators and lambdas. The body of a function may be any text with matching brackets.
 """
 
+import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from .bfcl_tokens import CLOSING, SourceError, Tokens
 from .expressions import MAX_LENGTH
 
 MAX_DEPTH = 48  # of nested expressions
+MAX_LEVELS = 3 * MAX_DEPTH  # of their parts: an expression has two at least
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,21 @@ def read_call(program: str, language: str) -> Source:
     return Source(call.name, arguments, loose)
 
 
+def _limited(read: Callable[["_Reader"], _Read]) -> Callable[["_Reader"], _Read]:
+    """Count the levels of a method that may call itself. Other than the stack, they are the same in every Python."""
+
+    @functools.wraps(read)
+    def limited(self: "_Reader") -> _Read:
+        self.levels += 1
+        if self.levels > MAX_LEVELS:
+            raise SourceError("too deep")
+        result = read(self)
+        self.levels -= 1
+        return result
+
+    return limited
+
+
 class _Reader(Tokens):
     """A parser of expressions, which start at the next token."""
 
@@ -137,6 +158,7 @@ class _Reader(Tokens):
             left = _Expression("other", left.start, right.end, left.text + mark + right.text)
         return left
 
+    @_limited
     def unary(self) -> _Expression:
         if self.peek() in _UNARY[self.language] and self.kind() in ("mark", "name"):
             _, mark, start, _ = self.take()
@@ -191,6 +213,7 @@ class _Reader(Tokens):
                     raise SourceError("a comma at the end")
         return tuple(items), self.take(CLOSING[opening])[3]
 
+    @_limited
     def primary(self) -> _Expression:
         kind, text, start, end = self.tokens[self.at]
         if kind in ("text", "number", "template"):
@@ -280,6 +303,7 @@ class _Reader(Tokens):
         text, end = self.values()
         return _Expression("other", start, end, f"new {name}[]{text}")
 
+    @_limited
     def type_name(self) -> str:
         kind, name, *_ = self.take()
         if kind != "name":
@@ -306,6 +330,7 @@ class _Reader(Tokens):
             name += f"<{','.join(inner)}>"
         return name
 
+    @_limited
     def values(self) -> tuple[str, int]:
         """Read the values of an array in braces. Return their text and the place after the brace."""
         self.take("{")

@@ -38,7 +38,7 @@ class Tokens:
                     raise SourceError("a template")
                 self.tokens.append((match.lastgroup, match[0], at, match.end()))
             at = match.end()
-        self.at, self.depth = 0, 0
+        self.at, self.depth, self.levels = 0, 0, 0
         self.arrow = "->" if self.java else "=>"
 
     def peek(self, ahead: int = 0) -> str:

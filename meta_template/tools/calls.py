@@ -1,6 +1,5 @@
 """Find calls in the answer of a model. `expressions` parses each of them."""
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +14,7 @@ from .expressions import (
     ParseError,
     is_name,
     parse,
+    parse_json,
     parse_value,
     read_node,
     read_object,
@@ -183,7 +183,7 @@ def _json_calls(text: str) -> list[Call] | None:
     at = 0
     try:
         while at < len(text):
-            tree, at = _decode(text, at)
+            tree, at = parse_json(text, at)
             calls += [_json_call(item) for item in (tree if isinstance(tree, list) else [tree])]
             at = re.compile(r"[;,\s]*").match(text, at).end()
     except ParseError:
@@ -197,25 +197,11 @@ def json_inside(text: str) -> list[Call] | None:
     at, failed = 0, 0
     while failed < MAX_TRIES and (start := text.find("{", at)) >= 0:
         try:
-            tree, at = _decode(text, start)
+            tree, at = parse_json(text, start)
             calls.append(_json_call(tree))
         except ParseError:
             at, failed = start + 1, failed + 1
     return calls or None
-
-
-def _decode(text: str, at: int) -> tuple[Any, int]:
-    try:
-        return _DECODER.raw_decode(text, at)
-    except (ValueError, RecursionError) as error:
-        raise ParseError(type(error).__name__) from None
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def _tagged(name: str, arguments: str) -> Call | None:
@@ -232,7 +218,7 @@ def _json_call(tree: Any) -> Call:
         raise ParseError("no JSON call")
     arguments = tree.get("parameters", tree.get("arguments"))
     if isinstance(arguments, str):
-        arguments, _ = _decode(arguments.strip(), 0)
+        arguments, _ = parse_json(arguments.strip(), 0)
     if not isinstance(arguments, dict):
         raise ParseError("no arguments")
     # Parse the call as Python, so the same limits apply.

@@ -12,12 +12,13 @@ import json
 import keyword
 import unicodedata
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 MAX_LENGTH = 20_000  # characters of a text; several times the token limits of these tasks
 MAX_DEPTH = 64  # of nested brackets
+MAX_LEVELS = 150  # of a syntax tree, such as attributes of attributes. Python 3.11 has room for twice as many
 MAX_INT_BITS = 4096  # Python refuses to print an int with more than 4,300 digits
 
 
@@ -76,9 +77,47 @@ def syntax_tree(text: str, mode: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in a model's text
-            return ast.parse(text, mode=mode)
+            tree = ast.parse(text, mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ParseError(type(error).__name__) from None
+    if is_deeper([tree], ast.iter_child_nodes, MAX_LEVELS):
+        raise ParseError("too deep")
+    return tree
+
+
+def is_deeper(level: list[Any], parts: Callable[[Any], Iterable[Any]], most: int) -> bool:
+    """Return whether a tree has more levels than ``most``. It must not depend on the stack of this Python."""
+    for _ in range(most):
+        level = [part for node in level for part in parts(node)]
+        if not level:
+            return False
+    return True
+
+
+def parse_json(text: str, at: int = 0) -> tuple[Any, int]:
+    """Return the JSON value of a text from a place on, and the place after it.
+
+    Raises:
+        ParseError: It is not JSON, or deeper than `MAX_DEPTH`.
+    """
+    try:
+        tree, end = _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(type(error).__name__) from None
+    if is_deeper([tree], _parts, MAX_DEPTH):
+        raise ParseError("too deep")
+    return tree, end
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def read_node(node: ast.AST, depth: int = 0) -> Any:
@@ -151,7 +190,8 @@ def _keywords(nodes: list[ast.keyword], depth: int) -> dict[str, Any]:
 def read_object(text: str) -> Any:
     """Read a text as JSON or as a Python value. Return None if it is neither."""
     try:
-        return json.loads(text)
+        tree = json.loads(text)
+        return None if is_deeper([tree], _parts, MAX_DEPTH) else tree
     except (ValueError, RecursionError):
         pass
     try:

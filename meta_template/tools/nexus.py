@@ -157,7 +157,7 @@ def records(text: str, signatures: dict[str, inspect.Signature | None]) -> list[
     try:
         for statement in tree.body if tree else ():
             _run(statement, names, signatures, made)
-    except (_StopError, TypeError, ParseError, RecursionError):
+    except (_StopError, TypeError, ParseError):
         pass
     return made
 

@@ -143,6 +143,8 @@ def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallba
         ("model_args: {add_bos_token: false}", ["model_args", "add_bos_token", "exactly one"]),
         ("model_args: {pretrained: x}", ["pretrained", "model_name"]),
         ("model_args: {a: 'x,y'}", ["model_args", "','"]),
+        ("model_args: '=1'", ["model_args", "'=1' has no name"]),
+        ("model_args: {' ': 1}", ["model_args", "'=1' has no name"]),
         ("originals: {mth: {id: x}}", ["originals.mth", "'math'"]),
         ("dtype: int7", ["dtype", "'int7'"]),
         ("tokenizer: 'a,b'", ["tokenizer", "','"]),
@@ -184,6 +186,26 @@ def test_a_file_that_says_no_configuration(tmp_path: Path, text: str, words: lis
         load(tmp_path, text)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_all_wrong_keys_are_in_one_message(tmp_path: Path) -> None:
+    text = "model_nam: m\nlimt: 3\nlimit: 0\nmax_model_len: many\ntasks: t\noriginals: {mah: {}}\n"
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text)
+    message = str(caught.value)
+    assert "\n" not in message
+    for words in ("yaml:1: model_nam: there is no such key", "yaml:2: limt: there is no such key",
+                  "yaml:3: limit: 0 is not allowed", "yaml:4: max_model_len: 'many' is not allowed",
+                  "yaml: evals_dataset: is not set", "yaml:6: originals.mah: there is no such key"):  # fmt: skip
+        assert message.count(words) == 1, words
+    assert message.count("All keys: ") == 1
+    assert "model_name: is not set" not in message
+
+
+def test_a_file_of_wrong_keys_alone_is_a_message_of_limited_length(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"And 9\d more") as caught:
+        load(tmp_path, "".join(f"wrong_{number}: 1\n" for number in range(99)))
+    assert len(str(caught.value)) < 2000
 
 
 def test_a_missing_file_names_init(tmp_path: Path) -> None:
@@ -250,14 +272,19 @@ def test_any_mapping_is_a_config_or_one_message(tmp_path_factory: pytest.TempPat
 
 @pytest.mark.parametrize("key", ["work_dir", "output_path"])
 @pytest.mark.parametrize(
-    ("written", "meant"), [("~/x y", "{home}/x y"), ("-x", "./-x"), ("--help", "./--help"), ("./~", "./~")]
-)
+    ("written", "meant"),
+    [("~/x y", "{home}/x y"), ("-x", "./-x"), ("--help", "./--help"), ("./~", "./~"),
+     ("./x/../y", "y"), ("x/../-y", "./-y"), ("../y", "../y"), ("{home}/x/../y", "{home}/y"), ("x/../..", "..")],
+)  # fmt: skip
 def test_what_is_printed_is_what_was_checked(
     key: str, written: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The shell expands no quoted ``~``, and lm_eval takes what begins with ``-`` for an option."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    config = load_config(None, ["model_name=~/model", "evals_dataset=sample", "tasks=meta_gpqa", f"{key}={written!r}"])
+    config = load_config(
+        None,
+        ["model_name=~/model", "evals_dataset=sample", "tasks=meta_gpqa", f"{key}={written.format(home=tmp_path)!r}"],
+    )
     run = config.run_settings(config.tasks, runs_code=False)
     command = SHIPPED["vllm"].command(run)
     option = {"work_dir": "--include_path", "output_path": "--output_path"}[key]

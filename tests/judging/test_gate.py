@@ -284,6 +284,8 @@ def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
         ("- 1\n", "[1] is not allowed"),
         ("", "None is not allowed"),
         ("max_drop: [\n", "is not YAML"),
+        ("margin: -1\nweights: size\n", "margin: -1 is not allowed"),
+        ("margin: -1\nweights: size\n", "weights: 'size' is not allowed"),
     ],
 )
 def test_what_a_gate_file_cannot_say(tmp_path: Path, text: str, message: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from one_task import run
-from runs import write_run
+from runs import TIME, write_run
 
 from meta_eval.errors import UserError
 from meta_eval.judging.alarm_rate import read_alarm_rate
@@ -222,3 +222,37 @@ def test_an_empty_folder_says_how_to_fill_it(tmp_path: Path) -> None:
     code, out, err = run("history", "check", "--folder", tmp_path)
     assert (code, out) == (2, "")
     assert "meta-eval history add" in err
+
+
+def test_a_run_of_a_year_below_1000_is_kept(tmp_path: Path) -> None:
+    results = write_run(tmp_path / "out", [1.0, 0.0])
+    for file in results.rglob("*_2026-*"):
+        file.rename(file.with_name(file.name.replace(TIME, "0001-01-01T00-00-00.000000")))
+    assert run("history", "add", results, "--folder", tmp_path / "history")[0] == 0
+    assert read_history(tmp_path / "history")[0].time == "0001-01-01T00:00:00.000000Z"
+
+
+def test_a_file_of_the_history_that_somebody_changed_is_not_replaced(tmp_path: Path) -> None:
+    results, history = write_run(tmp_path / "out", [1.0, 0.0]), tmp_path / "history"
+    add = ("history", "add", results, "--folder", history, "--name", "x")
+    file = Path(run(*add)[1].strip())
+    file.write_text(file.read_text() + "my notes")
+    code, _, err = run(*add)
+    assert (code, "was changed since" in " ".join(err.split())) == (2, True)
+    assert file.read_text().endswith("my notes")
+
+
+def test_a_huge_file_in_a_history_is_refused_unread(tmp_path: Path) -> None:
+    with (tmp_path / "2026.json").open("wb") as huge:
+        huge.truncate(50 * 2**30)
+    code, _, err = run("history", "check", "--folder", tmp_path)
+    assert (code, "larger than 64 MiB" in " ".join(err.split())) == (2, True)
+
+
+def test_no_view_is_written_where_it_would_be_a_run(tmp_path: Path) -> None:
+    for night in nights(12):
+        add_run(tmp_path, night)
+    file = tmp_path / "report.json"
+    code, _, err = run("history", "check", "--folder", tmp_path, "--html", file)
+    assert (code, "report.json" in err, file.exists()) == (2, True, False)
+    assert run("history", "check", "--folder", tmp_path, "--html", tmp_path / "report.html")[0] == 0

@@ -80,7 +80,7 @@ def test_without_a_limit_it_asks_for_the_docs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [{"tasks": []}, {"tasks": [{"name": "t", "metrics": []}]}, {"rtol": 2}, {"limit": 0}, {"limit": 10**320},
-     {"tasks": [{"name": "t", "metrics": [{"name": "m", "value": 75}]}]}],
+     {"rtol": 1e-320}, {"tasks": [{"name": "t", "metrics": [{"name": "m", "value": 75}]}]}],
 )  # fmt: skip
 def test_a_file_of_another_form_is_one_message_and_nothing_is_written(changes: dict[str, Any], tmp_path: Path) -> None:
     code, out, err = run("init", tmp_path / "x", "--thresholds", write_file(tmp_path, **changes))
@@ -93,3 +93,19 @@ def test_a_gate_that_exists_is_not_replaced(tmp_path: Path) -> None:
     write(tmp_path / "gate.yaml", "margin: 1\n")
     assert run("init", tmp_path, "--thresholds", write_file(tmp_path))[0] == 2
     assert (tmp_path / "gate.yaml").read_text() == "margin: 1\n"
+
+
+@pytest.mark.parametrize("name", ["a\nmin_docs: 1\n#.yaml", "b\udcff.yaml", "c\u2028min_docs: 1", "d\rmin_docs: 1"])
+@pytest.mark.parametrize("value", [0.8, 1e-7, 1e-9])
+def test_a_gate_of_any_name_and_tolerance_is_one_that_the_gate_reads(name: str, value: float, tmp_path: Path) -> None:
+    tasks = [{"name": "t", "metrics": [{"name": "m", "value": value}]}]
+    file = write_file(tmp_path, tasks=tasks).rename(tmp_path / name)
+    assert run("init", tmp_path / "x", "--thresholds", file)[0] == 0
+    gate = read_gate(tmp_path / "x" / "gate.yaml")
+    assert gate.margin == pytest.approx({"mean": 4 * value, "t": 4 * value})
+    assert gate.min_docs is None
+
+
+def test_docs_beyond_any_benchmark_are_refused_before_a_gate_is_written(tmp_path: Path) -> None:
+    assert run("init", tmp_path / "x", "--thresholds", write_file(tmp_path), "--docs", "9" * 320)[0] == 2
+    assert not (tmp_path / "x").exists()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from places import THOROUGH
+from stack import stack_of
 from tool_tasks import extracted, make_docs, right, score, template
 
 bfcl = template().bfcl
@@ -245,3 +246,23 @@ def test_where_no_call_is_asked_for_a_call_is_wrong_and_words_are_right() -> Non
     assert not right("bfcl", "[]", "[f(a=1)]")
     (doc,) = make_docs("bfcl", [["[]"]], typed("Java 8 SDK", "long"))
     assert extracted("bfcl", doc, "[f(a=['x'])]") != "[invalid]"  # as Python, whatever the functions are
+
+
+DEEP = {
+    "minuses": lambda n: "- " * n + "1", "new": lambda n: "new " * n + "A", "types": lambda n: "new " + "A<" * n + "B" + ">" * n + "()",
+    "brackets": lambda n: "(" * n + "1" + ")" * n, "lists": lambda n: "[" * n + "]" * n,
+    "arrays": lambda n: "new A[]" + "{" * n + "}" * n, "objects": lambda n: "{a:" * n + "1" + "}" * n,
+    "arrows": lambda n: "a=>" * n + "1", "casts": lambda n: "(A) " * n + "x", "ternaries": lambda n: "a?" * n + "1" + ":1" * n,
+    "a sum": lambda n: "1" + "+1" * n, "members": lambda n: "a" + ".a" * n, "calls": lambda n: "f(" * n + ")" * n,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", ["Java", "JavaScript"])
+@pytest.mark.parametrize("name", DEEP)
+def test_what_is_read_does_not_depend_on_the_stack_of_a_python(name: str, language: str) -> None:
+    for count in (20, 60, 400, 2500):
+        found = []
+        for frames in (750, 9000):
+            with stack_of(frames):
+                found.append(bfcl.decode(f"f(a={DEEP[name](count)})", language))
+        assert found[0] == found[1], count

@@ -18,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from marks import thorough
 from places import TEMPLATES
+from stack import stack_of
 from template_modules import inner_module, load_module, template_module
 
 TEMPLATE = TEMPLATES / "math_hard"
@@ -589,3 +590,23 @@ def test_lm_eval_loads_the_task_and_scores_with_it(task: str, tokens: int, evalu
         "ungraded": False,
     }
     assert evaluated["asked"][task] == {"until": [], "do_sample": False, "temperature": 0, "max_gen_toks": tokens}
+
+
+DEEP = {
+    "a sum": lambda n: "1" + "+1" * n, "factorials": lambda n: "x" + "!" * n, "functions": lambda n: r"\sin" * n + "x",
+    "brackets": lambda n: "(" * n + "x" + ")" * n, "minuses": lambda n: "-" * n + "x", "powers": lambda n: "2^" * n + "x",
+    "braces": lambda n: "{" * n + "x" + "}" * n, "roots": lambda n: "sqrt(" * n + "x" + ")" * n,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_what_is_read_does_not_depend_on_the_stack_of_a_python(name: str) -> None:
+    values = inner_module(TEMPLATE / "values.py")
+    for count in (20, 60, 99, 130, 199, 390):
+        found = []
+        for frames in (700, 9000):
+            values.read.cache_clear()
+            with stack_of(frames):
+                tree = values.read(DEEP[name](count))
+                found.append((tree, tree and values.names(tree)))
+        assert found[0] == found[1], count

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from places import THOROUGH
+from stack import stack_of
 from tool_tasks import KINDS, extracted, judge, make_docs, right, score, template
 
 calls = template().calls
@@ -109,6 +110,28 @@ def test_what_is_not_understood_is_wrong(text: str) -> None:
         for free in (False, True):
             assert judge(kind, _doc(kind), text, free=free)["acc"] == 0.0
     assert extracted("api_bank", _doc("api_bank"), f"[{text}]") == "[invalid]"
+
+
+DEEP = {
+    "attributes": lambda n: "a" + ".a" * n, "a sum": lambda n: "1" + "+1" * n, "minuses": lambda n: "-" * n + "1",
+    "calls of calls": lambda n: "f" + "()" * n, "subscripts": lambda n: "a" + "[0]" * n,
+    "lists": lambda n: "[" * n + "]" * n, "calls": lambda n: "f(a=" * n + "1" + ")" * n,
+    "objects": lambda n: '{"a":' * n + "1" + "}" * n, "conditions": lambda n: "1 if 1 else " * n + "1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", DEEP)
+def test_a_verdict_does_not_depend_on_the_stack_of_a_python(kind: str, name: str) -> None:
+    (doc,) = make_docs(kind, [["[f(a=1)]"]])
+    for count in (70, 160, 2500):
+        inner = DEEP[name](count)
+        for text, free in ((f"[f(a={inner})]", False), (f'{{"name": "f", "parameters": {{"a": {inner}}}}}', True)):
+            found = []
+            for frames in (650, 9000):
+                with stack_of(frames):
+                    found.append((judge(kind, doc, text, free=free), extracted(kind, doc, text, free=free)))
+            assert found[0] == found[1], count
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -263,6 +264,38 @@ def test_recorded_answers_that_reached_their_limit_are_counted(pair: Path) -> No
     graded = grade([answers], pack=pack, output=pair.parent / "out")
     judged = report(graded.results.parent, pack=pack).to_json()["tasks"][0]["cut"]
     assert (judged["docs"], judged["baseline_docs"], judged["baseline_thinking"]) == (0, 1, 0)
+
+
+@pytest.mark.parametrize("name", ["words_requests.jsonl", "output.jsonl"])
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [("pointer", "git lfs pull"), ("utf-16", "it is UTF-16 and not UTF-8"), ("gz", "is compressed, and not read so"),
+     ("gzip within", r"it is compressed \(gzip\)")],
+)  # fmt: skip
+def test_a_file_of_a_pair_in_a_form_that_is_not_read_is_named(name: str, form: str, words: str, pair: Path) -> None:
+    file = pair / name
+    text = file.read_text()
+    if form == "pointer":
+        file.write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{64 * 'a'}\nsize 12345\n")
+    elif form == "utf-16":
+        file.write_text(text, encoding="utf-16")
+    else:
+        file.write_bytes(gzip.compress(text.encode()))
+    if form == "gz":
+        file.rename(f"{file}.gz")
+    with pytest.raises(UserError, match=f"{name}.*{words}"):
+        made(pair)
+
+
+@pytest.mark.parametrize(("right", "warns"), [(0, True), (1, False)])
+def test_golds_that_no_recorded_answer_equals_are_said(
+    right: int, warns: bool, pair: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    golds = [{"custom_id": f"q-{number}", "gold": word if number < right else f"#### {word}"}
+             for number, word in enumerate(WORDS)]  # fmt: skip
+    write(pair / "golds.jsonl", golds)
+    made(pair)
+    assert ("no recorded answer equals its gold (10 docs): check that golds.jsonl" in caplog.text) is warns
 
 
 def test_golds_may_be_calls(tools: Path) -> None:

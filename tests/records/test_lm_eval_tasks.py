@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from one_task import run as run_command
 from packs import prepare, read_docs
 from places import REPOSITORY
 from recorded_runs import ARC, own_gsm8k, record, whole_tasks
@@ -15,6 +16,7 @@ from meta_eval import verify
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.records.lm_eval_tasks import find_lm_eval_tasks
+from meta_eval.results.baseline import NOTHING_RECORDED
 
 TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
 
@@ -53,10 +55,10 @@ def test_a_run_of_a_frozen_task_is_a_record(tmp_path: Path) -> None:
     second = prepare(tmp_path / "second", "gsm8k", evals_dataset=str(tmp_path / "run"), template_dir=str(templates))
     assert verify(second).passed
     (task,) = verify(first).tasks.values()
-    assert (task.status, task.reason) == (
-        "not checked",
-        "no answers are recorded for a task of lm-eval's own",
-    )
+    assert (task.status, task.reason) == ("not checked", NOTHING_RECORDED)
+    told = " ".join(" ".join(map(str, run_command("report", tmp_path / "run", "--pack", first))).split())
+    assert "nobody has answered it yet" in told
+    assert "run `meta-eval verify`" not in told
 
 
 def test_the_verdict_is_a_mean_over_docs_where_there_is_one(tmp_path: Path) -> None:

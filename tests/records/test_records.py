@@ -452,7 +452,15 @@ def test_a_setting_that_no_engine_takes_is_refused(key: str, value: object, old:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("resps", [["a\ud800b"]]), ("target", "\udfff"), ("doc_hash", "\ud800"), ("metrics", ["\ud800"])]
+    ("key", "value"),
+    [
+        ("resps", [["a\ud800b"]]),
+        ("target", "\udfff"),
+        ("doc_hash", "\ud800"),
+        ("metrics", ["\ud800"]),
+        ("doc", {"cluster": "\ud800"}),
+        ("doc", {"subtask_name": "\ud800"}),
+    ],
 )
 def test_half_of_a_surrogate_pair_is_named_with_its_doc(key: str, value: Any, old: Path) -> None:
     change(old, "tiny_free", lambda samples: [sample.update({key: value, "\ud800": 1.0}) for sample in samples])

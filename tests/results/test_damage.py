@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import shutil
@@ -12,12 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from packs import prepare
 from places import REPOSITORY, THOROUGH
 from runs import embed_samples, write_run
 
 from meta_eval import compare, report
+from meta_eval.config.config_loader import load_config
 from meta_eval.judging.compare import compare_runs
-from meta_eval.judging.gate import Gate, GateTask
+from meta_eval.judging.gate import Gate, GateTask, read_gate
 from meta_eval.judging.judge import judge_run
 from meta_eval.messages.errors import UserError
 from meta_eval.reports.build import build_report, build_report_of_two
@@ -236,3 +239,48 @@ def test_a_damaged_results_file_leaves_out_the_tasks_beside_it(tmp_path: Path, c
     judged = compare(some_tasks(tmp_path / "a"), run, margin=5, tasks=["-meta_b"])
     assert judged.decision.outcome == "UNDECIDED"  # nobody knows which tasks it had
     assert "results_2026-01-02T03-04-01.json" in judged.summary
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [("gone", "has no samples beside it"), ("gz", r"has its samples beside it compressed \(samples_meta_some_.*gz\)"),
+     ("utf-16", "samples_meta_some_.*it is UTF-16 and not UTF-8"), ("pointer", "samples_meta_some_.*git lfs pull")],
+)  # fmt: skip
+@pytest.mark.parametrize("side", ["a", "b", "both"])
+def test_samples_that_cannot_be_read_beside_a_whole_results_file_are_said(
+    form: str, words: str, side: str, tmp_path: Path
+) -> None:
+    a, b = (write_run(tmp_path / name, [1.0, 0.0]) for name in ("a", "b"))
+    for run in {"a": [a], "b": [b], "both": [a, b]}[side]:
+        (file,) = run.glob("samples_*")
+        if form == "utf-16":
+            file.write_text(file.read_text(), encoding="utf-16")
+        elif form == "pointer":
+            file.write_bytes(POINTER)
+        elif form == "gz":
+            file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        if form in ("gone", "gz"):
+            file.unlink()
+    with pytest.raises(ResultsError, match=words):
+        compare(a, b)
+    with pytest.raises(UserError, match=words):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(b if side == "b" else a))
+
+
+@pytest.mark.parametrize("name", ["samples_t_2026-01-02T03-04-05.jsonl.gz", "results_2026-01-02T03-04-05.json.zst"])
+def test_a_folder_of_compressed_files_is_named_as_such(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"")
+    for place in (tmp_path, tmp_path / name):
+        with pytest.raises(ResultsError, match="is compressed, and not read so"):
+            report([place])
+        with pytest.raises(UserError, match="is compressed, and not read so"):
+            prepare(tmp_path / "pack", "recorded", evals_dataset=str(place))
+
+
+@pytest.mark.parametrize("name", ["gate.yaml", "eval_config.yaml"])
+def test_yaml_in_utf_16_is_said(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_text("margin: 1\n", encoding="utf-16")
+    for read in (read_gate, load_config):
+        with pytest.raises(UserError, match=f"{name}: cannot be read: it is UTF-16 and not UTF-8: convert it"):
+            read(file)

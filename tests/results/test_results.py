@@ -368,7 +368,7 @@ def test_a_doc_with_two_answers(tmp_path: Path, change: dict[str, Any]) -> None:
         (b"", "is empty"),
         (b"\n \n", "is empty"),
         (b"\0" * 100, "is not JSON"),
-        (b"\x1f\x8b\x08\x00compressed\n", "is not JSON"),
+        (b"\x1f\x8b\x08\x00compressed\n", "is compressed \\(gzip\\): unpack it"),
         (b"[]", "is empty"),
         (b"[1, 2]\n", "is not JSON"),
         (b"[[1], [2]]\n", "is no object"),

@@ -169,9 +169,20 @@ def test_what_is_no_table_is_refused_in_one_message(tmp_path: Path) -> None:
     write_tokens(path, replace(HEADER, schema_version=2), [forced()])
     with pytest.raises(TokensError, match="version 2, and this meta-eval reads 1"):
         read_tokens(path)
-    write_tokens(path, replace(HEADER, docs={"a": "b"}), [forced()])  # type: ignore[dict-item]
-    with pytest.raises(TokensError, match="header"):
-        read_tokens(path)
+    wrong: list[dict[str, Any]] = [{"docs": {"a": "b"}}, {"measured": 5}, {"measured": None}, {"measured": {"a": 1}}]
+    for values in wrong:
+        write_tokens(path, replace(HEADER, **values), [forced()])
+        with pytest.raises(TokensError, match="header"):
+            read_tokens(path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), float("inf")])
+def test_a_likeliest_token_without_a_probability_is_refused(tmp_path: Path, value: float) -> None:
+    path = tmp_path / "t.parquet"
+    write_tokens(path, HEADER, [forced(top_k=2)])
+    changed(path, "top_k_logprobs", [[[-0.1, value], [-0.1, -1.0], [-0.1, -1.0]]])
+    with pytest.raises(TokensError, match="is no number"):
+        list(read_tokens(path))
 
 
 def test_a_table_that_was_cut_off_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from marks import thorough
 
 from meta_eval.api import fidelity_report
+from meta_eval.messages.errors import UserError
 from meta_eval.reports.fidelity_report import FidelityReport
 from meta_eval.stats.ratio import ratio_of_means
 from meta_eval.token_fidelity.comparison import TableComparison, compare_tables
@@ -110,6 +111,16 @@ def test_a_noise_of_other_weights_is_said(tmp_path: Path) -> None:
     copy = table(tmp_path / "c.parquet", moved(baseline, 0.5, seed=2))
     notes = " ".join(fidelity_report(copy.path, baseline=first.path, noise=again.path).notes)
     assert "names another model: my/other and not my/model" in notes and "above any noise seen" in notes
+
+
+@pytest.mark.parametrize("empty", ["candidate", "baseline", "noise"])
+def test_a_table_without_rows_has_nothing_in_common(empty: str, tmp_path: Path) -> None:
+    baseline = drawn(30, 20)
+    answers = {"baseline": baseline, "candidate": moved(baseline, 0.01), "noise": moved(baseline, 0.005, seed=5)}
+    names = {name: table(tmp_path / f"{name}.parquet", answers[name] if name != empty else []).path for name in answers}
+    with pytest.raises(UserError, match="has no doc in common with"):
+        fidelity_report(names["candidate"], baseline=names["baseline"], noise=names["noise"])
+    assert fidelity_report(names[empty]).figures == ()
 
 
 def test_an_equal_second_table_makes_any_difference_count() -> None:

@@ -109,7 +109,7 @@ def test_the_image_has_what_the_wheel_is_built_of_and_the_vllm_of_the_tests() ->
     built = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"][
         "targets"
     ]
-    included = {Path(path).parts[0] for path in built["wheel"]["force-include"]}
+    included = {Path(path).parts[0] for name in ("only-include", "force-include") for path in built["wheel"][name]}
     assert {"src", "pyproject.toml", project["readme"], *included} <= copied
     assert all((REPOSITORY / path).exists() for path in copied)
     (image,) = [line.split()[1] for line in lines if line.startswith("FROM ")]

@@ -120,8 +120,9 @@ class Regrader:
         rows = read_rows(
             run, None if file is None else read_results_file(file), str(code.settings.get("output_type", _GENERATED))
         )
-        check_rows(rows)
-        made = make_task_files(code, rows, run.primary_metric or "none,none", [None] * len(rows.rows))
+        clusters = [None] * len(rows.rows)
+        check_rows(rows, clusters)
+        made = make_task_files(code, rows, run.primary_metric or "none,none", clusters)
         with tempfile.TemporaryDirectory(prefix="meta-eval-regrade-") as folder:
             for name, content in {**code.files(), **made.files}.items():
                 path = Path(folder) / name

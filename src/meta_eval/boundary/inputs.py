@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader, FileIO
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.messages.errors import UserError, suggest_name
@@ -37,6 +37,13 @@ MAX_DATA = 16 * 2**30
 # A Git LFS pointer: its first bytes and its maximum size (git-lfs/spec).
 _POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/", 1024
 POINTER = "a Git LFS pointer and not the file itself: run `git lfs pull` there"
+
+# The first bytes of compressed files (RFC 1952, RFC 8878, and the formats of bzip2, xz and zip).
+_COMPRESSED = {
+    "gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "bzip2": b"BZh", "xz": b"\xfd7zXZ\0", "zip": b"PK\3\4",
+}  # fmt: skip
+
+_PACKED = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 # Names of a folder that a missing file's name is compared with.
 _MOST_ENTRIES = 1000
@@ -193,8 +200,23 @@ def _with_whole_pairs(tree: Any) -> Any:
     return tree
 
 
+def describe_form(start: bytes) -> str | None:
+    """What a file is instead of UTF-8 text, and what to do, from its first bytes; None if they do not show it."""
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "it is UTF-16 and not UTF-8: convert it with `iconv -f UTF-16 -t UTF-8`"
+    kind = next((kind for kind, magic in _COMPRESSED.items() if start.startswith(magic)), None)
+    return kind and f"it is compressed ({kind}): unpack it"
+
+
+def is_packed(path: PurePath) -> bool:
+    """Whether a file has the name of data, and behind it that of a compression: ``samples.jsonl.gz``."""
+    return path.suffix in _PACKED and path.with_suffix("").suffix in (".json", ".jsonl", ".csv", ".parquet")
+
+
 def describe_error(error: Exception) -> str:
     """The error in one line, without the path. Messages name the path anyway."""
+    if isinstance(error, UnicodeDecodeError) and (form := describe_form(error.object[:8])):
+        return form
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
     if isinstance(error, FileNotFoundError) and isinstance(error.filename, str):

@@ -35,6 +35,35 @@ _MOST_DIGITS = 18  # 64-bit integers
 _WRONG_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
+_ALIKE = "indent keys of one level alike, by spaces"
+_QUOTE = "here or above, a quote that is not closed, or indentation", f"Close the quote, or {_ALIKE}"
+
+# What a parser says (libyaml's words, then PyYAML's), whether the fault is where it began to read, and what that means.
+_MEANINGS: tuple[tuple[str, bool, str, str | None], ...] = (
+    ("unexpected end of stream, while scanning a quoted scalar", True, "a quote is not closed", "Close it in its line"),
+    ("while scanning a double-quoted scalar", False, "a backslash in double quotes", "Use single quotes"),
+    ("while parsing a quoted scalar", False, "a backslash in double quotes", "Use single quotes"),
+    ("did not find expected key", False, *_QUOTE),
+    ("expected <block end>", False, *_QUOTE),
+    ("did not find expected '-' indicator", False, *_QUOTE),
+    (
+        "mapping values are not allowed",
+        False,
+        "a colon in a text without quotes, or indentation",
+        f"Put the text in quotes, or {_ALIKE}",
+    ),
+    ("could not find expected ':'", True, "a key without a colon, or indentation", f"Add the colon, or {_ALIKE}"),
+    ("while parsing a flow", True, "a bracket is not closed", "Close it"),
+    (
+        "cannot start any token",
+        False,
+        "a tab, or a value that begins with a sign",
+        "Indent by spaces, and put it in quotes",
+    ),
+    ("while scanning an a", False, "a text that begins with * or &", "Put it in quotes"),
+)
+
+
 class YamlError(UserError):
     """A file is not YAML, or uses a feature that is not supported."""
 
@@ -102,15 +131,26 @@ def parse_yaml(
         for event in _events(text):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        problem = " ".join(str(error.problem or error.context).split())
-        raise NotYamlError(f"is not YAML: {problem}", where=builder.place(mark.line + 1 if mark else None)) from None
+        raise _explain(error, builder) from None
     except yaml.YAMLError as error:
         problem = " ".join(str(getattr(error, "reason", error)).split())
         raise NotYamlError(f"is not YAML: {problem}", where=builder.place(None)) from None
     except (ValueError, OverflowError) as error:  # libyaml's wrapper raises these for invalid escapes
         raise NotYamlError(f"is not YAML: {' '.join(str(error).split())}", where=builder.place(None)) from None
     return Yaml(builder.root, builder.lines)
+
+
+def _explain(error: yaml.MarkedYAMLError, builder: _Builder) -> NotYamlError:
+    """Say what is probably meant by an error of the parser, which names the state that it was in."""
+    found, around = (" ".join(str(words or "").split()) for words in (error.problem, error.context))
+    mark = error.problem_mark or error.context_mark
+    what, hint = found or around, None
+    for words, begins_there, meaning, advice in _MEANINGS:
+        if words in f"{found}, {around}":
+            mark = (error.context_mark if begins_there else None) or mark
+            what, hint = meaning, advice
+            break
+    return NotYamlError(f"is not YAML: {what}", where=builder.place(mark.line + 1 if mark else None), hint=hint)
 
 
 def _events(text: str) -> Iterator[Any]:

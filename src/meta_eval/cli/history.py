@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.boundary.outputs import check_outputs
+from meta_eval.boundary.outputs import OutputError, check_outputs
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, print_result
 from meta_eval.messages.counts import plural
@@ -91,6 +91,11 @@ def check(
     runs_per_alarm = read_alarm_rate(false_alarms)
     views = choose_views("history", view, {"html": html, "markdown": markdown})
     check_outputs((path for path, _ in views), (folder,))
+    for path, _ in views:
+        if path.suffix == ".json" and os.path.realpath(path.parent) == os.path.realpath(folder):
+            raise OutputError(
+                "would be read as a run of the history", where=str(path), hint="Write it into another folder"
+            )
     judgement = judge_history(read_history(folder), runs_per_alarm)
     report = HistoryReport(judgement, str(folder), false_alarms, drop / 100)
     document = make_history_document(report)

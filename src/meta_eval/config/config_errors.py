@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from meta_eval import assets
 from meta_eval.backends.registry import SHIPPED, list_backends
 from meta_eval.boundary.pack_names import join_names
-from meta_eval.messages.errors import ConfigError, suggest_name
+from meta_eval.messages.errors import ConfigError, join_errors, suggest_name
 from meta_eval.messages.escaping import quoted
 from meta_eval.messages.value_errors import describe_wrong_value
 
@@ -80,11 +81,22 @@ class ValuePlace:
 CONFIG_OBJECT = ValuePlace("the configuration")
 
 
-def describe_first_error(error: ValidationError, place: ValuePlace, model: type[BaseModel]) -> ConfigError:
-    """The first error that pydantic found, as a message that counts the others."""
-    errors = error.errors(include_url=False)
-    # A misspelt key also counts as missing. Report the misspelling.
-    first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
+def describe_errors(error: ValidationError, place: ValuePlace, model: type[BaseModel]) -> ConfigError:
+    """All errors that pydantic found, a key each, as a single message."""
+    of_keys: dict[tuple[int | str, ...], ErrorDetails] = {}
+    for item in error.errors(include_url=False):
+        at = item["loc"] if item["type"] == "extra_forbidden" else item["loc"][:1]
+        of_keys.setdefault(at, item)  # a value that may be of several types has an error of each
+    # A misspelt key also counts as missing. Report the misspelling, first.
+    items = sorted(of_keys.values(), key=lambda item: item["type"] != "extra_forbidden")
+    found: list[ConfigError] = []
+    for item in items:
+        if item["type"] != "missing" or not any(repr(item["loc"][-1]) in each.what for each in found):
+            found.append(_describe(item, place, model))
+    return join_errors(found)
+
+
+def _describe(first: ErrorDetails, place: ValuePlace, model: type[BaseModel]) -> ConfigError:
     key = tuple(
         str(part)
         for part in first["loc"]
@@ -100,10 +112,8 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
         for number, part in enumerate(key)
         if number == 0 or part in _keys_at(model, key[:number]) or (key[0] == "model_args" and number == 1)
     )
-    others = len({item["loc"][:1] for item in errors}) - 1
-    rest = f" ({others} more {'key is' if others == 1 else 'keys are'} wrong too)" if others else ""
     if first["type"] == "missing":
-        return ConfigError(f"{'.'.join(key)}: is not set{rest}", where=place.of(key), hint=describe_allowed(*key))
+        return ConfigError(f"{'.'.join(key)}: is not set", where=place.of(key), hint=describe_allowed(*key))
     allowed = describe_allowed(*key)
     if first["type"] == "value_error":
         what = describe_wrong_value(first["msg"])
@@ -115,7 +125,7 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
     else:
         what = f"{quoted(first['input'])} is not allowed: {describe_wrong_value(first['msg'], first['input'])}"
     name = f"{'.'.join(key)}: " if key else ""
-    return ConfigError(f"{name}{what}{rest}", where=place.of(key), hint=allowed or _ALL_KEYS)
+    return ConfigError(f"{name}{what}", where=place.of(key), hint=allowed or _ALL_KEYS)
 
 
 def describe_allowed(*key: str) -> str | None:

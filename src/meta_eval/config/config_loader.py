@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from meta_eval.backends.settings import RunSettings, Settings, parse_args
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
-from meta_eval.config.config_errors import CONFIG_OBJECT, ValuePlace, describe_first_error
+from meta_eval.config.config_errors import CONFIG_OBJECT, ValuePlace, describe_errors
 from meta_eval.config.schema import Config
 from meta_eval.messages.errors import ConfigError, locating
 from meta_eval.messages.escaping import quoted
@@ -96,7 +96,7 @@ def _validate(data: dict[str, Any], place: ValuePlace) -> Config:
         return Config.model_validate(data)
     except ConfigError as error:
         if isinstance(error.__context__, ValidationError):
-            raise describe_first_error(error.__context__, place, Config) from None
+            raise describe_errors(error.__context__, place, Config) from None
         raise
 
 

@@ -7,8 +7,10 @@ folder can be moved.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -28,7 +30,7 @@ from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import Name, RunSettings, Scalar, Settings, make_visible
 from meta_eval.boundary.model_errors import Public
 from meta_eval.boundary.pack_names import split_excluded
-from meta_eval.config.config_errors import ValuePlace, describe_first_error
+from meta_eval.config.config_errors import ValuePlace, describe_errors
 from meta_eval.joins import JOINS
 from meta_eval.joins.join import Original
 from meta_eval.messages.errors import ConfigError
@@ -206,6 +208,8 @@ class Config(Settings, Public):
         backend = info.data.get("backend")  # absent if invalid, which is reported instead
         reserved = find_backend(backend).reserved if backend else {}
         for name, value in args.items():
+            if not name.strip():
+                raise ValueError(f"{quoted(f'={value}')} has no name before the =")
             if name in reserved:
                 raise ValueError(f"{name!r} is not allowed here: {reserved[name]}")
             if is_secret(name, value):
@@ -275,6 +279,11 @@ class Config(Settings, Public):
     @field_validator("work_dir", "output_path")
     @classmethod
     def _no_option(cls, path: str) -> str:
+        """Make a path that lm_eval finds: no option, and without ``x/..`` of a folder ``x`` that need not exist."""
+        parts = Path(path).parts
+        if any(part == ".." and before not in ("..", "/") for before, part in pairwise(parts)):
+            real = os.path.realpath(path)
+            path = real if path.startswith("/") else os.path.relpath(real)
         return f"./{path}" if path.startswith("-") else path
 
     @field_validator("tasks")
@@ -287,7 +296,7 @@ class Config(Settings, Public):
 
     @classmethod
     def refusal(cls, error: ValidationError) -> ConfigError:
-        return describe_first_error(error, ValuePlace(cls.__name__), Config)
+        return describe_errors(error, ValuePlace(cls.__name__), Config)
 
     def run_settings(self, tasks: Sequence[str], *, runs_code: bool) -> RunSettings:
         """The settings of a pack.

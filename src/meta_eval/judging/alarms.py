@@ -63,7 +63,7 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
         "Nothing is decided of these tasks. Mend their files, or decide without them: --tasks=-NAME.",
         None,
     ),
-    "no samples": ("no samples", "Run lm_eval with --log_samples: without them nothing is paired or checked.", None),
+    "no samples": ("no samples", "Without samples (lm_eval --log_samples) nothing is paired or checked.", None),
     "unfinished": ("not all docs", "What is said of these tasks is said of a part of them.", None),
     "sample": ("embedded sample", "These are the invented rows of the embedded sample, and no benchmark.", None),
     "prompts": (

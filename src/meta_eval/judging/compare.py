@@ -32,7 +32,7 @@ from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
 from meta_eval.results.doc_results import DocResult, ResultsError
-from meta_eval.results.lm_eval_run import Run, TaskRun
+from meta_eval.results.lm_eval_run import Run, TaskRun, refuse_without_samples
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.task_run import find_disputed_metrics
 from meta_eval.thresholds import NAMED
@@ -65,9 +65,11 @@ def compare_runs(
     """
     in_a, in_b = ({name for name, task in run.tasks.items() if task.docs} for run in (baseline, candidate))
     if not in_a & in_b:
+        for run, with_docs in ((baseline, in_a), (candidate, in_b)):
+            if run.tasks and not with_docs:
+                raise refuse_without_samples(run.tasks)
         raise ResultsError(
-            f"the runs have no task in common: {', '.join(sorted(in_a)) or 'none'}, and "
-            f"{', '.join(sorted(in_b)) or 'none'}",
+            f"the runs have no task in common: {', '.join(sorted(in_a))}, and {', '.join(sorted(in_b))}",
             hint="Run lm_eval with --log_samples on at least one common task",
         )
     entries, groups, left_out = choose_entries([baseline, candidate], manifest, choice or Choice())

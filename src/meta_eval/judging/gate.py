@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails
 
 from meta_eval import assets
 from meta_eval.backends.settings import Margin
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.judging.conditions import CONDITIONS
-from meta_eval.messages.errors import ConfigError, locating, suggest_name
+from meta_eval.messages.errors import ConfigError, join_errors, locating, suggest_name
+from meta_eval.messages.escaping import quoted
 from meta_eval.messages.former_names import replace_former_names, say_new_names
 from meta_eval.messages.value_errors import describe_wrong_value
 from meta_eval.pack.manifest import Manifest
@@ -252,14 +254,16 @@ def read_gate(path: Path) -> Gate:
     try:
         return Gate.model_validate(tree)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        if first["type"] == "extra_forbidden":
-            inner = FidelityRule if first["loc"][0] == "fidelity" else GateTask
-            keys = list(inner.model_fields if len(first["loc"]) > 1 else Gate.model_fields)
-            name = str(first["loc"][-1])
-            what = f"{key}: there is no such key{suggest_name(name, keys)}"
-            raise ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(keys)}") from None
-        what = f"{key}: " if key else ""
-        message = describe_wrong_value(first["msg"], first["input"])
-        raise ConfigError(f"{what}{first['input']!r} is not allowed: {message}", where=str(path), hint=_HINT) from None
+        raise join_errors([_key_error(item, path) for item in error.errors(include_url=False)]) from None
+
+
+def _key_error(first: ErrorDetails, path: Path) -> ConfigError:
+    key = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        inner = FidelityRule if first["loc"][0] == "fidelity" else GateTask
+        keys = list(inner.model_fields if len(first["loc"]) > 1 else Gate.model_fields)
+        what = f"{key}: there is no such key{suggest_name(str(first['loc'][-1]), keys)}"
+        return ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(keys)}")
+    message = describe_wrong_value(first["msg"], first["input"])
+    what = f"{quoted(first['input'])} is not allowed: {message}"
+    return ConfigError(f"{key}: {what}" if key else what, where=str(path), hint=_HINT)

@@ -7,6 +7,7 @@ time of the run, so a listing has the runs in order.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from meta_eval.boundary.hashing import hash_json
-from meta_eval.boundary.inputs import MAX_DATA, describe_error, parse_json, read_regular
+from meta_eval.boundary.inputs import MAX_FILE, describe_error, parse_json, read_regular
 from meta_eval.boundary.outputs import replace_file
 from meta_eval.judging.task_comparison import find_verdict_metric
 from meta_eval.messages.errors import UserError
@@ -128,21 +129,37 @@ def _time(run: Run) -> str:
         moment = datetime(*numbers, int(fraction), tzinfo=UTC)  # type: ignore[misc, arg-type]
     except (TypeError, ValueError):
         moment = datetime.fromtimestamp(0, tz=UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def add_run(folder: Path, run: PastRun) -> Path:
     """Write a run into a history, and return its file. The same run again gives the same file.
 
     Raises:
+        HistoryError: The file is there and was changed since, or the run has too many docs.
         OutputError: It cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     content = run.model_dump(mode="json")
+    text = json.dumps(content, separators=(",", ":")) + "\n"
     path = folder / f"{run.time[:19].replace(':', '-')}_{hash_json(content)[:8]}.json"
+    if len(text) > MAX_FILE:
+        raise HistoryError("has too many docs for a history", where=str(path), hint="Add results of fewer tasks")
+    if os.path.lexists(path) and not _holds(path, text):
+        raise HistoryError(
+            "is of this run and was changed since, so it is not replaced", where=str(path),
+            hint="Move it out of the folder, and add the run again",
+        )  # fmt: skip
     with replace_file(path) as out:
-        out.write(json.dumps(content, separators=(",", ":")) + "\n")
+        out.write(text)
     return path
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return read_regular(path) == text.encode()
+    except OSError:
+        return False
 
 
 def read_history(folder: Path) -> list[PastRun]:
@@ -162,7 +179,7 @@ def read_history(folder: Path) -> list[PastRun]:
 
 def _read(path: Path) -> PastRun:
     try:
-        tree = parse_json(read_regular(path, limit=MAX_DATA))
+        tree = parse_json(read_regular(path, limit=MAX_FILE))
         if not isinstance(tree, Mapping) or tree.get("format") != FORMAT:
             raise HistoryError("is no run of a history", where=str(path), hint="Move it out of the folder")
         if tree.get("version") != VERSION:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.escaping import one_line
 from meta_eval.messages.value_errors import describe_wrong_value
 from meta_eval.stats.identical import chance_of_change
 from meta_eval.thresholds import PLANNED_FLIPS, POWER
@@ -29,6 +31,9 @@ DEFAULT_RTOL = 0.08
 # Docs that a product of decimals may be off by; and how exactly a drop is found.
 _ROUNDING, _STEP = 1e-6, 1e-5
 
+# The least score and tolerance. Their product is then a number of points that a gate takes.
+_LEAST = 1e-9
+
 _HINT = "Name a file such as .buildkite/lm-eval-harness/configs/Meta-Llama-3-8B-Instruct.yaml of vLLM"
 
 
@@ -36,7 +41,7 @@ class _Metric(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    value: Annotated[float, Field(gt=0, le=1)]
+    value: Annotated[float, Field(ge=_LEAST, le=1)]
 
 
 class _Task(BaseModel):
@@ -51,7 +56,7 @@ class _File(BaseModel):
 
     tasks: Annotated[list[_Task], Field(min_length=1)]
     limit: Annotated[int, Field(gt=0, le=MOST_DOCS)] | None = None
-    rtol: Annotated[float, Field(gt=0, lt=1)] | None = None
+    rtol: Annotated[float, Field(ge=_LEAST, lt=1)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +144,20 @@ def write_gate(thresholds: list[ScoreThreshold], source: str) -> str:
     margins = {task: min(of_task) for task, of_task in tolerances.items()}
     mean = sum(margins.values()) / len(margins)
     lines = [
-        f"# Made of {source}: its tolerance in points. Smaller margins see smaller drops.",
+        f"# Made of {one_line(source)}: its tolerance in points. Smaller margins see smaller drops.",
         "baseline_kind: run  # compare BASELINE CANDIDATE --gate gate.yaml",
         "margin:",
-        f"  mean: {mean:.4g}",
-        *(f"  {_quote(task)}: {points:.4g}" for task, points in margins.items()),
+        f"  mean: {_decimal(mean)}",
+        *(f"  {_quote(task)}: {_decimal(points)}" for task, points in margins.items()),
         "tasks:",
         *(f"  - {_quote(task)}" for task in margins),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _decimal(points: float) -> str:
+    """Four digits, without an exponent: to YAML 1.1 ``8e-07`` is a text."""
+    return f"{Decimal(f'{points:.4g}'):f}"
 
 
 def _quote(name: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
@@ -20,7 +20,11 @@ _LONGEST_WORD = 200
 # From this similarity on, a word is a typo of the other. Shorter parts of a name than this tell nothing.
 _TYPO, _SHORTEST_PART = 0.8, 4
 
+# Errors that a single message lists.
+_MOST_JOINED = 8
+
 _P = ParamSpec("_P")
+_E = TypeVar("_E", bound="UserError")
 _T = TypeVar("_T")
 
 
@@ -113,6 +117,21 @@ class JoinError(DataError):
 
 class PackError(UserError):
     """A work_dir cannot be written, or is not a pack."""
+
+
+def join_errors(errors: Sequence[_E]) -> _E:
+    """Make a single error of several: the first, with the others behind it. A hint that several have is said once."""
+    first, *others = errors
+    parts, hints = [first.hint] if first.hint else [], {first.hint}
+    for error in others[: _MOST_JOINED - 1]:
+        parts.append(
+            f"Also {type(error)(error.what, where=error.where, hint=None if error.hint in hints else error.hint)}"
+        )
+        hints.add(error.hint)
+    if len(errors) > _MOST_JOINED:
+        parts.append(f"And {len(errors) - _MOST_JOINED} more")
+    hint = "".join(f"{part}{'' if part.endswith('?') else '.'} " for part in parts).strip().removesuffix(".")
+    return type(first)(first.what, where=first.where, hint=hint or None)
 
 
 def documented(job: Callable[_P, _T]) -> Callable[_P, _T]:

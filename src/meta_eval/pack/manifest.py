@@ -207,6 +207,12 @@ class TaskEntry(_Entry):
     baseline: tuple[BaselineEntry, ...] = ()
 
     @property
+    def has_recorded_answers(self) -> bool:
+        """Whether anybody has answered the docs. lm-eval's own task, frozen with a number of shots, has no model."""
+        is_recorded = self.record is None or self.record.model is not None or self.record.shots is None
+        return bool(self.baseline) or is_recorded
+
+    @property
     def baseline_owner(self) -> str:
         """The owner of the recorded answers of the baseline: ``Meta's``, ``the record's``, ``the baseline's``."""
         if self.baseline:

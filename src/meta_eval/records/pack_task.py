@@ -58,11 +58,12 @@ def make_task(
         TemplateError: The task's YAML needs something that a record cannot replace.
     """
     with locating(f"{dataset_id}, {code.name}"):
-        check_rows(rows)
+        clusters = _clusters(rows, code.name, context)
+        check_rows(rows, clusters)
     is_chat = rows.asked_as == "chat"
     template = make_template(code, rows.generation)
     made = make_task_files(
-        code, rows, primary_metric, _clusters(rows, code.name, context),
+        code, rows, primary_metric, clusters,
         published=[entry.metric for entry in published], delimiter=delimiter,
     )  # fmt: skip
     table = made.table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from meta_eval.messages.errors import DataError, locating
@@ -13,25 +13,27 @@ from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
 _HINT = "The record is damaged: take the file as its run wrote it"
 
 
-def check_rows(rows: RecordedDocs) -> None:
+def check_rows(rows: RecordedDocs, clusters: Sequence[str | None]) -> None:
     """Check the texts and the generation settings of a task's docs.
 
     Args:
         rows: The docs.
+        clusters: The cluster of each doc.
 
     Raises:
         DataError: UTF-8 cannot encode a text, or no engine accepts a setting.
     """
     if rows.generation is not None:
         _check_generation(rows.generation)
-    for number, row in enumerate(rows.rows):
-        if not all(map(_is_text, _texts(row))):
+    for number, (row, cluster) in enumerate(zip(rows.rows, clusters, strict=True)):
+        if not all(map(_is_text, (cluster or "", *_texts(row)))):
             with locating(f"doc {number}", behind=", "):
                 raise DataError("holds half of a surrogate pair, which is not text", hint=_HINT)
 
 
 def _texts(row: RecordedDoc) -> Iterator[str]:
     yield from (row.prompt, row.gold, row.question_hash, *row.continuations, *row.prompts, *(row.metrics or ()))
+    yield from (text for text in (row.finish_reason, row.doc.get("subtask_name")) if isinstance(text, str))
     yield from (text for request in row.responses or () for text in request if isinstance(text, str))
 
 

@@ -67,10 +67,10 @@ def build_fidelity_report(
     beside_it = find_choices_path(table)
     header, choices = read_choices(beside_it) if beside_it.exists() else (None, [])
     tokens = read_tokens(table) if table.exists() or header is None else None
-    first = tokens.header if tokens else header
+    first = header if tokens is None else tokens.header
     assert first is not None  # noqa: S101 (one of both was read)
     words = _Words(tokenizer)
-    columns = make_columns(tokens) if tokens else None
+    columns = None if tokens is None else make_columns(tokens)
     some = tuple(measure_figures(columns, words.vocabulary)) if columns is not None and len(columns.row) else ()
     comparison, pair, other = None, None, None
     least = (rule.min_docs if rule else None) or FIDELITY_MIN_DOCS
@@ -114,7 +114,7 @@ def build_fidelity_report(
     return FidelityReport(
         model=first.model,
         engine=first.engine,
-        table=str(table if tokens else beside_it),
+        table=str(beside_it if tokens is None else table),
         figures=some,
         choices=tuple(measure_choice_figures(choices)),
         baseline=None if other is None else f"{other.model} ({other.engine})",
@@ -296,7 +296,7 @@ def read_fidelity_reports(
     for table in (table for place in places if place.is_dir() for table in read_whole_tables(place / "fidelity")):
         tokens = read_tokens(table) if table.exists() else None
         other, choices = read_choices(find_choices_path(table)) if find_choices_path(table).exists() else (None, [])
-        header = tokens.header if tokens else other
+        header = other if tokens is None else tokens.header
         assert header is not None  # noqa: S101 (one of both is there)
         if manifest_sha256 is not None and header.manifest_sha256 != manifest_sha256:
             notes.append(f"{table} is a table of another pack, and left out")

@@ -42,6 +42,12 @@ from meta_eval.results.several_answers import average_answers
 # End of the reason for a missing baseline if verify can make it.
 VERIFY_HINT = "run `meta-eval verify`"
 
+# Why a task of lm-eval's own has no baseline.
+NOTHING_RECORDED = (
+    "nobody has answered it yet, so there is nothing to verify: run two models and compare them, or name a run in "
+    "baseline and prepare again"
+)
+
 # The docs of each run.
 Runs = tuple[tuple[DocResult, ...], ...]
 
@@ -98,6 +104,9 @@ def read_baseline(pack: Path, manifest: Manifest, *, lm_eval: str | None = None)
     recorded: dict[str, Runs] = {}
     versions: dict[str, str | None] = {}
     for task, entry in manifest.tasks.items():
+        if not entry.has_recorded_answers:
+            missing[task] = NOTHING_RECORDED
+            continue
         runs: list[tuple[DocResult, ...]] = []
         whole = True
         for run in entry.baseline or (None,):

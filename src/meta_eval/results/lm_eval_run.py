@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from meta_eval.boundary.inputs import is_packed
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.messages.logs import report_progress
 from meta_eval.results.choice import Choice, Groups
 from meta_eval.results.clusters import Fields, check_fields, find_field
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.metrics import LOWER_IS_BETTER
-from meta_eval.results.output_index import OutputIndex, TaskOutput, index_outputs
+from meta_eval.results.output_index import OutputIndex, TaskOutput, explain_missing_samples, index_outputs
 from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.repeats import check_repeat
 from meta_eval.results.results_file import GroupTotal, as_mapping, read_template_block
@@ -88,6 +89,11 @@ def read_run(
     files = index_outputs(paths, skip_damaged=skip_damaged)
     notes = [f"left out: {error}" for error in files.damaged.values() if skip_damaged]
     if not files.tasks and not notes:
+        packed = next((file for path in paths for file in sorted(path.rglob("*")) if is_packed(file)), None)
+        if packed is not None:
+            raise ResultsError(
+                "is compressed, and not read so", where=str(packed), hint="Unpack the files of the folder"
+            )
         raise ResultsError(
             "no lm_eval files found (results_<time>.json, samples_<task>_<time>.jsonl)",
             where=", ".join(map(str, paths)),
@@ -301,16 +307,21 @@ def _read(
     )
 
 
+def refuse_without_samples(tasks: Mapping[str, TaskRun]) -> ResultsError:
+    """The error of runs none of whose tasks has samples."""
+    task, file = next((task, file) for task, run in tasks.items() if (file := run.provenance.results_file) is not None)
+    what, hint = explain_missing_samples(file, task)
+    return ResultsError(what, where=str(file), hint=hint)
+
+
 def _without_samples(tasks: Mapping[str, TaskRun]) -> list[str]:
     """Make a note for each results file that lacks samples of some tasks."""
-    lacking: dict[Path | None, list[str]] = {}
+    lacking: dict[tuple[Path, str], list[str]] = {}
     for task, result in tasks.items():
-        if result.samples_file is None:
-            lacking.setdefault(result.provenance.results_file, []).append(task)
-    return [
-        f"{_some(names)}: {path} has no samples beside it: lm_eval was run without --log_samples"
-        for path, names in lacking.items()
-    ]
+        file = result.provenance.results_file
+        if result.samples_file is None and file is not None:
+            lacking.setdefault((file, explain_missing_samples(file, task)[0]), []).append(task)
+    return [f"{_some(names)}: {path} {what}" for (path, what), names in lacking.items()]
 
 
 def _groups(files: OutputIndex, tasks: Mapping[str, TaskRun]) -> dict[str, GroupTotal]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from meta_eval.boundary.inputs import suggest_path
+from meta_eval.boundary.inputs import is_packed, suggest_path
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.results_file import ResultsFile, as_mapping, looks_like_results, read_results_file
 
@@ -73,6 +73,21 @@ class OutputIndex:
         return [error for error in self.damaged.values() if error not in attributed]
 
 
+def explain_missing_samples(results: Path, task: str) -> tuple[str, str]:
+    """Why a results file has no samples of a task beside it, a clause, and what to do."""
+    packed = _find_packed(results.parent, f"samples_{task}_")
+    if packed is None:
+        return "has no samples beside it: lm_eval was run without --log_samples", "Run it again with that option"
+    return f"has its samples beside it compressed ({packed.name}), and they are not read so", "Unpack them"
+
+
+def _find_packed(folder: Path, beginning: str = "samples_") -> Path | None:
+    """A compressed samples file in a folder."""
+    return next(
+        (path for path in sorted(folder.glob("samples_*")) if path.name.startswith(beginning) and is_packed(path)), None
+    )
+
+
 def index_outputs(paths: Sequence[Path], *, skip_damaged: bool = False) -> OutputIndex:
     """Find the tasks of all invocations in folders and files.
 
@@ -119,6 +134,8 @@ def _index_file(
         )
     if not path.is_file():
         raise ResultsError("is not a regular file", where=str(path))
+    if is_packed(path):
+        raise ResultsError("is compressed, and not read so", where=str(path), hint="Unpack it, and name its folder")
     file = _resolve_folder(path)
     match = _match_file_name(file)
     neighbours = [

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from meta_eval.boundary.inputs import open_regular
+from meta_eval.boundary.inputs import describe_form, open_regular
 from meta_eval.results.doc_results import ResultsError
 
 # More than any sample: four choices with contexts of 100,000 tokens take a tenth of it.
@@ -55,9 +55,12 @@ def read_raw_samples(path: Path, offset: int | None = None) -> Iterator[RawSampl
     try:
         with open_regular(path, buffering=_BUFFER) as file:
             file.seek(offset or 0)
-            start = file.read(_BUFFER).lstrip()[:1]
+            start = file.read(_BUFFER)
+            if offset is None and (form := describe_form(start)):
+                raise ResultsError(f"cannot be read ({form})", where=str(path))
             file.seek(offset or 0)
-            yield from _array(path, file, is_file=offset is None) if start == b"[" else _lines(path, file)
+            is_array = start.lstrip()[:1] == b"["
+            yield from _array(path, file, is_file=offset is None) if is_array else _lines(path, file)
     except OSError as error:
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
 

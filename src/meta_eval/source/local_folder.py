@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from meta_eval.boundary.hashing import hash_bytes, hash_file
-from meta_eval.boundary.inputs import expand_home, read_regular
+from meta_eval.boundary.inputs import expand_home, is_packed, read_regular
 from meta_eval.catalog.dataset_names import NOBODY, Identity, merge_identities
 from meta_eval.messages.errors import SourceError, locating
 from meta_eval.source import card as cards
@@ -47,6 +47,11 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
     metrics = tuple(name for name in cards.find_metrics(card, names) if name in present)
     complete = tuple(sorted(subset for subset, entry in table.items() if present.issuperset(entry.files)))
     if not complete:
+        packed = next((name for name in names if is_packed(PurePath(name))), None)
+        if packed is not None:
+            raise SourceError(
+                f"{packed} is compressed, and not read so", where=folder, hint="Unpack the files of the folder"
+            )
         raise SourceError(
             "is neither a recorded run nor an evals dataset that meta-eval can read",
             where=folder,
@@ -107,6 +112,8 @@ def _names(root: Path) -> tuple[str, ...]:
     """All files below a folder, sorted. Hidden folders, where downloads keep metadata, are skipped."""
     if not root.is_dir():
         if root.exists():
+            if is_packed(root):
+                raise SourceError("is compressed, and not read so", hint="Unpack it")
             raise SourceError("is a file of no format that meta-eval can read", hint=_READABLE)
         raise SourceError("there is no such folder", hint="Name a folder, or a dataset id on the hub")
     names: list[str] = []

@@ -17,12 +17,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from meta_eval import assets
 from meta_eval.boundary.inputs import InputError, read_text, suggest_path
 from meta_eval.boundary.pack_names import RULE, is_inside, is_name
 from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
-from meta_eval.messages.errors import TemplateError, locating, suggest_name
+from meta_eval.messages.errors import TemplateError, join_errors, locating, suggest_name
 from meta_eval.messages.escaping import quoted
 from meta_eval.messages.former_names import OF_TEMPLATES, replace_former_names, say_new_names
 from meta_eval.messages.value_errors import describe_wrong_value
@@ -345,9 +346,16 @@ def _places(root: Path, file: PurePosixPath) -> Iterator[Path]:
 
 
 def _spec_error(error: ValidationError) -> TemplateError:
-    errors = error.errors(include_url=False)
-    # A misspelt key is also missing under its right name; report the misspelling.
-    first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
+    # A misspelt key is also missing under its right name; report the misspelling, first.
+    items = sorted(error.errors(include_url=False), key=lambda item: item["type"] != "extra_forbidden")
+    found: list[TemplateError] = []
+    for item in items:
+        if item["type"] != "missing" or not any(repr(item["loc"][-1]) in each.what for each in found):
+            found.append(_key_error(item))
+    return join_errors(found)
+
+
+def _key_error(first: ErrorDetails) -> TemplateError:
     key = ".".join(["metadata", "meta_eval", *(str(part) for part in first["loc"])])
     if first["type"] == "extra_forbidden":
         keys = set(TaskSpec.model_fields) if len(first["loc"]) == 1 else set(PublishedMetric.model_fields)

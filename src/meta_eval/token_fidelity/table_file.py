@@ -173,6 +173,8 @@ def _is_header(header: Header) -> bool:
         all(isinstance(value, str) for value in (*texts, header.answers))
         and all(isinstance(value, int) and value >= 0 for value in counts)
         and all(isinstance(value, dict) and all(isinstance(count, int) for count in value.values()) for value in left)
+        and isinstance(header.measured, dict)
+        and all(isinstance(value, str) for value in header.measured.values())
         and (header.seed is None or isinstance(header.seed, int))
     )
 

@@ -260,7 +260,8 @@ def _check_columns(answer: Forced) -> None:
         raise make_damage_error("its likeliest tokens do not fit its tokens")
     if top_ids is not None and top_logprobs is not None and (top_ids.ndim != 2 or top_ids.shape != top_logprobs.shape):
         raise make_damage_error("its likeliest tokens are not as many for each token")
-    if not (np.isfinite(answer.logprobs).all() and np.isfinite(answer.top_logprobs).all()):
+    values = [answer.logprobs, answer.top_logprobs, *(() if top_logprobs is None else (top_logprobs,))]
+    if not all(np.isfinite(some).all() for some in values):
         raise make_damage_error("a log-probability is no number")
     if (answer.top_logprobs > LOGPROB_ROUNDING).any() or (
         answer.logprobs > answer.top_logprobs + LOGPROB_ROUNDING

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meta_eval.messages.logs import log, report_progress
-from meta_eval.pack.manifest import Manifest, read_manifest
+from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.baseline import VERIFY_HINT, read_baseline
 from meta_eval.results.grader_facts import find_installed_lm_eval
 from meta_eval.verb_options import ScoringOptions
@@ -26,7 +26,7 @@ def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) 
     """
     manifest = read_manifest(pack)
     missing = read_baseline(pack, manifest, lm_eval=find_installed_lm_eval()).missing_reasons
-    stale = [name for name in tasks if missing.get(name, "").endswith(VERIFY_HINT) and _is_recorded(manifest, name)]
+    stale = [name for name in tasks if missing.get(name, "").endswith(VERIFY_HINT)]
     if not stale:
         return
     report_progress("grading the recorded answers, which the run is compared with")
@@ -36,9 +36,3 @@ def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) 
             log.warning(
                 f"{name}: {task.status}: {task.reason}. Look closer with: meta-eval verify {pack} --tasks {name}"
             )
-
-
-def _is_recorded(manifest: Manifest, task: str) -> bool:
-    """Whether a task has recorded answers. Snapshots of lm-eval's own tasks have none."""
-    entry = manifest.tasks[task]
-    return bool(entry.baseline) or entry.record is None or entry.record.model is not None

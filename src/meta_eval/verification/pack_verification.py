@@ -16,6 +16,7 @@ from meta_eval.pack import integrity
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.pack.task_choice import choose_tasks
 from meta_eval.results.baseline import (
+    NOTHING_RECORDED,
     compute_baseline_run_fingerprint,
     compute_grading_fingerprints,
     find_baseline_file,
@@ -200,8 +201,8 @@ def _judge(
     total = tallies.total
     if total.docs != (of_baseline.docs if of_baseline else entry.docs):
         return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
-    if total.agreement is None and entry.record is not None and entry.record.model is None:
-        return "not checked", "no answers are recorded for a task of lm-eval's own"
+    if total.agreement is None and not entry.has_recorded_answers:
+        return "not checked", NOTHING_RECORDED
     if total.agreement is None:
         return "not checked", f"no doc has {tallies.compared_with} to compare with"
     if total.agreement < required:

@@ -12,6 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from meta_eval.boundary.inputs import PointerError, describe_form, is_packed, open_regular
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.boundary.pack_names import RULE, is_name
 from meta_eval.messages.errors import DataError, SourceError, UserError
@@ -111,10 +112,31 @@ def pair_files(kinds: Mapping[Path, Kind], where: str) -> dict[str, BatchPair]:
             )
         pairs[pair.task] = pair
     if not pairs:
+        _refuse_unread(next(iter(ids)).parent)
         raise SourceError(
             "holds requests of a batch without their results", where=where, hint="Put the file of results beside it"
         )
     return pairs
+
+
+def _refuse_unread(folder: Path) -> None:
+    """Refuse a file of a folder that is data in a form that is not read: the missing file may be that.
+
+    Raises:
+        SourceError: There is such a file.
+    """
+    for file in sorted(folder.glob(f"*{_SUFFIX}*")):
+        if is_packed(file):
+            raise SourceError("is compressed, and not read so", where=str(file), hint="Unpack it")
+        try:
+            with open_regular(file) as opened:
+                form = describe_form(opened.read(8))
+        except PointerError as error:
+            form = error.strerror
+        except OSError:
+            continue
+        if form is not None:
+            raise SourceError(f"cannot be read ({form})", where=str(file))
 
 
 def _find_requests(file: Path, ids: Mapping[Path, Collection[str]]) -> Path:
@@ -122,6 +144,7 @@ def _find_requests(file: Path, ids: Mapping[Path, Collection[str]]) -> Path:
     first = _read_first(file)["custom_id"]
     fitting = [requests for requests, own in ids.items() if isinstance(first, str) and first in own]
     if not fitting:
+        _refuse_unread(file.parent)
         raise SourceError(
             "has no file of requests beside it with its first custom_id", where=str(file),
             hint="Put the file that was sent into the same folder",

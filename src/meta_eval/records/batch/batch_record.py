@@ -13,6 +13,7 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_file, hash_text
 from meta_eval.boundary.json_text import format_json
+from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import DataError, SourceError, locating
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.batch.batch_pairs import (
@@ -82,6 +83,12 @@ class BatchRecord(Record):
             "duplicate_prompts": len(rows) - len(prompts),
         }
         warnings = {name: count for name, count in counts.items() if count}
+        told = [*(_describe(name, count, results) for name, count in warnings.items()), *grading.list_warnings()]
+        if pair.golds is not None and not any(row.metrics and row.metrics[METRIC] for row in rows):
+            told.append(
+                f"no recorded answer equals its gold ({plural(len(rows), 'doc')}): check that {pair.golds.name} "
+                "belongs to these requests, and that a gold is all that an answer says"
+            )
         model = next(iter(results.models)) or requests[asked[0]].body.get("model")
         return RecordedTask(
             rows=RecordedDocs(rows, generation, None, warnings, asked_as="chat", answer=grading.answer),
@@ -93,9 +100,7 @@ class BatchRecord(Record):
             ),
             benchmark=task,
             specs=[METRIC],
-            warnings=[
-                *(_describe(name, count, results) for name, count in warnings.items()), *grading.list_warnings()
-            ],
+            warnings=told,
             about=grading,
         )  # fmt: skip
 

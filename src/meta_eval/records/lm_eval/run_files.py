@@ -21,7 +21,13 @@ from meta_eval.records.format import ALL
 from meta_eval.records.run_selection import choose_runs, select_tasks
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.lm_eval_run import check_one_model
-from meta_eval.results.output_index import OutputIndex, TaskOutput, index_outputs, parse_file_name
+from meta_eval.results.output_index import (
+    OutputIndex,
+    TaskOutput,
+    explain_missing_samples,
+    index_outputs,
+    parse_file_name,
+)
 from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.raw_samples import read_raw_samples
 from meta_eval.results.results_file import ResultsFile, as_mapping, list_leaf_tasks, read_results_file
@@ -120,11 +126,10 @@ def find_local_run(name: str, path: Path, run: str | None, task_names: Sequence[
         for task, runs in files.tasks.items()
     }
     if not any(with_samples.values()):
-        raise SourceError(
-            "holds lm_eval results without samples, so prompts and answers are unknown",
-            where=name,
-            hint="Run lm_eval with --log_samples",
-        )
+        lacking = [(run.results, run.task) for runs in files.tasks.values() for run in runs if run.results]
+        file, task = lacking[0] if lacking else (path, "")
+        what, hint = explain_missing_samples(file, task)
+        raise SourceError(f"holds lm_eval results without samples: {file.name} {what}", where=name, hint=hint)
     chosen = choose_runs({task: runs for task, runs in with_samples.items() if runs}, run, task_names, name)
     return _checked(name, {task: [run] for task, run in chosen.items()}, files.results, path)
 

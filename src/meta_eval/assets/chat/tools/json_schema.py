@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 64  # references in a row
+MAX_LEVELS = 100  # checks in each other
 MAX_STEPS = 50_000  # to check a value
 MAX_PATTERN_LENGTH = 1000
 MAX_PATTERN_WAYS = 10**6  # to match a pattern with a text
@@ -54,12 +55,14 @@ class Schema:
         self._steps, self._active = MAX_STEPS, set()
         try:
             return self.check(self._root, value)
-        except (_TooManySteps, RecursionError):
+        except _TooManySteps:
             return False
 
     def check(self, schema: Any, value: object) -> bool:
         """Whether a value is valid under a part of the schema. A reference that leads back to itself allows it."""
         self.count_steps(1)
+        if len(self._active) > MAX_LEVELS:
+            raise _TooManySteps
         place = id(schema), id(value)
         if not isinstance(schema, dict) or place in self._active:
             return schema is not False

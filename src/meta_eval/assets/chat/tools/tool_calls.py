@@ -25,6 +25,7 @@ _spec.loader.exec_module(json_schema := module_from_spec(_spec))
 Metrics = dict[str, float | list[bool]]
 
 MAX_DEPTH = 64  # of arrays and objects in each other
+_AROUND = 8  # more of them in a message, around the arguments of a call
 MAX_DIGITS = 400  # of an integer; the largest double has 309
 
 _POOLED = ("tool_call_precision", "tool_call_recall", "tool_call_f1", "schema_accuracy", "arguments_match")
@@ -219,6 +220,7 @@ def _read_value(value: object) -> object:
 def _read_message(text: str) -> Mapping[str, Any]:
     try:
         message = json.loads(text)
+        check_depth(message, MAX_DEPTH + _AROUND)
     except (ValueError, RecursionError):
         message = None
     return message if isinstance(message, dict) else {"content": text}
