@@ -77,7 +77,7 @@ def audit(
     document = find_document(report)
     for path, writer in views:
         write_view(path, writer, document)
-    TextView().show(document, err if as_json else make_result_console())
+    TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result(JsonView().render(document).rstrip("\n"))
     raise typer.Exit(report.exit_code)

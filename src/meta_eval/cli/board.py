@@ -9,7 +9,7 @@ import typer
 
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result, show_progress
+from meta_eval.cli.console import make_result_console, print_result, show_progress
 from meta_eval.messages.errors import ConfigError
 
 
@@ -41,7 +41,7 @@ def board(
     document = find_document(made)
     for path, writer in views:
         write_view(path, writer, document)
-    TextView().show(document, err if as_json else make_result_console())
+    TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result(JsonView().render(document).rstrip("\n"))
 

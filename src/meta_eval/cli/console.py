@@ -1,4 +1,4 @@
-"""The console for people. It writes to stderr, because stdout is for machines.
+"""The consoles for people: results on stdout, or on stderr beside ``--json``; progress and notes on stderr.
 
 All words of the command line pass through here. Names are never read as markup, and no control character reaches the
 terminal. A stream that cannot be written ends the command with a message.
@@ -25,6 +25,9 @@ from meta_eval.messages.logs import display_logs, log
 
 # Limits for the width of a table. COLUMNS may hold any number.
 _NARROWEST, _WIDEST = 20, 500
+
+# The width of a result in a file.
+TEXT_COLUMNS = 80
 
 
 class StreamError(UserError):
@@ -164,7 +167,14 @@ def show_progress(first: str) -> Iterator[None]:
             yield
 
 
-def make_result_console() -> Console:
-    """The console for tables of results: stdout if it is a terminal, else stderr."""
+def make_result_console(*, as_json: bool = False) -> Console:
+    """The console for a command's result: stdout, or stderr if stdout holds the result as JSON.
+
+    A file or a pipe has 80 columns unless COLUMNS says otherwise, whatever the width of the terminal around it.
+    """
+    if as_json:
+        return err
     out = SafeConsole(_out)
-    return out if out.is_terminal else err
+    if not out.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
+        out.width = TEXT_COLUMNS
+    return out

@@ -136,7 +136,7 @@ def fidelity(
     document = find_document(report)
     for path, writer in views:
         write_view(path, writer, document)
-    TextView().show(document, err if as_json else make_result_console())
+    TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result(json.dumps({**_object(measured), "report": document.to_json()}, allow_nan=False))
     raise typer.Exit(1 if measured.failed else report.exit_code)

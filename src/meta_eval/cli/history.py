@@ -96,7 +96,7 @@ def check(
     document = make_history_document(report)
     for path, shown in views:
         write_view(path, shown, document)
-    TextView().show(document, err if as_json else make_result_console())
+    TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result(JsonView().render(document).rstrip("\n"))
     raise typer.Exit(report.exit_code)

@@ -131,7 +131,7 @@ def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, html: Path | No
         from meta_eval.reports.view import find_document, write_view
 
         document = find_document(Sweep(reports))
-        console = err if as_json else make_result_console()
+        console = make_result_console(as_json=as_json)
         console.print()
         TextView().show(document, console)
         if html is not None:
@@ -214,7 +214,7 @@ def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool)
         from meta_eval.reports.shipped_views import TextView
         from meta_eval.reports.view import find_document
 
-        TextView().show(find_document(judged), err if as_json else make_result_console())
+        TextView().show(find_document(judged), make_result_console(as_json=as_json))
     words = f"{plural(ran.asked, 'request')} asked, {ran.before:,} were answered before"
     words += f", {ran.asked_again:,} asked again" if ran.asked_again else ""
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meta_eval.cli.console import err, make_result_console, print_result, show_progress
+from meta_eval.cli.console import make_result_console, print_result, show_progress
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
 
@@ -51,7 +51,7 @@ def compare_texts(
         report_progress("writing")
         for path, view in views:
             write_view(path, view, document)
-    TextView().show(document, err if as_json else make_result_console())
+    TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result(JsonView().render(document).rstrip("\n"))
     return report.exit_code
