@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -151,3 +152,28 @@ def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_
     done = cli(*words.split(), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"error: {message}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "printed", "then"),
+    [
+        ("prepare", "lm_eval ", "then: meta-eval report 'my results' --pack pack"),
+        (
+            "slurm --shards 2",
+            "bash ",
+            "then: squeue shows the jobs, and the last of them writes my results/report.html",
+        ),
+        ("export pack", "", "then: meta-eval grade ANSWERS --pack pack"),
+        ("export pack --force", "", "then: meta-eval fidelity pack --answers ANSWERS"),
+        ("doctor --show-command", "vllm ", "then: meta-eval doctor --base-url URL"),
+    ],
+)
+def test_below_what_is_printed_stands_what_follows(words: str, printed: str, then: str, tmp_path: Path) -> None:
+    keys = {"model_name": "m", "evals_dataset": "sample", "tasks": "meta_gpqa", "work_dir": "pack"}
+    (tmp_path / "eval_config.yaml").write_text(json.dumps({**keys, "output_path": "my results"}), encoding="utf-8")
+    if words.startswith("export"):
+        assert cli("prepare", cwd=tmp_path).returncode == 0
+    done = cli(*words.split(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(printed) and len(done.stdout.splitlines()) <= 1
+    assert done.stderr.splitlines()[-1].startswith(then)

@@ -129,6 +129,7 @@ def show_serve_command() -> None:
     from meta_eval.doctor.known_answers import serve_command
 
     print_result(shlex.join(serve_command()))
+    err.print("then: meta-eval doctor --base-url URL, with the address that the server prints")
 
 
 def diagnose_engine(chosen: EngineOptions, as_json: bool) -> dict[str, Any]:
