@@ -447,3 +447,26 @@ def test_a_pack_is_judged_on_the_tasks_that_are_chosen(tmp_path: Path) -> None:
     done = cli(*words, "--tasks", "-meta_other,-meta_torn", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["decision"]["outcome"]) == (0, "SHIP")
     assert cli(*words, "--tasks", "meta_some", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(("columns", "margins", "shown"), [(80, False, True), (80, True, True), (50, True, False)])
+def test_the_baselines_score_stands_in_the_terminal_where_there_is_room(
+    tmp_path: Path, columns: int, margins: bool, shown: bool
+) -> None:
+    write_run(tmp_path / "a", right(580))
+    write_run(tmp_path / "b", right(570))
+    (tmp_path / "gate.yaml").write_text(
+        "margin: 2\n" + ("tasks: {meta_some: {margin: 3}}\n" if margins else ""), encoding="utf-8"
+    )
+    done = cli("compare", "a", "b", "--gate", "gate.yaml", "--html", "p.html", cwd=tmp_path, COLUMNS=str(columns))
+    heading = next(line for line in done.stdout.splitlines() if line.startswith("task") and " drop " in line)
+    assert (" A " in heading) is shown and max(map(len, done.stdout.splitlines())) <= columns
+    assert "…" not in done.stdout, "nothing is cut"
+    assert done.stderr.splitlines()[-1] == "wrote p.html"
+
+
+def test_without_a_pack_no_answers_are_called_metas(tmp_path: Path) -> None:
+    write_run(tmp_path / "out", right(580))
+    done = cli("report", "out", "--html", "p.html", cwd=tmp_path)
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "Meta" not in done.stdout and "Meta&#39;s" not in page and "the baseline&#39;s, recorded" in page

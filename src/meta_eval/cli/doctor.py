@@ -14,6 +14,7 @@ import typer
 
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, print_result, show_progress
+from meta_eval.messages.colours import CAUTION
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.escaping import quoted
 from meta_eval.messages.logs import report_progress
@@ -44,7 +45,7 @@ spread_engine = options.spread_options(
 )
 SHOW_COMMAND = typer.Option(False, "--show-command", help="Print the command that serves the shipped model, and exit.")
 
-_STYLES = {"passed": "green", "failed": "bold red", "not checked": "yellow"}
+_STYLES = {"passed": "green", "failed": "bold red", "not checked": CAUTION}
 # The status of an engine check in JSON.
 _PASSED = {"passed": True, "failed": False, "not checked": None}
 

@@ -16,6 +16,7 @@ from meta_eval.boundary.pack_names import join_names
 from meta_eval.boundary.paths import shorten_path
 from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, make_result_console, notes, print_result
+from meta_eval.messages.colours import CAUTION
 from meta_eval.messages.logs import display_logs
 from meta_eval.verb_options import VerifyOptions
 
@@ -129,7 +130,7 @@ def _show(proof: Proof, out: Console) -> None:
             out.print(line, style="dim")
     for name, result in proof.tasks.items():
         if result.status != "passed":
-            style = "yellow" if result.status == "not checked" else "bold red"
+            style = CAUTION if result.status == "not checked" else "bold red"
             out.print(f"{result.status}: {name}: {result.reason}", style=style, soft_wrap=True)
     differing = sum(len(result.tallies.disagreements) for result in checked.values() if result.tallies)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
@@ -185,7 +186,7 @@ def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
         table.add_row(
             name + (" (m)" if result.averaging == "macro" else " (4)" if result.averaging == "mean of four" else ""),
             *_cells(result.tallies.total, scores, published),
-            style=None if result.status == "passed" else "yellow" if result.status == "not checked" else "red",
+            style=None if result.status == "passed" else CAUTION if result.status == "not checked" else "red",
         )
         subtasks = result.tallies.subtasks
         for subtask, tally in subtasks.items() if len(subtasks) > 1 else ():
