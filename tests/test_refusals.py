@@ -234,7 +234,8 @@ def test_any_path_may_be_typed(command: str, made: Path) -> None:
         before = {path: path.lstat().st_mode for path in place.rglob("*")}
         for path in ("full", "loop", "loop/x", "pipe", "x" * 300):
             done = cli(*command.replace("PATH", path).split())
-            assert (done.returncode, done.stdout) == (2, ""), (path, done.stderr)
+            assert done.returncode == 2, (path, done.stderr)
+            assert not done.stdout or command.startswith("doctor"), "its checks are its result"
         assert {path: path.lstat().st_mode for path in place.rglob("*")} == before
 
 

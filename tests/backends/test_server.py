@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from command import cli
+from places import REPOSITORY
 
 from meta_eval.backends.registry import SHIPPED
-from meta_eval.backends.server import make_completions_url
+from meta_eval.backends.server import VLLM_EXTRA, make_completions_url
 from meta_eval.config import load_config
 from meta_eval.messages.errors import ConfigError
 
@@ -130,3 +131,16 @@ def test_prepare_prints_one_command_on_stdout_and_the_server_in_words(tmp_path: 
     output = json.loads(cli("prepare", "--config", "c.yaml", *asked, "--json", cwd=tmp_path).stdout)
     assert output["serve"].startswith("vllm serve m ")
     assert output["command"] == line
+
+
+def test_hints_name_what_the_extras_install() -> None:
+    """The package is on no registry yet, so `pip install 'meta-eval[…]'` would not work."""
+    import tomllib
+
+    from meta_eval.backends.llamacpp import LlamaCpp
+    from meta_eval.backends.ray import Ray
+
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {"vllm": VLLM_EXTRA, "llamacpp": LlamaCpp.install, "ray": Ray.extra}
+    for name, hint in named.items():
+        assert shlex.split(hint) == extras["optional-dependencies"][name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -151,3 +152,47 @@ def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_
     done = cli(*words.split(), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"error: {message}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("model", "tasks", "note"),
+    [
+        ("org/new-7b-it", "meta_mmlu_pretrain", "is the name of an instruct model"),
+        ("org/new-7b-instruct", "meta_gpqa", ""),
+        ("org/New-7B-Base", "meta_gpqa,meta_mmlu_pretrain", "for instruct models: meta_gpqa"),
+        ("org/new-7b", "meta_gpqa", ""),
+        ("./no_such_model", "meta_gpqa", "model_name: there is no folder ./no_such_model on this machine"),
+    ],
+)
+def test_prepare_says_where_model_and_tasks_do_not_fit(model: str, tasks: str, note: str, tmp_path: Path) -> None:
+    keys = {"model_name": model, "evals_dataset": "sample", "tasks": tasks}
+    (tmp_path / "eval_config.yaml").write_text(json.dumps(keys), encoding="utf-8")
+    done = cli("prepare", cwd=tmp_path)
+    assert done.returncode == 0
+    said = [line for line in done.stderr.splitlines() if "is the name of" in line or "model_name: " in line]
+    assert (note in "".join(said)) and bool(said) is bool(note)
+
+
+@pytest.mark.parametrize(
+    ("words", "printed", "then"),
+    [
+        ("prepare", "lm_eval ", "then: meta-eval report 'my results' --pack pack"),
+        (
+            "slurm --shards 2",
+            "bash ",
+            "then: squeue shows the jobs, and the last of them writes my results/report.html",
+        ),
+        ("export pack", "", "then: meta-eval grade ANSWERS --pack pack"),
+        ("export pack --force", "", "then: meta-eval fidelity pack --answers ANSWERS"),
+        ("doctor --show-command", "vllm ", "then: meta-eval doctor --base-url URL"),
+    ],
+)
+def test_below_what_is_printed_stands_what_follows(words: str, printed: str, then: str, tmp_path: Path) -> None:
+    keys = {"model_name": "m", "evals_dataset": "sample", "tasks": "meta_gpqa", "work_dir": "pack"}
+    (tmp_path / "eval_config.yaml").write_text(json.dumps({**keys, "output_path": "my results"}), encoding="utf-8")
+    if words.startswith("export"):
+        assert cli("prepare", cwd=tmp_path).returncode == 0
+    done = cli(*words.split(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(printed) and len(done.stdout.splitlines()) <= 1
+    assert done.stderr.splitlines()[-1].startswith(then)

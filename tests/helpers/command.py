@@ -17,14 +17,17 @@ from typing import Any
 from unittest.mock import patch
 
 
-def cli(*arguments: str | Path, cwd: Path | str = ".", **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run ``meta-eval`` in this process, on a terminal of 80 columns."""
+def cli(
+    *arguments: str | Path, cwd: Path | str = ".", merged: bool = False, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run ``meta-eval`` in this process, on a terminal of 80 columns; ``merged`` puts stderr into stdout in order."""
     from meta_eval.cli import main
     from meta_eval.cli.console import notes
     from meta_eval.messages.logs import log
 
     words = [str(argument) for argument in arguments]
-    out, error = StringIO(), StringIO()
+    out = StringIO()
+    error = out if merged else StringIO()
     with (
         chdir(cwd), redirect_stdout(out), redirect_stderr(error),
         patch.object(sys, "argv", ["meta-eval", *words]), patch.dict(os.environ, {"COLUMNS": "80", **environment}),
@@ -37,7 +40,7 @@ def cli(*arguments: str | Path, cwd: Path | str = ".", **environment: str) -> su
         finally:
             log.removeHandler(notes)
     assert isinstance(code, int)
-    return subprocess.CompletedProcess(words, code, out.getvalue(), error.getvalue())
+    return subprocess.CompletedProcess(words, code, out.getvalue(), "" if merged else error.getvalue())
 
 
 @contextmanager

@@ -101,14 +101,14 @@ def _run(words: str, folder: Path) -> tuple[int, str]:
     # A new home, because nltk's data on a machine changes the output of prepare.
     environment = {"NO_COLOR": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "80", "HOME": str(folder), "NLTK_DATA": ""}
     if not _NEEDS_SHELL.search(words):
-        done = cli(*_split(words), cwd=folder, **environment)
+        done = cli(*_split(words), cwd=folder, merged=True, **environment)
     else:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-c", words], cwd=folder, capture_output=True, text=True, check=False,
-            env={**os.environ, **environment, "PATH": path},
+            ["bash", "-c", words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            check=False, env={**os.environ, **environment, "PATH": path},
         )  # fmt: skip
-    return done.returncode, done.stderr + done.stdout
+    return done.returncode, done.stdout
 
 
 def _split(words: str) -> list[str]:

@@ -234,18 +234,30 @@ def test_report_writes_every_file_and_ends_with_the_decisions_code(tmp_path: Pat
     tree = json.loads(done.stdout)
     assert (tree["decision"]["outcome"], tree["tasks"][0]["outcome"], tree["exit_code"]) == ("DON'T SHIP", "worse", 1)
     assert (tree["decision"]["margin"], tree["tasks"][0]["baseline_label"]) == (0.02, "the published number alone")
-    assert "DON'T SHIP: mean drop" in done.stderr
+    assert "DON'T SHIP: mean drop" in done.stdout
     assert "run `meta-eval verify`" in " ".join(done.stderr.split())
     assert (tmp_path / "r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert "56.0" in (tmp_path / "r.md").read_text(encoding="utf-8")
     assert "left out" in (tmp_path / "r.yaml").read_text(encoding="utf-8")
 
 
-def test_without_json_stdout_is_empty_and_without_a_gate_the_code_is_0(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "decided"),
+    [
+        (("report", "out"), "UNDECIDED: nothing was compared, margin 1; no pack named"),
+        (("compare", "out", "out"), "SHIP: mean drop of 1 task 0.0 points"),
+        (("compare", "out", "out", "--texts"), "texts identical"),
+    ],
+)
+def test_without_json_the_text_is_stdout_alone_and_without_a_gate_the_code_is_0(
+    tmp_path: Path, command: tuple[str, ...], decided: str
+) -> None:
     write_run(tmp_path / "out", right(580))
-    done = cli("report", "out", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "UNDECIDED: nothing was compared, margin 1; no pack named" in " ".join(done.stderr.split())
+    done = cli(*command, cwd=tmp_path)
+    assert done.returncode == 0
+    assert decided in " ".join(done.stdout.split()) and decided not in " ".join(done.stderr.split())
+    beside = cli(*command, "--json", cwd=tmp_path)
+    assert beside.stderr == done.stderr + done.stdout, "beside JSON the same text is on stderr"
 
 
 def test_a_margin_alone_changes_no_exit_code(tmp_path: Path) -> None:
@@ -270,8 +282,8 @@ def test_a_gate_that_cannot_decide_ends_with_3(tmp_path: Path) -> None:
     (tmp_path / "gate.yaml").write_text("max_drop: 6\n")
     done = cli("report", "out", "--pack", "pack", "--gate", "gate.yaml", cwd=tmp_path)
     assert done.returncode == 3
-    assert "UNDECIDED: mean drop of 1 of 2 tasks 1.0 points" in done.stderr
-    assert "! not run: meta_other" in done.stderr
+    assert "UNDECIDED: mean drop of 1 of 2 tasks 1.0 points" in done.stdout
+    assert "! not run: meta_other" in done.stdout
 
 
 def test_repeats_are_averaged_when_asked_for(tmp_path: Path) -> None:
@@ -359,8 +371,8 @@ def test_an_invalid_comparison_shows_its_figures_and_ends_with_2_under_a_gate(tm
     assert (tree["decision"]["outcome"], tree["decision"]["invalid"]) == ("UNDECIDED", True)
     assert tree["summary"].startswith(f"UNDECIDED: {reason}; mean drop of 1 task 30.0 points")
     assert tree["tasks"][0]["drop"]["value"] == pytest.approx(0.3)
-    assert f"UNDECIDED: {reason}" in " ".join(gated.stderr.split())
-    assert "run A" not in gated.stderr and "publ." not in gated.stderr
+    assert f"UNDECIDED: {reason}" in " ".join(gated.stdout.split())
+    assert "run A" not in gated.stdout and "publ." not in gated.stdout
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert page.index("100 of 100 docs had another prompt") < page.index('<dl class="figures">')
     assert "**UNDECIDED**: runs not alike" in " ".join((tmp_path / "c.md").read_text(encoding="utf-8").split())
@@ -435,3 +447,26 @@ def test_a_pack_is_judged_on_the_tasks_that_are_chosen(tmp_path: Path) -> None:
     done = cli(*words, "--tasks", "-meta_other,-meta_torn", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["decision"]["outcome"]) == (0, "SHIP")
     assert cli(*words, "--tasks", "meta_some", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(("columns", "margins", "shown"), [(80, False, True), (80, True, True), (50, True, False)])
+def test_the_baselines_score_stands_in_the_terminal_where_there_is_room(
+    tmp_path: Path, columns: int, margins: bool, shown: bool
+) -> None:
+    write_run(tmp_path / "a", right(580))
+    write_run(tmp_path / "b", right(570))
+    (tmp_path / "gate.yaml").write_text(
+        "margin: 2\n" + ("tasks: {meta_some: {margin: 3}}\n" if margins else ""), encoding="utf-8"
+    )
+    done = cli("compare", "a", "b", "--gate", "gate.yaml", "--html", "p.html", cwd=tmp_path, COLUMNS=str(columns))
+    heading = next(line for line in done.stdout.splitlines() if line.startswith("task") and " drop " in line)
+    assert (" A " in heading) is shown and max(map(len, done.stdout.splitlines())) <= columns
+    assert "…" not in done.stdout, "nothing is cut"
+    assert done.stderr.splitlines()[-1] == "wrote p.html"
+
+
+def test_without_a_pack_no_answers_are_called_metas(tmp_path: Path) -> None:
+    write_run(tmp_path / "out", right(580))
+    done = cli("report", "out", "--html", "p.html", cwd=tmp_path)
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "Meta" not in done.stdout and "Meta&#39;s" not in page and "the baseline&#39;s, recorded" in page

@@ -93,7 +93,7 @@ def test_texts_that_part_are_shown_where_they_part_and_without_a_table_nothing_i
     assert [(parting["doc"], parting["at"], parting["token_a"], parting["token_b"]) for parting in report["partings"]] == [
         (3, 15, "y", "n"), (5, 4, " ", None),
     ]  # fmt: skip
-    shown = " ".join(cli("compare", a, b, "--texts").stderr.split())
+    shown = " ".join(cli("compare", a, b, "--texts").stdout.split())
     assert "10 of 12 texts identical" in shown and "--tokens TABLE" in shown and "end of text" in shown
 
 
@@ -186,7 +186,7 @@ def test_every_view_names_a_change_with_both_tokens_and_their_log_probabilities(
     done = cli("compare", a, b, "--texts", "--tokens", path, "--html", "p.html", "--markdown", "p.md")
     assert done.returncode == 0, done.stderr
     page, markdown = (Path(name).read_text(encoding="utf-8") for name in ("p.html", "p.md"))
-    for view in (done.stderr, page, markdown):
+    for view in (done.stdout, page, markdown):
         assert "1 parting is no near tie" in view and "meta_some/3" in view and "3.20" in view
     assert "&lt;" in page and "-4.00".replace("-", "\N{MINUS SIGN}") in page and "**different**" in markdown
 
@@ -238,7 +238,7 @@ def test_docs_with_several_answers_are_left_out_and_counted(tmp_path: Path) -> N
         f"meta_some: 2 docs of {side} with several answers left out; --texts compares single ones" for side in "AB"
     )
     shown = cli("compare", a, b, "--texts")
-    assert found.notes[0] in " ".join(shown.stderr.split())
+    assert found.notes[0] in " ".join(shown.stdout.split())
 
 
 TEXTS = st.lists(st.tuples(st.text("ab", max_size=5), st.text("ab", max_size=5)), min_size=1, max_size=20)

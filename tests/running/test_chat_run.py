@@ -125,3 +125,44 @@ def test_a_run_stops_when_it_is_decided(tmp_path: Path) -> None:
         done = run(server, tmp_path, "--no-canary", "--stop-when-decided", margin=50)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["failed"] == 0
+
+
+def test_a_key_variable_that_is_not_set_is_said_before_a_pack_is_made(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        done = run(server, tmp_path, api_key_env="NO_SUCH_KEY")
+        assert not server.bodies
+    assert done.returncode == 2 and "the environment variable NO_SUCH_KEY: is not set" in done.stderr
+    assert not (tmp_path / "work_dir").exists()
+
+
+def test_after_failures_alone_the_error_is_theirs(tmp_path: Path) -> None:
+    with ChatServer(lambda _: Reply({"error": {"message": "no such deployment"}}, 400)) as server:
+        done = run(server, tmp_path, "--no-canary", limit=2)
+    assert done.returncode == 2
+    assert "every request failed" in done.stderr and "no such deployment" in done.stderr.splitlines()[-1]
+    assert "Ask the model" not in done.stderr and "rerun the same command" in done.stderr
+
+
+def test_a_streamed_answer_that_differs_is_said_so(tmp_path: Path) -> None:
+    def reply(body: Body) -> Reply | Body:
+        if body.get("stream"):
+            return completion("Something else.")
+        return answer(body)
+
+    with ChatServer(reply) as server:
+        done = run(server, tmp_path)
+    assert "streamed: a streamed answer is another than" in done.stderr and "not so" not in done.stderr
+
+
+def test_a_limit_of_the_endpoint_is_said_once_for_all_tasks(tmp_path: Path) -> None:
+    """Two tasks of a run have the endpoint's notes in common."""
+
+    def reply(_: Body) -> Body:
+        return completion("The best", "length", prompt_tokens=1000)
+
+    with ChatServer(reply) as server:
+        done = run(server, tmp_path, "--no-canary", tasks=f"{TASK},meta_mmlu_instruct")
+    shown = cli("report", json.loads(done.stdout)["results"], "--pack", "work_dir", cwd=tmp_path)
+    text = " ".join(shown.stdout.split())
+    assert text.count("an answer was cut before its limit") == 1
+    assert "remove that limit" in text and "With a higher limit of tokens" not in text

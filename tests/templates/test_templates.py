@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+from command import cli
 from golden import shipped
 from places import TEMPLATES
 from rows import StubDataset
@@ -152,7 +154,30 @@ def test_a_copied_folder_is_a_task_with_its_own_files(folder: Path) -> None:
         "mine/utils.py",
         "mine/words.txt",
     ]
-    assert names("meta_instruct", root=folder) == ["meta_mmlu_pro_instruct", "mine"]
+    assert names("meta_instruct", root=folder) == ["meta_mmlu_pro_instruct"]
+    assert names("meta_instruct", "mine", root=folder) == ["meta_mmlu_pro_instruct", "mine"]
+
+
+@pytest.mark.parametrize("says_so", [False, True])
+def test_a_copy_by_hand_has_what_is_of_its_original_once_it_says_so(folder: Path, says_so: bool) -> None:
+    shutil.copytree(folder / "mmlu_pro", folder / "a_copy")
+    edit(folder / "a_copy" / yaml_of(folder).name, ("task: meta_mmlu_pro_instruct", "task: mine"))
+    edit(folder / "a_copy" / yaml_of(folder).name, ("groups: [meta_instruct,", "groups: [my_group, meta_instruct,"))
+    if says_so:
+        edit(
+            folder / "a_copy" / yaml_of(folder).name,
+            ("    subset: mmlu_pro", "    copy_of: meta_mmlu_pro_instruct\n    subset: mmlu_pro"),
+        )
+    listed = cli("tasks", "--template-dir", folder, "--json")
+    lines = {line["task"]: line for line in json.loads(listed.stdout)}
+    mine, original = lines["mine"], lines["meta_mmlu_pro_instruct"]
+    assert (mine["row_format"], bool(mine["published"])) == (("verified", True) if says_so else ("assumed", False))
+    assert (original["row_format"], bool(original["published"])) == ("verified", True)
+    assert ("mine: a copy of meta_mmlu_pro_instruct" in listed.stderr) is not says_so
+    assert names("my_group", root=folder) == ["mine"]
+    assert names("meta_instruct", root=folder) == ["meta_mmlu_pro_instruct"], "the same rows count once"
+    if says_so:
+        assert names("meta_instruct", "-meta_mmlu_pro_instruct", root=folder) == ["mine"]
 
 
 def test_a_task_brings_the_files_of_what_it_includes() -> None:

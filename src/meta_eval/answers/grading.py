@@ -167,6 +167,11 @@ class Grading:
         problems.check(engine_answers, partial=partial)
         chosen = [name for name in self.tasks if matched[name].docs]
         if not chosen:
+            if problems.failed:
+                raise AnswersError(
+                    f"every request failed ({problems.failed[0]})",
+                    hint="Mend what the error names, and rerun the same command: it asks them again",
+                )
             raise AnswersError(
                 "none of the answers can be graded", hint="Ask the model: `meta-eval run` without --grade-only"
             )

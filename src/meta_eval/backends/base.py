@@ -7,10 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from meta_eval.backends.addresses import OWN_SERVER, hash_address
 from meta_eval.backends.settings import RunSettings, Settings
+from meta_eval.boundary.inputs import suggest_path
 from meta_eval.messages.errors import UserError
 
 
@@ -88,6 +90,18 @@ class Backend(ABC):
     def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (most have nothing to say)
         """Warnings about these settings, each a sentence without a full stop."""
         return ()
+
+    def find_warnings(self, settings: Settings) -> tuple[str, ...]:
+        """`warnings`, and whether the folder of a model that this machine would load is missing."""
+        return (*self._find_missing_model(settings), *self.warnings(settings))
+
+    def _find_missing_model(self, settings: Settings) -> tuple[str, ...]:
+        name = settings.model_name
+        path = Path(name).expanduser()
+        is_path = name.startswith((".", "/", "~", "\\")) or name.count("/") > 1
+        if not is_path or not self.starts_engine(settings) or path.exists():
+            return ()
+        return (f"model_name: there is no folder {name} on this machine{suggest_path(path)}; the run needs it",)
 
     def starts_server(self, settings: Settings) -> bool:
         """Whether a run starts its own server."""

@@ -38,7 +38,7 @@ class LlamaCpp(Backend):
     kinds = frozenset(("generate", "choices", "force"))
     reads_text = True
     imports = "xllamacpp"
-    install = "'meta-eval[llamacpp]'"
+    install = "'xllamacpp>=2026.10'"
     no_command = "for texts alone start llama-server yourself and set `backend: server` and `base_url`"
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
         **dict.fromkeys(("model", "model_alias"), "use model_name"),
@@ -73,6 +73,9 @@ class LlamaCpp(Backend):
             self.check_model(settings.model_name)
         except BackendError as error:
             return (str(error),)
+        return ()
+
+    def _find_missing_model(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (`warnings` says it)
         return ()
 
     def starts_server(self, settings: Settings) -> bool:  # noqa: ARG002 (whatever they say)

@@ -15,7 +15,7 @@ class Ray(Vllm):
     name = "ray"
     imports = "ray"
     install = "'ray[data]>=2.56' vllm"
-    extra = "'meta-eval[ray]'"
+    extra = "'ray[data]>=2.56' 'vllm>=0.18'"
     reloads_model = True  # Ray Data starts new workers for each pipeline
     restricts_tokens = False  # its tables cannot have ids as keys
 

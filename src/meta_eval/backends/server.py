@@ -26,8 +26,8 @@ LM_EVAL_ONLY = frozenset(
     ("chat_template_args", "enable_thinking", "prefix_token_id", "think_end_token", "truncation_side")
 )
 
-# How to install vLLM.
-VLLM_EXTRA = "'meta-eval[vllm]'"
+# What our extra vllm installs. The package itself is on no registry yet, so a hint names what it needs.
+VLLM_EXTRA = "'vllm>=0.18'"
 
 # Served name of a LoRA adapter.
 ADAPTER = "finetuned"

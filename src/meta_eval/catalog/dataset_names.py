@@ -30,6 +30,10 @@ class Identity:
     variant: Variant | None
 
 
+# Words of model names.
+_INSTRUCT = frozenset(("instruct", "chat", "it"))
+_BASE = frozenset(("base", "pretrain", "pretrained", "pt"))
+
 NOBODY = Identity(None, None, None)
 
 
@@ -46,6 +50,14 @@ def parse_identity(name: str) -> Identity:
             model = (family.model or "").format(family=match["family"], size=_spell(match["size"]), instruct=instruct)
             return Identity(model, match["family"], "instruct" if instruct else "pretrain")
     return NOBODY
+
+
+def parse_variant(model_name: str) -> Variant | None:
+    """What a model's name says of its training: ``-Instruct``, ``-chat`` and ``-it``, or ``-Base`` and ``-pt``. None
+    if it says nothing or both."""
+    words = set(re.split(r"[^a-z]+", re.split(r"[/\\]", model_name.rstrip("/\\"))[-1].lower()))
+    is_instruct, is_base = not words.isdisjoint(_INSTRUCT), not words.isdisjoint(_BASE)
+    return None if is_instruct == is_base else "instruct" if is_instruct else "pretrain"
 
 
 def _spell(size: str) -> str:

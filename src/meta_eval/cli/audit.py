@@ -10,7 +10,7 @@ import typer
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result
+from meta_eval.cli.console import err, make_result_console, print_result, write_document
 from meta_eval.cli.run import Log
 from meta_eval.verb_options import AuditOptions
 
@@ -58,7 +58,7 @@ def audit(
     """
     from meta_eval import api
     from meta_eval.reports.shipped_views import JsonView, TextView
-    from meta_eval.reports.view import find_document, write_view
+    from meta_eval.reports.view import find_document
     from meta_eval.reports.view_registry import choose_views
     from meta_eval.running.pipeline import Interrupted
 
@@ -75,9 +75,8 @@ def audit(
         raise
     err.print(f"wrote {report.table}", soft_wrap=True)
     document = find_document(report)
-    for path, writer in views:
-        write_view(path, writer, document)
-    TextView().show(document, err if as_json else make_result_console())
+    write_document(document, views)
+    TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result(JsonView().render(document).rstrip("\n"))
     raise typer.Exit(report.exit_code)

@@ -9,7 +9,7 @@ import typer
 
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result, show_progress
+from meta_eval.cli.console import make_result_console, print_result, show_progress, write_document
 from meta_eval.messages.errors import ConfigError
 
 
@@ -30,7 +30,7 @@ def board(
     """
     from meta_eval import api
     from meta_eval.reports.shipped_views import JsonView, TextView
-    from meta_eval.reports.view import find_document, write_view
+    from meta_eval.reports.view import find_document
     from meta_eval.reports.view_registry import choose_views
 
     runs, audits = _read_pairs(results, "RESULTS"), _read_pairs(audit, "--audit")
@@ -39,9 +39,8 @@ def board(
     with show_progress("reading"):
         made = api.board(runs, pack=pack, audits=audits)
     document = find_document(made)
-    for path, writer in views:
-        write_view(path, writer, document)
-    TextView().show(document, err if as_json else make_result_console())
+    write_document(document, views)
+    TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result(JsonView().render(document).rstrip("\n"))
 

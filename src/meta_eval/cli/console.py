@@ -1,4 +1,4 @@
-"""The console for people. It writes to stderr, because stdout is for machines.
+"""The consoles for people: results on stdout, or on stderr beside ``--json``; progress and notes on stderr.
 
 All words of the command line pass through here. Names are never read as markup, and no control character reaches the
 terminal. A stream that cannot be written ends the command with a message.
@@ -11,7 +11,8 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, cast
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -19,12 +20,20 @@ from rich.status import Status
 from rich.text import Text
 
 from meta_eval.boundary.isolation import own_stdout
+from meta_eval.messages.colours import CAUTION
 from meta_eval.messages.errors import UserError
 from meta_eval.messages.escaping import one_line, visible
 from meta_eval.messages.logs import display_logs, log
 
+if TYPE_CHECKING:
+    from meta_eval.reports.document import Document
+    from meta_eval.reports.view import View
+
 # Limits for the width of a table. COLUMNS may hold any number.
 _NARROWEST, _WIDEST = 20, 500
+
+# The width of a result in a file.
+TEXT_COLUMNS = 80
 
 
 class StreamError(UserError):
@@ -130,9 +139,22 @@ def print_result(text: str) -> None:
     _out.flush()
 
 
+def write_document(document: Document, views: Iterable[tuple[Path, View]]) -> None:
+    """Write the views of a document, each whole or not at all, and say where they are.
+
+    Raises:
+        OutputError: A file cannot be written.
+    """
+    from meta_eval.reports.view import write_view
+
+    for path, view in views:
+        write_view(path, view, document)
+        err.print(f"wrote {path}", soft_wrap=True)
+
+
 def warn(message: str, console: Console = err) -> None:
     """Show a warning."""
-    console.print(f"note: {one_line(message)}", style="yellow", soft_wrap=True)
+    console.print(f"note: {one_line(message)}", style=CAUTION, soft_wrap=True)
 
 
 class _Notes(logging.Handler):
@@ -164,7 +186,14 @@ def show_progress(first: str) -> Iterator[None]:
             yield
 
 
-def make_result_console() -> Console:
-    """The console for tables of results: stdout if it is a terminal, else stderr."""
+def make_result_console(*, as_json: bool = False) -> Console:
+    """The console for a command's result: stdout, or stderr if stdout holds the result as JSON.
+
+    A file or a pipe has 80 columns unless COLUMNS says otherwise, whatever the width of the terminal around it.
+    """
+    if as_json:
+        return err
     out = SafeConsole(_out)
-    return out if out.is_terminal else err
+    if not out.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
+        out.width = TEXT_COLUMNS
+    return out

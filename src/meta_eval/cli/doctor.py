@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, print_result, show_progress
+from meta_eval.cli.console import err, make_result_console, print_result, show_progress
+from meta_eval.messages.colours import CAUTION
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.escaping import quoted
 from meta_eval.messages.logs import report_progress
@@ -22,6 +23,8 @@ from meta_eval.verb_options import EngineOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rich.console import Console
 
     from meta_eval.doctor.check import Check
     from meta_eval.doctor.engine_checks import EngineChecks
@@ -42,7 +45,7 @@ spread_engine = options.spread_options(
 )
 SHOW_COMMAND = typer.Option(False, "--show-command", help="Print the command that serves the shipped model, and exit.")
 
-_STYLES = {"passed": "green", "failed": "bold red", "not checked": "yellow"}
+_STYLES = {"passed": "green", "failed": "bold red", "not checked": CAUTION}
 # The status of an engine check in JSON.
 _PASSED = {"passed": True, "failed": False, "not checked": None}
 
@@ -73,18 +76,18 @@ def doctor(
         show_serve_command()
         return
     if not engine and not any(astuple(chosen)):
-        print_checks(diagnose_pack(options.pack_folder(pack, config)), as_json, failed=2)
+        print_checks(diagnose_pack(options.pack_folder(pack, config), as_json), as_json, failed=2)
     pack_checks: dict[str, Any] = {}
     if pack is not None:
         from meta_eval.pack.manifest import read_manifest
 
-        pack_checks = diagnose_pack(pack)
+        pack_checks = diagnose_pack(pack, as_json)
         if not pack_checks["passed"]:
             err.print("the engine was not checked: fix the failed checks first")
             print_checks(pack_checks, as_json, failed=2)
         if not chosen.backend and not chosen.base_url:
             chosen = chosen.updated(backend=read_manifest(pack).run_settings.backend)
-    engine_checks = diagnose_engine(chosen)
+    engine_checks = diagnose_engine(chosen, as_json)
     all_checks = (
         {**pack_checks, "passed": engine_checks["passed"], "installation": engine_checks}
         if pack_checks
@@ -100,28 +103,26 @@ def print_checks(diagnosis: dict[str, Any], as_json: bool, *, failed: int) -> No
     raise typer.Exit(0 if diagnosis["passed"] else failed)
 
 
-def diagnose_pack(folder: Path) -> dict[str, Any]:
-    """Check a pack and this machine. Print a line per check on stderr, and return the JSON object."""
+def diagnose_pack(folder: Path, as_json: bool) -> dict[str, Any]:
+    """Check a pack and this machine. Print a line per check, and return the JSON object."""
     from meta_eval.doctor.pack_checks import check_pack
 
     with err.status("checking"):
-        checks = _show_checks(check_pack(folder))
+        checks = list(check_pack(folder))
+    out = make_result_console(as_json=as_json)
+    _show_checks(checks, out)
     bad = sum(check.status == "failed" for check in checks)
-    err.print(
+    out.print(
         f"{bad} of {len(checks)} {'check' if len(checks) == 1 else 'checks'} failed" if bad else "no check failed",
         style="bold",
     )
     return {"pack": str(folder), "passed": not bad, "checks": [asdict(check) for check in checks]}
 
 
-def _show_checks(checks: Iterable[Check]) -> list[Check]:
-    """Print each check as soon as it is done."""
-    shown = []
+def _show_checks(checks: Iterable[Check], out: Console) -> None:
     for check in checks:
-        shown.append(check)
-        err.print(f"{check.status:<11}", style=_STYLES[check.status], end=" ")
-        err.print(str(check), soft_wrap=True)
-    return shown
+        out.print(f"{check.status:<11}", style=_STYLES[check.status], end=" ")
+        out.print(str(check), soft_wrap=True)
 
 
 def show_serve_command() -> None:
@@ -129,17 +130,20 @@ def show_serve_command() -> None:
     from meta_eval.doctor.known_answers import serve_command
 
     print_result(shlex.join(serve_command()))
+    err.print("then: meta-eval doctor --base-url URL, with the address that the server prints")
 
 
-def diagnose_engine(chosen: EngineOptions) -> dict[str, Any]:
-    """Check an engine with the shipped model. Print a line per check on stderr, and return the JSON object.
+def diagnose_engine(chosen: EngineOptions, as_json: bool) -> dict[str, Any]:
+    """Check an engine with the shipped model. Print a line per check, and return the JSON object.
 
     Raises:
         ConfigError: The backend is unknown, or does not accept a setting.
     """
     result = _ask_engine(chosen)
-    passed = sum(check.status == "passed" for check in _show_checks(result.checks))
-    err.print(
+    out = make_result_console(as_json=as_json)
+    _show_checks(result.checks, out)
+    passed = sum(check.status == "passed" for check in result.checks)
+    out.print(
         f"{passed} of {len(result.checks)} checks passed; {result.engine}, {result.seconds:.0f} s after its start",
         style="bold", soft_wrap=True,
     )  # fmt: skip

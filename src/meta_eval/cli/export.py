@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -107,6 +108,9 @@ def _requests(folder: Path, output: Path, chosen: ExportOptions, as_json: bool) 
         done = run(folder, output, chosen)
     count = sum(done.tasks.values())
     err.print(f"wrote {output}: {plural(count, 'request')}", soft_wrap=True)
+    pack = str(folder)
+    after = ["fidelity", pack, "--answers", "ANSWERS"] if chosen.force else ["grade", "ANSWERS", "--pack", pack]
+    err.print(f"then: {shlex.join(['meta-eval', *after])}", soft_wrap=True)
     if as_json:
         print_result(json.dumps({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks}))
 

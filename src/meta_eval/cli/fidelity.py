@@ -12,7 +12,7 @@ import typer
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result, warn
+from meta_eval.cli.console import err, make_result_console, print_result, warn, write_document
 from meta_eval.cli.run import Log
 from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError
@@ -89,7 +89,7 @@ def fidelity(
     """
     from meta_eval import api
     from meta_eval.reports.shipped_views import TextView
-    from meta_eval.reports.view import find_document, write_view
+    from meta_eval.reports.view import find_document
     from meta_eval.reports.view_registry import choose_views
     from meta_eval.running.pipeline import Interrupted
     from meta_eval.token_fidelity.yardstick import find_first_table
@@ -134,9 +134,8 @@ def fidelity(
         baseline = find_first_table(table)
     report = api.fidelity_report(table, baseline=baseline, noise=second, margin=margin, gate=fidelity_gate)
     document = find_document(report)
-    for path, writer in views:
-        write_view(path, writer, document)
-    TextView().show(document, err if as_json else make_result_console())
+    write_document(document, views)
+    TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result(json.dumps({**_object(measured), "report": document.to_json()}, allow_nan=False))
     raise typer.Exit(1 if measured.failed else report.exit_code)

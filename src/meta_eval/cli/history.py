@@ -9,7 +9,7 @@ import typer
 
 from meta_eval.boundary.outputs import OutputError, check_outputs
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result
+from meta_eval.cli.console import err, make_result_console, print_result, write_document
 from meta_eval.messages.counts import plural
 
 app = typer.Typer(
@@ -85,7 +85,6 @@ def check(
     from meta_eval.judging.run_history import read_history
     from meta_eval.reports.history_report import HistoryReport, make_history_document
     from meta_eval.reports.shipped_views import JsonView, TextView
-    from meta_eval.reports.view import write_view
     from meta_eval.reports.view_registry import choose_views
 
     runs_per_alarm = read_alarm_rate(false_alarms)
@@ -99,9 +98,8 @@ def check(
     judgement = judge_history(read_history(folder), runs_per_alarm)
     report = HistoryReport(judgement, str(folder), false_alarms, drop / 100)
     document = make_history_document(report)
-    for path, shown in views:
-        write_view(path, shown, document)
-    TextView().show(document, err if as_json else make_result_console())
+    write_document(document, views)
+    TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result(JsonView().render(document).rstrip("\n"))
     raise typer.Exit(report.exit_code)

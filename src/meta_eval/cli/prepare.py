@@ -120,6 +120,8 @@ def prepare(
         if manifest.command:
             err.print(f"wrote {prepared.work_dir}; paste this to run it:")
             print_result(shlex.join(manifest.command))
+            after = ("meta-eval", "report", manifest.run_settings.output_path, "--pack", prepared.work_dir)
+            err.print(f"then: {shlex.join(after)}", soft_wrap=True)
         else:
             err.print(
                 f"wrote {prepared.work_dir}; {manifest.no_command}. next: meta-eval run", soft_wrap=True, markup=False

@@ -19,7 +19,7 @@ from meta_eval.verb_options import EngineOptions
 def _preflight(
     pack: Path | None = options.PACK, config: Path = options.CONFIG_OF_PACK, as_json: bool = options.AS_JSON
 ) -> None:
-    doctor.print_checks(doctor.diagnose_pack(options.pack_folder(pack, config)), as_json, failed=2)
+    doctor.print_checks(doctor.diagnose_pack(options.pack_folder(pack, config), as_json), as_json, failed=2)
 
 
 @doctor.spread_engine
@@ -32,7 +32,7 @@ def _selfcheck(
     if show_command:
         doctor.show_serve_command()
     else:
-        doctor.print_checks(doctor.diagnose_engine(chosen), as_json, failed=1)
+        doctor.print_checks(doctor.diagnose_engine(chosen, as_json), as_json, failed=1)
 
 
 def _publish(

@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result, show_progress, warn
+from meta_eval.cli.console import make_result_console, print_result, show_progress, warn, write_document
 from meta_eval.judging.judging_options import JudgingOptions
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
@@ -234,7 +234,7 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
         OutputError: A file cannot be written.
     """
     from meta_eval.reports.samples import read_samples
-    from meta_eval.reports.view import find_document, write_view
+    from meta_eval.reports.view import find_document
 
     def samples() -> Iterable[ShownSample]:
         from meta_eval.pack.manifest import read_manifest
@@ -244,8 +244,7 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
         return read_samples(judged.tasks, count_tokens=count_tokens)
 
     document = find_document(judged, samples)
-    for path, view in views:
-        write_view(path, view, document)
+    write_document(document, views)
 
 
 def _finish(judged: Report, *, as_json: bool) -> None:
@@ -254,10 +253,7 @@ def _finish(judged: Report, *, as_json: bool) -> None:
     from meta_eval.reports.view import find_document
 
     document = find_document(judged)
-    console = err if as_json else make_result_console()
-    TextView().show(document, console)
-    if console is not err and not err.is_terminal:  # a log that does not hold the table gets the decision too
-        err.print(judged.summary, markup=False, highlight=False, soft_wrap=True)
+    TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result(JsonView().render(document).rstrip("\n"))
     raise typer.Exit(judged.exit_code)

@@ -13,7 +13,7 @@ import typer
 
 from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result, show_progress, warn
+from meta_eval.cli.console import err, make_result_console, print_result, show_progress, warn, write_document
 from meta_eval.cli.verify import Steps
 from meta_eval.messages.counts import plural
 from meta_eval.messages.errors import ConfigError, UserError
@@ -128,14 +128,14 @@ def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, html: Path | No
     if len(reports) > 1 or (reports and html is not None):
         from meta_eval.reports.shipped_views import HtmlView, TextView
         from meta_eval.reports.sweep import Sweep
-        from meta_eval.reports.view import find_document, write_view
+        from meta_eval.reports.view import find_document
 
         document = find_document(Sweep(reports))
-        console = err if as_json else make_result_console()
+        console = make_result_console(as_json=as_json)
         console.print()
         TextView().show(document, console)
         if html is not None:
-            write_view(html, HtmlView(), document)
+            write_document(document, [(html, HtmlView())])
     if as_json and done:
         objects = {model: _object(*of_model) for model, of_model in done.items()}
         print_result(json.dumps(next(iter(objects.values())) if len(objects) == 1 else {"models": objects}))
@@ -214,7 +214,7 @@ def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool)
         from meta_eval.reports.shipped_views import TextView
         from meta_eval.reports.view import find_document
 
-        TextView().show(find_document(judged), err if as_json else make_result_console())
+        TextView().show(find_document(judged), make_result_console(as_json=as_json))
     words = f"{plural(ran.asked, 'request')} asked, {ran.before:,} were answered before"
     words += f", {ran.asked_again:,} asked again" if ran.asked_again else ""
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)

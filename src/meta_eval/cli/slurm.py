@@ -61,3 +61,5 @@ def slurm(
         if as_json
         else command
     )
+    page = Path(settings.output_path).expanduser() / "report.html"
+    err.print(f"then: squeue shows the jobs, and the last of them writes {page}", soft_wrap=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meta_eval.cli.console import err, make_result_console, print_result, show_progress
+from meta_eval.cli.console import make_result_console, print_result, show_progress, write_document
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
 
@@ -40,7 +40,7 @@ def compare_texts(
     """Compare the texts, write the views and show the result. Return the exit code."""
     from meta_eval import api
     from meta_eval.reports.shipped_views import JsonView, TextView
-    from meta_eval.reports.view import find_document, write_view
+    from meta_eval.reports.view import find_document
 
     with show_progress("reading"):
         report = api.compare_texts(
@@ -49,9 +49,8 @@ def compare_texts(
         )  # fmt: skip
         document = find_document(report)
         report_progress("writing")
-        for path, view in views:
-            write_view(path, view, document)
-    TextView().show(document, err if as_json else make_result_console())
+        write_document(document, views)
+    TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result(JsonView().render(document).rstrip("\n"))
     return report.exit_code

@@ -15,11 +15,14 @@ from rich.table import Table
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.boundary.paths import shorten_path
 from meta_eval.cli import options
-from meta_eval.cli.console import bound_err, err, notes, print_result
+from meta_eval.cli.console import bound_err, err, make_result_console, notes, print_result
+from meta_eval.messages.colours import CAUTION
 from meta_eval.messages.logs import display_logs
 from meta_eval.verb_options import VerifyOptions
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from meta_eval.verification import Proof, TaskProof
     from meta_eval.verification.tallies import Tally
 
@@ -61,7 +64,7 @@ def verify(
     check_outputs((share,), (folder,))
     with Steps("checking"):
         proof = run(folder, options=chosen)
-    _show(proof)
+    _show(proof, make_result_console(as_json=as_json))
     if share is not None:
         from meta_eval.verification.shared_counts import make_shared_counts
 
@@ -119,27 +122,27 @@ class Steps:
         self._name = name
 
 
-def _show(proof: Proof) -> None:
+def _show(proof: Proof, out: Console) -> None:
     checked = {name: result for name, result in proof.tasks.items() if result.tallies is not None}
     if checked:
-        err.print(_table(proof, checked))
+        out.print(_table(proof, checked))
         for line in _legend(proof):
-            err.print(line, style="dim")
+            out.print(line, style="dim")
     for name, result in proof.tasks.items():
         if result.status != "passed":
-            style = "yellow" if result.status == "not checked" else "bold red"
-            err.print(f"{result.status}: {name}: {result.reason}", style=style, soft_wrap=True)
+            style = CAUTION if result.status == "not checked" else "bold red"
+            out.print(f"{result.status}: {name}: {result.reason}", style=style, soft_wrap=True)
     differing = sum(len(result.tallies.disagreements) for result in checked.values() if result.tallies)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
         place = shorten_path(folder)
         baseline_note = "" if proof.regraded else f"; the baseline of later reports is in {place}/baseline"
-        err.print(f"{differing} disagreements are in {place}{baseline_note}", soft_wrap=True)
+        out.print(f"{differing} disagreements are in {place}{baseline_note}", soft_wrap=True)
     word = "passed" if proof.passed else "not passed"
     if proof.edited:
-        err.print(f"edited after prepare: {join_names(proof.edited)}", style="bold red", soft_wrap=True)
+        out.print(f"edited after prepare: {join_names(proof.edited)}", style="bold red", soft_wrap=True)
         word += " (edited pack)"
-    err.print(f"{word}: {_counts(proof)}", style="bold", soft_wrap=True)
+    out.print(f"{word}: {_counts(proof)}", style="bold", soft_wrap=True)
     if proof.passed and not proof.regraded:
         err.print("next: `meta-eval run`, or the lm_eval command that prepare printed")
 
@@ -183,7 +186,7 @@ def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
         table.add_row(
             name + (" (m)" if result.averaging == "macro" else " (4)" if result.averaging == "mean of four" else ""),
             *_cells(result.tallies.total, scores, published),
-            style=None if result.status == "passed" else "yellow" if result.status == "not checked" else "red",
+            style=None if result.status == "passed" else CAUTION if result.status == "not checked" else "red",
         )
         subtasks = result.tallies.subtasks
         for subtask, tally in subtasks.items() if len(subtasks) > 1 else ():

@@ -17,6 +17,7 @@ from meta_eval.judging.task_comparison import ScoredRun
 from meta_eval.judging.two_bos import find_two_bos
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.doc_results import DocResult
+from meta_eval.results.endpoint_notes import CUT_EARLY
 from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.thresholds import (
     ALARM_BAD_LIKELIHOOD,
@@ -166,6 +167,11 @@ KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
     "format": ("other format", "The model does not keep to the format that the prompt asks for.", None),
 }
 
+_LIMIT_OF_ENDPOINT = (
+    "One model is cut more often than the other, beyond chance. The endpoint cuts answers at a limit of its own, which "
+    "max_gen_toks does not raise: remove that limit, or ask another endpoint."
+)
+
 RaisedAlarm = tuple[AlarmKind, AlarmOccurrence]
 
 # Kinds that make a comparison invalid: it says nothing about the model.
@@ -257,8 +263,28 @@ def group_alarms(raised_alarms: Iterable[RaisedAlarm]) -> tuple[Alarm, ...]:
     alarms = []
     for kind, (name, hint, flag) in KINDS.items():
         if kind in groups:
-            alarms.append(Alarm(name, hint, flag, tuple(groups[kind].values())))
+            occurrences = tuple(groups[kind].values())
+            if kind == "endpoint":
+                occurrences = _merge_equal_notes(occurrences)
+            of_endpoint = kind == "cut more" and _cuts_early(groups.get("endpoint", {}).values())
+            alarms.append(Alarm(name, _LIMIT_OF_ENDPOINT if of_endpoint else hint, flag, occurrences))
     return tuple(sorted(alarms, key=lambda alarm: not alarm.veto))
+
+
+def _merge_equal_notes(occurrences: Sequence[AlarmOccurrence]) -> tuple[AlarmOccurrence, ...]:
+    """Say once, without a task, what is the same of all tasks of a run."""
+    by_note: dict[tuple[str | None, str | None], list[AlarmOccurrence]] = {}
+    for occurrence in occurrences:
+        by_note.setdefault((occurrence.run, occurrence.note), []).append(occurrence)
+    return tuple(
+        some[0] if len(some) == 1 else replace(some[0], task=None, note=f"in {run}: {note}" if run else note)
+        for (run, note), some in by_note.items()
+    )
+
+
+def _cuts_early(occurrences: Iterable[AlarmOccurrence]) -> bool:
+    """Whether an endpoint ends answers before the limit of their requests."""
+    return any(CUT_EARLY in (occurrence.note or "") for occurrence in occurrences)
 
 
 def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:

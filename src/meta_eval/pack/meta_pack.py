@@ -7,6 +7,7 @@ writes the pack (`pack_writer`).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Any
 
 from meta_eval import assets, catalog
 from meta_eval.backends.registry import find_backend
-from meta_eval.catalog.dataset_names import SAMPLE
+from meta_eval.boundary.pack_names import join_names
+from meta_eval.catalog.dataset_names import SAMPLE, parse_variant
 from meta_eval.config import Config, ValuePlace
 from meta_eval.joins.original_reader import Originals
 from meta_eval.messages.errors import ConfigError, locating
@@ -26,6 +28,7 @@ from meta_eval.pack.task_preparation import PrepareContext, prepare_task
 from meta_eval.source.lookup import open_evals_dataset
 from meta_eval.templates.task_selection import Selection, find_withheld_tasks, select_tasks
 from meta_eval.templates.template_folder import TemplateFolder, read_templates
+from meta_eval.thresholds import NAMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +104,23 @@ def _check_on_hub(selections: Sequence[Selection]) -> None:
 
 def _warn_about_model(config: Config, selections: Sequence[Selection]) -> None:
     model = catalog.identify_dataset(f"{config.model_name}-evals")
+    variant = model.variant or parse_variant(config.model_name)
+    others = {
+        selection.template.name: selection.template.spec.variants
+        for selection in selections
+        if variant is not None and variant not in selection.template.spec.variants
+    }
+    if others:
+        named = "an instruct" if variant == "instruct" else "a base"
+        meant = " and ".join(dict.fromkeys(itertools.chain(*others.values())))
+        log.warning(
+            f"{config.model_name} is the name of {named} model, and tasks have prompts for {meant} models: "
+            f"{join_names(list(others), NAMED)}"
+        )
     for identity in dict.fromkeys(s.dataset.identity for s in selections if s.dataset.kind != "sample"):
         if model.variant and identity.variant and model.variant != identity.variant:
-            log.warning(
-                f"{config.model_name} is a {model.variant} model, and these prompts are for {identity.variant} models"
-            )
-        elif model.model and identity.model and model.model != identity.model:
+            continue  # said above
+        if model.model and identity.model and model.model != identity.model:
             log.warning(f"published numbers and recorded verdicts are from {identity.model}, not {model.model}")
-    for warning in find_backend(config.backend).warnings(config):
+    for warning in find_backend(config.backend).find_warnings(config):
         log.warning(warning)

@@ -236,7 +236,7 @@ def _build_pack(
     Raises:
         UserError: No task can be made.
     """
-    for warning in find_backend(config.backend).warnings(config):
+    for warning in find_backend(config.backend).find_warnings(config):
         log.warning(warning)
     with tempfile.TemporaryDirectory(prefix="meta-eval-record-") as scratch:
         folder = Path(scratch) / "groups"

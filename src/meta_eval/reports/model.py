@@ -89,11 +89,12 @@ class Report:
 
     @property
     def baseline_owner(self) -> str:
-        """Whose recorded answers and verdicts the run is compared with: ``Meta's``, or ``the record's``."""
+        """Whose recorded answers and verdicts the run is compared with: ``Meta's``, ``the record's``; else ``the
+        baseline's``."""
         names = (
             (task.flips.baseline for task in self.tasks if task.flips) if self.document_type == "report" else iter(())
         )
-        return next(names, META)
+        return next(names, "the baseline's")
 
     @property
     def baseline_owner_recorded(self) -> str:

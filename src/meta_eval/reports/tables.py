@@ -34,6 +34,7 @@ class Column(Generic[S]):
         strong: Whether this is the figure to look at first.
         words: Whether the figures are words, which stand on the left.
         beside: Whether the detail stands beside the figure on a terminal, and not below.
+        spare: Whether a terminal that is too narrow for the table leaves this column out first.
     """
 
     key: str
@@ -48,6 +49,7 @@ class Column(Generic[S]):
     strong: bool = False
     words: bool = False
     beside: bool = False
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

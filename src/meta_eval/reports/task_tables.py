@@ -43,7 +43,7 @@ def make_drop_table(report: Report) -> Table[DropRow]:
         Column("docs", "docs", lambda row: row.docs, text.format_count, headings={"terminal": ""}),
         Column(
             "baseline", first, _of_task(lambda decision: decision.drop.baseline), text.format_percent,
-            headings={"html": "", "terminal": "" if margins else "A" if comparing else "base"},
+            headings={"html": "", "terminal": "A" if comparing else "base"}, spare=True,
         ),
         Column(
             "candidate", second, _of_task(lambda decision: decision.drop.candidate), text.format_percent,
@@ -83,10 +83,10 @@ def _margin() -> Column[DropRow]:
 
 def _recovery() -> Column[DropRow]:
     return Column(
-        "recovery", "of A", _of_task(lambda decision: decision.drop.recovery),
+        "recovery", "recovery", _of_task(lambda decision: decision.drop.recovery),
         lambda share: f"{text.format_percent(share)} %",
         "what is left of A's score, in percent", detail=_recovery_interval, detailed=("html",),
-        headings={"html": "recovery"},
+        headings={"terminal": "recov-\nery"},
     )  # fmt: skip
 
 
@@ -180,6 +180,7 @@ def _remarks(task: Task) -> tuple[str, ...]:
 def make_score_table(report: Report) -> Table[Score]:
     """Each score with the published number that it answers, and what the baseline is from that."""
     published_word = report.published_label.split(" ")[0] or "published"
+    has_baseline = any(_get_baseline_difference(score) is not None for task in report.tasks for score in task.scores)
     hidden = {} if report.published_label else dict.fromkeys(("html", "markdown", "terminal"), "")
     columns: tuple[Column[Score], ...] = (
         Column("docs", "docs", lambda score: score.docs, text.format_count),
@@ -204,12 +205,14 @@ def make_score_table(report: Report) -> Table[Score]:
             text.format_points,
             f"{report.baseline_owner_recorded} answers under this pack's graders, less the published number: the "
             "graders' or the record's, and no part of the drop",
-            headings=hidden or {"markdown": "", "terminal": "base."},
+            headings=hidden or {"markdown": "", **({} if has_baseline else {"html": ""}),
+                                "terminal": "base." if has_baseline else ""},
         ),
     )  # fmt: skip
     rows = tuple(row for task in report.tasks for row in _score_rows(task))
     published_label = report.published_label.removesuffix("s")
-    legend = f"; differences of the run and of the baseline from the {published_label}" if published_label else ""
+    whose = "the run and of the baseline" if has_baseline else "the run"
+    legend = f"; differences of {whose} from the {published_label}" if published_label else ""
     title = f"Beside the {report.published_label}" if report.published_label else "Scores"
     return Table("scores", title, columns, rows, f"Percent{legend}.")
 
@@ -271,7 +274,8 @@ def figure_mean_table(report: Report) -> Table[Task]:
         if any(figure.key in getattr(task, f"{side}_figures") for task in report.tasks)
     )
     rows = tuple(Row(task.name, task, samples=True) for task in report.tasks if task.candidate_figures)
-    legend = "; ".join(f"{figure.heading}: {figure.legend}" for figure in FIGURES)
+    present = {column.key.partition("_")[2] for column in columns}
+    legend = "; ".join(f"{figure.heading}: {figure.legend}" for figure in FIGURES if figure.key in present)
     return Table("answers", "What answers are like", columns, rows, f"{legend[:1].upper()}{legend[1:]}.")
 
 

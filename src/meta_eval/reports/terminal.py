@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from meta_eval.messages.colours import CAUTION
 from meta_eval.reports import tables
 from meta_eval.reports import text as write
 from meta_eval.reports.document import Block, Document, Listing, Section
@@ -16,13 +17,16 @@ from meta_eval.reports.document import Block, Document, Listing, Section
 if TYPE_CHECKING:
     from rich.console import Console
 
+# Columns of a terminal that names of tasks need, if they are that long, before spare columns are shown.
+_NAME = 20
+
 # Tasks that an alarm names; pages and Markdown name all.
 _NAMED_TASKS = 6
 
 STYLES = {
-    "no alarm": "bold green", "alarm": "bold red", "too few runs": "yellow",
-    "within margin": "green", "worse": "red", "undecided": "yellow",
-    "SHIP": "bold green", "DON'T SHIP": "bold red", "UNDECIDED": "bold yellow", "same": "green", "different": "red",
+    "no alarm": "bold green", "alarm": "bold red", "too few runs": CAUTION,
+    "within margin": "green", "worse": "red", "undecided": CAUTION,
+    "SHIP": "bold green", "DON'T SHIP": "bold red", "UNDECIDED": f"bold {CAUTION}", "same": "green", "different": "red",
 }  # fmt: skip
 
 
@@ -63,9 +67,9 @@ def _show_alarms(document: Document, say: Speaker) -> None:
         say.line()
     for alarm in document.alarms:
         tasks = write.describe_alarm_tasks(alarm, _NAMED_TASKS)
-        say.line(f"! {alarm.kind}{f': {tasks}' if tasks else ''}. {alarm.hint}", "red" if alarm.veto else "yellow")
+        say.line(f"! {alarm.kind}{f': {tasks}' if tasks else ''}. {alarm.hint}", "red" if alarm.veto else CAUTION)
     for note in document.notes:
-        say.line(f"note: {note}", "yellow")
+        say.line(f"note: {note}", CAUTION)
 
 
 def _show_block(block: Block, section: Section, console: Console, say: Speaker) -> None:
@@ -96,18 +100,30 @@ def print_table(console: Console, table: tables.Table[Any]) -> None:
     """Print a table without borders; the first column is a name, and figures stand on the right."""
     columns = table.columns_in("terminal")
     cells = [[_cell(table.cell(row, column, "terminal"), column) for row in table.rows] for _, column in columns]
+    headings = [_break(heading, texts) for (heading, _), texts in zip(columns, cells, strict=True)]
+    widths = [max(map(_width, (head, *(text.plain for text in of)))) for head, of in zip(headings, cells, strict=True)]
+    room = console.width - 1 - max((len(row.outcome) + 1 for row in table.rows if row.outcome), default=0)
+    names = min(max((len(row.name) for row in table.rows if not row.whole), default=0), _NAME)
+    while room - names < sum(widths) + len(widths) and (spare := [n for n, (_, of) in enumerate(columns) if of.spare]):
+        for content in (columns, cells, headings, widths):
+            del content[spare[0]]
+    fits = sum(widths) + len(widths) + _NAME // 2 <= room
     grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     grid.add_column(table.first, overflow="fold", ratio=1)
     if table.has_outcomes:
         grid.add_column("outcome", no_wrap=True)
-    for (heading, column), texts in zip(columns, cells, strict=True):
-        grid.add_column(_break(heading, texts), justify="left" if column.words else "right", no_wrap=True)
+    for heading, (_, column) in zip(headings, columns, strict=True):
+        grid.add_column(heading, justify="left" if column.words else "right", no_wrap=fits, overflow="fold")
     above = None
     for row, *texts in zip(table.rows, *cells, strict=True):
         outcome = (_outcome(row.outcome),) if table.has_outcomes else ()
         grid.add_row(_name(row, above), *outcome, *texts)
         above = row.name
     console.print(grid)
+
+
+def _width(text: str) -> int:
+    return max(map(len, text.split("\n")))
 
 
 def _break(heading: str, cells: Sequence[Text]) -> str:

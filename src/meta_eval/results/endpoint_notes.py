@@ -11,6 +11,9 @@ from meta_eval.messages.escaping import one_line
 # The check of an endpoint whose prompts hold no tools, though it takes them.
 TOOLS_LOST = "tools in the prompt"
 
+# What is noted of an answer that ended with ``length`` before the limit of its request.
+CUT_EARLY = "an answer was cut before its limit"
+
 # The longest sentence, and the most of a kind.
 _LONGEST = 300
 _MOST = 40

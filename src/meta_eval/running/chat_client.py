@@ -18,6 +18,7 @@ from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.chat_rendering import find_chat_template
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.results.chat_completion import ChatCompletion, read_chat_completion
+from meta_eval.results.endpoint_notes import CUT_EARLY
 from meta_eval.results.sample_parser import FILTERED
 from meta_eval.running.chat_connection import ChatConnection
 from meta_eval.running.chat_faults import is_filtered
@@ -141,7 +142,7 @@ class ChatClient(ServersClient[ChatConnection]):
         limit = body.get("max_tokens", body.get("max_completion_tokens"))
         tokens = read.completion_tokens
         if choice.finish_reason == "length" and isinstance(limit, int) and tokens is not None and tokens < limit:
-            self._note(name, "an answer was cut before its limit", f"at {tokens:,} of {limit:,} tokens")
+            self._note(name, CUT_EARLY, f"at {tokens:,} of {limit:,} tokens")
         if len(read.choices) > 1:
             self._note(name, f"{len(read.choices)} answers to a request for one", "the first counts")
         if read.prompt_tokens is None:

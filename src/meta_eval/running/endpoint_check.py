@@ -223,13 +223,17 @@ def _text(answer: ChatCompletion) -> tuple[str | None, str]:
     return answer.reasoning, answer.content
 
 
-def _check_equal(
-    name: str, whole: ChatCompletion, other: ChatCompletion | str, what: str
-) -> EndpointFinding:  # fmt: skip
+_DIFFERENT = {
+    "greedy": "the same question twice gives two answers at temperature 0",
+    "streamed": "a streamed answer is another than the same answer in a piece",
+}
+
+
+def _check_equal(name: str, whole: ChatCompletion, other: ChatCompletion | str, what: str) -> EndpointFinding:
     if isinstance(other, str):
         return EndpointFinding(name, None, other)
     if _text(whole) != _text(other):
-        return EndpointFinding(name, False, f"not so: {what}")
+        return EndpointFinding(name, False, _DIFFERENT[name])
     if whole.prompt_tokens != other.prompt_tokens:
         return EndpointFinding(name, False, f"prompts of {whole.prompt_tokens} and of {other.prompt_tokens} tokens")
     return EndpointFinding(name, True, what)

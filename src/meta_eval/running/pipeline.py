@@ -193,7 +193,7 @@ def run_pack(
 
 
 def _check_engine(config: Config, model: str) -> None:
-    """Refuse an engine or a model that is not on this machine, before a pack is made.
+    """Refuse an engine or a model that is not on this machine, or a key that is not set, before a pack is made.
 
     Raises:
         BackendError: It is not there.
@@ -202,6 +202,10 @@ def _check_engine(config: Config, model: str) -> None:
     backend.check_model(model)
     if backend.reads_text or find_tokenizer_file(config.tokenizer_of(model)) is None:
         backend.check_installed(config)
+    if config.base_url and not backend.starts_engine(config):
+        from meta_eval.running.servers_client import read_key
+
+        read_key(config.api_key_env)
 
 
 def _reruns(options: RunOptions) -> int:

@@ -83,7 +83,7 @@ class RayClient(VllmClient):
                 self._connect()
         except ModuleNotFoundError as error:
             raise BackendError(
-                f"{error.name} is not installed", where="backend ray", hint="pip install 'meta-eval[ray]'"
+                f"{error.name} is not installed", where="backend ray", hint=f"pip install {self.backend.extra}"
             ) from None
         except (BackendError, KeyboardInterrupt):
             self._disconnect()

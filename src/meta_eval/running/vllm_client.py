@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from meta_eval.answers.token_logprobs import collect_tokens
 from meta_eval.backends.base import BackendError
+from meta_eval.backends.server import VLLM_EXTRA
 from meta_eval.backends.settings import RunSettings
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
 from meta_eval.running.engine_faults import diagnose_engine
@@ -72,7 +73,7 @@ class VllmClient(Client):
                 self._llm = vllm.LLM(**self._arguments())
         except ModuleNotFoundError as error:
             raise BackendError(
-                f"{error.name} is not installed", where="backend vllm", hint="pip install 'meta-eval[vllm]'"
+                f"{error.name} is not installed", where="backend vllm", hint=f"pip install {VLLM_EXTRA}"
             ) from None
         except Exception as error:
             raise diagnose_engine(error, self._log, where="backend vllm") from error

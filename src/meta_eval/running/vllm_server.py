@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from meta_eval.backends.base import BackendError
-from meta_eval.backends.server import ADAPTER, serve_arguments
+from meta_eval.backends.server import ADAPTER, VLLM_EXTRA, serve_arguments
 from meta_eval.backends.settings import RunSettings
 from meta_eval.messages.logs import log
 from meta_eval.running.engine_faults import diagnose_engine
@@ -152,7 +152,7 @@ def _vllm() -> list[str]:
         return [sys.executable, "-P", "-m", "vllm.entrypoints.cli.main"]
     program = shutil.which("vllm")
     if program is None:
-        raise BackendError("vllm is not installed", where="serve", hint="pip install 'meta-eval[vllm]'")
+        raise BackendError("vllm is not installed", where="serve", hint=f"pip install {VLLM_EXTRA}")
     return [program]
 
 

@@ -61,6 +61,8 @@ class TaskSpec(_Block):
     - ``join``: the original dataset with its ground truth, row by row or as a separate table.
     - ``groups``: its groups, and for which families.
     - ``aliases``: other names for it.
+    - ``copy_of``: the task of which this is a copy. It says that groups, aliases, published and row_format, where they
+    are still those of that task, are meant for this task too.
     - ``row_format``: how the layout of the rows is known: verified on real rows, documented, or assumed.
     - ``asked_as``: ``chat`` if a prompt is the JSON text of chat messages. Default: text.
     - ``answer``: ``message`` if process_results grades the JSON text of a whole message with its tool calls. Default:
@@ -87,6 +89,7 @@ class TaskSpec(_Block):
     join: str | None = None
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     aliases: tuple[str, ...] = ()
+    copy_of: str | None = Field(default=None, min_length=1)
     published: tuple[PublishedMetric, ...] = ()
     row_format: FormatStatus = "assumed"
     asked_as: Literal["text", "chat"] = "text"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from meta_eval import assets
 from meta_eval.boundary.pack_names import expand_patterns, split_excluded
 from meta_eval.messages.errors import ConfigError, suggest_name
+from meta_eval.messages.logs import log
 from meta_eval.source.dataset import EvalsDataset
 from meta_eval.templates.spec import Template
 from meta_eval.templates.template_folder import TemplateFolder
@@ -88,7 +89,7 @@ def select_tasks(
                 )
             chosen.setdefault(name, Selection(folder.tasks[name], offered[name][0]))
         elif name in folder.groups:
-            members = _members(folder, name, offered)
+            members = _without_copies(_members(folder, name, offered), without, name)
             _refuse_clash(name, members)
             if not members and _members(folder, name, fitting):
                 raise ConfigError(f"every task of the group {name!r} runs model-written code", hint=_ALLOW_CODE)
@@ -151,6 +152,16 @@ def _members(folder: TemplateFolder, group: str, offered: Offers) -> list[Select
         if part is not None:
             selections.append(Selection(template, part))
     return selections
+
+
+def _without_copies(members: Sequence[Selection], without: set[str], group: str) -> list[Selection]:
+    """The members of a group without copies of tasks that are in it: the same rows count once."""
+    names = {selection.template.name for selection in members} - without
+    copies = {member.template.name: of for member in members if (of := member.template.spec.copy_of) in names}
+    for name, original in copies.items():
+        if name not in without:
+            log.warning(f"{name} is left out of {group}: it reads the rows of {original}. -{original} takes it instead")
+    return [selection for selection in members if selection.template.name not in copies]
 
 
 def _refuse_clash(group: str, members: Sequence[Selection]) -> None:

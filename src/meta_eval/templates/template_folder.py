@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,14 +21,16 @@ from pydantic_core import ErrorDetails
 
 from meta_eval import assets
 from meta_eval.boundary.inputs import InputError, read_text, suggest_path
-from meta_eval.boundary.pack_names import RULE, is_inside, is_name
+from meta_eval.boundary.pack_names import RULE, is_inside, is_name, join_names
 from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
 from meta_eval.messages.errors import TemplateError, join_errors, locating, suggest_name
 from meta_eval.messages.escaping import quoted
 from meta_eval.messages.former_names import OF_TEMPLATES, replace_former_names, say_new_names
+from meta_eval.messages.logs import log
 from meta_eval.messages.value_errors import describe_wrong_value
 from meta_eval.templates.checks import check_settings
 from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, find_functions
+from meta_eval.thresholds import NAMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def read_templates(root: Path) -> TemplateFolder:
         _need_free("task", template.name, tasks[template.name].file if template.name in tasks else None, path)
         tasks[template.name] = template
     say_new_names(reading.former_names, root)
+    tasks = _without_copied_facts(tasks)
     if not tasks:
         raise TemplateError(
             "holds no task template (a *.yaml with a `task:` name)",
@@ -117,6 +120,46 @@ def read_templates(root: Path) -> TemplateFolder:
             hint="Write one with `meta-eval tasks new`, or set template_dir",
         )
     return TemplateFolder(root, tasks, groups)
+
+
+def _without_copied_facts(tasks: Mapping[str, Template]) -> dict[str, Template]:
+    """The tasks, those copied of a shipped task by hand without what still is of that task: its groups, aliases,
+    published numbers, and that its rows are verified. A copy that names its original in ``copy_of`` keeps them."""
+    shipped = assets.asset_path("meta_template")
+    originals = [task for task in tasks.values() if (shipped / task.file).is_file()]
+    own, copies = dict(tasks), {}
+    for name, task in tasks.items():
+        original = next((other for other in originals if other is not task and _reads_same_rows(task, other)), None)
+        if original is None or task.spec.copy_of is not None or task in originals:
+            continue
+        of, spec = original.spec, task.spec
+        kept = spec.model_copy(
+            update={
+                "groups": {group: families for group, families in spec.groups.items() if group not in of.groups},
+                "aliases": tuple(alias for alias in spec.aliases if alias not in of.aliases),
+                "published": tuple(metric for metric in spec.published if metric not in of.published),
+                "row_format": "assumed" if spec.row_format == of.row_format else spec.row_format,
+            }
+        )
+        if kept != spec:
+            own[name] = replace(task, spec=kept)
+            copies[name] = original.name
+    if copies:
+        log.warning(
+            f"{join_names(list(copies), NAMED)}: a copy of {join_names(list(copies.values()), NAMED)}, whose rows it "
+            "reads: it has no groups, no published number and no row_format of it. To keep those of its block, add "
+            "copy_of with that name to metadata.meta_eval"
+        )
+    return own
+
+
+def _reads_same_rows(task: Template, other: Template) -> bool:
+    mine, its = task.spec, other.spec
+    return (
+        mine.subset == its.subset
+        and not {*mine.variants}.isdisjoint(its.variants)
+        and not {*mine.families}.isdisjoint(its.families)
+    )
 
 
 def _list_yaml(root: Path) -> Iterator[tuple[Path, PurePosixPath]]:
