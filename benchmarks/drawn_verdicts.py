@@ -23,6 +23,7 @@ from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
 from meta_eval.results.answer_origins import AnswerOrigins
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import DocResult, FilterResult
+from meta_eval.results.grader_facts import GraderFacts
 from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.sample_files import read_samples
@@ -268,6 +269,7 @@ def _task_run(task: Task, docs: tuple[DocResult, ...]) -> TaskRun:
             "gen_kwargs": {},
             "decoding": {},
             "origins": AnswerOrigins(),
+            "grader": GraderFacts(),
         }
     )
     return TaskRun(task.name, "", docs, ("f",), {}, (), None, 0, (), None, None, provenance)
