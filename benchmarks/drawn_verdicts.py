@@ -221,10 +221,15 @@ def docs_of(task: Task) -> tuple[DocResult, ...]:
 
 
 def with_verdicts(docs: Sequence[DocResult], verdicts: Sequence[float]) -> tuple[DocResult, ...]:
-    """Docs whose answers are right or wrong; where they are of subtasks the metric is an average over these."""
+    """Docs whose answers are right or wrong, and whose texts are unknown.
+
+    Where they are of subtasks the metric is an average over these.
+    """
     return tuple(
         replace(
-            doc, filter_results={"f": FilterResult(None, {"em": verdict, "em_macro": (doc.subtask, verdict)}, 0, 0)}
+            doc,
+            answer_hash=None,
+            filter_results={"f": FilterResult(None, {"em": verdict, "em_macro": (doc.subtask, verdict)}, 0, 0)},
         )
         for doc, verdict in zip(docs, verdicts, strict=True)
     )
