@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,8 +18,6 @@ from forked import Forked, started
 from marks import thorough
 from packs import prepare, reseal
 from places import TEMPLATES, THOROUGH
-
-from meta_eval.boundary.sigterm import interrupt_on_sigterm
 
 THREAD = """
 import threading, time
@@ -148,21 +147,33 @@ def test_so_does_every_other_command_on_a_pack(running: Running) -> None:
         assert name == "doctor" or ", in forever: a thread (Thread-" in err, f"{name}: {err}"
 
 
-def test_a_forked_process_is_ended_by_sigterm_while_this_one_is_interrupted_by_it() -> None:
-    def handler_of_a_fork() -> int:
-        if not (child := os.fork()):
-            held = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
-            os._exit(0 if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL and not held else 1)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+FORKING = """
+import os, signal
+from meta_eval.boundary.sigterm import interrupt_on_sigterm
 
-    before = signal.getsignal(signal.SIGTERM)
-    with interrupt_on_sigterm():
-        assert handler_of_a_fork() == 0
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)  # while it ends in order
-        assert handler_of_a_fork() == 0
-    assert signal.getsignal(signal.SIGTERM) == before
+def handler_of_a_fork():
+    if not (child := os.fork()):
+        held = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        os._exit(0 if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL and not held else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+before = signal.getsignal(signal.SIGTERM)
+with interrupt_on_sigterm():
+    assert handler_of_a_fork() == 0
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise SystemExit("it was not interrupted")
+    except KeyboardInterrupt:
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)  # while it ends in order
+    assert handler_of_a_fork() == 0
+assert signal.getsignal(signal.SIGTERM) == before
+"""
+
+
+def test_a_forked_process_is_ended_by_sigterm_while_its_parent_is_interrupted_by_it() -> None:
+    """In a process without threads, unlike this one."""
+    subprocess.run([sys.executable, "-c", FORKING], check=True)
 
 
 @thorough

@@ -428,18 +428,13 @@ def test_kills_of_prepare_leave_one_whole_pack() -> None:
     begin = time.monotonic()
     make(tasks="meta_gpqa,meta_mmlu_pretrain")
     whole = time.monotonic() - begin
-    config = load_config(configure(tasks="meta_gpqa"))
+    path = configure(tasks="meta_gpqa")
     chance = random.Random(11)
     for kill in range(KILLS):
-        child = os.fork()
-        if child == 0:
-            try:
-                prepare(config.model_copy(update={"seed": kill}))
-            finally:
-                os._exit(0)
+        child = started("prepare", "-c", path, "--set", f"seed={kill}")
         time.sleep(chance.uniform(0, whole))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
         manifest = read_manifest(Path("work_dir"))
         paths = listed(Path("work_dir"))
         assert paths == {name: entry.sha256 for name, entry in manifest.files.items()}
@@ -447,18 +442,10 @@ def test_kills_of_prepare_leave_one_whole_pack() -> None:
 
 def test_two_prepares_at_once_do_not_corrupt_each_other() -> None:
     configs = {seed: configure(tasks="meta_gpqa,meta_bbh", seed=seed).rename(f"{seed}.yaml") for seed in (1, 2)}
-    running = []
-    for path in configs.values():
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                prepare(load_config(path))
-                code = 0
-            finally:
-                os._exit(code)
-        running.append(child)
-    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in running] == [0, 0]
+    running = [started("prepare", "-c", path) for path in configs.values()]
+    for child in running:
+        child.communicate()
+    assert [child.wait() for child in running] == [0, 0]
     manifest = read_manifest(Path("work_dir"))
     assert manifest.run_settings.seed in configs
     paths = listed(Path("work_dir"))

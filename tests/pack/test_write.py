@@ -8,16 +8,16 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import Forked
+from generations import manifest_of, started, write_generation
 from marks import thorough
 from noted import noted
 from places import KILLS, REPOSITORY
-from runs import ASKED, RUN, entry
 
 from meta_eval.boundary import ownership
 from meta_eval.boundary.outputs import OutputError
@@ -25,24 +25,15 @@ from meta_eval.boundary.ownership import list_name
 from meta_eval.boundary.staging import STAGING
 from meta_eval.messages.errors import PackError, UserError
 from meta_eval.pack.integrity import find_changes
-from meta_eval.pack.manifest import MANIFEST, SCHEMA_VERSION, FileEntry, Manifest, VersionRange, read_manifest
+from meta_eval.pack.manifest import MANIFEST, read_manifest
 from meta_eval.pack.pack_writer import check_target, write_pack
 
 LIST = list_name("pack")
 
 
-def manifest_of(files: dict[str, bytes]) -> Manifest:
-    entries = {n: FileEntry(sha256=hashlib.sha256(c).hexdigest(), bytes=len(c)) for n, c in files.items()}
-    return Manifest(
-        schema_version=SCHEMA_VERSION, meta_eval="0", lm_eval=VersionRange(minimum="0", below="1"), prepared_from=ASKED, run_settings=RUN,
-        originals={}, tasks={"meta_some": entry(1, docs_file=None)}, groups={}, command=(), files=entries,
-    )  # fmt: skip
-
-
 def write(work_dir: Path, generation: int, names: int = 8) -> list[str]:
-    files = {f"folder{n % 4}/file{n}": f"{generation}\n".encode() * 200 for n in range(names)}
     with noted() as notes:
-        write_pack(work_dir, files, manifest_of(files))
+        write_generation(work_dir, generation, names)
     return notes
 
 
@@ -56,22 +47,9 @@ def generation_of(work_dir: Path) -> str:
     return generations.pop()
 
 
-def start(work_dir: Path, generation: int) -> int:
-    """A process that writes packs whose every byte says which generation they are of; forked, so that it starts at once."""
-    child = os.fork()
-    if child == 0:
-        try:
-            while True:
-                write(work_dir, generation, names=40)
-                generation += 2
-        finally:
-            os._exit(1)
-    return child
-
-
-def kill(child: int) -> None:
-    os.kill(child, signal.SIGKILL)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL  # until then it wrote
+def kill(child: Forked) -> None:
+    child.kill()
+    assert child.wait() == -signal.SIGKILL  # until then it wrote
 
 
 def test_a_new_pack_replaces_the_old_one_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -90,7 +68,7 @@ def test_kills_leave_one_whole_pack(tmp_path: Path) -> None:
     write(work_dir, 0)
     chance = random.Random(7)
     for number in range(KILLS):
-        steady, other = start(work_dir, 1), start(work_dir, 1_000 * (number + 1))
+        steady, other = started(work_dir, 1), started(work_dir, 1_000 * (number + 1))
         try:
             time.sleep(chance.uniform(0, 0.04))
             kill(other)
@@ -409,22 +387,10 @@ def test_a_kill_at_any_step_is_finished_by_who_opens_the_pack(tmp_path: Path, st
     work_dir = tmp_path / "work_dir"
     write(work_dir, 1, names=4)
     (work_dir / "folder1" / "mine.txt").write_text("mine")
-    child = os.fork()
-    if child == 0:
-        steps = iter(range(1000))
-
-        def at_step(real: Callable[..., Any]) -> Callable[..., Any]:
-            def killed(*words: Any, **keys: Any) -> Any:
-                if (work_dir / STAGING / "ready").exists() and next(steps) >= step:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return real(*words, **keys)
-
-            return killed
-
-        Path.unlink, Path.rename = at_step(Path.unlink), at_step(Path.rename)  # type: ignore[method-assign]
-        write(work_dir, 2, names=4)
-        os._exit(0)
-    killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+    child = started(work_dir, 2, step)
+    _, error = child.communicate()
+    killed = child.wait() != 0
+    assert not error
     assert killed == (step < 12)  # five go, five come, the list does, and that all is ready goes
     generations = {path.read_text()[0] for path in work_dir.rglob("file*")}
     assert len(generations) <= 1
