@@ -35,6 +35,16 @@ _MOST_DIGITS = 18  # 64-bit integers
 _WRONG_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
+# What the parser finds where a quote or an indentation is wrong, which it reports at a later line.
+_MISPLACED = re.compile("expected|mapping values are not allowed|quoted scalar|cannot start any token")
+
+
+def _explain(problem: str) -> str:
+    """What the parser says, and what it usually means."""
+    cause = ": look here and above for a quote that is not closed, or indentation" if _MISPLACED.search(problem) else ""
+    return f"{problem}{cause}"
+
+
 class YamlError(UserError):
     """A file is not YAML, or uses a feature that is not supported."""
 
@@ -104,7 +114,9 @@ def parse_yaml(
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = " ".join(str(error.problem or error.context).split())
-        raise NotYamlError(f"is not YAML: {problem}", where=builder.place(mark.line + 1 if mark else None)) from None
+        raise NotYamlError(
+            f"is not YAML: {_explain(problem)}", where=builder.place(mark.line + 1 if mark else None)
+        ) from None
     except yaml.YAMLError as error:
         problem = " ".join(str(getattr(error, "reason", error)).split())
         raise NotYamlError(f"is not YAML: {problem}", where=builder.place(None)) from None

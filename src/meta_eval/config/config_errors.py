@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -92,7 +93,7 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
     )
     keys = _keys_at(model, key[:-1])
     if first["type"] == "extra_forbidden":
-        what = f"{'.'.join(key)}: there is no such key{suggest_name(key[-1], keys)}"
+        what = f"{'.'.join(key)}: there is no such key{suggest_name(key[-1], keys)}{_list_others(errors, first, keys)}"
         hint = _ALL_KEYS if len(keys) > _MOST_LISTED else f"Known keys: {', '.join(sorted(keys))}"
         return ConfigError(what, where=place.of(key), hint=hint)
     key = tuple(
@@ -101,7 +102,9 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
         if number == 0 or part in _keys_at(model, key[:number]) or (key[0] == "model_args" and number == 1)
     )
     others = len({item["loc"][:1] for item in errors}) - 1
-    rest = f" ({others} more {'key is' if others == 1 else 'keys are'} wrong too)" if others else ""
+    of_others = [item["loc"][0] for item in errors if item["loc"][:1] not in (first["loc"][:1], ())]
+    names = join_names(list(dict.fromkeys(map(str, of_others))))
+    rest = f" ({others} more {'key is' if others == 1 else 'keys are'} wrong too: {names})" if names else ""
     if first["type"] == "missing":
         return ConfigError(f"{'.'.join(key)}: is not set{rest}", where=place.of(key), hint=describe_allowed(*key))
     allowed = describe_allowed(*key)
@@ -116,6 +119,15 @@ def describe_first_error(error: ValidationError, place: ValuePlace, model: type[
         what = f"{quoted(first['input'])} is not allowed: {describe_wrong_value(first['msg'], first['input'])}"
     name = f"{'.'.join(key)}: " if key else ""
     return ConfigError(f"{name}{what}{rest}", where=place.of(key), hint=allowed or _ALL_KEYS)
+
+
+def _list_others(errors: Sequence[Any], first: Any, keys: Iterable[str]) -> str:
+    """The other wrong keys of a mapping, so that all are mended at once."""
+    unknown = [item for item in errors if item is not first and item["type"] == "extra_forbidden"]
+    wrong = [item for item in errors if item["type"] not in ("extra_forbidden", "missing")]
+    clauses = [f"{'.'.join(map(str, item['loc']))}{suggest_name(str(item['loc'][-1]), keys)}" for item in unknown]
+    clauses += dict.fromkeys(f"{item['loc'][0]} has a wrong value" for item in wrong if item["loc"])
+    return f" (also wrong: {'; '.join(clauses[:_MOST_LISTED])})" if clauses else ""
 
 
 def describe_allowed(*key: str) -> str | None:
