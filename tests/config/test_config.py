@@ -308,3 +308,19 @@ def test_nothing_in_the_command_is_hidden(key: str, hidden: str, tmp_path: Path)
     value: Any = {"quantization": f"a{hidden}b"} if key == "model_args" else f"a{hidden}b"
     with pytest.raises(UserError, match="holds an invisible character|is not text"):
         load(tmp_path, RECIPE, f"{key}={json.dumps(value)}")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('model_name: "m\nevals_dataset: sample\n', "a quote that is not closed"),
+        ("model_name: m\n evals_dataset: sample\n", "or indentation"),
+        ("model_name: m\nevals_datset: sample\nconcurency: 2\nmax_model_len: x\n", "concurency"),
+        ("model_name: m\nevals_datset: sample\nconcurency: 2\nmax_model_len: x\n", "max_model_len"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_at_once_with_its_likely_cause(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as error:
+        load_config(tmp_path / "c.yaml")
+    assert words in str(error.value)

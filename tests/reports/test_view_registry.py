@@ -161,11 +161,14 @@ def test_the_same_views_show_several_models_side_by_side() -> None:
     for name in ("text", "markdown", "html"):
         content = view_registry.find_view(name, "sweep").render(document)
         text = content if isinstance(content, str) else "".join(map(str, content))
+        assert "What each model loses" in text and "positive drop" in text, name
         assert "2 models side by side" in text and "DON'T SHIP" in text.replace("&#39;", "'"), name
         assert text.count(score) == 2 and text.count("DON") >= 2, name
-    (table,) = json.loads("".join(view_registry.find_view("json", "sweep").render(document)))["tables"]  # type: ignore[arg-type]
+    table, drops = json.loads("".join(view_registry.find_view("json", "sweep").render(document)))["tables"]  # type: ignore[arg-type]
     assert [column["heading"] for column in table["columns"]] == ["baseline", "a", "b"]
     assert table["rows"][-1]["cells"] == {"baseline": None, "org/a": "DON'T SHIP", "org/b": "DON'T SHIP"}
+    assert [row["part"] for row in drops["rows"] if row["name"] == "mean"] == ["a", "b"]
+    assert drops["rows"][0]["cells"]["interval"]["lower"] < drops["rows"][0]["cells"]["drop"]
 
 
 def test_a_column_and_a_table_are_described_once_and_stand_in_every_view(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from contextlib import chdir
 from pathlib import Path
@@ -124,8 +125,19 @@ def test_chats_of_ones_own_are_a_pack(tmp_path: Path, monkeypatch: pytest.Monkey
         for name, rows in (("requests", requests), ("output", results)):
             (tmp_path / place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     pack = prepare(tmp_path / "work_dir", "recorded", evals_dataset="./chats", model_name="m", output_path="out")
+    done = cli("fidelity", "work_dir")
+    assert done.returncode == 2 and "chat messages" in done.stderr
+    assert done.stderr.endswith("meta-eval audit --pack work_dir\n")
+    named = cli(
+        "audit", "output.jsonl", "--pack", "work_dir", "--set", "model_name=m.gguf", "--set", "backend=llamacpp"
+    )
+    assert named.returncode == 2 and "--set tokenizer=org/model" in named.stderr
     report = audit(["output.jsonl", "requests.jsonl"], pack=pack, top_k=0)
     assert report.verdicts[0].figures.docs == 3
+    shown = cli("audit", "output.jsonl", "requests.jsonl", "--pack", "work_dir", "--top-k", "0").stdout
+    assert "e-0" not in shown and "No larger" not in shown
+    bounds = re.findall(r"^  all .*?([\d.]+) to ([\d.]+)", shown, re.MULTILINE)
+    assert all(float(upper) <= 1 for _, upper in bounds)
     with pytest.raises(AnswersError, match="of another pack"):
         audit(["output.jsonl"], pack=pack, top_k=0)
 

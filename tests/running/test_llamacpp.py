@@ -227,3 +227,18 @@ def test_a_tokenizer_of_another_model_is_refused_before_the_first_request(place:
     done = run(place, tokenizer="tiny")
     assert done.returncode == 2
     assert "tokenizer: tiny: is not the tokenizer in model.gguf" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(137, "ended (137: killed, often for want of memory)"), (139, "ended (139: killed by SIGSEGV)"), (1, "a line")],
+)
+def test_an_engine_that_was_killed_says_so_and_not_the_last_line_of_its_log(
+    status: int, words: str, tmp_path: Path
+) -> None:
+    from meta_eval.running.engine_faults import diagnose_engine
+
+    log_file = tmp_path / "serve.log"
+    log_file.write_text("warming up\na line\n", encoding="utf-8")
+    error = diagnose_engine(None, log_file, where="llama.cpp", status=status)
+    assert words in str(error) and ("saved: rerun" in str(error)) is (status > 128)

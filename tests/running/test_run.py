@@ -359,7 +359,7 @@ def test_an_engine_that_is_not_installed_is_said_before_the_hub_is_asked(
     asked: list[str] = []
     monkeypatch.setattr("meta_eval.source.hub.download_model_files", lambda name, *_: asked.append(name))
     monkeypatch.setattr("meta_eval.backends.base.find_spec", lambda _: None)
-    with pytest.raises(BackendError, match=re.escape("pip install 'meta-eval[vllm]', or use a server")):
+    with pytest.raises(BackendError, match=re.escape("pip install 'vllm>=0.18', or use a server")):
         run(config(model_name="org/nobody-has-it"))
     assert not asked
 
@@ -412,7 +412,7 @@ def test_progress_says_tokens_pace_and_end(place: Path, client: type[FakeClient]
     shown = [line for line in lines if " tokens, " in line[0]]
     assert [done for _, done, _ in shown] == list(range(1, DOCS + 1))
     assert {total for *_, total in shown} == {DOCS}
-    assert all(re.search(r"tokens, [\d,]+ a second", what) for what, *_ in shown)
+    assert all(re.search(r"tokens, [\d,]+ tokens a second", what) for what, *_ in shown)
     assert not any("left" in what for what, *_ in shown), "of so few answers nothing is estimated"
 
 
@@ -456,9 +456,9 @@ def test_the_time_that_is_left_is_estimated_once_it_can_be(lanes: int, latency: 
 @pytest.mark.parametrize(
     ("response", "message"),
     [
-        ({"completion_tokens": 3, "prompt_tokens": 100}, "3 tokens, 0.3 a second"),
-        ({"completion_tokens": 300, "prompt_tokens": 100}, "300 tokens, 30 a second"),
-        ({"prompt_tokens": 20000}, "20.0k prompt tokens, 2,000 a second"),
+        ({"completion_tokens": 3, "prompt_tokens": 100}, "3 tokens, 0.3 tokens a second"),
+        ({"completion_tokens": 300, "prompt_tokens": 100}, "300 tokens, 30 tokens a second"),
+        ({"prompt_tokens": 20000}, "20.0k prompt tokens, 2,000 prompt tokens a second"),
         ({"prompt_tokens": 90, "cached_tokens": 90}, ""),
         ({}, ""),
     ],

@@ -124,8 +124,16 @@ def prepare(
             err.print(f"then: {shlex.join(after)}", soft_wrap=True)
         else:
             err.print(
-                f"wrote {prepared.work_dir}; {manifest.no_command}. next: meta-eval run", soft_wrap=True, markup=False
+                f"wrote {prepared.work_dir}; {manifest.no_command}. next: {_name_next(manifest, prepared.work_dir)}",
+                soft_wrap=True,
+                markup=False,
             )
+
+
+def _name_next(manifest: Manifest, pack: str) -> str:
+    """The next command: of a pack that its backend can score but not answer, `audit`."""
+    kinds, chats = manifest.backend.kinds, all(entry.asked_as == "chat" for entry in manifest.tasks.values())
+    return f"meta-eval audit --pack {pack}" if chats and "chat" not in kinds and "force" in kinds else "meta-eval run"
 
 
 def _read_rules(gate: Path | None) -> Gate | None:

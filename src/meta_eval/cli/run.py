@@ -95,7 +95,7 @@ def run(
                     model=model,
                     config_place=place,
                     baseline=makes_report,
-                    scored=lambda task, scores: steps.line(_score(work_dir, task, scores)),
+                    scored=lambda task, scores: steps.line(_score(work_dir, task, scores, settings.limit)),
                 )
         except Interrupted as end:
             err.print(
@@ -193,15 +193,18 @@ def _decided(state: State) -> str:
     return f"{state.outcome}, shown after {state.docs:,} docs: {drop}, {between}"
 
 
-def _score(pack: Path, task: str, scores: dict[str, float]) -> str:
-    """Format a task's score beside the published score, or its first scores if none is published."""
+def _score(pack: Path, task: str, scores: dict[str, float], limit: float | None) -> str:
+    """Format a task's score beside the published score, or its first scores if none is published.
+
+    Under a limit the other score is of more docs, so it is no score to compare with.
+    """
     from meta_eval.pack.manifest import read_manifest
 
     entry = read_manifest(pack).tasks[task]
     whose = "Meta published" if entry.record is None else "recorded"
     shown = [
         f"{scores[number.metric] * 100:.1f} ({number.metric}; {whose} {round(number.value, 2):g}"
-        f"{'' if number.same_settings else ', with other settings'})"
+        f"{'' if number.same_settings else ', with other settings'}{'' if limit is None else ', of all docs'})"
         for number in entry.reference_scores
         if number.metric in scores
     ]

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meta_eval.messages.counts import plural
 from meta_eval.reports.document import Document, Fact, Item, Listing, Section, Verdict
 from meta_eval.reports.fidelity_report import EXIT_CODES
-from meta_eval.reports.fidelity_text import format_nats, format_nats_interval, format_share, name_task
+from meta_eval.reports.fidelity_text import (
+    format_nats,
+    format_nats_interval,
+    format_share,
+    format_share_interval,
+    name_task,
+)
 from meta_eval.reports.model import RunProvenance
 from meta_eval.reports.tables import Column, Row, Table
 from meta_eval.reports.text import format_count
-from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
+from meta_eval.stats import Interval
+from meta_eval.thresholds import AUDIT_MOST_REGRET, FIDELITY_LEVEL_TEXT
 from meta_eval.token_fidelity.answer_audit import AnswerFigures, GroupVerdict, find_outcome
+from meta_eval.token_fidelity.answer_scores import TEMPERATURES
 from meta_eval.token_fidelity.audit_causes import AuditCause, PromptCount
 from meta_eval.token_fidelity.comparison import Outcome
 
@@ -144,7 +152,8 @@ def _list_sections(report: AuditReport) -> Iterator[Section]:
 
 
 def _list_facts(verdict: GroupVerdict, report: AuditReport) -> Iterator[Item]:
-    if verdict.temperature is not None and verdict.temperature_interval is not None:
+    lowest = verdict.figures.is_greedy and verdict.temperature == TEMPERATURES[0]
+    if verdict.temperature is not None and verdict.temperature_interval is not None and not lowest:
         bounds = verdict.temperature_interval
         yield Item(
             (), f"The answers fit a temperature of {verdict.temperature:g} best ({FIDELITY_LEVEL_TEXT} interval "
@@ -154,8 +163,8 @@ def _list_facts(verdict: GroupVerdict, report: AuditReport) -> Iterator[Item]:
         unfit = verdict.figures.unfit_interval
         yield Item(
             (), f"{format_share(verdict.figures.unfit)} % of the answers do not fit by themselves "
-            f"({FIDELITY_LEVEL_TEXT} interval {format_share(unfit.lower)} to {format_share(unfit.upper)}). No larger "
-            "share goes to a model whose answers would show it.",
+            f"({FIDELITY_LEVEL_TEXT} interval {format_share_interval(unfit)}). If some requests go to another model "
+            f"whose answers do not fit, they are at most {format_share(min(1.0, unfit.upper))} %.",
         )  # fmt: skip
     if verdict.noise is not None:
         unit = " nats a token" if verdict.figures.is_greedy else ""
@@ -174,12 +183,13 @@ def _make_table(
 ) -> Table[AnswerFigures]:
     is_greedy = verdict.figures.is_greedy
     score, unit = ("regret", "mean, nats a token") if is_greedy else ("depth", "mean, a share of probability")
+    most = AUDIT_MOST_REGRET if is_greedy else 0.5
     columns: tuple[Column[AnswerFigures], ...] = (
         Column("docs", "answers", lambda task: task.docs, format_count),
         Column("tokens", "tokens", lambda task: task.tokens, format_count),
         Column(
             "score", score, lambda task: task.score.value, format_nats, unit,
-            lambda task: format_nats_interval(task.interval), strong=True,
+            lambda task: format_nats_interval(_clamp(task.interval, most)), strong=True,
         ),
         Column("opening", "first 16", lambda task: task.opening, format_nats, "mean of the first 16 tokens"),
         Column("later", "later", lambda task: task.later, format_nats, "mean of later tokens"),
@@ -197,6 +207,11 @@ def _make_table(
         "log-probability, less the entropy. The mean of both is 0 for the same model."
     )  # fmt: skip
     return Table(key, title, columns, rows, legend, first=first)
+
+
+def _clamp(bounds: Interval | None, most: float) -> Interval | None:
+    """An interval of few answers may be wider than what is possible."""
+    return bounds and replace(bounds, lower=max(bounds.lower, -most), upper=min(bounds.upper, most))
 
 
 def _get_surprise(figures: AnswerFigures) -> float | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from meta_eval.messages.counts import plural
 from meta_eval.reports.text import MINUS, NONE
 from meta_eval.thresholds import FIDELITY_DIFFERENT_TIMES, FIDELITY_LEVEL_TEXT, FIDELITY_SAME_TIMES
+from meta_eval.token_fidelity.comparison import name_noise
 
 if TYPE_CHECKING:
     from meta_eval.stats import Interval
@@ -80,9 +81,9 @@ def describe_comparison(comparison: TableComparison, unit: str) -> str:
     pooled = comparison.all
     distance = f"{comparison.outcome}: distance {format_nats(pooled.distance.value)} nats a {unit}"
     if pooled.times_noise is not None:
+        times = f"{format_times(pooled.times_noise)} times {name_noise(pooled)}"
         measured = (
-            f"{distance}, {format_times(pooled.times_noise)} times the noise ({FIDELITY_LEVEL_TEXT} interval "
-            f"{format_times_interval(pooled.times_noise_interval)})"
+            f"{distance}, {times} ({FIDELITY_LEVEL_TEXT} interval {format_times_interval(pooled.times_noise_interval)})"
         )
     else:
         measured = f"{distance} ({FIDELITY_LEVEL_TEXT} interval {format_nats_interval(pooled.interval)})"

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.judging.decide import Decision
+from meta_eval.judging.judgement import Task
 from meta_eval.messages.counts import plural
 from meta_eval.reports.document import Document, Section, Verdict
 from meta_eval.reports.tables import Column, Row, Table
-from meta_eval.reports.text import format_percent
+from meta_eval.reports.text import format_drop, format_drop_interval, format_percent
+from meta_eval.stats import Interval
+from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
-    from meta_eval.judging.judgement import Task
     from meta_eval.reports.model import Report
 
 SCHEMA_VERSION = 2
@@ -46,7 +49,8 @@ def make_sweep_document(sweep: Sweep) -> Document:
     decisions = tuple(f"{model}: {report.decision.outcome}" for model, report in sweep.reports.items())
     return Document(
         "sweep", f"{plural(len(sweep.reports), 'model')} side by side", None, f"{'; '.join(decisions)}.",
-        Verdict("Decisions", reasons=decisions), (Section("tasks", "Tasks", "Tasks", (_table(sweep),)),),
+        Verdict("Decisions", reasons=decisions),
+        (Section("tasks", "Tasks", "Tasks", (_table(sweep), _make_drop_table(sweep))),),
         (), (), (), max(report.exit_code for report in sweep.reports.values()), sweep,
     )  # fmt: skip
 
@@ -56,6 +60,39 @@ def _table(sweep: Sweep) -> Table[_TaskOfModels]:
     names = zip(sweep.reports, shorten_names(list(sweep.reports)), strict=True)
     columns = (baseline, *(_column(model, heading) for model, heading in names))
     return Table("sweep", "Tasks", columns, tuple(_rows(sweep)), _LEGEND)
+
+
+def _make_drop_table(sweep: Sweep) -> Table[Task | Decision]:
+    """What each model loses of each task, and in the mean, with its interval."""
+    columns: tuple[Column[Task | Decision], ...] = (
+        Column("drop", "drop", _drop, format_drop, "points, positive for worse", strong=True),
+        Column("interval", f"{LEVEL_TEXT} interval", _interval, format_drop_interval),
+    )
+    names = dict(zip(sweep.reports, shorten_names(list(sweep.reports)), strict=True))
+    tasks = dict.fromkeys(task.name for report in sweep.reports.values() for task in report.tasks)
+    rows: list[Row[Task | Decision]] = [
+        Row(name, task, task.outcome, part=names[model])
+        for name in tasks
+        for model, report in sweep.reports.items()
+        for task in report.tasks
+        if task.name == name and task.decision
+    ]
+    means = [(model, report.decision) for model, report in sweep.reports.items() if report.decision.mean]
+    rows += [Row("mean", decision, decision.outcome, part=names[model]) for model, decision in means]
+    legend = "Points; a positive drop is worse. Each interval is of one model beside the baseline."
+    return Table("sweep_drops", "What each model loses", columns, tuple(rows), legend)
+
+
+def _drop(subject: Task | Decision) -> float | None:
+    if isinstance(subject, Task):
+        return subject.decision.drop.value if subject.decision else None
+    return subject.mean.value if subject.mean else None
+
+
+def _interval(subject: Task | Decision) -> Interval | None:
+    if isinstance(subject, Task):
+        return subject.decision.interval if subject.decision else None
+    return subject.interval
 
 
 def _column(model: str, heading: str) -> Column[_TaskOfModels]:

@@ -14,7 +14,7 @@ from meta_eval.answers.recorded_answers import Recordings
 from meta_eval.answers.requests import Request, build_requests
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.pack_names import join_names
-from meta_eval.messages.errors import UserError
+from meta_eval.messages.errors import ConfigError, UserError
 from meta_eval.pack.chat_rendering import fetch_chat_template
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.running.token_scoring import FidelityResult, Source, score_recorded_answers
@@ -57,6 +57,11 @@ def score_endpoint_answers(
         UserError: Anything that the user can fix. Earlier answers are kept; the same call resumes.
         Interrupted: By Ctrl-C; likewise.
     """
+    if settings.tokenizer is None and settings.model_name.endswith(".gguf"):
+        raise ConfigError(
+            "is not set, and a GGUF file has no tokenizer and chat template that can be read", where="tokenizer",
+            hint="Name the model's folder or hub id: --set tokenizer=org/model",
+        )  # fmt: skip
     answers = read_bound_answers(files, partial(_build_requests, pack)) if files else _read_record(pack)
     if not answers.by_key:
         raise AnswersError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from pathlib import Path
 
 from meta_eval.backends.base import BackendError
@@ -67,13 +68,16 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def diagnose_engine(error: BaseException | None, log_file: Path | None, *, where: str) -> BackendError:
+def diagnose_engine(
+    error: BaseException | None, log_file: Path | None, *, where: str, status: int | None = None
+) -> BackendError:
     """Explain the death of an engine.
 
     Args:
         error: The exception; None if a process just ended.
         log_file: The engine's log, if any.
         where: The backend, for the message.
+        status: The exit status of a process that ended.
     """
     tail = _tail(log_file)
     message = f"{type(error).__name__}: {error}" if error is not None else ""
@@ -81,8 +85,23 @@ def diagnose_engine(error: BaseException | None, log_file: Path | None, *, where
         for pattern, what, hint in _KNOWN:
             if re.search(pattern, text):
                 return _with_log(what, hint, tail, log_file, where)
+    if status is not None and (killed := _describe_signal(status)):
+        kept = f"All answers so far are saved: rerun the same command. Its log: {log_file}"
+        return BackendError(f"ended ({status}: {killed})", where=where, hint=kept)
     last = message or next((line for line in reversed(tail.splitlines()) if line.strip()), "it ended")
     return _with_log(last[:500], None, tail, log_file, where)
+
+
+def _describe_signal(status: int) -> str | None:
+    """What ended a process, by its exit status as a shell has it; None if it exited by itself. Its log then ends
+    somewhere, and its last line is no cause."""
+    number = -status if status < 0 else status - 128
+    if number == signal.SIGKILL:
+        return "killed, often for want of memory"
+    try:
+        return f"killed by {signal.Signals(number).name}" if number > 0 else None
+    except ValueError:
+        return None
 
 
 def _with_log(what: str, hint: str | None, tail: str, log_file: Path | None, where: str) -> BackendError:

@@ -54,6 +54,11 @@ class ToForce:
                 self.total[request.task] = self.total.get(request.task, 0) + 1
                 self.left[request.task] = self.left.get(request.task, 0) + self._is_left(request)
         if not any(self.hashes.values()):
+            if type(self.recordings) is Recordings and all(manifest.tasks[name].asked_as == "chat" for name in tasks):
+                raise UserError(
+                    "its prompts are chat messages, whose tokens each engine makes itself", where=str(pack),
+                    hint=f"Score its answers with your copy: meta-eval audit --pack {pack}",
+                )  # fmt: skip
             raise UserError(
                 f"none of these docs can be scored: {self.recordings.missing}", where=str(pack),
                 hint="Name other tasks with --tasks; a pack of new data has no recorded answers",

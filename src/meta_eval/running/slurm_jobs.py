@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.answers.grading import Grading
-from meta_eval.backends.registry import find_backend
+from meta_eval.backends.registry import backend_of, find_backend
 from meta_eval.backends.server import serve_arguments
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.boundary.ownership import check_folder, replace_folder
@@ -58,7 +58,8 @@ def write_jobs(config: Config, folder: Path, jobs: Jobs, *, file: Path, config_p
     pack = prepare_pack(config, config_place, edited=jobs.edited)
     Grading(pack, jobs)  # fail now instead of after waiting in the queue
     settings = settings_of(read_manifest(pack), config)
-    if find_tokenizer(settings.tokenizer_of()) is None:
+    reads_file = backend_of(settings).reads_text and settings.tokenizer is None and Path(settings.model_name).exists()
+    if not reads_file and find_tokenizer(settings.tokenizer_of()) is None:
         log.warning(
             f"{settings.tokenizer_of()} is not on this machine, and the jobs use no network: fetch it before "
             f"they start, with: hf download {shlex.quote(settings.tokenizer_of())}"

@@ -73,13 +73,13 @@ class Pace:
         report_progress(": ".join(filter(None, (task, self.describe()))), done, self._total)
 
     def describe(self) -> str:
-        """``1.2M tokens, 3,400 a second, 12 min left``. Prompt tokens count if an engine writes none."""
+        """``1.2M tokens, 3,400 tokens a second, 12 min left``. Prompt tokens count if an engine writes none."""
         tokens = sum(written for _, written in self._tokens.values())
         name, total, new = (
             ("tokens", tokens, self._written) if tokens else ("prompt tokens", self._prompts[1], self._read)
         )
         words = [f"{_short(total)} {name}"] if total else []
-        words += [f"{_rate(new / self._seconds)} a second"] if new else []
+        words += [f"{_rate(new / self._seconds)} {name} a second"] if new else []
         left = self.seconds_left()
         if left is not None:
             words.append(f"{format_duration(left)} left")

@@ -82,7 +82,7 @@ def write_tables(
         )
         raise UserError(
             f"none of these docs has an answer ({reasons})", where=str(path.with_suffix(".jsonl")),
-            hint="Rerun without --no-ask, or see in this file what failed",
+            hint="This file says what failed. Rerun to ask again; with --no-ask nothing is asked",
         )  # fmt: skip
     header = Header(
         model=model,

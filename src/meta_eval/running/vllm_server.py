@@ -74,7 +74,10 @@ class Served:
         """The error that it ended with; None while it runs."""
         if self._watchdog.poll() is None:
             return None
-        return diagnose_engine(None, self._log, where=f"{self._program}, which ended with {self._watchdog.returncode}")
+        status = self._watchdog.returncode
+        killed = status < 0 or status > 128
+        where = self._program if killed else f"{self._program}, which ended with {status}"
+        return diagnose_engine(None, self._log, where=where, status=status)
 
     def stop(self) -> None:
         """Stop it and all its child processes."""

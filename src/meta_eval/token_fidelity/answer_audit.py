@@ -213,6 +213,11 @@ def find_limit(noise: float | None, *, is_greedy: bool) -> float:
     return AUDIT_UNMEASURED_TIMES * floor if noise is None else max(floor, FIDELITY_DIFFERENT_TIMES * noise)
 
 
+def _write_bound(value: float) -> str:
+    """``0.0012``, ``0.34``; four decimals are what servers give, and no exponent is to be read."""
+    return f"{value:.4f}" if abs(value) < 0.01 else f"{value:.3g}"
+
+
 def _decide(figures: AnswerFigures, noise: AnswerFigures | None, limit: float) -> tuple[Outcome, str]:
     interval, says = figures.interval, "the regret is {} nats a token"
     if not figures.is_greedy:
@@ -221,7 +226,9 @@ def _decide(figures: AnswerFigures, noise: AnswerFigures | None, limit: float) -
     if figures.docs < AUDIT_MIN_DOCS or interval is None:
         return "undecided", f"too few answers: {figures.docs}, and at least {AUDIT_MIN_DOCS} are needed"
     lower, upper = interval.lower, interval.upper
-    between = f"{says.format(f'{lower:.3g} to {upper:.3g}')} ({FIDELITY_LEVEL_TEXT} interval)"
+    most = AUDIT_MOST_REGRET if figures.is_greedy else 0.5 if noise is None else 1.0
+    written = " to ".join(_write_bound(min(max(bound, -most), most)) for bound in (lower, upper))
+    between = f"{says.format(written)} ({FIDELITY_LEVEL_TEXT} interval)"
     if lower > limit or upper < -limit:
         return "different", f"{between}, beyond the limit of {limit:.3g}"
     if noise is None:

@@ -328,7 +328,7 @@ def _describe_excess(paired: Paired, yardstick: Yardstick) -> str:
         return f"{whose}the distance of {paired.distance.value:.3g} nats a token is above the margin of {yardstick:g}"
     if paired.times_noise is not None and isinstance(yardstick, Noise) and yardstick.covers:
         return (
-            f"{whose}the distance is {paired.times_noise:.3g} times the noise, above the limit of "
+            f"{whose}the distance is {paired.times_noise:.3g} times {name_noise(paired)}, above the limit of "
             f"{FIDELITY_DIFFERENT_TIMES:g}"
         )
     return (
@@ -337,10 +337,18 @@ def _describe_excess(paired: Paired, yardstick: Yardstick) -> str:
     )
 
 
+def name_noise(paired: Paired) -> str:
+    """``the noise``, or of a noise that is smaller than any that counts, what the distance is divided by."""
+    if paired.noise is None or paired.noise.value >= FIDELITY_NOISE_FLOOR:
+        return "the noise"
+    measured = f"{paired.noise.value:.2g}" if paired.noise.value else "none"
+    return f"the least noise that counts, {FIDELITY_NOISE_FLOOR:g} nats (measured: {measured})"
+
+
 def _describe_doubt(pooled: Paired, yardstick: Yardstick, min_docs: int) -> str:
     if isinstance(yardstick, float):
         lower, upper = (pooled.interval.lower, pooled.interval.upper) if pooled.interval else (0.0, float("inf"))
-        return f"the distance is {lower:.3g} to {upper:.3g} nats a token, and the margin {yardstick:g} lies between"
+        return f"the distance is {lower:.4f} to {upper:.4f} nats a token, and the margin {yardstick:g} lies between"
     if pooled.noise is None or pooled.times_noise_interval is None or pooled.times_noise is None:
         return (
             "no noise was measured, so rounding cannot be told from another model. Measure the baseline once more with "
