@@ -50,7 +50,8 @@ def write_run(folder: Path, tasks: Sequence[tuple[Task, np.ndarray, Sequence[int
                 logged = f'["s{labels[number]}", {verdict}]' if labels else verdict
                 file.write(
                     f'{{"doc_id": {number}, "doc": {{"n": {number}{subtask}}}, "target": "1", "arguments": '
-                    f'[["{task.name}: {number}", {{"until": []}}]], "resps": [["1"]], "filtered_resps": ["1"], '
+                    f'[["{task.name}: {number}", {{"until": []}}]], "resps": [["{verdict:g}"]], '
+                    f'"filtered_resps": ["{verdict:g}"], '
                     f'"filter": "none", "metrics": ["{metric}"], "{metric}": {logged}}}\n'
                 )
         shares = [verdicts.mean()]

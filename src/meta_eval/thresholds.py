@@ -33,7 +33,8 @@ MARGIN = 0.01
 # misses three in four models that lose five points of GPQA's 448 docs.
 CAP = 0.05
 # With many flips an identical copy would reach the cap. Then the cap is the value that all identical copies except this
-# share stay below, but at most a tenth above the cap. Subtasks get the cap that identical copies need.
+# share, over all tasks together, stay below, but at most a tenth above the cap. Subtasks get the cap that identical
+# copies need.
 CAP_IDENTICAL = 0.01
 CAP_LEEWAY = 0.1
 # A task in which the cap is fewer docs has few docs: at 6 % of flips, 1 in 29 identical copies with 400 docs would

@@ -313,7 +313,7 @@ def test_nothing_in_the_command_is_hidden(key: str, hidden: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('model_name: "m\nevals_dataset: sample\n', "a quote that is not closed"),
+        ('model_name: "m\nevals_dataset: sample\n', "a quote is not closed"),
         ("model_name: m\n evals_dataset: sample\n", "or indentation"),
         ("model_name: m\nevals_datset: sample\nconcurency: 2\nmax_model_len: x\n", "concurency"),
         ("model_name: m\nevals_datset: sample\nconcurency: 2\nmax_model_len: x\n", "max_model_len"),

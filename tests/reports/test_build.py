@@ -470,15 +470,3 @@ def test_without_a_pack_no_answers_are_called_metas(tmp_path: Path) -> None:
     done = cli("report", "out", "--html", "p.html", cwd=tmp_path)
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert "Meta" not in done.stdout and "Meta&#39;s" not in page and "the baseline&#39;s, recorded" in page
-
-
-@pytest.mark.parametrize("sides", ["A", "B", "A and B"])
-def test_results_without_samples_are_said_to_be_so(tmp_path: Path, sides: str) -> None:
-    for side, name in (("A", "a"), ("B", "b")):
-        write_run(tmp_path / name, right(580))
-        if side in sides.split():
-            for file in (tmp_path / name).rglob("samples_*.jsonl"):
-                file.unlink()
-    done = cli("compare", "a", "b", cwd=tmp_path)
-    assert done.returncode == 2 and f"{sides}: the results hold scores and no samples" in done.stderr
-    assert "--log_samples" in done.stderr

@@ -156,7 +156,7 @@ def test_doctor_runs_nothing_of_an_edited_pack(pack: Path, tmp_path: Path) -> No
         file.write(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     done = cli("doctor", pack)
     assert done.returncode == 2
-    assert "is not run" in done.stderr
+    assert "is not run" in done.stdout
     assert not (tmp_path / "ran").exists()
 
 

@@ -95,7 +95,7 @@ def compute_task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> l
         place for place, (task, own) in enumerate(zip(tasks, caps, strict=True)) if own / task.drop.grain < CAP_MIN_LOST
     ]
     widened = [
-        own if place in few else _widen_cap(task_drop.drop, own)
+        own if place in few else _widen_cap(task_drop.drop, own, CAP_IDENTICAL / len(tasks))
         for place, (task_drop, own) in enumerate(zip(tasks, caps, strict=True))
     ]
     if not any(tasks[place].drop.interval().upper >= caps[place] for place in few):
@@ -127,9 +127,9 @@ def _end_of_limit(drop: Drop, limit: float) -> float:
     return min(1.0, max(end, math.nextafter(upper, 2))) if is_within else min(end, upper)
 
 
-def _widen_cap(drop: Drop, cap: float) -> float:
+def _widen_cap(drop: Drop, cap: float, chance: float) -> float:
     # All observed flips, and another doc.
-    identical = worst_end(drop, min(1.0, drop.lost + drop.won + drop.grain), CAP_IDENTICAL)
+    identical = worst_end(drop, min(1.0, drop.lost + drop.won + drop.grain), chance)
     return max(cap, min(identical, cap * (1 + CAP_LEEWAY)))
 
 

@@ -64,12 +64,6 @@ def compare_runs(
         ConfigError: The rules name an unknown task.
     """
     in_a, in_b = ({name for name, task in run.tasks.items() if task.docs} for run in (baseline, candidate))
-    without = [side for side, run, names in (("A", baseline, in_a), ("B", candidate, in_b)) if run.tasks and not names]
-    if without:
-        raise ResultsError(
-            f"{' and '.join(without)}: the results hold scores and no samples, so no docs can be compared",
-            hint="Run lm_eval with --log_samples, and keep the samples_*.jsonl beside the results file",
-        )
     if not in_a & in_b:
         for run, with_docs in ((baseline, in_a), (candidate, in_b)):
             if run.tasks and not with_docs:

@@ -100,9 +100,9 @@ def _update(
     """The distributions after so many flips one way in an exposure; ``others`` are gains and docs of other tasks."""
     if not others:
         return ((1.0, 0.5 + flips, exposure),)
-    share = (math.fsum(won for won, _ in others) + 0.5) / math.fsum(n for _, n in others)
+    share, alike = _average_share(others)
     mean = share * docs
-    priors = [(1 - UNLIKE_TASKS, _measure_likeness(others, share)), (UNLIKE_TASKS, 1.0)]
+    priors = [(1 - UNLIKE_TASKS, alike), (UNLIKE_TASKS, 1.0)]
     evidence = [
         math.log(weight) + shape * math.log(shape / mean) - math.lgamma(shape)
         + math.lgamma(shape + flips) - (shape + flips) * math.log(shape / mean + exposure)
@@ -113,6 +113,21 @@ def _update(
         (weight / math.fsum(weights), shape + flips, shape / mean + exposure)
         for weight, (_, shape) in zip(weights, priors, strict=True)
     )
+
+
+def _average_share(others: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The share of gains of other tasks, and how much they tell of a task (`_measure_likeness`).
+
+    The more tasks differ, the more each counts the same, whatever its docs: weights of random effects (DerSimonian and
+    Laird 1986, Controlled Clinical Trials 7:177).
+    """
+    total = math.fsum(n for _, n in others)
+    pooled = (math.fsum(won for won, _ in others) + 0.5) / total
+    alike = _measure_likeness(others, pooled)
+    weights = [1 / (pooled / alike + 1 / n) for _, n in others]
+    share = math.fsum(w * won / n for w, (won, n) in zip(weights, others, strict=True)) / math.fsum(weights)
+    share += 0.5 / total
+    return share, _measure_likeness(others, share)
 
 
 def _measure_likeness(others: Sequence[tuple[float, float]], share: float) -> float:

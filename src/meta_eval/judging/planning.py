@@ -260,6 +260,9 @@ def _draw_copy(planned: PlannedTask, rng: np.random.Generator) -> TaskDrop:
             won=sum(share * part.won for share, part in parts),
             variance=sum(share * share * part.variance for share, part in parts),
             flipped=sum(part.flipped for _, part in parts),
+            small_lost=sum(share * part.small_lost for share, part in parts),
+            small_won=sum(share * part.small_won for share, part in parts),
+            small_variance=sum(share * share * part.small_variance for share, part in parts),
         )
     else:
         drop = _draw_drop(planned.expected, rng)
@@ -272,7 +275,8 @@ def _draw_drop(expected: Drop, rng: np.random.Generator) -> Drop:
     drop = of_counts(expected, lost, won, unit)
     # As docs have it, around their mean: a sample of all docs, where counts alone would be of some.
     spread = (lost + won - (lost - won) ** 2 * expected.grain) / (1 - expected.grain) if expected.grain < 1 else 0.0
-    return replace(drop, variance=max(0.0, spread) * unit * unit)
+    variance = max(0.0, spread) * unit * unit
+    return replace(drop, variance=variance, small_variance=variance if drop.small_variance else 0.0)
 
 
 def _whole_chances(copies: _Copies, mean: Drop) -> Chances:
