@@ -16,7 +16,7 @@ from meta_eval.thresholds import (
     CAP_IDENTICAL,
     CAP_IDENTICAL_SHARE,
     CAP_LEEWAY,
-    CAP_MIN_LOST,
+    CAP_MIN_DOCS,
     CAP_NEVER_REACHED,
     MEAN_TEST_WEIGHT,
     NAMED,
@@ -87,13 +87,11 @@ def compute_task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> l
     """The cap of each task: its own or ``cap``.
 
     With many flips it is wider by up to `CAP_LEEWAY`, so that an identical copy stays under it. Fewer than
-    `CAP_MIN_LOST` docs make no cap: then it is the worse end of the largest loss that is more likely of an identical
+    `CAP_MIN_DOCS` docs cannot keep a cap: then it is the worse end of the largest loss that is more likely of an identical
     copy than of a copy that lost the cap (`meta_eval.judging.loss_limits`).
     """
     caps = [own_cap(task_drop, margin, cap) for task_drop in tasks]
-    few = [
-        place for place, (task, own) in enumerate(zip(tasks, caps, strict=True)) if own / task.drop.grain < CAP_MIN_LOST
-    ]
+    few = [place for place, task in enumerate(tasks) if 1 / task.drop.grain < CAP_MIN_DOCS]
     widened = [
         own if place in few else _widen_cap(task_drop.drop, own, CAP_IDENTICAL / len(tasks))
         for place, (task_drop, own) in enumerate(zip(tasks, caps, strict=True))
@@ -156,7 +154,7 @@ def find_excess_losses(tasks: Sequence[TaskDrop], margin: float, cap: float, nam
     paired = [task for task in tasks if task.drop.paired]
     caps = {task.task: own_cap(task, margin, cap) for task in paired}
     # In tasks with few docs the cap itself is set by this rule.
-    others = [task for task in paired if caps[task.task] / task.drop.grain >= CAP_MIN_LOST]
+    others = [task for task in paired if 1 / task.drop.grain >= CAP_MIN_DOCS]
     measured = [task for task in paired if task.measured_flips]
     found = _find_beyond(
         paired, others, [(task.margin or margin, caps[task.task]) for task in others], CAP_IDENTICAL_SHARE

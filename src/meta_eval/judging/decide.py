@@ -25,7 +25,7 @@ mean.
 
 **The cap** limits the worse end of the interval of every task and subtask; it is at least the margin. The mean hides
 the loss of a task, and significance needs many docs: without a cap, a model that loses five points of GPQA ships in a
-third of runs. For a task in which the cap is fewer than `CAP_MIN_LOST` docs, the cap is the largest loss that is more
+third of runs. For a task with fewer than `CAP_MIN_DOCS` docs, the cap is the largest loss that is more
 likely of an identical copy than of a copy that lost the cap (`meta_eval.judging.loss_limits`). For every subtask it is
 at least the loss that an identical copy stays under (`meta_eval.stats.identical`; for all subtasks together, in 99 % of
 identical copies). A SHIP also states what it leaves open.
