@@ -58,7 +58,7 @@ def evaluate(model: Copy, name: str, output: Path) -> None:
 
 
 def meta_eval(*arguments: str) -> tuple[str, str]:
-    """stdout, and stderr without the names of files, of the command line on a terminal of 80 columns. The gate may fail."""
+    """stdout, and stderr without names of files, of the command line on a terminal of 80 columns. The gate may fail."""
     done = subprocess.run(
         [sys.executable, "-m", "meta_eval", *arguments], capture_output=True, text=True, check=False,
         # An own home: with nltk's punkt_tab from the user's home, the pack would have other files.

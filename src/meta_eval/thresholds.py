@@ -37,7 +37,8 @@ CAP = 0.05
 # copies need.
 CAP_IDENTICAL = 0.01
 CAP_LEEWAY = 0.1
-# Fewer docs are few: at 6 % of flips, 1 in 29 identical copies with 400 docs would reach five points. All tasks together stop at most the share of identical copies below.
+# Fewer docs are few: at 6 % of flips, 1 in 29 identical copies with 400 docs would reach five points. All tasks
+# together stop at most the share of identical copies below.
 CAP_MIN_DOCS = 400
 CAP_IDENTICAL_SHARE = 0.03
 # A doc that is so small a part of the cap never takes an identical copy to it.

@@ -87,8 +87,8 @@ def compute_task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> l
     """The cap of each task: its own or ``cap``.
 
     With many flips it is wider by up to `CAP_LEEWAY`, so that an identical copy stays under it. Fewer than
-    `CAP_MIN_DOCS` docs cannot keep a cap: then it is the worse end of the largest loss that is more likely of an identical
-    copy than of a copy that lost the cap (`meta_eval.judging.loss_limits`).
+    `CAP_MIN_DOCS` docs cannot keep a cap: then it is the worse end of the largest loss that is more likely of an
+    identical copy than of a copy that lost the cap (`meta_eval.judging.loss_limits`).
     """
     caps = [own_cap(task_drop, margin, cap) for task_drop in tasks]
     few = [place for place, task in enumerate(tasks) if 1 / task.drop.grain < CAP_MIN_DOCS]
