@@ -12,8 +12,10 @@ from stock_runs import Row, make_choice, make_sample, read_stock_run
 
 from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate
+from meta_eval.judging.judge import judge_run
 from meta_eval.judging.judgement import Judgement
 from meta_eval.reports.text import write_headline
+from meta_eval.results.baseline import Baseline
 
 SHARES = [make_choice(number, ["-1.0", "-2.0"], number % 2 == 0) for number in range(400)]
 
@@ -131,3 +133,18 @@ def test_prompts_that_differ_make_it_invalid_too(tmp_path: Path) -> None:
     before = judged(lambda n: 80.0 + n % 7)
     after = [make_sample(n, "none", {"judge_score": 80.0 + n % 7}, prompt=f"Other {n}") for n in range(200)]
     assert compare(tmp_path, before, after, Gate(margin=3.0)).decision.invalid
+
+
+@pytest.mark.parametrize(("drop", "is_worse"), [(40.0, True), (2.0, False)])
+def test_a_report_judges_what_was_recorded_in_its_own_unit(tmp_path: Path, drop: float, is_worse: bool) -> None:
+    rows = [judged(lambda n, less=less: 80.0 + n % 7 - less) for less in (0.0, drop)]
+    recorded, run = (
+        read_stock_run(tmp_path / name, {"shares": SHARES, "own": own}) for name, own in zip("ab", rows, strict=True)
+    )
+    stored = Baseline({}, {}, as_recorded={name: (task.docs,) for name, task in recorded.tasks.items()})
+    judgement = judge_run(run, None, stored)
+    own = next(task.own_unit for task in judgement.tasks if task.name == "own")
+    assert own is not None and own.value == pytest.approx(drop)
+    kinds = {alarm.kind for alarm in judgement.alarms}
+    assert ("worse by more than a tenth" in kinds) == is_worse
+    assert "nothing to compare with" not in kinds

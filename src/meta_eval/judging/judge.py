@@ -141,6 +141,8 @@ def assess_task(compared: TaskComparison, gate: Gate, shared: frozenset[str]) ->
     own_unit = _measure_own_unit(compared, rule, clusters) if chosen is None else None
     task = replace(task, own_unit=own_unit)
     alarms = [*_find_task_alarms(compared, chosen, rule, task), *grading]
+    if own_unit and not compared.baseline_runs:
+        alarms = [(kind, alarmed) for kind, alarmed in alarms if kind != "alone"]
     if chosen is None or chosen.pair is None:
         return TaskAssessment(task, task_drop, tuple(alarms))
 
@@ -304,11 +306,11 @@ def is_share(metric_key: str | None) -> bool:
 
 
 def _measure_own_unit(compared: TaskComparison, rule: GateTask, clusters: Clusters) -> OwnUnitDrop | None:
-    """The drop of a task that is no share, from the runs of a baseline."""
-    if not compared.baseline_runs or not compared.candidate_runs:
+    """The drop of a task that is no share, from the runs of a baseline or from what was recorded."""
+    if not compared.candidate_runs or not (compared.baseline_runs or compared.pair):
         return None
-    shares = [set(list_fraction_metrics(runs[0])) for runs in (compared.baseline_runs, compared.candidate_runs)]
-    if shares[0] & shares[1]:
+    runs = [*compared.baseline_runs[:1], compared.candidate_runs[0]]
+    if set.intersection(*(set(list_fraction_metrics(run)) for run in runs)):
         return None
     sides = (compared.pair.baseline.runs, compared.pair.candidate.runs) if compared.pair else None
     return measure_own_unit(

@@ -88,14 +88,14 @@ def measure_own_unit(
     """Measure the drop of a task in its first metric that is no share; None where there is none that both have.
 
     Args:
-        baseline_runs, candidate_runs: The runs of each side.
+        baseline_runs, candidate_runs: The runs of each side; no baseline runs where it is what was recorded.
         pair: The docs of each run of baseline and candidate, the same docs in one order.
         first: The ``metric,filter`` that goes before others.
         lower_is_better: The metrics of which less is better.
         margin: The largest allowed drop, in the metric's unit.
         clusters: The clusters of docs.
     """
-    aggregates = [item for run in (candidate_runs[0], baseline_runs[0]) for item in run.aggregates.items()]
+    aggregates = [item for run in (candidate_runs[0], *baseline_runs[:1]) for item in run.aggregates.items()]
     keys = [key for key, aggregate in aggregates if not aggregate.is_fraction]
     for metric_key in dict.fromkeys([*([first] if first else ()), *keys]):
         estimate = _pair_docs(metric_key, baseline_runs, candidate_runs, pair, clusters) or _compare_averages(
