@@ -17,11 +17,11 @@ from meta_eval import assets
 
 FILE = "meta_template/_common/families.json"
 
-# BOS texts of tokenizers, also of families that no task is for.
-_LEADING_BOS = re.compile(
-    r"(?:<\|begin_of_text\|>|<s>|<bos>|<\uff5cbegin\u2581of\u2581sentence\uff5c>|<BOS_TOKEN>|<\|startoftext\|>|"
-    r"<\|start_of_text\|>|<\|bos\|>|\[BOS\])*"
-)
+# BOS texts of tokenizers of families that no task is for.
+_OTHER_BOS = (
+    "<s>", "<bos>", "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<BOS_TOKEN>", "<|startoftext|>", "<|start_of_text|>",
+    "<|bos|>", "[BOS]",
+)  # fmt: skip
 
 
 class Family(BaseModel):
@@ -106,8 +106,13 @@ def list_bos_tokens() -> tuple[str, ...]:
 
 def find_leading_bos(prompt: str) -> str:
     """The BOS texts that a prompt begins with, of any family; empty without one."""
-    match = _LEADING_BOS.match(prompt)
+    match = _compile_leading_bos().match(prompt)
     return match[0] if match else ""
+
+
+@cache
+def _compile_leading_bos() -> re.Pattern[str]:
+    return re.compile(f"(?:{'|'.join(map(re.escape, (*list_bos_tokens(), *_OTHER_BOS)))})*")
 
 
 def choose_bos(token: object) -> str | None:
