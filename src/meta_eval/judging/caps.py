@@ -156,9 +156,7 @@ def find_excess_losses(tasks: Sequence[TaskDrop], margin: float, cap: float, nam
     # In tasks with few docs the cap itself is set by this rule.
     others = [task for task in paired if 1 / task.drop.grain >= CAP_MIN_DOCS]
     measured = [task for task in paired if task.measured_flips]
-    found = _find_beyond(
-        paired, others, [(task.margin or margin, caps[task.task]) for task in others], CAP_IDENTICAL_SHARE
-    )
+    found = _find_beyond(paired, others, [(task.margin or margin, caps[task.task]) for task in others], CAP_IDENTICAL)
     limits = [((own := task.margin or margin) / 2, (own + caps[task.task]) / 2) for task in measured]
     found_by_noise = _find_beyond(paired, measured, limits, NOISE_IDENTICAL_SHARE, use_measured=True)
     reasons = []
