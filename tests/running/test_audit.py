@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from contextlib import chdir
 from pathlib import Path
@@ -136,8 +135,6 @@ def test_chats_of_ones_own_are_a_pack(tmp_path: Path, monkeypatch: pytest.Monkey
     assert report.verdicts[0].figures.docs == 3
     shown = cli("audit", "output.jsonl", "requests.jsonl", "--pack", "work_dir", "--top-k", "0").stdout
     assert "e-0" not in shown and "No larger" not in shown
-    bounds = re.findall(r"^  all .*?([\d.]+) to ([\d.]+)", shown, re.MULTILINE)
-    assert all(float(upper) <= 1 for _, upper in bounds)
     with pytest.raises(AnswersError, match="of another pack"):
         audit(["output.jsonl"], pack=pack, top_k=0)
 
