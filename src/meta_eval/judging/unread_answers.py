@@ -11,6 +11,9 @@ from meta_eval.judging.task_comparison import RunPair, ScoredRun, pair_scores
 from meta_eval.results.doc_results import DocResult
 from meta_eval.stats.clustered_mean import average_docs
 
+# The smallest difference in unread answers that is said.
+_FEWEST = 5
+
 
 @dataclass(frozen=True, slots=True)
 class UnreadSplit:
@@ -55,8 +58,11 @@ def split_unread(pair: RunPair, metric_key: str) -> UnreadSplit | None:
 
 
 def find_unread_drop(task: str, split: UnreadSplit | None, margin: float) -> list[RaisedAlarm]:
-    """Say which part of a drop was not read, where the difference in unread answers can make up half the margin."""
-    if split is None or abs(split.more) < margin / 2:
+    """Say which part of a drop was not read, where the difference in unread answers can make up half the margin.
+
+    A difference of fewer than five docs is no more than chance: 5 of 5 on one side have probability 1 in 16.
+    """
+    if split is None or abs(split.more) < margin / 2 or abs(split.candidate - split.baseline) < _FEWEST:
         return []
     counts = f"{split.candidate:,} of {split.docs:,} answers, {split.baseline:,} of the baseline's"
     parts = f"{_points(split.not_read)} not read and {_points(split.drop - split.not_read)} read and wrong"
