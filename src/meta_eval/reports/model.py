@@ -89,12 +89,11 @@ class Report:
 
     @property
     def baseline_owner(self) -> str:
-        """Whose recorded answers and verdicts the run is compared with: ``Meta's``, ``the record's``; else ``the
-        baseline's``."""
-        names = (
-            (task.flips.baseline for task in self.tasks if task.flips) if self.document_type == "report" else iter(())
-        )
-        return next(names, "the baseline's")
+        """Whose recorded answers and verdicts stand beside the run's: ``Meta's`` or ``the record's``; else ``the
+        baseline's``. In a comparison A is the baseline, so that what its docs hold is the record's."""
+        if self.document_type != "report":
+            return "the record's"
+        return next((task.flips.baseline for task in self.tasks if task.flips), "the baseline's")
 
     @property
     def baseline_owner_recorded(self) -> str:
