@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from meta_eval import stats
 from meta_eval.boundary.pack_names import join_names
-from meta_eval.judging.loss_limits import ExpectedLosses, expect_losses, flip_unit, limit_losses
+from meta_eval.judging.loss_limits import ExpectedLosses, expect_losses, limit_losses
 from meta_eval.judging.task_drop import TaskDrop
 from meta_eval.stats import Drop
-from meta_eval.stats.identical import chance_within, of_counts, worst_end
+from meta_eval.stats.identical import chance_within, flip_unit, of_counts, worst_end
 from meta_eval.thresholds import (
     ALPHA,
     CAP_IDENTICAL,

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meta_eval.judging.task_drop import TaskDrop
-from meta_eval.stats import Drop
+from meta_eval.stats.identical import flip_unit
 from meta_eval.thresholds import ROUNDING, SAME_FLIPS, UNLIKE_TASKS
 
 # The steps of h, and its end: beyond it no loss is excluded.
@@ -59,12 +59,6 @@ class ExpectedLosses:
             return 0.0
         more = math.floor(losses + ROUNDING) + 1
         return math.fsum(weight * float(betainc(more, shape, 1 / (1 + rate))) for weight, shape, rate in self.parts)
-
-
-def flip_unit(drop: Drop) -> float:
-    """The size of the flips of a drop, whole and small changes together."""
-    changed = drop.lost + drop.won
-    return drop.variance / changed if changed > 0 and drop.variance > 0 else drop.grain
 
 
 def expect_losses(tasks: Sequence[TaskDrop], *, use_measured: bool = False) -> list[ExpectedLosses]:

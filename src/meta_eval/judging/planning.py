@@ -16,7 +16,7 @@ from meta_eval.judging.caps import compute_task_caps
 from meta_eval.judging.decide import decide_outcome
 from meta_eval.judging.task_drop import TaskDrop
 from meta_eval.stats import Drop
-from meta_eval.stats.identical import chance_within, flip_unit, margin_within, narrow_drop, of_counts
+from meta_eval.stats.identical import FlipKind, chance_within, list_flip_kinds, margin_within, narrow_drop, of_kinds
 from meta_eval.thresholds import ALPHA, CAP, MARGIN, MAX_PLANNED_RUNS, SURE, Weighting
 
 if TYPE_CHECKING:
@@ -270,13 +270,13 @@ def _draw_copy(planned: PlannedTask, rng: np.random.Generator) -> TaskDrop:
 
 
 def _draw_drop(expected: Drop, rng: np.random.Generator) -> Drop:
-    unit = flip_unit(expected)
-    lost, won = rng.poisson([expected.lost / unit, expected.won / unit]).tolist()
-    drop = of_counts(expected, lost, won, unit)
+    kinds = [FlipKind(*rng.poisson([kind.lost, kind.won]).tolist(), kind.unit) for kind in list_flip_kinds(expected)]
+    drop = of_kinds(expected, kinds)
     # As docs have it, around their mean: a sample of all docs, where counts alone would be of some.
-    spread = (lost + won - (lost - won) ** 2 * expected.grain) / (1 - expected.grain) if expected.grain < 1 else 0.0
-    variance = max(0.0, spread) * unit * unit
-    return replace(drop, variance=variance, small_variance=variance if drop.small_variance else 0.0)
+    around = drop.variance - drop.value**2 * expected.grain
+    spread = max(0.0, around / (1 - expected.grain)) if expected.grain < 1 else 0.0
+    share = spread / drop.variance if drop.variance else 0.0
+    return replace(drop, variance=spread, small_variance=drop.small_variance * share)
 
 
 def _whole_chances(copies: _Copies, mean: Drop) -> Chances:

@@ -11,7 +11,8 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meta_eval.stats.clustered_mean import average_docs, number_names
 from meta_eval.stats.drop import Drop
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 # Pairs of docs of a cluster from which a correlation is known to about 0.05, and changed docs among them.
 _FEWEST_PAIRS, _FEWEST_CHANGES = 400, 10
+
+# Values that stand for a normal distribution.
+_NODES = 21
 
 # Standard deviations of a Poisson count beyond which less than one in ten million lies; and less than one in
 # a trillion.
@@ -40,7 +44,8 @@ def expect_copy(
 
     With the intra-class correlation r of what changes, its variance lies between that of independent docs and that of
     whole clusters: (1 - r) sum of w^2 + r sum over clusters of (sum of w)^2, for docs of weight w and one flip each
-    (Kish 1965, Survey Sampling, section 5.4).
+    (Kish 1965, Survey Sampling, section 5.4). A doc does what its cluster does with the chance s = sqrt(r), and else
+    flips on its own: two kinds of flips, of clusters with the share s of their docs, and of single docs.
 
     Args:
         docs: Number of docs.
@@ -56,8 +61,10 @@ def expect_copy(
     like = Drop(
         0.0, 0.0, 0.0, 0.0, 0.0, average.freedom, average.grain, 0, docs, average.clusters, paired=True
     )  # fmt: skip
-    unit = (1 - alike) * math.fsum(average.weights**2) + alike * average.grain
-    return of_counts(like, flips / unit / 2, flips / unit / 2, unit)
+    together, doc = math.sqrt(alike), math.fsum(average.weights**2)
+    shares = ((together, together * average.grain + (1 - together) * doc), (1 - together, doc))
+    kinds = [(share * flips / unit / 2, unit) for share, unit in shares if share]
+    return of_kinds(like, [FlipKind(count, count, unit) for count, unit in kinds])
 
 
 def correlate_changes(changes: Sequence[float], clusters: Sequence[Hashable]) -> float | None:
@@ -88,29 +95,57 @@ def narrow_drop(expected: Drop, share: float) -> Drop:
     stays; the size of differences shrinks with the root of the variance.
     """
     root = math.sqrt(share)
-    unit = flip_unit(expected)
-    return of_counts(expected, expected.lost / unit, expected.won / unit, unit * root)
+    return of_kinds(expected, [kind._replace(unit=kind.unit * root) for kind in list_flip_kinds(expected)])
+
+
+class FlipKind(NamedTuple):
+    """How many flips of one size there are each way."""
+
+    lost: float
+    won: float
+    unit: float
 
 
 def of_counts(like: Drop, lost: float, won: float, unit: float) -> Drop:
     """Make a drop over the same docs, with so many lost and won flips of this size."""
-    variance = unit * unit * (lost + won)
-    if _is_small(unit, like):
-        return replace(
-            like, lost=lost * unit, won=won * unit, variance=variance, flipped=0,
-            small_lost=lost * unit, small_won=won * unit, small_variance=variance,
-        )  # fmt: skip
-    flipped = min(like.clusters, round(lost + won))
-    return replace(like, lost=lost * unit, won=won * unit, variance=variance, flipped=flipped)
+    return of_kinds(like, [FlipKind(lost, won, unit)])
 
 
-def _is_small(unit: float, like: Drop) -> bool:
-    """Whether flips of this size are small changes of the clusters of a drop: see `meta_eval.stats.drop`."""
-    return unit < (WHOLE_CHANGE - ROUNDING) * like.grain
+def of_kinds(like: Drop, kinds: Sequence[FlipKind]) -> Drop:
+    """Make a drop over the same docs, with flips of these kinds."""
+    # Of smaller flips the changes of clusters are small: see `meta_eval.stats.drop`.
+    least = (WHOLE_CHANGE - ROUNDING) * like.grain
+    small = [kind for kind in kinds if kind.unit < least]
+
+    def lost(of: Sequence[FlipKind]) -> float:
+        return math.fsum(kind.lost * kind.unit for kind in of)
+
+    def won(of: Sequence[FlipKind]) -> float:
+        return math.fsum(kind.won * kind.unit for kind in of)
+
+    def variance(of: Sequence[FlipKind]) -> float:
+        return math.fsum(kind.unit**2 * (kind.lost + kind.won) for kind in of)
+
+    whole = math.fsum(kind.lost + kind.won for kind in kinds if kind.unit >= least)
+    return replace(
+        like, lost=lost(kinds), won=won(kinds), variance=variance(kinds), flipped=min(like.clusters, round(whole)),
+        small_lost=lost(small), small_won=won(small), small_variance=variance(small),
+    )  # fmt: skip
+
+
+def list_flip_kinds(expected: Drop) -> list[FlipKind]:
+    """The kinds of flips in an expected drop: whole changes and small ones, as far as there are any."""
+    whole = expected.lost - expected.small_lost, expected.won - expected.small_won
+    parts = [
+        (*whole, expected.variance - expected.small_variance),
+        (expected.small_lost, expected.small_won, expected.small_variance),
+    ]
+    kinds = [(lost, won, variance / (lost + won)) for lost, won, variance in parts if lost + won > 0 and variance > 0]
+    return [FlipKind(lost / unit, won / unit, unit) for lost, won, unit in kinds]
 
 
 def flip_unit(expected: Drop) -> float:
-    """The size of a flip in an expected drop."""
+    """The size of the flips in a drop, whole and small changes together."""
     changed = expected.lost + expected.won
     return expected.variance / changed if changed > 0 and expected.variance > 0 else expected.grain
 
@@ -190,20 +225,41 @@ def _worse_ends(expected: Drop) -> tuple[Floats, Floats]:
 
     if not expected.freedom:
         return np.ones(1), np.ones(1)
-    unit = flip_unit(expected)
-    lost, of_lost = _poisson(expected.lost / unit)
-    won, of_won = _poisson(expected.won / unit)
-    chances = of_lost[:, None] * of_won
-    counts = lost[:, None] + won
     t = t_quantile(LEVEL, expected.freedom)
+    kinds = list_flip_kinds(expected)
+    is_small = len(kinds) == 1 and expected.small_variance > 0
+    lost_count, won_count, unit = kinds[0] if kinds else FlipKind(0.0, 0.0, expected.grain)
+    lost, of_lost = _poisson(lost_count)
+    won, of_won = _poisson(won_count)
+    counts = lost[:, None] + won
     # The size of a flip as `Drop.flip_size` has it, and what no whole change leaves open.
-    is_small = _is_small(unit, expected)
     size = np.maximum(np.where(counts > 0, unit, 0.0), expected.grain / (1 + np.minimum(counts, expected.clusters)))
     size, unseen = (np.full_like(size, unit), t * t * expected.grain) if is_small else (size, 0.0)
-    above = t * np.sqrt(lost[:, None] * unit / size + t * t / 4) + t * t / 2
-    below = t * np.sqrt(won * unit / size + t * t / 4) - t * t / 2
-    ends = (lost[:, None] - won) * unit + np.sqrt(size**2 * (above**2 + below**2) + unseen**2)
-    return np.minimum(1.0, ends).ravel(), (chances / chances.sum()).ravel()
+    above, below = _above(lost[:, None] * unit / size, t), _below(won * unit / size, t)
+    values, reach = (lost[:, None] - won) * unit, size**2 * (above**2 + below**2) + unseen**2
+    chances = of_lost[:, None] * of_won
+    if len(kinds) > 1:
+        # Small flips beside whole ones are many: their sum is about normal, and their reach about the expected.
+        small = kinds[1]
+        reach = reach + small.unit**2 * (_above(small.lost, t) ** 2 + _below(small.won, t) ** 2)
+        deviations = np.array([NormalDist().inv_cdf((step + 0.5) / _NODES) for step in range(_NODES)])
+        sums = small.unit * ((small.lost - small.won) + deviations * math.sqrt(small.lost + small.won))
+        values, reach, chances = (
+            values[..., None] + sums,
+            reach[..., None],
+            np.repeat(chances[..., None], _NODES, axis=2),
+        )
+    ends = np.minimum(1.0, values + np.sqrt(reach))
+    return ends.ravel(), (chances / chances.sum()).ravel()
+
+
+def _above(count: Any, t: float) -> Any:
+    """How far above a Poisson count the score interval of its mean reaches, as in `meta_eval.stats.drop`."""
+    return t * (count + t * t / 4) ** 0.5 + t * t / 2
+
+
+def _below(count: Any, t: float) -> Any:
+    return t * (count + t * t / 4) ** 0.5 - t * t / 2
 
 
 def _poisson(mean: float, deviations: float = _REACH) -> tuple[Floats, Floats]:
