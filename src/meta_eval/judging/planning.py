@@ -270,7 +270,10 @@ def _draw_copy(planned: PlannedTask, rng: np.random.Generator) -> TaskDrop:
 
 
 def _draw_drop(expected: Drop, rng: np.random.Generator) -> Drop:
-    kinds = [FlipKind(*rng.poisson([kind.lost, kind.won]).tolist(), kind.unit) for kind in list_flip_kinds(expected)]
+    kinds = []
+    for kind in list_flip_kinds(expected):
+        lost, won = rng.poisson([kind.lost, kind.won]).tolist()
+        kinds.append(FlipKind(lost, won, kind.unit))
     drop = of_kinds(expected, kinds)
     # As docs have it, around their mean: a sample of all docs, where counts alone would be of some.
     around = drop.variance - drop.value**2 * expected.grain
