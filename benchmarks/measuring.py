@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Cost(NamedTuple):
-    """Wall seconds, seconds of CPU with those of children, peak resident GB of the process alone, stderr, exit code."""
+    """Wall seconds, seconds of CPU with those of children, peak resident GB of the process alone, what it said, exit code."""
 
     seconds: float
     cpu: float
@@ -24,7 +24,7 @@ class Cost(NamedTuple):
 _START = """
 import json, os, subprocess, sys, time
 started = time.perf_counter()
-process = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL)
+process = subprocess.Popen(sys.argv[2:])
 _, status, usage = os.wait4(process.pid, 0)
 seconds = time.perf_counter() - started
 cpu, code = usage.ru_utime + usage.ru_stime, os.waitstatus_to_exitcode(status)
@@ -39,7 +39,9 @@ def measured(*command: str, codes: tuple[int, ...] = (0, 1)) -> Cost:
         start = [sys.executable, "-I", "-S", "-c", _START, file.name, *command]
         # An installed package has its bytecode: a checkout gets it at the first start, unless the environment forbids.
         compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        said = subprocess.run(start, stderr=subprocess.PIPE, text=True, check=True, env=compiled).stderr
+        said = subprocess.run(
+            start, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True, env=compiled
+        ).stdout
         seconds, cpu, memory, code = json.load(file)
     if code not in codes:
         sys.exit(said)
