@@ -137,6 +137,17 @@ def test_of_a_call_that_fails_only_the_request_that_fails_alone_is_an_error(tmp_
     assert [len(call) for call in Small.made[0].calls] == [6, 1, 1, 1, 1, 1, 1]
 
 
+def test_an_argument_that_the_class_does_not_have_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(self: Small, pretrained: str, batch_size: object = None) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Small, "__init__", init)
+    with pytest.raises(BackendError, match=f"model_args.attention: backend {NAME} has no such argument. Take it out"):
+        ask([text(0, "say one")], tmp_path, attention="sdpa")
+
+
 def test_where_nothing_can_be_answered_the_run_ends(tmp_path: Path) -> None:
     """Rather than with one failure for each of fourteen thousand requests."""
     with pytest.raises(BackendError, match="the wires are cut"):

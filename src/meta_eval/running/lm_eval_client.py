@@ -6,6 +6,7 @@ import contextlib
 import gc
 import itertools
 import json
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -69,6 +70,10 @@ class LmEvalClient(Client):
                 f"{error.name} is not installed", where=self._where, hint=f"pip install {install}"
             ) from None
         except Exception as error:
+            unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+            if isinstance(error, TypeError) and unknown and unknown[1] in settings.model_args:
+                where, hint = f"model_args.{unknown[1]}", "Take it out, or write it as the engine does"
+                raise BackendError(f"{self._where} has no such argument", where=where, hint=hint) from None
             raise diagnose_engine(error, self._log, where=self._where) from error
         return self
 
