@@ -29,6 +29,7 @@ from meta_eval.running.canary import Summary
 from meta_eval.running.client import describe_start, find_client
 from meta_eval.running.deployment import read_earlier_answers
 from meta_eval.running.early_stop import Stopping
+from meta_eval.running.engine_faults import counting_saved
 from meta_eval.running.journal import Journal, check_shard, compute_model_fingerprint
 from meta_eval.running.model_tokens import ModelTokens, tokens_of
 from meta_eval.running.pending_requests import PendingRequests, leave_out_tasks, select_answers
@@ -223,15 +224,16 @@ def _ask_everything(
         Interrupted: By Ctrl-C.
     """
     try:
-        yield from asking.first()
-        if stopping is not None:
-            done.stopped = asking.until_decided(stopping)
-        else:
-            yield from asking.all()
-        if order is not None:
-            asking.ask_again(second, order, stopping.early_docs if stopping else None)
+        with counting_saved(lambda: (done.before + asking.kept, asking.total)):
+            yield from asking.first()
+            if stopping is not None:
+                done.stopped = asking.until_decided(stopping)
+            else:
+                yield from asking.all()
+            if order is not None:
+                asking.ask_again(second, order, stopping.early_docs if stopping else None)
     except KeyboardInterrupt:
-        raise Interrupted(done.before + asking.asked, asking.total) from None
+        raise Interrupted(done.before + asking.kept, asking.total) from None
     finally:
         asking.note_endpoint()
     done.asked, done.failed, done.canary = asking.asked, asking.failed, asking.canary

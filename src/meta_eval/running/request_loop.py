@@ -63,6 +63,11 @@ class RequestLoop:
         """Requests of the run, answered or not."""
         return sum(self._pending.total.values())
 
+    @property
+    def kept(self) -> int:
+        """Answers that were kept."""
+        return self.asked - self.failed
+
     def all(self) -> Iterator[str]:
         """Ask all pending requests; the name of each task that is done before the last."""
         return self.run(self._pending)
