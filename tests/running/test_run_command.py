@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -52,6 +53,35 @@ def test_each_score_stands_beside_the_published_number_and_the_run_is_judged(com
     assert "meta_mmlu_pretrain: 62.5 (acc_macro,none; Meta published 58)" in done.stderr
     assert "UNDECIDED" in done.stdout
     assert re.search(r"canary: of (\d+) texts \1 begin as the recorded ones and \1 are equal", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [("8", "75.0 (exact_match,last-number; recorded 87.5 on the same docs)"), ("null", "recorded 47.5)")],
+)
+def test_a_score_of_some_docs_stands_beside_that_of_the_record_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, words: str
+) -> None:
+    model = str(find_model_folder())
+    changes = [
+        f"limit={limit}", f"model_name={model}", "backend=server", "base_url=http://127.0.0.1:9/v1", "model_args={}",
+        "template_dir=tasks",
+    ]  # fmt: skip
+    monkeypatch.setattr("meta_eval.cli.init.find_model_file", lambda _: Path(model) / "tokenizer.json")
+    assert cli("init", "--example", "smollm2", cwd=tmp_path).returncode == 0
+    options = [word for change in changes for word in ("--set", change)]
+    assert cli("prepare", *options, cwd=tmp_path).returncode == 0
+    learn(tmp_path / "work_dir")
+    monkeypatch.setattr(story, "find_client", lambda *_names, **_keys: Meta)
+
+    def wrong_once(ask: EngineRequest, client: Meta) -> EngineResponse:
+        right = client.right(ask)
+        return replace(right, text="-1") if ask.request.id == "smollm2_numbers/0" else right
+
+    Meta.begin(wrong_once)
+    done = cli("run", *options, "--tasks", "smollm2_numbers", "--no-report", "--no-canary", cwd=tmp_path)
+    assert done.returncode == 0
+    assert words in done.stderr
 
 
 def test_the_report_can_be_left_out(command: Run) -> None:

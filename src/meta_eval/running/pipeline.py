@@ -6,7 +6,7 @@ A request is built by lm-eval's task (`answers.requests`), selected if it has no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,8 @@ _NO_MATTER = _FREE | {"limit"}
 # Settings of the pack that do not affect answers.
 _OF_PACK = frozenset(("tasks", "include_path", "runs_code"))
 
-# Called with a completely answered task and its scores, 0 to 1 by ``metric,filter``.
-Scored = Callable[[str, dict[str, float]], None]
+# Called with a completely answered task, its scores, 0 to 1 by ``metric,filter``, and the docs that they are of.
+Scored = Callable[[str, dict[str, float], Collection[int]], None]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -182,12 +182,13 @@ def run_pack(
         if shard[1] == 1:
             report_progress("grading")
             grading.requests = pending.digests
+            answers = answers if grade_only else journal.read()
             done.graded = grading.grade(
-                select_answers(answers := answers if grade_only else journal.read(), pending.hashes()),
+                select_answers(answers, pending.hashes()),
                 output=output, partial=True, prices=settings, go_on=True,
                 facts=_facts(done, stopping, second, answers),
             )  # fmt: skip
-            _tell_graded(done, scored)
+            _tell_graded(done, pending, answers, scored)
             if baseline:
                 _make_baseline(pack, grading)
     return done
@@ -389,15 +390,16 @@ def _tell(
         return
     grading.requests = pending.digests
     try:
-        scores = grading.score(name, select_answers(journal.read(), pending.hashes(name)))
+        answers = journal.read()
+        scores = grading.score(name, select_answers(answers, pending.hashes(name)))
     except UserError as error:
         log.warning(f"{name} cannot be graded: {error}")
     else:
-        scored(name, scores)
+        scored(name, scores, pending.find_answered_docs(name, answers))
 
 
-def _tell_graded(done: RunResult, scored: Scored | None) -> None:
+def _tell_graded(done: RunResult, pending: PendingRequests, answers: Answers, scored: Scored | None) -> None:
     if scored is not None and done.graded is not None:
         for name in done.last:
             if name in done.graded.scores:
-                scored(name, done.graded.scores[name])
+                scored(name, done.graded.scores[name], pending.find_answered_docs(name, answers))
