@@ -52,6 +52,7 @@ def test_each_score_stands_beside_the_published_number_and_the_run_is_judged(com
     assert done.returncode == 0
     assert "meta_mmlu_pretrain: 62.5 (acc_macro,none; Meta published 58)" in done.stderr
     assert "UNDECIDED" in done.stdout
+    assert not re.search(r"^\d+ of \d+", done.stderr, re.MULTILINE), "nothing took half a minute"
     assert re.search(r"canary: of (\d+) texts \1 begin as the recorded ones and \1 are equal", done.stderr)
 
 

@@ -174,6 +174,7 @@ class Log(Steps):
         if self._bar is not None:
             super().progress(name, done, total)
         elif not total:
+            self._reported_at = time.monotonic()
             self.line(name)
         elif time.monotonic() - self._reported_at >= _EVERY:
             self._reported_at = time.monotonic()
