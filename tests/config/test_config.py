@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.config import Config, load_config
+from meta_eval.config.config_loader import override_settings
 from meta_eval.messages.errors import ConfigError, UserError
 
 # The keys and values of a file written for Meta's recipe.
@@ -145,6 +146,7 @@ def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallba
         ("model_args: {a: 'x,y'}", ["model_args", "','"]),
         ("model_args: '=1'", ["model_args", "'=1' has no name"]),
         ("model_args: {' ': 1}", ["model_args", "'=1' has no name"]),
+        ("model_args: {n_threads: 1}", ["'n_threads' is an argument of llama.cpp, and backend vllm does not have it"]),
         ("originals: {mth: {id: x}}", ["originals.mth", "'math'"]),
         ("dtype: int7", ["dtype", "'int7'"]),
         ("tokenizer: 'a,b'", ["tokenizer", "','"]),
@@ -227,6 +229,55 @@ def test_an_override_reaches_into_mappings_alone(tmp_path: Path, given: str, ove
     key = override.partition(".")[0]
     with pytest.raises(ConfigError, match=f"--set {override}: {key}: .*(not a mapping|of the form)"):
         load(tmp_path, RECIPE, f"{key}={given}", override)
+
+
+@pytest.mark.parametrize(
+    ("backend", "args", "overrides", "kept", "words"),
+    [
+        ("llamacpp", "n_threads=1", ["backend=hf"], {}, "without model_args n_threads, which sets the speed"),
+        ("llamacpp", "n_threads=1", ["backend=hf", "model_args.device=cpu"], {"device": "cpu"}, "n_threads"),
+        ("llamacpp", "n_threads=1", ["backend=hf", "model_args={}"], {}, ""),
+        (
+            "vllm",
+            "enforce_eager=True,revision=r",
+            ["backend=hf"],
+            {"revision": "r"},
+            "without model_args enforce_eager",
+        ),
+        ("vllm", "quantization=fp8", ["backend=server"], {"quantization": "fp8"}, ""),
+        ("vllm", "max_batch_size=4", ["backend=hf"], {"max_batch_size": "4"}, ""),
+        ("vllm", "enforce_eager=True", ["backend=vllm"], {"enforce_eager": "True"}, ""),
+    ],
+)
+def test_another_engine_does_not_get_the_tuning_of_the_former(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, backend: str, args: str, overrides: list[str], kept: object,
+    words: str,
+) -> None:  # fmt: skip
+    config = load(tmp_path, f"{RECIPE}\nbackend: {backend}\nmodel_args: {args}\n", *overrides)
+    assert config.model_args == kept
+    assert words in caplog.text and bool(caplog.text) is bool(words)
+    written = load(tmp_path, f"{RECIPE}\nbackend: {backend}\nmodel_args: {args}\n").run_settings(
+        ("t",), runs_code=False
+    )
+    assert override_settings(written, overrides).model_args == kept
+
+
+@pytest.mark.parametrize(
+    ("backend", "args", "other"),
+    [("vllm", "quantization=fp8", "hf"), ("chat", "reasoning_effort=low", "server"), ("llamacpp", "a=1", "vllm")],
+)
+def test_another_engine_does_not_get_what_may_change_answers(
+    tmp_path: Path, backend: str, args: str, other: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"for backend {backend}, and may change answers") as refusal:
+        load(tmp_path, f"{RECIPE}\nbackend: {backend}\nmodel_args: {args}\n", f"backend={other}")
+    assert refusal.value.where == f"--set backend={other}"
+
+
+def test_values_that_no_command_holds_may_have_commas(tmp_path: Path) -> None:
+    for backend in ("llamacpp", "chat"):
+        config = load(tmp_path, f"{RECIPE}\nbackend: {backend}\nmodel_args: {{a: '1,2=3'}}\n")
+        assert config.model_args == {"a": "1,2=3"}
 
 
 def test_model_args_as_text_take_an_override(tmp_path: Path) -> None:

@@ -183,8 +183,8 @@ def test_a_filtered_prompt_is_an_answer_that_the_endpoint_refused(status: int, w
     ("reply", "words"),
     [
         (Reply({"error": {"message": f"{KEY} is no key"}}, 401), "Check MY_KEY"),
-        (Reply({"error": {"message": "Insufficient Balance"}}, 402), "rerun the same command"),
-        (Reply({"error": {"message": "You exceeded your current quota"}}, 429), "rerun the same command"),
+        (Reply({"error": {"message": "Insufficient Balance"}}, 402), "Pay it"),
+        (Reply({"error": {"message": "You exceeded your current quota"}}, 429), "Pay it"),
         (Reply(b"", 308), "it has moved"),
         (Reply({"error": {"message": "The model `tiny` does not exist"}}, 404), "does not exist"),
     ],

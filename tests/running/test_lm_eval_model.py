@@ -18,6 +18,7 @@ from meta_eval.backends.base import BackendError
 from meta_eval.backends.lm_eval_model import REFUSED, LmEvalModel
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.backends.settings import RunSettings
+from meta_eval.cli import console
 from meta_eval.config import load_config
 from meta_eval.messages.errors import ConfigError
 from meta_eval.running.client import EngineRequest, EngineResponse, find_client
@@ -112,6 +113,41 @@ def test_one_call_has_64_requests_of_one_kind_and_settings(tmp_path: Path) -> No
     assert [len(call) for call in Small.made[0].calls] == [64, 6, 5]
 
 
+def test_each_batch_of_a_class_with_batches_is_answered_when_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a CPU a call of 64 requests takes minutes, in which nothing would be shown or kept."""
+    monkeypatch.setattr(Small, "batch_size_per_gpu", 3, raising=False)
+    settings = RunSettings(model_name="m", backend=NAME, tasks=("t",), include_path="pack", max_model_len=100)
+    with find_client(settings)(settings, model="m", logs=tmp_path) as client:
+        responses = client.answer(iter([text(n, f"say {'very ' * n}{n}") for n in range(7)]))
+        assert next(responses).text == "6"
+        assert len(Small.made[0].calls) == 1
+        assert [response.text for response in responses] == ["5", "4", "3", "2", "1", "0"]
+    assert [len(call) for call in Small.made[0].calls] == [3, 3, 1]
+
+
+def test_progress_is_shown_while_an_engine_has_the_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with open(2, "w", encoding="utf-8", closefd=False) as stderr:
+        monkeypatch.setattr("sys.stderr", stderr)
+        monkeypatch.setattr(console, "_kept_err", None)
+        progress = console.bound_err()
+        load = Small.__init__
+
+        def slowly(self: Small, *some: Any, **keys: Any) -> None:
+            progress.print("loading")
+            os.write(2, b"lines of the engine")
+            load(self, *some, **keys)
+
+        monkeypatch.setattr(Small, "__init__", slowly)
+        ask([text(0, "say one")], tmp_path)
+        progress.file.close()
+    assert capfd.readouterr().err == "loading\n"
+    assert "lines of the engine" in (tmp_path / "logs" / f"{NAME}.log").read_text(encoding="utf-8")
+
+
 def test_no_more_requests_are_read_than_a_call_takes(tmp_path: Path) -> None:
     read: list[int] = []
 
@@ -135,6 +171,17 @@ def test_of_a_call_that_fails_only_the_request_that_fails_alone_is_an_error(tmp_
     assert "not enough memory" in str(failed.error)
     assert "batch_size" in str(failed.error)
     assert [len(call) for call in Small.made[0].calls] == [6, 1, 1, 1, 1, 1, 1]
+
+
+def test_an_argument_that_the_class_does_not_have_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(self: Small, pretrained: str, batch_size: object = None) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Small, "__init__", init)
+    with pytest.raises(BackendError, match=f"model_args.attention: backend {NAME} has no such argument. Take it out"):
+        ask([text(0, "say one")], tmp_path, attention="sdpa")
 
 
 def test_where_nothing_can_be_answered_the_run_ends(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -396,8 +396,9 @@ def test_a_task_is_scored_as_soon_as_it_is_answered(
     told: dict[str, dict[str, float]] = {}
     asked_then: list[int] = []
 
-    def scored(task: str, result: dict[str, float]) -> None:
+    def scored(task: str, result: dict[str, float], docs: Collection[int]) -> None:
         told[task] = result
+        assert sorted(docs) == list(range(len(docs)))
         asked_then.append(len(client.asked))
 
     ran = run(config(), scored=scored)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -14,6 +15,7 @@ from packs import prepare
 from places import TEMPLATES
 from recorded import Answer, Meta, learn
 
+from meta_eval.backends.base import BackendError
 from meta_eval.doctor.known_answers import find_model_folder
 from meta_eval.running import pipeline as story
 from meta_eval.running.client import EngineRequest, EngineResponse
@@ -50,7 +52,37 @@ def test_each_score_stands_beside_the_published_number_and_the_run_is_judged(com
     assert done.returncode == 0
     assert "meta_mmlu_pretrain: 62.5 (acc_macro,none; Meta published 58)" in done.stderr
     assert "UNDECIDED" in done.stdout
+    assert not re.search(r"^\d+ of \d+", done.stderr, re.MULTILINE), "nothing took half a minute"
     assert re.search(r"canary: of (\d+) texts \1 begin as the recorded ones and \1 are equal", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [("8", "75.0 (exact_match,last-number; recorded 87.5 on the same docs)"), ("null", "recorded 47.5)")],
+)
+def test_a_score_of_some_docs_stands_beside_that_of_the_record_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, words: str
+) -> None:
+    model = str(find_model_folder())
+    changes = [
+        f"limit={limit}", f"model_name={model}", "backend=server", "base_url=http://127.0.0.1:9/v1", "model_args={}",
+        "template_dir=tasks",
+    ]  # fmt: skip
+    monkeypatch.setattr("meta_eval.cli.init.find_model_file", lambda _: Path(model) / "tokenizer.json")
+    assert cli("init", "--example", "smollm2", cwd=tmp_path).returncode == 0
+    options = [word for change in changes for word in ("--set", change)]
+    assert cli("prepare", *options, cwd=tmp_path).returncode == 0
+    learn(tmp_path / "work_dir")
+    monkeypatch.setattr(story, "find_client", lambda *_names, **_keys: Meta)
+
+    def wrong_once(ask: EngineRequest, client: Meta) -> EngineResponse:
+        right = client.right(ask)
+        return replace(right, text="-1") if ask.request.id == "smollm2_numbers/0" else right
+
+    Meta.begin(wrong_once)
+    done = cli("run", *options, "--tasks", "smollm2_numbers", "--no-report", "--no-canary", cwd=tmp_path)
+    assert done.returncode == 0
+    assert words in done.stderr
 
 
 def test_the_report_can_be_left_out(command: Run) -> None:
@@ -92,6 +124,21 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(command: Run) -> 
     output = json.loads(command("--no-canary", "--no-report", "--json").stdout)
     assert output["before"] == 20
     assert f"20 of {20 + output['asked']} answers are saved. Rerun the same command to resume" in done.stderr
+
+
+@pytest.mark.parametrize(("died_at", "saved"), [(21, 20), (1, 0)])
+def test_an_engine_that_dies_says_how_many_answers_are_saved(command: Run, died_at: int, saved: int) -> None:
+    def killed(ask: EngineRequest, client: Meta) -> EngineResponse:
+        if Meta.asked.total() == died_at:
+            raise BackendError("ended (137: killed)", where="llama.cpp", hint="Its log: a.log")
+        return client.right(ask)
+
+    done = command("--no-canary", how=killed)
+    assert done.returncode == 2
+    output = json.loads(command("--no-canary", "--no-report", "--json").stdout)
+    assert output["before"] == saved
+    kept = f". {saved} of {saved + output['asked']} answers are saved: rerun the same command" if saved else ""
+    assert f"llama.cpp: ended (137: killed). Its log: a.log{kept}\n" in done.stderr
 
 
 def test_a_broken_set_up_is_one_message(command: Run) -> None:

@@ -104,4 +104,4 @@ def _read(request: Request, manifest: Manifest) -> dict[str, Any]:
 def _fields(manifest: Manifest) -> Mapping[str, Any]:
     """Further fields of the body: the model_args of a chat endpoint. Those of other backends are not for it."""
     settings = manifest.run_settings
-    return parse_fields(settings.model_args) if settings.backend == "chat" else {}
+    return parse_fields(settings.model_args) if settings.model_args and manifest.backend.args_in_body else {}

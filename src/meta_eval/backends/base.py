@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.backends.addresses import OWN_SERVER, hash_address
-from meta_eval.backends.settings import RunSettings, Settings
+from meta_eval.backends.settings import RunSettings, Settings, refuse_separators
 from meta_eval.boundary.inputs import suggest_path
 from meta_eval.messages.errors import UserError
 
@@ -43,6 +43,13 @@ class Backend(ABC):
         install: What to install with pip for it.
         extra: The same for `meta-eval run`. Empty if it is `install`.
         can_serve: Whether it can start a server for the run (``serve: true``).
+        args_of: The engine whose arguments ``model_args`` are. Backends of one engine understand those of each other.
+            Empty if no other backend does.
+        tuning: Arguments of ``model_args`` that set speed and memory alone. An override that names another engine
+            leaves them out.
+        args_in_command: Whether `command` holds ``model_args``. lm-eval splits them at commas, so that no value may
+            hold one.
+        args_in_body: Whether ``model_args`` are fields of the body of each request.
         commanded_as: What the prompts of a pack may be if `command` is to ask them: ``text`` or ``chat`` messages.
         no_command: Why ``lm_eval`` cannot use it. Empty if `command` returns a command.
     """
@@ -60,12 +67,25 @@ class Backend(ABC):
     install: str = ""
     extra: str = ""
     can_serve: bool = False
+    args_of: str = ""
+    tuning: frozenset[str] = frozenset()
+    args_in_command: bool = True
+    args_in_body: bool = False
     commanded_as: frozenset[str] = frozenset(("text",))
     no_command: str = "lm_eval has no such model"
 
     @abstractmethod
     def load_client(self) -> type[Any]:
         """Import its client class, a subclass of `meta_eval.running.client.Client`."""
+
+    def check_args(self, args: Mapping[str, object]) -> None:
+        """Refuse ``model_args`` that its command would not hold as they are.
+
+        Raises:
+            ValueError: lm-eval would split a value.
+        """
+        for name, value in args.items() if self.args_in_command else ():
+            refuse_separators(f"{name}={value}", equals=1)
 
     def resolve(self, settings: Settings) -> Backend:  # noqa: ARG002 (most answer themselves)
         """The backend that answers under these settings. Usually this backend itself."""

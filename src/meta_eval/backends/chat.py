@@ -31,6 +31,8 @@ class ChatEndpoint(LmEvalBackend):
     kinds = frozenset(("generate", "chat"))
     reads_text = True
     renders_messages = True
+    args_in_command = False  # they go into --gen_kwargs, which are JSON
+    args_in_body = True
     commanded_as = frozenset(("chat",))
     no_command = "lm_eval does not continue begun answers as `meta-eval run` does"
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)

@@ -39,6 +39,12 @@ class LlamaCpp(Backend):
     reads_text = True
     imports = "xllamacpp"
     install = "'xllamacpp>=2026.10'"
+    args_of = "llama.cpp"
+    tuning = frozenset((
+        "cache_ram_mib", "cont_batching", "main_gpu", "n_batch", "n_gpu_layers", "n_parallel", "n_threads",
+        "n_threads_batch", "n_ubatch", "split_mode", "tensor_split", "use_mlock", "use_mmap",
+    ))  # fmt: skip
+    args_in_command = False  # there is none
     no_command = "for texts alone start llama-server yourself and set `backend: server` and `base_url`"
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
         **dict.fromkeys(("model", "model_alias"), "use model_name"),

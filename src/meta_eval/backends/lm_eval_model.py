@@ -97,6 +97,13 @@ class _Hf(LmEvalModel):
     """transformers, and everything built on lm-eval's class for it."""
 
     tokenizer = "tokenizer"
+    args_of = "transformers"
+    tuning = frozenset(
+        (
+            "attn_implementation", "device", "device_map", "device_map_option", "low_cpu_mem_usage", "max_batch_size",
+            "max_cpu_memory", "max_memory_per_gpu", "offload_folder",
+        )
+    )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         super().__init__(name, imports="transformers")
@@ -216,6 +223,8 @@ class _VllmVlm(LmEvalModel):
     """vLLM with lm-eval's vision models, with text-only prompts."""
 
     tokenizer = "tokenizer"
+    args_of = Vllm.args_of
+    tuning = Vllm.tuning
 
     def __init__(self) -> None:
         super().__init__("vllm-vlm", "vllm", "vllm")

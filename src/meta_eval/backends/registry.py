@@ -58,6 +58,14 @@ def backend_of(settings: Settings) -> Backend:
     return find_backend(settings.backend).resolve(settings)
 
 
+def find_engine_of(argument: str, backend: Backend) -> str | None:
+    """The other engine that has an argument of ``model_args``, where the engine of a backend has none of that name.
+    None where that is not known."""
+    if not backend.args_of or argument in backend.tuning:
+        return None
+    return next((other.args_of for other in SHIPPED.values() if argument in other.tuning), None)
+
+
 def _load(point: EntryPoint) -> Backend:
     try:
         backend: Backend = load_extension(point, Backend, name=(str,), kinds=(frozenset, set))

@@ -29,6 +29,16 @@ LM_EVAL_ONLY = frozenset(
 # What our extra vllm installs. The package itself is on no registry yet, so a hint names what it needs.
 VLLM_EXTRA = "'vllm>=0.18'"
 
+# vLLM's arguments of speed and memory.
+VLLM_TUNING = frozenset(
+    (
+        "async_scheduling", "block_size", "cpu_offload_gb", "device", "disable_custom_all_reduce", "disable_log_stats",
+        "distributed_executor_backend", "enable_chunked_prefill", "enable_prefix_caching", "enforce_eager",
+        "max_batch_size", "max_num_batched_tokens", "max_num_seqs", "num_gpu_blocks_override", "pipeline_parallel_size",
+        "swap_space",
+    )
+)  # fmt: skip
+
 # Served name of a LoRA adapter.
 ADAPTER = "finetuned"
 
@@ -46,6 +56,8 @@ class Server(LmEvalBackend):
     kinds = frozenset(("generate", "choices", "force"))  # a server may support fewer; the first request shows it
     restricts_tokens = True
     can_serve = True
+    args_of = "vLLM"
+    tuning = VLLM_TUNING
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
         **dict.fromkeys(("pretrained", "model", "served_model_name"), "use model_name"),
         "tokenizer": "use the key tokenizer",

@@ -12,7 +12,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationInfo,
     field_validator,
 )
 
@@ -95,9 +94,6 @@ Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", max_leng
 
 # Environment variables of the shell, in the usual capitals: a key of an API hardly ever looks so.
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
-
-# Backends whose `model_args` are no arguments of a command. So values may hold commas.
-_WITHOUT_COMMAND = frozenset(("chat",))
 
 
 def _check_variable(name: str) -> str:
@@ -243,16 +239,14 @@ class Settings(BaseModel):
     @classmethod
     def _name_in_model_args(cls, name: str | None) -> str | None:
         if name is not None:
-            _refuse_separators(name, equals=0)
+            refuse_separators(name, equals=0)
         return name
 
     @field_validator("model_args")
     @classmethod
-    def _no_separators(cls, args: dict[str, Scalar], info: ValidationInfo) -> dict[str, Scalar]:
+    def _visible_arguments(cls, args: dict[str, Scalar]) -> dict[str, Scalar]:
         for name, value in args.items():
-            text = make_visible(f"{name}={value}")
-            if info.data.get("backend") not in _WITHOUT_COMMAND:
-                _refuse_separators(text, equals=1)
+            make_visible(f"{name}={value}")
         return args
 
     def tokenizer_of(self, model: str | None = None) -> str:
@@ -264,8 +258,12 @@ class Settings(BaseModel):
         return str(self.tokenizer or self.model_args.get("tokenizer") or model or self.model_name)
 
 
-def _refuse_separators(text: str, *, equals: int) -> None:
-    """Refuse separators. lm-eval splits ``--model_args`` at commas and at the first ``=``, and has no quoting."""
+def refuse_separators(text: str, *, equals: int) -> None:
+    """Refuse separators. lm-eval splits ``--model_args`` at commas and at the first ``=``, and has no quoting.
+
+    Raises:
+        ValueError: It holds a comma, or ``=`` more often than ``equals``.
+    """
     if "," in text or text.count("=") > equals:
         raise ValueError(f"{text!r} holds ',' or '=', where lm_eval splits --model_args")
 

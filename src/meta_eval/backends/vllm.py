@@ -6,7 +6,7 @@ from typing import Any
 
 from meta_eval.backends.base import Backend, load_class
 from meta_eval.backends.command import LmEvalBackend
-from meta_eval.backends.server import VLLM_EXTRA, Server
+from meta_eval.backends.server import VLLM_EXTRA, VLLM_TUNING, Server
 from meta_eval.backends.settings import RunSettings, Settings
 
 
@@ -20,6 +20,8 @@ class Vllm(LmEvalBackend):
     imports = "vllm"
     install = "vllm"
     extra = VLLM_EXTRA
+    args_of = "vLLM"
+    tuning = VLLM_TUNING
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
         "pretrained": "use model_name",
         "model": "use model_name",

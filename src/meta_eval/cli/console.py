@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 # Limits for the width of a table. COLUMNS may hold any number.
 _NARROWEST, _WIDEST = 20, 500
 
+# The descriptor of the process's own stderr.
+_STDERR = 2
+
 # The width of a result in a file.
 TEXT_COLUMNS = 80
 
@@ -124,9 +127,21 @@ err = SafeConsole(_Stream(stderr=True))
 _out = _Stream(stderr=False)
 
 
+_kept_err: IO[str] | None = None
+
+
 def bound_err() -> SafeConsole:
-    """A console bound to the current stderr, for use while another stream replaces it."""
-    return SafeConsole(_Stream(stderr=True, bound=sys.stderr))
+    """A console bound to the current stderr, for use while another stream replaces it, or an engine's log takes its
+    descriptor."""
+    global _kept_err  # noqa: PLW0603 (a process has one stderr)
+    stream, number = sys.stderr, -1
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or not a file
+        number = stream.fileno()
+    if number != _STDERR:
+        return SafeConsole(_Stream(stderr=True, bound=stream))
+    if _kept_err is None:
+        _kept_err = os.fdopen(os.dup(number), "w", encoding=stream.encoding, errors=stream.errors, buffering=1)
+    return SafeConsole(_Stream(stderr=True, bound=_kept_err))
 
 
 def print_result(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,7 +95,7 @@ def run(
                     model=model,
                     config_place=place,
                     baseline=makes_report,
-                    scored=lambda task, scores: steps.line(_score(work_dir, task, scores, settings.limit)),
+                    scored=lambda task, scores, docs: steps.line(_score(work_dir, task, scores, docs)),
                 )
         except Interrupted as end:
             err.print(
@@ -174,6 +174,7 @@ class Log(Steps):
         if self._bar is not None:
             super().progress(name, done, total)
         elif not total:
+            self._reported_at = time.monotonic()
             self.line(name)
         elif time.monotonic() - self._reported_at >= _EVERY:
             self._reported_at = time.monotonic()
@@ -193,21 +194,23 @@ def _decided(state: State) -> str:
     return f"{state.outcome}, shown after {state.docs:,} docs: {drop}, {between}"
 
 
-def _score(pack: Path, task: str, scores: dict[str, float], limit: float | None) -> str:
+def _score(pack: Path, task: str, scores: dict[str, float], docs: Collection[int]) -> str:
     """Format a task's score beside the published score, or its first scores if none is published.
 
-    Under a limit the other score is of more docs, so it is no score to compare with.
+    Where only some docs have an answer, the other score is that of the same docs, if the record has it.
     """
     from meta_eval.pack.manifest import read_manifest
+    from meta_eval.results.record_docs import score_recorded_docs
 
     entry = read_manifest(pack).tasks[task]
-    whose = "Meta published" if entry.record is None else "recorded"
-    shown = [
-        f"{scores[number.metric] * 100:.1f} ({number.metric}; {whose} {round(number.value, 2):g}"
-        f"{'' if number.same_settings else ', with other settings'}{'' if limit is None else ', of all docs'})"
-        for number in entry.reference_scores
-        if number.metric in scores
-    ]
+    whose, shown = "Meta published" if entry.record is None else "recorded", []
+    for number in entry.reference_scores:
+        if number.metric in scores:
+            other, of = number.value, "" if number.same_settings else ", with other settings"
+            if len(docs) < entry.docs:
+                of_same = score_recorded_docs(pack, entry, number, docs)
+                other, of = (other, f"{of}, of all docs") if of_same is None else (of_same, f"{of} on the same docs")
+            shown.append(f"{scores[number.metric] * 100:.1f} ({number.metric}; {whose} {round(other, 2):g}{of})")
     others = [f"{value * 100:.1f} ({name})" for name, value in scores.items() if not name.startswith("un")]
     return f"{task}: {', '.join(shown or others[:2])}"
 

@@ -9,16 +9,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import RunSettings, Settings, parse_args
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
 from meta_eval.config.config_errors import CONFIG_OBJECT, ValuePlace, describe_errors
 from meta_eval.config.schema import Config
 from meta_eval.messages.errors import ConfigError, locating
 from meta_eval.messages.escaping import quoted
+from meta_eval.messages.logs import log
 from meta_eval.verb_options import DEFAULT_CONFIG
 
 # The longest key is originals.math.revision; the rest is room for mistakes.
 _MOST_PARTS = 8
+
+# Arguments of ``model_args`` with one meaning on every engine that has them.
+_OF_ALL = frozenset(("revision", "trust_remote_code"))
 
 
 def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
@@ -56,6 +61,7 @@ def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSet
         ConfigError: An override names an unknown setting or has an invalid value.
     """
     data: dict[str, Any] = {name: getattr(settings, name) for name in Settings.model_fields}
+    before = dict(data)
     places: dict[tuple[str, ...], str] = {}
     for override in overrides:
         path = _override(data, override)
@@ -63,6 +69,7 @@ def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSet
             hint = "Leave PACK out, and a pack of other settings is prepared"
             raise ConfigError("cannot change: the pack was made with it", where=f"--set {override:.200}", hint=hint)
         places[path] = override
+    _leave_tuning(before, data, places)
     whole = {**data, "tasks": settings.tasks, "evals_dataset": "sample"}
     config = _validate(whole, ValuePlace("the manifest", {}, places))
     return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
@@ -85,10 +92,50 @@ def _override_all(
 ) -> tuple[Config, ValuePlace]:
     """Build a configuration from a mapping with overrides. ``source`` and ``lines`` tell where it was written."""
     places: dict[tuple[str, ...], str] = {}
+    before = dict(data)
     for override in overrides:
         places[_override(data, override)] = override
+    _leave_tuning(before, data, places)
     place = ValuePlace(source, lines, places)
     return _validate(data, place), place
+
+
+def _leave_tuning(before: Mapping[str, Any], data: dict[str, Any], places: Mapping[tuple[str, ...], str]) -> None:
+    """Where an override names another engine, leave out the ``model_args`` of the former that set its speed and memory.
+
+    Args:
+        before: The values without overrides.
+        data: The values with them; changed here.
+        places: The overrides, by what they set.
+
+    Raises:
+        ConfigError: Another of these arguments may change answers, and the new engine may not have it.
+    """
+    if ("backend",) not in places or ("model_args",) in places:
+        return
+    try:
+        written = parse_args(before.get("model_args"))
+        old, new = (find_backend(of.get("backend", Settings.model_fields["backend"].default)) for of in (before, data))
+    except (ValueError, TypeError):  # what is wrong is said when the whole is checked
+        return
+    if not isinstance(written, dict) or (old.args_of or old.name) == (new.args_of or new.name):
+        return
+    kept = {*_OF_ALL, *new.tuning, *(path[1] for path in places if len(path) > 1 and path[0] == "model_args")}
+    others = [str(name) for name in written if name not in kept]
+    where = f"--set {places['backend',]:.200}"
+    if unclear := [name for name in others if name not in old.tuning]:
+        raise ConfigError(
+            f"model_args.{unclear[0]} is for backend {old.name}, and may change answers",
+            where=where, hint="Set model_args for this backend, too: --set model_args={} for none",
+        )  # fmt: skip
+    if others:
+        data["model_args"] = {
+            name: value for name, value in _mapping("model_args", data["model_args"]).items() if name not in others
+        }
+        log.warning(
+            f"{where}: without model_args {', '.join(others)}, which {'sets' if len(others) == 1 else 'set'} the speed "
+            f"and memory of backend {old.name} alone"
+        )
 
 
 def _validate(data: dict[str, Any], place: ValuePlace) -> Config:

@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from meta_eval.backends.registry import find_backend
+from meta_eval.backends.registry import find_backend, find_engine_of
 from meta_eval.backends.settings import Name, RunSettings, Scalar, Settings, make_visible
 from meta_eval.boundary.model_errors import Public
 from meta_eval.boundary.pack_names import split_excluded
@@ -207,11 +207,17 @@ class Config(Settings, Public):
     def _no_reserved_argument(cls, args: dict[str, Scalar], info: ValidationInfo) -> dict[str, Scalar]:
         backend = info.data.get("backend")  # absent if invalid, which is reported instead
         reserved = find_backend(backend).reserved if backend else {}
+        if backend:
+            find_backend(backend).check_args(args)
         for name, value in args.items():
             if not name.strip():
                 raise ValueError(f"{quoted(f'={value}')} has no name before the =")
             if name in reserved:
                 raise ValueError(f"{name!r} is not allowed here: {reserved[name]}")
+            if backend and (engine := find_engine_of(name, find_backend(backend))):
+                raise ValueError(
+                    f"{name!r} is an argument of {engine}, and backend {backend} does not have it: take it out"
+                )
             if is_secret(name, value):
                 raise ValueError(
                     f"{name!r} is a credential, which would be saved in the pack and printed in the command: {_INSTEAD}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os.path
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -286,6 +287,9 @@ class Manifest(_Entry, Public):
         for group, members in self.groups.items():
             if unknown := [member for member in members if member not in self.tasks]:
                 raise ValueError(f"groups.{group}: there is no task {unknown[0]!r}")
+        if args := self.run_settings.model_args:
+            with suppress(UnknownBackendError):
+                find_backend(self.run_settings.backend).check_args(args)
         return self
 
     @classmethod

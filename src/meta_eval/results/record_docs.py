@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from meta_eval.boundary.inputs import read_table
-from meta_eval.pack.manifest import TaskEntry
+from meta_eval.pack.manifest import ReferenceScoreEntry, TaskEntry
 from meta_eval.results.doc_results import DocResult
 
 _HASHES = ("input_question_hash", "input_final_prompts_hash")
 _COLUMNS = (*_HASHES, "gold", "subtask_name", "cluster", "recorded_is_correct", "recorded_metrics")
+
+# Percentage points by which a record's own score may differ from the mean of its docs: files may round it.
+_SAME_SCORE = 0.006
 
 
 def match_record_docs(docs: Sequence[DocResult], pack: Path, entry: TaskEntry) -> tuple[tuple[DocResult, ...], int]:
@@ -35,6 +41,38 @@ def match_record_docs(docs: Sequence[DocResult], pack: Path, entry: TaskEntry) -
         if same:
             matched.append(_as_row(same.pop(), number, row))
     return tuple(matched), len(docs) - len(matched)
+
+
+def score_recorded_docs(
+    pack: Path, entry: TaskEntry, score: ReferenceScoreEntry, docs: Collection[int]
+) -> float | None:
+    """The score of a record on some docs only.
+
+    Args:
+        pack: The folder of the pack.
+        entry: The task of a record.
+        score: The record's score of all docs.
+        docs: The docs.
+
+    Returns:
+        Percent; None where the record does not have the metric of each doc, or its score is not their mean.
+    """
+    if entry.record is None or not docs:
+        return None
+    values = [_metric(row.get("recorded_metrics"), score.metric) for row in _rows(pack, entry)]
+    chosen = [values[doc] for doc in docs if doc < len(values)]
+    known, known_chosen = ([value for value in some if value is not None] for some in (values, chosen))
+    if len(known) < len(values) or len(known_chosen) < len(docs) or abs(100 * fmean(known) - score.value) > _SAME_SCORE:
+        return None
+    return 100 * fmean(known_chosen)
+
+
+def _metric(text: str | None, metric: str) -> float | None:
+    try:
+        value = json.loads(text or "{}").get(metric)
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
 def _rows(pack: Path, entry: TaskEntry) -> list[dict[str, Any]]:

@@ -122,8 +122,7 @@ class Connection(ABC):
 
     def _refuse_debtors(self, status: int, words: str) -> None:
         if status == 402 or (status == 429 and _NO_CREDIT.search(words)):
-            hint = "Pay it, then rerun the same command: all answers so far are saved"
-            raise BackendError(f"answers {status}: {words}", where=self.url, hint=hint)
+            raise BackendError(f"answers {status}: {words}", where=self.url, hint="Pay it")
 
     def _refuse_for_now(self, reply: Reply) -> None:
         status = reply.status

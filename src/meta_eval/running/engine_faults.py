@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 from meta_eval.backends.base import BackendError
@@ -86,10 +87,32 @@ def diagnose_engine(
             if re.search(pattern, text):
                 return _with_log(what, hint, tail, log_file, where)
     if status is not None and (killed := _describe_signal(status)):
-        kept = f"All answers so far are saved: rerun the same command. Its log: {log_file}"
-        return BackendError(f"ended ({status}: {killed})", where=where, hint=kept)
+        return BackendError(f"ended ({status}: {killed})", where=where, hint=f"Its log: {log_file}")
     last = message or next((line for line in reversed(tail.splitlines()) if line.strip()), "it ended")
     return _with_log(last[:500], None, tail, log_file, where)
+
+
+class counting_saved:  # noqa: N801 (it stands in a `with`, as a verb)
+    """A block that adds to each `BackendError` raised in it how many answers are on disk, if any.
+
+    Args:
+        count: Tells how many, and of how many requests.
+    """
+
+    def __init__(self, count: Callable[[], tuple[int, int]]) -> None:
+        self._count = count
+
+    def __enter__(self) -> None:
+        """Do nothing. Only errors matter."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if not isinstance(error, BackendError):
+            return
+        saved, total = self._count()
+        if saved:
+            rerun = f"{saved:,} of {total:,} answers are saved: rerun the same command"
+            error.hint = f"{error.hint}. {rerun}" if error.hint else rerun
+            error.args = (str(error),)
 
 
 def _describe_signal(status: int) -> str | None:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import itertools
 import json
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -69,6 +70,10 @@ class LmEvalClient(Client):
                 f"{error.name} is not installed", where=self._where, hint=f"pip install {install}"
             ) from None
         except Exception as error:
+            unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+            if isinstance(error, TypeError) and unknown and unknown[1] in settings.model_args:
+                where, hint = f"model_args.{unknown[1]}", "Take it out, or write it as the engine does"
+                raise BackendError(f"{self._where} has no such argument", where=where, hint=hint) from None
             raise diagnose_engine(error, self._log, where=self._where) from error
         return self
 
@@ -109,13 +114,25 @@ class LmEvalClient(Client):
         if not fit:
             return
         self._check_bos(fit[0])
-        try:
-            responses = self._ask(fit)
-        except Exception as error:
-            yield from self._one_by_one(fit, error)
-        else:
-            self._answered = True
-            yield from responses
+        for batch in self._batches(fit):
+            try:
+                responses = self._ask(batch)
+            except Exception as error:
+                yield from self._one_by_one(batch, error)
+            else:
+                self._answered = True
+                yield from responses
+
+    def _batches(self, asks: Sequence[EngineRequest]) -> Iterator[Sequence[EngineRequest]]:
+        """What a call gets: a batch of ``hf``, the longest prompts first, as it sorts them, so that each batch is kept
+        and shown when it is done. On a CPU 64 requests take minutes. Other classes work on all requests at once."""
+        size = getattr(self._lm, "batch_size_per_gpu", None)
+        if not isinstance(size, int) or size < 1:
+            yield asks
+            return
+        longest_first = sorted(asks, key=lambda ask: -len(ask.prompt_ids or ()))
+        for start in range(0, len(asks), size):
+            yield longest_first[start : start + size]
 
     def _one_by_one(self, asks: Sequence[EngineRequest], first: Exception) -> Iterator[EngineResponse]:
         """Retry a failed chunk request by request, so that only bad requests fail. If all fail, the engine has

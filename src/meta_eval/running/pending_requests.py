@@ -109,6 +109,13 @@ class PendingRequests:
         """The docs of a task with unanswered requests in this shard."""
         return {request.doc for request in self.digests.get(task, ()) if not self.is_answered(request)}
 
+    def find_answered_docs(self, task: str, answers: Answers) -> set[int]:
+        """The docs of a task whose requests all have an answer among some."""
+        digests = self.digests.get(task, ())
+        return {some.doc for some in digests} - {
+            some.doc for some in digests if (some.id, some.sha256) not in answers.by_key
+        }
+
     def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
         """The pending requests of some docs, given by task."""
         for name, numbers in docs.items():

@@ -6,7 +6,7 @@ A request is built by lm-eval's task (`answers.requests`), selected if it has no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from meta_eval.running.canary import Summary
 from meta_eval.running.client import describe_start, find_client
 from meta_eval.running.deployment import read_earlier_answers
 from meta_eval.running.early_stop import Stopping
+from meta_eval.running.engine_faults import counting_saved
 from meta_eval.running.journal import Journal, check_shard, compute_model_fingerprint
 from meta_eval.running.model_tokens import ModelTokens, tokens_of
 from meta_eval.running.pending_requests import PendingRequests, leave_out_tasks, select_answers
@@ -56,8 +57,8 @@ _NO_MATTER = _FREE | {"limit"}
 # Settings of the pack that do not affect answers.
 _OF_PACK = frozenset(("tasks", "include_path", "runs_code"))
 
-# Called with a completely answered task and its scores, 0 to 1 by ``metric,filter``.
-Scored = Callable[[str, dict[str, float]], None]
+# Called with a completely answered task, its scores, 0 to 1 by ``metric,filter``, and the docs that they are of.
+Scored = Callable[[str, dict[str, float], Collection[int]], None]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -181,12 +182,13 @@ def run_pack(
         if shard[1] == 1:
             report_progress("grading")
             grading.requests = pending.digests
+            answers = answers if grade_only else journal.read()
             done.graded = grading.grade(
-                select_answers(answers := answers if grade_only else journal.read(), pending.hashes()),
+                select_answers(answers, pending.hashes()),
                 output=output, partial=True, prices=settings, go_on=True,
                 facts=_facts(done, stopping, second, answers),
             )  # fmt: skip
-            _tell_graded(done, scored)
+            _tell_graded(done, pending, answers, scored)
             if baseline:
                 _make_baseline(pack, grading)
     return done
@@ -223,15 +225,16 @@ def _ask_everything(
         Interrupted: By Ctrl-C.
     """
     try:
-        yield from asking.first()
-        if stopping is not None:
-            done.stopped = asking.until_decided(stopping)
-        else:
-            yield from asking.all()
-        if order is not None:
-            asking.ask_again(second, order, stopping.early_docs if stopping else None)
+        with counting_saved(lambda: (done.before + asking.kept, asking.total)):
+            yield from asking.first()
+            if stopping is not None:
+                done.stopped = asking.until_decided(stopping)
+            else:
+                yield from asking.all()
+            if order is not None:
+                asking.ask_again(second, order, stopping.early_docs if stopping else None)
     except KeyboardInterrupt:
-        raise Interrupted(done.before + asking.asked, asking.total) from None
+        raise Interrupted(done.before + asking.kept, asking.total) from None
     finally:
         asking.note_endpoint()
     done.asked, done.failed, done.canary = asking.asked, asking.failed, asking.canary
@@ -387,15 +390,16 @@ def _tell(
         return
     grading.requests = pending.digests
     try:
-        scores = grading.score(name, select_answers(journal.read(), pending.hashes(name)))
+        answers = journal.read()
+        scores = grading.score(name, select_answers(answers, pending.hashes(name)))
     except UserError as error:
         log.warning(f"{name} cannot be graded: {error}")
     else:
-        scored(name, scores)
+        scored(name, scores, pending.find_answered_docs(name, answers))
 
 
-def _tell_graded(done: RunResult, scored: Scored | None) -> None:
+def _tell_graded(done: RunResult, pending: PendingRequests, answers: Answers, scored: Scored | None) -> None:
     if scored is not None and done.graded is not None:
         for name in done.last:
             if name in done.graded.scores:
-                scored(name, done.graded.scores[name])
+                scored(name, done.graded.scores[name], pending.find_answered_docs(name, answers))

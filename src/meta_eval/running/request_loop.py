@@ -63,6 +63,11 @@ class RequestLoop:
         """Requests of the run, answered or not."""
         return sum(self._pending.total.values())
 
+    @property
+    def kept(self) -> int:
+        """Answers that were kept."""
+        return self.asked - self.failed
+
     def all(self) -> Iterator[str]:
         """Ask all pending requests; the name of each task that is done before the last."""
         return self.run(self._pending)
@@ -109,7 +114,10 @@ class RequestLoop:
             encoder.encode_text if encoder else list, encoder.bos if encoder else None,
             _TOOLS_LOST if reads_tools_lost(seen) else None,
         )  # fmt: skip
-        held = list(self._ask([request for request, _ in first.values()]))
+        held: list[tuple[EngineRequest, EngineResponse]] = []
+        for pair in self._ask([request for request, _ in first.values()]):
+            held.append(pair)
+            report_progress("canary", len(held), len(first))
         self.canary = canary.check(held)
         report_progress(f"canary: {self.canary}")
         for _, response in held:

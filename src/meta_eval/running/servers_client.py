@@ -346,7 +346,7 @@ class ServersClient(Client, Generic[_Server]):
                     if time.monotonic() - began > patience and not any(other.up.is_set() for other in self._servers):
                         raise BackendError(
                             f"did not answer for {patience:.0f} seconds: {fault}", where=server.url,
-                            hint="Start it and rerun the same command: all answers so far are saved",
+                            hint="Start it again",
                         ) from None  # fmt: skip
                     attempt += 1
                     await asyncio.sleep(draw_backoff(attempt, most=30.0))

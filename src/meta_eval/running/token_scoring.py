@@ -28,6 +28,7 @@ from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.running.canary import check_token_counts
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, describe_start, find_client, with_token_ids
 from meta_eval.running.deployment import read_earlier_answers
+from meta_eval.running.engine_faults import counting_saved
 from meta_eval.running.forced_requests import ToForce
 from meta_eval.running.journal import Journal, check_shard
 from meta_eval.running.model_tokens import ModelTokens, tokens_of
@@ -85,6 +86,11 @@ class FidelityResult:
     failed: int = 0
     probed: int = 0
 
+    @property
+    def kept(self) -> int:
+        """Answers on disk."""
+        return self.before + self.asked - self.failed
+
 
 def score_recorded_answers(
     pack: Path, settings: RunSettings, options: FidelityOptions, source: Source = _RECORDED
@@ -137,7 +143,10 @@ def score_recorded_answers(
             if options.baseline is not None:
                 check_same_tokenizer(Path(options.baseline), hash_tokenizer(settings.tokenizer_of(model)), model)
             report_progress(describe_start(settings, logs))
-            with find_client(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
+            with (
+                counting_saved(lambda: (done.kept, sum(pending.total.values()))),
+                find_client(settings)(settings, model=model, logs=logs, end=tokens.ends) as client,
+            ):
                 done.engine = client.engine
                 pending.check_backend(backend, client)
                 pace = Pace(pending.left, {})
@@ -158,7 +167,7 @@ def score_recorded_answers(
                         done.asked += 1
                         done.failed += response.error is not None
                 except KeyboardInterrupt:
-                    raise Interrupted(done.before + done.asked, sum(pending.total.values())) from None
+                    raise Interrupted(done.kept, sum(pending.total.values())) from None
         done.answers = journal.files()
         if shard[1] == 1:
             report_progress("writing the table")
