@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import typer
-from console_blocks import is_slow, is_without_engine, matches, pages, run
+from console_blocks import is_slow, is_without_engine, matches, pages, renewed, run
 from places import REPOSITORY, THOROUGH
 
 from meta_eval.cli import app
@@ -39,6 +39,25 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path) -> None:
             f"{name(page)}: {command.text} prints", *printed,
             f"run: python tests/helpers/console_blocks.py {name(page)}",
         ])  # fmt: skip
+
+
+ONE = ["task      docs recovery", "meta_some   20  100.0 %", "meta_more   30   99.0 %"]
+TWO = ["               recov-", "task      docs    ery", "meta_some   20 99.0 %", "meta_more   30 98.0 %"]
+BEFORE, AFTER = ["wrote report.html", ""], ["Percent.", "", "Scores", "task docs B", "meta_some 20 75.0"]
+
+
+@pytest.mark.parametrize(("old", "new"), [(ONE, TWO), (TWO, ONE), (ONE, ONE[:1] + TWO[2:])])
+@pytest.mark.parametrize("before", [[], ["…"], ["wrote report.html", "…"]])
+@pytest.mark.parametrize("after", [[], ["…"], ["…", "meta_some 20 75.0"]])
+def test_a_block_keeps_its_lines_when_a_heading_gains_or_loses_some(
+    old: list[str], new: list[str], before: list[str], after: list[str]
+) -> None:
+    if not before and not after:
+        return
+    printed = [*(BEFORE if before else []), *new, *(AFTER if after else [])]
+    lines = renewed((*before, *old, *after), printed)
+    assert lines == [*before, *new, *after]
+    assert matches(lines, printed)
 
 
 def invocations() -> Iterator[tuple[str, str]]:

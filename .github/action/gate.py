@@ -28,7 +28,9 @@ ERROR, UNDECIDED, FEW_RUNS = 2, 3, 3
 OUTCOMES = ("SHIP", "DON'T SHIP", "UNDECIDED")
 
 # An absolute path of two parts or more, and its last part. Addresses and words such as "and/or" are none.
-PATH = re.compile(r"(?<![\w/:.~…\\-])/(?:[^\s/|<>()'\"`,;:]+/)+([^\s/|<>()'\"`,;:]*)")
+PATH = re.compile(r"(?<![\w/.~…\\-])(?:file://)?/(?:[^\s/|<>()'\"`,;:]+/)+([^\s/|<>()'\"`,;:]*)")
+# What a page shows: its texts and titles, and not its scripts, whose hashes stand in the page.
+PAGE = re.compile(r'(?is)<(script|style)\b.*?</\1>|(?<=>)[^<]+|(?<= title=")[^"]+|(?<= aria-label=")[^"]+')
 
 
 def judge() -> None:
@@ -45,6 +47,8 @@ def judge() -> None:
         alarm, said = judge_history(folder)
         summary += "\n" + (read(folder / "history.md") or f"**error**: {escape(said)}\n")
         code = code or (0 if alarm == FEW_RUNS else alarm)
+    summary = hide_paths(summary)
+    hide_paths_of_pages(folder)
     with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as file:
         file.write(shorten(summary))
     (folder / "comment.md").write_text(make_comment(summary), encoding="utf-8")
@@ -126,6 +130,18 @@ def hide_paths(text: str) -> str:
     return PATH.sub(r"…/\1", text)
 
 
+def hide_paths_of_pages(folder: Path) -> None:
+    """Hide paths in the pages, Markdown and JSON of a folder. What the samples of a page hold is left as it is."""
+    for path in (path for path in folder.iterdir() if path.suffix in (".html", ".md", ".json")):
+        text = path.read_bytes().decode(errors="replace")  # a page keeps its line ends
+        if path.suffix == ".html":
+            hidden = PAGE.sub(lambda found: found[0] if found[1] else hide_paths(found[0]), text)
+        else:
+            hidden = hide_paths(text)
+        if hidden != text:
+            path.write_bytes(hidden.encode())
+
+
 def shorten(text: str) -> str:
     """As much as a job summary may hold."""
     data = text.encode()
@@ -146,7 +162,7 @@ def make_comment(summary: str) -> str:
     if kept[-1].startswith("|") and len(lines) > ROWS + 2:
         kept[-1] = "\n".join(lines[: ROWS + 2])
         kept.append(f"{len(lines) - ROWS - 2} more rows are on the page.")
-    return hide_paths("\n\n".join(kept)) + "\n"
+    return "\n\n".join(kept) + "\n"
 
 
 # The comment

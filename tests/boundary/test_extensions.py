@@ -130,6 +130,56 @@ def test_a_package_without_metadata_is_named_by_its_class(facts: str, install: I
     assert (done.returncode, "plug_in:V" in done.stderr) == (2, True), done.stderr
 
 
+@pytest.fixture
+def second(install: Install, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """A second package, which offers the same and some other name."""
+
+    def put(group: str, name: str, code: str) -> Path:
+        facts = install(group, name, code)
+        monkeypatch.delitem(sys.modules, "other_plug_in", raising=False)
+        other = facts.with_name("other_package-2.0.dist-info")
+        other.mkdir()
+        (facts.parent / "other_plug_in.py").write_text(code.replace('"mine"', '"other"'), encoding="utf-8")
+        (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other-package\nVersion: 2.0\n")
+        points = f"[meta_eval.{group}]\n{name} = other_plug_in:V\nother = other_plug_in:V\n"
+        (other / "entry_points.txt").write_text(points)
+        return facts
+
+    return put
+
+
+BOTH = "is offered 2 times: other_plug_in:V of package other-package 2.0 and plug_in:V of package my-package 1.0"
+
+
+@pytest.mark.parametrize(("socket", "name", "code"), [("views", "mine", VIEW), ("backends", "generate", BACKEND)])
+def test_a_name_that_two_packages_offer_is_one_message(
+    socket: str, name: str, code: str, second: Install, results: Path
+) -> None:
+    second(socket, name, f"print('imported')\n{code}")
+    done = cli(*use(socket, results), cwd=results)
+    said = " ".join(done.stderr.split())
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert f"'{name}' {BOTH}. Uninstall all of these packages but one" in said
+    assert said.count("my-package") == 1 and "imported" not in said
+
+
+def test_other_names_and_groups_go_on_beside_a_name_offered_twice(second: Install, results: Path) -> None:
+    second("views", "mine", VIEW)
+    done = cli("report", "results", "--view", "other=o.txt", "--view", "markdown=o.md", cwd=results)
+    assert (done.returncode, (results / "o.txt").read_text()) == (0, "x"), done.stderr
+    assert "offered" not in done.stderr
+
+
+def test_a_format_that_two_packages_offer_is_a_note_and_other_formats_go_on(second: Install, results: Path) -> None:
+    """The format "other" reads the place: its own fault is the error."""
+    code = FORMAT.replace("return False", "return True").replace("return None", "raise ValueError('read by other')")
+    second("record_formats", "mine", code)
+    done = cli(*use("record_formats", results), cwd=results)
+    said = " ".join(done.stderr.split())
+    assert f"'mine' {BOTH}." in said and said.count("is offered 2 times") == 1
+    assert done.returncode == 2 and "ValueError: read by other" in said
+
+
 def test_stdout_is_ours_alone_when_a_package_prints_later(install: Install, results: Path) -> None:
     """Also what C code and programs print, in a process as users start it."""
     calls = "print('rubbish'); os.system('echo waste')"

@@ -10,6 +10,7 @@ As a script it writes the real output into the pages: ``python tests/helpers/con
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 import re
 import subprocess
@@ -141,35 +142,51 @@ def _without_figures(line: str) -> str:
 
 
 def renewed(shown: tuple[str, ...], printed: list[str]) -> list[str]:
-    """Return the part of new output that is most like the lines that a page shows."""
+    """Return the part of new output that is most like the lines that a page shows.
+
+    What stands first on the page begins the output, and what stands last ends it."""
     if not any(line.strip() == ANY for line in shown):
         return printed
     if matches(shown, printed):
         return list(shown)
     made: list[str] = []
-    for alike, group in _groups(shown):
-        made += [group[0]] if not alike else _most_like(group, printed)
+    groups = list(_groups(shown))
+    for number, (alike, group) in enumerate(groups):
+        if not alike:
+            made.append(group[0])
+            continue
+        start, end = _most_like(group, printed)
+        made += printed[0 if number == 0 else start : len(printed) if number == len(groups) - 1 else end]
     return made
 
 
 def _groups(shown: tuple[str, ...]) -> Iterator[tuple[bool, list[str]]]:
-    group: list[str] = []
-    for line in shown:
-        if line.strip() != ANY:
-            group.append(line)
-            continue
-        if group:
-            yield True, group
-        yield False, [line]
-        group = []
-    if group:
-        yield True, group
+    for is_any, lines in itertools.groupby(shown, key=lambda line: line.strip() == ANY):
+        group = list(lines)
+        yield from ((False, [line]) for line in group) if is_any else [(True, group)]
 
 
-def _most_like(group: list[str], printed: list[str]) -> list[str]:
-    size = min(len(group), len(printed))
-    windows = [printed[start : start + size] for start in range(len(printed) - size + 1)]
-    return max(windows, key=lambda window: difflib.SequenceMatcher(None, "\n".join(group), "\n".join(window)).ratio())
+def _most_like(group: list[str], printed: list[str]) -> tuple[int, int]:
+    """Where the lines most like a group begin and end. A heading of a table may have gained or lost upper lines."""
+    upper = len(list(itertools.takewhile(_is_upper, group)))
+    sizes = {min(size, len(printed)) for size in (len(group), len(group) - upper) if size}
+
+    def likeness(place: tuple[int, int]) -> float:
+        return difflib.SequenceMatcher(None, "\n".join(group), "\n".join(printed[slice(*place)])).ratio()
+
+    places = ((at, at + size) for size in sorted(sizes, reverse=True) for at in range(len(printed) - size + 1))
+    start, end = max(places, key=likeness)
+    while start < end and group[0].strip() and not printed[start].strip():
+        start += 1
+    if printed[start:end] and printed[start] != group[0]:
+        while start and _is_upper(printed[start - 1]):
+            start -= 1
+    return start, end
+
+
+def _is_upper(line: str) -> bool:
+    """Whether a line may be an upper line of a heading: its first column is empty."""
+    return line.startswith(" ") and bool(line.strip())
 
 
 def rewrite(page: Path) -> None:

@@ -232,6 +232,44 @@ def test_a_run_of_a_year_below_1000_is_kept(tmp_path: Path) -> None:
     assert read_history(tmp_path / "history")[0].time == "0001-01-01T00:00:00.000000Z"
 
 
+@pytest.mark.parametrize(
+    "time",
+    [
+        "2026-13-41T99:00:10Z", "2026-02-30T00:00:00Z", "0000-01-01T00:00:00Z", "2026-01-01T24:00:00Z",
+        "2026-01-01T00:00:60.5Z", "2026-01-01T::::::::Z", "\u0662026-01-01T00:00:00Z", "now", "", None, 5,
+    ],
+)  # fmt: skip
+def test_a_time_that_does_not_exist_is_one_message(time: object, tmp_path: Path) -> None:
+    add_run(tmp_path, nights(1)[0])
+    (file,) = tmp_path.glob("*.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "time": time}))
+    code, out, err = run("history", "check", "--folder", tmp_path)
+    assert (code, out, err.count("error: ")) == (2, "", 1)
+    said = " ".join(err.split())
+    assert f"{file}: time: " in said and "Fetch it again, or delete it" in said
+
+
+def test_runs_are_in_the_order_of_their_times_however_these_are_written(tmp_path: Path) -> None:
+    (run_of_a_night,) = nights(1)
+    times = ["2026-01-01T00:00:00.5Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.25Z"]
+    for time in times:
+        add_run(tmp_path, run_of_a_night.model_copy(update={"time": time}))
+    assert [past.time for past in read_history(tmp_path)] == [times[1], times[2], times[0]]
+
+
+@pytest.mark.parametrize("time", ["2026-13-41T99-00-10", "2026-02-30T03-04-05.5"])
+@pytest.mark.parametrize("verb", [("history", "add"), ("report",)])
+def test_results_whose_name_has_no_real_time_are_refused(time: str, verb: tuple[str, ...], tmp_path: Path) -> None:
+    """Else they would be the newest run, or of 1970."""
+    results = write_run(tmp_path / "out", [1.0, 0.0])
+    for file in results.rglob("*_2026-*"):
+        file.rename(file.with_name(file.name.replace(TIME, time)))
+    code, out, err = run(*verb, results)
+    said = " ".join(err.split())
+    assert (code, out) == (2, "")
+    assert f"there is no time {time}, which stands in its name. Restore the file's original name" in said
+
+
 def test_a_file_of_the_history_that_somebody_changed_is_not_replaced(tmp_path: Path) -> None:
     results, history = write_run(tmp_path / "out", [1.0, 0.0]), tmp_path / "history"
     add = ("history", "add", results, "--folder", history, "--name", "x")

@@ -242,3 +242,34 @@ def test_filters_of_several_tasks_share_one_error_rate(tmp_path: Path, tasks: in
 
     judgement = compare_runs(write(tmp_path / "a", set(), set()), write(tmp_path / "b", set(range(12)), {250, 251}))
     assert ("filters disagree" in list_kinds(judgement)) == disagree
+
+
+@pytest.mark.parametrize(
+    ("tasks", "named"), [(2, "t0, t1"), (3, "t0, t1, t2"), (4, "t0, t1, t2 and 1 more"), (9, "t0, t1, t2 and 6 more")]
+)
+def test_many_tasks_of_which_answers_were_not_read_are_one_clause(tmp_path: Path, tasks: int, named: str) -> None:
+    """What is counted of each stands beside the alarm."""
+
+    def run(folder: Path, *, is_candidate: bool) -> Run:
+        rows = {
+            f"t{task}": [
+                make_sample(
+                    number, "strict", {"exact_match": float(not unread and number < 60)}, text=f"I say {number}",
+                    extracted="[invalid]" if unread else "5",
+                )
+                for number in range(100)
+                for unread in [is_candidate and number < 7 + task]
+            ]
+            for task in range(tasks)
+        }  # fmt: skip
+        return read_stock_run(folder, rows)
+
+    judgement = compare_runs(
+        run(tmp_path / "a", is_candidate=False), run(tmp_path / "b", is_candidate=True), gate=Gate(margin=2.0)
+    )
+    reasons = [reason for reason in judgement.decision.reasons if NOT_READ in reason]
+    assert reasons == [f"{NOT_READ}: {named}"]
+    (alarm,) = (alarm for alarm in judgement.alarms if alarm.kind == NOT_READ)
+    assert [occurrence.note is not None and occurrence.note[:11] for occurrence in alarm.tasks] == [
+        f"{7 + task} of 100 answers"[:11] for task in range(tasks)
+    ]

@@ -18,6 +18,7 @@ from places import REPOSITORY
 from recorded_runs import record
 
 from meta_eval import report, verify
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 
 OUTPUT = REPOSITORY / "tests" / "data" / "lighteval_outputs" / "0.13.0"
@@ -48,6 +49,14 @@ def test_recorded_metrics_are_given_again(pack: Path) -> None:
     assert {number.metric for number in entries["colours_2"].reference_scores} == {"acc,none", "acc_norm,none"}
     assert [number.value for number in entries["letters_0"].reference_scores] == [25.0]  # as lighteval averages it
     assert {entry.model for entry in entries.values()} == {"org__Tiny-Llama"}
+
+
+def test_a_time_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(OUTPUT, tmp_path / "run")
+    (path,) = (tmp_path / "run").rglob("details_words*.parquet")
+    path.rename(path.with_name(re.sub(r"_\d{4}-\d\d-", "_2026-13-", path.name)))
+    with pytest.raises(UserError, match="there is no time 2026-13-.*, which stands in its name. Restore the file's"):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(tmp_path / "run"), model_name=MODEL)
 
 
 def test_its_details_are_a_baseline(tmp_path: Path) -> None:

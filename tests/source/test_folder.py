@@ -105,6 +105,14 @@ def test_two_models_in_one_folder_have_no_identity(tmp_path: Path) -> None:
     assert opened(root).identity == UNKNOWN
 
 
+def test_a_file_whose_time_does_not_exist_is_never_the_newest(tmp_path: Path) -> None:
+    wrong = details("gpqa", stamp="2026-13-41T12-00-00.5")
+    said = message(fill(tmp_path, details("gpqa"), wrong))
+    assert said == (
+        f"{wrong}: there is no time 2026-13-41T12-00-00.5, which stands in its name. Restore the file's original name"
+    )
+
+
 def test_one_subset_of_two_models_is_refused(tmp_path: Path) -> None:
     other = details("gpqa", stem="Llama-3.2-1B-Instruct-evals", stamp="2025-01-01T00-00-00.1")
     text = message(fill(tmp_path, details("gpqa"), other))

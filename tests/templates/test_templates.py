@@ -180,6 +180,63 @@ def test_a_copy_by_hand_has_what_is_of_its_original_once_it_says_so(folder: Path
         assert names("meta_instruct", "-meta_mmlu_pro_instruct", root=folder) == ["mine"]
 
 
+def make_twins(folder: Path, *says: str) -> Path:
+    """Two tasks of one's own that read the same rows, ``first`` and ``second``, in place of the shipped task."""
+    edit(yaml_of(folder), ("subset: mmlu_pro", "subset: gpqa"), ("groups: [meta_instruct,", "groups: [my_group,"))
+    for name, said in zip(("first", "second"), says, strict=True):
+        shutil.copytree(folder / "mmlu_pro", folder / name)
+        path = folder / name / yaml_of(folder).name
+        edit(path, ("task: meta_mmlu_pro_instruct", f"task: {name}"))
+        if said:
+            edit(path, ("    subset: gpqa", f"    copy_of: {said}\n    subset: gpqa"))
+    shutil.rmtree(folder / "mmlu_pro")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("says", "kept", "told"),
+    [
+        (("", ""), "first", "second: a copy of first, whose rows it reads"),
+        (("second", ""), "second", ""),
+        (("", "first"), "first", ""),
+        (("second", "first"), "first", ""),
+        (("gone", "gone"), "first", ""),
+    ],
+)
+def test_twins_of_ones_own_count_once(says: tuple[str, str], kept: str, told: str, folder: Path) -> None:
+    make_twins(folder, *says)
+    assert names("my_group", root=folder) == [kept]
+    assert names("first", "second", root=folder) == ["first", "second"], "who names both gets both"
+    listed = cli("tasks", "--template-dir", folder, "--json")
+    rests_on = {line["task"]: line["row_format"] for line in json.loads(listed.stdout)}
+    assert rests_on == {"first": "verified", "second": "assumed" if told else "verified"}
+    said = " ".join(listed.stderr.split())
+    assert (told in said, "a copy of" in said) == (True, bool(told))
+    assert ("if it is the original, add copy_of to the other instead" in said) is bool(told)
+
+
+def test_twins_that_read_other_rows_are_none(folder: Path) -> None:
+    make_twins(folder, "", "")
+    path = folder / "second" / yaml_of(folder).name
+    edit(path, ("subset: gpqa", "subset: mmlu"))
+    assert names("my_group", root=folder) == ["first", "second"]
+
+
+def test_a_copy_of_a_copy_counts_once(folder: Path) -> None:
+    """Beside its original, and in a group that only the copies have."""
+    for name, of in (("a_copy", "meta_mmlu_pro_instruct"), ("z_copy", "a_copy")):
+        shutil.copytree(folder / "mmlu_pro", folder / name)
+        edit(
+            folder / name / yaml_of(folder).name,
+            ("task: meta_mmlu_pro_instruct", f"task: {name}"),
+            ("    subset: mmlu_pro", f"    copy_of: {of}\n    subset: mmlu_pro"),
+            ("groups: [meta_instruct,", "groups: [my_group, meta_instruct,"),
+        )
+    assert names("meta_instruct", root=folder) == ["meta_mmlu_pro_instruct"]
+    assert names("meta_instruct", "-meta_mmlu_pro_instruct", root=folder) == ["a_copy"]
+    assert names("my_group", root=folder) == ["a_copy"]
+
+
 def test_a_task_brings_the_files_of_what_it_includes() -> None:
     files = {file.as_posix() for file in shipped().tasks["meta_bbh"].files}
     assert files == {"_generative_yaml", "bbh/bbh_3shot_cot.yaml", "bbh/utils.py", *COMMON}

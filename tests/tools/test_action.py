@@ -215,24 +215,58 @@ def test_the_token_is_sent_to_nobody_else(status: int, folder: Path, github: Git
     assert f"::warning::no comment: HTTP {status}. See the job summary" in ran.log
 
 
-def test_no_path_of_the_runner_is_in_the_comment(folder: Path, github: GitHub) -> None:
-    markdown = (
-        f"## Evaluation: {folder}/same, https://host/v1/x and/or 1/2\n\n**SHIP**: of /mnt/data/pack and {folder}\n"
+def test_no_path_of_the_runner_is_in_comment_summary_or_artifact(folder: Path, github: GitHub) -> None:
+    text = f"{folder}/same, https://host:80/v1/x and/or 1/2 of path:/mnt/data/pack, file:///home/runner/it and {folder}"
+    shown = "same, https://host:80/v1/x and/or 1/2 of path:…/pack, …/it and "
+    programs = stand_in(folder, f"## Evaluation: {text}\n\n**SHIP**: fine\n\n| task |\n|---|\n| x |\n\n{text}\n")
+    program = folder / "programs" / "meta-eval"
+    kept = "<style>a{b:url(/one/two/x)}</style>\r\n<script>var x = '/one/two/x' // +/ab/cd/ef\r\n</script>"
+    page = f'<!doctype html>{kept}<p title="{text}" d="/a/b/c">{text}</p></body></html>'
+    program.write_text(
+        program.read_text().replace(
+            "print(",
+            "files = [word.partition('=')[2] for word in sys.argv if word.startswith('--html=')]\n"
+            f"[pathlib.Path(file).write_bytes({page.encode()!r}) for file in files]\nprint(",
+        )
     )
-    programs = stand_in(folder, markdown)
-    run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    ran = run_action({**GATE, "history": "past"}, folder, event="pull_request", api=github.url, path=programs)
     (comment,) = github.comments
-    assert "Evaluation: same, https://host/v1/x and/or 1/2\n" in comment["body"]
-    assert "**SHIP**: of …/pack and" in comment["body"] and str(folder) not in comment["body"]
+    assert f"Evaluation: {shown}\n" in comment["body"] and ran.artifact is not None
+    html = Path(ran.artifact, "report.html").read_bytes().decode()
+    assert html == f'<!doctype html>{kept}<p title="{shown}" d="/a/b/c">{shown}</p></body></html>'
+    texts = [path.read_text(encoding="utf-8") for path in Path(ran.artifact).iterdir() if path.is_file()]
+    assert len(texts) == 4
+    for some in [comment["body"], ran.summary, *texts]:
+        assert not [place for place in (str(folder), "/mnt/data", "/home/runner") if place in some]
+    assert ran.summary.count(shown) == 2
 
 
-def test_an_error_in_the_comment_names_no_path_of_the_runner(folder: Path, github: GitHub) -> None:
+@thorough
+def test_no_path_of_a_model_is_in_real_pages(folder: Path) -> None:
+    """Pages as report and history write them; the history itself stays as it is."""
+    for path in folder.rglob("results_*.json"):
+        tree = json.loads(path.read_text())
+        tree["model_name"] = "/home/runner/models/llama"
+        tree["config"]["model_args"] = "pretrained=/home/runner/models/llama"
+        path.write_text(json.dumps(tree))
+    given = {name: str(folder / place) for name, place in {"results": "same", "baseline": "base"}.items()}
+    ran = run_action({**GATE, **given, "history": "past"}, folder)
+    assert ran.code == 0 and ran.artifact is not None, ran.log
+    pages = [path for path in Path(ran.artifact).iterdir() if path.is_file()]
+    assert {path.name for path in pages} >= {"report.html", "report.md", "report.json", "history.html", "history.md"}
+    for some in [ran.summary, *(path.read_text(encoding="utf-8") for path in pages)]:
+        assert "/home/runner" not in some and str(folder) not in some
+    assert read_history(Path(ran.artifact, "history")) == read_history(folder / "past")
+
+
+def test_an_error_names_no_path_of_the_runner(folder: Path, github: GitHub) -> None:
     said = f"error: {folder}/my_runs/base: cannot be read, nor /home/runner/.cache/x_y.json\n"
     programs = stand_in(folder, "", code=2, said=said)
     ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
     (comment,) = github.comments
     assert (ran.code, ran.outputs["decision"]) == (2, "error")
-    assert "my\\_runs/base: cannot be read, nor …/x\\_y.json" in comment["body"]
+    for text in (comment["body"], ran.summary):
+        assert "my\\_runs/base: cannot be read, nor …/x\\_y.json" in text
 
 
 def test_an_error_is_not_said_with_the_report_of_an_earlier_gate(folder: Path, github: GitHub) -> None:

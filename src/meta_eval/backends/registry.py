@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint
 
 from meta_eval.backends.base import Backend
 from meta_eval.backends.chat import ChatEndpoint
@@ -13,7 +12,7 @@ from meta_eval.backends.ray import Ray
 from meta_eval.backends.server import Server
 from meta_eval.backends.settings import Settings
 from meta_eval.backends.vllm import Vllm
-from meta_eval.boundary.extensions import find_extensions, load_extension
+from meta_eval.boundary.extensions import Extension, find_extensions, load_extension
 from meta_eval.messages.errors import UserError, suggest_name
 
 ENTRY_POINTS = "meta_eval.backends"
@@ -58,6 +57,7 @@ def backend_of(settings: Settings) -> Backend:
     return find_backend(settings.backend).resolve(settings)
 
 
+<<<<<<< HEAD
 def find_engine_of(argument: str, backend: Backend) -> str | None:
     """The other engine that has an argument of ``model_args``, where the engine of a backend has none of that name.
     None where that is not known."""
@@ -67,10 +67,14 @@ def find_engine_of(argument: str, backend: Backend) -> str | None:
 
 
 def _load(point: EntryPoint) -> Backend:
+=======
+def _load(extension: Extension) -> Backend:
+>>>>>>> 4259d653ec353542efc8e2e42bfde93f2dcb780c
     try:
-        backend: Backend = load_extension(point, Backend, name=(str,), kinds=(frozenset, set))
+        backend: Backend = load_extension(extension, Backend, name=(str,), kinds=(frozenset, set))
     except UserError as error:
-        raise UnknownBackendError(f"{point.name!r}: {error}") from error
-    if backend.name != point.name:
-        raise UnknownBackendError(f"{point.name!r} ({point.value}) defines the backend {backend.name!r}")
+        raise UnknownBackendError(f"{extension.name!r}: {error}") from error
+    if backend.name != extension.name:
+        value = extension.points[0].value
+        raise UnknownBackendError(f"{extension.name!r} ({value}) defines the backend {backend.name!r}")
     return backend

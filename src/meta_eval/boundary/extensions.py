@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import traceback
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -23,37 +24,66 @@ class ExtensionError(UserError):
     """A class of another package cannot be loaded, or failed."""
 
 
-def find_extensions(group: str) -> dict[str, EntryPoint]:
-    """The entry points of a group, sorted by name."""
-    return {point.name: point for point in sorted(entry_points(group=group), key=lambda point: point.name)}
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """What packages offer under a name.
+
+    Attributes:
+        name: The name.
+        points: The entry points of this name: more than one where several classes claim it.
+    """
+
+    name: str
+    points: tuple[EntryPoint, ...]
+
+    def find_conflict(self) -> ExtensionError | None:
+        """An error that names every class of this name; None if there is one class."""
+        offers = sorted(set(map(_name_of, self.points)))
+        if len(offers) == 1:
+            return None
+        return ExtensionError(
+            f"{self.name!r} is offered {len(offers)} times: {' and '.join(offers)}",
+            where=f"entry points {self.points[0].group}", hint="Uninstall all of these packages but one",
+        )  # fmt: skip
 
 
-def load_extension(point: EntryPoint, socket: type[Any], **attributes: tuple[type, ...]) -> Any:
+def find_extensions(group: str) -> dict[str, Extension]:
+    """What packages offer in a group of entry points, sorted by name."""
+    points: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        points.setdefault(point.name, []).append(point)
+    return {name: Extension(name, tuple(some)) for name, some in points.items()}
+
+
+def load_extension(extension: Extension, socket: type[Any], **attributes: tuple[type, ...]) -> Any:
     """An object of the class that an entry point names.
 
     Args:
-        point: The entry point.
+        extension: Its name and entry point.
         socket: The class that it must derive from.
         attributes: The types of its attributes that are read before it does anything.
 
     Raises:
-        ExtensionError: The class cannot be loaded, or is not of this form.
+        ExtensionError: Several classes have this name, or the class cannot be loaded, or is not of this form.
     """
+    if (conflict := extension.find_conflict()) is not None:
+        raise conflict
+    point = extension.points[0]
     name = _name_of(point)
     try:
         with isolate_import(lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=name)):
-            extension = point.load()()
+            loaded = point.load()()
     except UserError:
         raise
     except Exception as error:
         raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=name) from error
-    if not isinstance(extension, socket):
+    if not isinstance(loaded, socket):
         raise ExtensionError(f"is not a {socket.__name__}", where=name)
     for attribute, kinds in attributes.items():
-        if not isinstance(getattr(extension, attribute, None), kinds):
+        if not isinstance(getattr(loaded, attribute, None), kinds):
             raise ExtensionError(f"{attribute} is not a {kinds[0].__name__}", where=name)
-    _LOADED[_package(type(extension).__module__)] = name
-    return extension
+    _LOADED[_package(type(loaded).__module__)] = name
+    return loaded
 
 
 def list_loaded() -> tuple[str, ...]:

@@ -309,20 +309,28 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
 
 
 def find_caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ...]:
-    """Find the warnings that are shown before all figures of these tasks and forbid nothing. Tasks of which the same
-    is said are said together."""
+    """Find the warnings that stand before all figures of these tasks and forbid nothing, one for each kind of alarm.
+
+    What is the same of all its tasks is said with them. What differs from task to task stands beside the alarm alone.
+    """
     names = set(tasks)
-    caveats: dict[tuple[str, str], list[str]] = {}
+    caveats = []
     for alarm in alarms:
-        for alarmed in sorted(alarm.tasks, key=lambda alarmed: alarmed.run or "") if alarm.kind in _FIRST_NAMES else ():
-            if not alarmed.veto and (alarmed.task is None or alarmed.task in names):
-                said = describe_alarm(replace(alarmed, task=None))
-                place = f"{alarmed.task} in {alarmed.run}" if alarmed.run else alarmed.task
-                caveats.setdefault((alarm.kind, said), []).extend(filter(None, [place]))
-    return tuple(
-        f"{kind}: {join_names(places, NAMED)}{f' ({said})' if said else ''}" if places else f"{kind}: {said}"
-        for (kind, said), places in caveats.items()
-    )
+        alarmed = [
+            occurrence
+            for occurrence in sorted(alarm.tasks, key=lambda occurrence: occurrence.run or "")
+            if not occurrence.veto and (occurrence.task is None or occurrence.task in names)
+        ]
+        if not alarmed or alarm.kind not in _FIRST_NAMES:
+            continue
+        of_run = [describe_alarm(occurrence) for occurrence in alarmed if occurrence.task is None]
+        of_tasks = [occurrence for occurrence in alarmed if occurrence.task]
+        places = [f"{each.task} in {each.run}" if each.run else str(each.task) for each in of_tasks]
+        said = {describe_alarm(replace(each, task=None)) for each in of_tasks}
+        shared = f" ({''.join(said)})" if len(said) == 1 and said != {""} else ""
+        listed = [f"{join_names(places, NAMED)}{shared}"] if places else []
+        caveats.append(": ".join(filter(None, [alarm.kind, "; ".join(filter(None, [*of_run, *listed]))])))
+    return tuple(caveats)
 
 
 def describe_alarm(occurrence: AlarmOccurrence) -> str:

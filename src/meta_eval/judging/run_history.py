@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from meta_eval.boundary.hashing import hash_json
 from meta_eval.boundary.inputs import MAX_FILE, describe_error, parse_json, read_regular
 from meta_eval.boundary.outputs import replace_file
+from meta_eval.boundary.times import parse_time
 from meta_eval.judging.task_comparison import find_verdict_metric
 from meta_eval.messages.errors import UserError
 from meta_eval.results.lm_eval_run import Run, read_run
@@ -32,9 +32,17 @@ VERSION: Final = 1
 # Characters kept of a doc's hash. Two docs of a task share them by chance in one of 10^14 pairs.
 _HASH = 12
 
+_EPOCH = datetime.fromtimestamp(0, tz=UTC)
+
 
 class HistoryError(UserError):
     """A folder of past runs, or a file in it, cannot be used."""
+
+
+def _need_time(text: str) -> str:
+    if parse_time(text) is None:
+        raise ValueError(f"there is no time {text}")
+    return text
 
 
 class TaskVerdicts(BaseModel):
@@ -66,7 +74,9 @@ class PastRun(BaseModel):
 
     format: Literal["meta-eval history"] = FORMAT
     version: Literal[1] = VERSION
-    time: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
+    time: Annotated[
+        str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?Z$"), AfterValidator(_need_time)
+    ]
     name: Annotated[str, Field(max_length=200)] = ""
     model: str | None = None
     engine: str | None = None
@@ -122,13 +132,7 @@ def _verdicts(result: TaskRun) -> TaskVerdicts | None:
 def _time(run: Run) -> str:
     """The newest time of its tasks, in UTC to the microsecond."""
     text = max(result.time for result in run.tasks.values())
-    digits = re.findall(r"\d+", text)
-    numbers = [int(part) for part in digits[:6]]
-    fraction = digits[6][:6].ljust(6, "0") if len(digits) > 6 else "000000"
-    try:
-        moment = datetime(*numbers, int(fraction), tzinfo=UTC)  # type: ignore[misc, arg-type]
-    except (TypeError, ValueError):
-        moment = datetime.fromtimestamp(0, tz=UTC)
+    moment = parse_time(text) or _EPOCH  # results of before 0.4.2 may have no time
     return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
@@ -174,7 +178,7 @@ def read_history(folder: Path) -> list[PastRun]:
             "holds no run", where=str(folder), hint="Add one: meta-eval history add RESULTS --folder FOLDER"
         )
     runs = [_read(path) for path in files]
-    return sorted(runs, key=lambda run: run.time)
+    return sorted(runs, key=lambda run: parse_time(run.time) or _EPOCH)
 
 
 def _read(path: Path) -> PastRun:

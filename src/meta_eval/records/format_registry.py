@@ -24,11 +24,16 @@ _DATASET = re.compile(r"[^/\s]+/(?:details_[^/\s]+|[^/\s]+-details(?:-private)?)
 
 
 def list_formats() -> Iterator[RecordFormat]:
-    """The formats that meta-eval ships, then those of other packages, sorted by name."""
+    """The formats that meta-eval ships, then those of other packages, sorted by name.
+
+    A name that several packages claim is left out with a warning."""
     for shipped in _SHIPPED:
         yield shipped()
-    for point in find_extensions(ENTRY_POINTS).values():
-        record_format: RecordFormat = load_extension(point, RecordFormat, name=(str,))
+    for extension in find_extensions(ENTRY_POINTS).values():
+        if (conflict := extension.find_conflict()) is not None:
+            log.warning(f"no format of this name is used: {conflict}")
+            continue
+        record_format: RecordFormat = load_extension(extension, RecordFormat, name=(str,))
         yield record_format
 
 

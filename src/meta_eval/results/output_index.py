@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from meta_eval.boundary.inputs import is_packed, suggest_path
+from meta_eval.boundary.times import RESTORE_NAME, explain_wrong_time
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.results_file import ResultsFile, as_mapping, looks_like_results, read_results_file
 
@@ -171,16 +172,18 @@ def _group_by_run(files: Iterable[Path], results: dict[Path, ResultsFile], damag
     by_run: dict[tuple[Path, str, str], TaskOutput] = {}
     for path in regular:
         match = _SAMPLES.fullmatch(path.name)
-        if match and not _is_results(path):
+        if match and not _is_results(path) and _has_time(path, match["time"], damaged):
             by_run[path.parent, match["time"], match["task"]] = TaskOutput(match["task"], match["time"], samples=path)
     for path in filter(_is_results, regular):
+        match = _match_file_name(path)
+        if match and not _has_time(path, match["time"], damaged):
+            continue
         try:
             results_file = results[path] = results.get(path) or read_results_file(path)
         except ResultsError as error:
             damaged(path, error)
             _mark(by_run, path, error)
             continue
-        match = _match_file_name(path)
         for task in results_file.tasks:
             if match:
                 key = path.parent, match["time"], task
@@ -190,6 +193,14 @@ def _group_by_run(files: Iterable[Path], results: dict[Path, ResultsFile], damag
                 by_run[path, "", task] = TaskOutput(task, results_file.time, old if old in regular else None)
                 by_run[path, "", task].take_results(results_file)
     return list(by_run.values())
+
+
+def _has_time(path: Path, time: str, damaged: _Damaged) -> bool:
+    """Whether the time in a file's name exists; what has another is never the newest by chance."""
+    wrong = explain_wrong_time(time)
+    if wrong:
+        damaged(path, ResultsError(wrong, where=str(path), hint=RESTORE_NAME))
+    return wrong is None
 
 
 def _mark(by_run: Mapping[tuple[Path, str, str], TaskOutput], results: Path, error: ResultsError) -> None:

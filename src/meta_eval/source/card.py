@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from meta_eval.boundary.pack_names import join_names
+from meta_eval.boundary.times import RESTORE_NAME, explain_wrong_time
 from meta_eval.boundary.yaml_files import YamlError, parse_yaml
 from meta_eval.messages.errors import SourceError, suggest_name
 from meta_eval.source.dataset import Subset
@@ -119,6 +120,9 @@ def _subsets_by_name(names: Sequence[str], listed: frozenset[str]) -> dict[str, 
         if len({folder for _, folder, _ in runs}) + len(plain.get(subset, ())) > 1:
             raise _ambiguous(f"subset {subset!r}", [*(run[2] for run in runs), *plain.get(subset, ())])
         if runs:
+            for time, _, name in runs:
+                if wrong := explain_wrong_time(time):  # it could be the newest by chance
+                    raise SourceError(wrong, where=name, hint=RESTORE_NAME)
             _, folder, newest = max(runs)
             stem = folder.rpartition("/")[2]
             table[subset] = Subset(f"{stem}__{subset}__details" if stem.endswith("-evals") else subset, (newest,))

@@ -155,13 +155,31 @@ def _members(folder: TemplateFolder, group: str, offered: Offers) -> list[Select
 
 
 def _without_copies(members: Sequence[Selection], without: set[str], group: str) -> list[Selection]:
-    """The members of a group without copies of tasks that are in it: the same rows count once."""
-    names = {selection.template.name for selection in members} - without
-    copies = {member.template.name: of for member in members if (of := member.template.spec.copy_of) in names}
+    """The members of a group without copies of tasks that are in it, and with one copy of any other task: the same rows
+    count once."""
+    copy_of = {member.template.name: member.template.spec.copy_of for member in members}
+    taken: dict[str, str] = {}
+    copies: dict[str, str] = {}
+    for name in sorted(copy_of.keys() - without, key=lambda name: (copy_of[name] is not None, [*copy_of].index(name))):
+        copies[name] = taken.setdefault(_find_original(name, copy_of), name)
     for name, original in copies.items():
-        if name not in without:
+        if name != original:
             log.warning(f"{name} is left out of {group}: it reads the rows of {original}. -{original} takes it instead")
-    return [selection for selection in members if selection.template.name not in copies]
+    return [
+        selection
+        for selection in members
+        if copies.get(selection.template.name, selection.template.name) == selection.template.name
+    ]
+
+
+def _find_original(name: str, copy_of: Mapping[str, str | None]) -> str:
+    """The task of which a task is a copy, or a copy of a copy; the first by name if these go round."""
+    seen = [name]
+    while (original := copy_of.get(seen[-1])) is not None:
+        if original in seen:
+            return min(seen)
+        seen.append(original)
+    return seen[-1]
 
 
 def _refuse_clash(group: str, members: Sequence[Selection]) -> None:

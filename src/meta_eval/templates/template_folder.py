@@ -123,33 +123,45 @@ def read_templates(root: Path) -> TemplateFolder:
 
 
 def _without_copied_facts(tasks: Mapping[str, Template]) -> dict[str, Template]:
-    """The tasks, those copied of a shipped task by hand without what still is of that task: its groups, aliases,
-    published numbers, and that its rows are verified. A copy that names its original in ``copy_of`` keeps them."""
+    """The tasks, those copied by hand without what still is of their original: its groups, aliases, published numbers,
+    and that its rows are verified. Of tasks that read the same rows, the original is the shipped one, else the first
+    by path. A copy that names its original in ``copy_of`` keeps them."""
     shipped = assets.asset_path("meta_template")
-    originals = [task for task in tasks.values() if (shipped / task.file).is_file()]
-    own, copies = dict(tasks), {}
-    for name, task in tasks.items():
-        original = next((other for other in originals if other is not task and _reads_same_rows(task, other)), None)
-        if original is None or task.spec.copy_of is not None or task in originals:
-            continue
-        of, spec = original.spec, task.spec
+    ours = [task for task in tasks.values() if (shipped / task.file).is_file()]
+    originals = [*ours, *(task for task in tasks.values() if task not in ours and task.spec.copy_of is None)]
+    own = dict(tasks)
+    copies: dict[bool, dict[str, str]] = {True: {}, False: {}}  # by whether the original is shipped
+    for at, task in enumerate(originals[len(ours) :], len(ours)):
+        twins = [other for other in originals[:at] if _reads_same_rows(task, other)]
+        spec = task.spec
         kept = spec.model_copy(
             update={
-                "groups": {group: families for group, families in spec.groups.items() if group not in of.groups},
-                "aliases": tuple(alias for alias in spec.aliases if alias not in of.aliases),
-                "published": tuple(metric for metric in spec.published if metric not in of.published),
-                "row_format": "assumed" if spec.row_format == of.row_format else spec.row_format,
+                "groups": {
+                    group: families
+                    for group, families in spec.groups.items()
+                    if not any(group in of.spec.groups for of in twins)
+                },
+                "aliases": tuple(alias for alias in spec.aliases if not any(alias in of.spec.aliases for of in twins)),
+                "published": tuple(
+                    metric for metric in spec.published if not any(metric in of.spec.published for of in twins)
+                ),
+                "row_format": "assumed"
+                if any(spec.row_format == of.spec.row_format for of in twins)
+                else spec.row_format,
             }
         )
         if kept != spec:
-            own[name] = replace(task, spec=kept)
-            copies[name] = original.name
-    if copies:
-        log.warning(
-            f"{join_names(list(copies), NAMED)}: a copy of {join_names(list(copies.values()), NAMED)}, whose rows it "
-            "reads: it has no groups, no published number and no row_format of it. To keep those of its block, add "
-            "copy_of with that name to metadata.meta_eval"
-        )
+            own[task.name] = replace(task, spec=kept)
+            copies[twins[0] in ours][task.name] = twins[0].name
+    for is_shipped, names in copies.items():
+        if names:
+            of = join_names(list(dict.fromkeys(names.values())), NAMED)
+            reversed_hint = "" if is_shipped else "; if it is the original, add copy_of to the other instead"
+            log.warning(
+                f"{join_names(list(names), NAMED)}: a copy of {of}, whose rows it reads: it has no groups, no "
+                "published number and no row_format of it. To keep those of its block, "
+                f"add copy_of with that name to metadata.meta_eval{reversed_hint}"
+            )
     return own
 
 

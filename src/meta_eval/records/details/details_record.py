@@ -22,6 +22,7 @@ from urllib.parse import unquote
 from meta_eval import stats
 from meta_eval.boundary.hashing import hash_file, hash_text
 from meta_eval.boundary.inputs import describe_error, open_parquet, parse_json, read_regular
+from meta_eval.boundary.times import RESTORE_NAME, explain_wrong_time
 from meta_eval.messages.errors import SourceError, locating
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.details.board_row import choose_columns, read_board_row
@@ -206,6 +207,8 @@ def _list_details(names: Sequence[str]) -> Iterator[Details]:
         match = _match(file)
         if match is None or match["ending"] == "json":
             continue
+        if wrong := explain_wrong_time(match["time"]):
+            raise SourceError(wrong, where=file, hint=RESTORE_NAME)
         source_name = match["task"]
         parts = source_name.split("|" if "|" in source_name else "_")
         shots = next((part for part in reversed(parts[1:]) if part.isdecimal()), None)
