@@ -115,7 +115,7 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     "compare": (compare, JudgingOptions, JudgingKeywords, "runs max_drop html markdown view as_json texts tokens"),
     "audit": (audit, AuditOptions, AuditKeywords, "answers config html markdown view as_json"),
     "fidelity": (
-        fidelity, FidelityOptions, FidelityKeywords, "config noise margin gate html markdown view former as_json",
+        fidelity, FidelityOptions, FidelityKeywords, "config noise margin gate html markdown view as_json",
     ),
 }  # fmt: skip
 

@@ -26,7 +26,6 @@ from meta_eval.cli import (
     history,
     init,
     prepare,
-    renamed,
     report,
     run,
     slurm,
@@ -53,9 +52,8 @@ class _Verbs(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (it is called with it)
         panels: dict[str, list[tuple[str, str]]] = {}
         for name, command in self.commands.items():
-            if not command.hidden:
-                line = (name, command.get_short_help_str(formatter.width))
-                panels.setdefault(command.rich_help_panel, []).append(line)  # type: ignore[attr-defined]
+            line = (name, command.get_short_help_str(formatter.width))
+            panels.setdefault(command.rich_help_panel, []).append(line)  # type: ignore[attr-defined]
         for heading, lines in panels.items():
             with formatter.section(heading):
                 formatter.write_dl(lines)
@@ -98,8 +96,6 @@ app.add_typer(
 app.add_typer(
     tasks.app, name="tasks", short_help="List the tasks, show a task, or start a new one.", rich_help_panel=_EXTEND
 )
-for old, command in renamed.COMMANDS.items():
-    app.command(old, hidden=True)(command)
 
 
 def _version(is_set: bool) -> None:
