@@ -107,7 +107,7 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json share"),
     "run": (run, RunOptions, RunKeywords, "config overrides report html as_json"),
     "slurm": (None, Jobs, None, "config output as_json"),
-    "export": (export, ExportOptions, ExportKeywords, "pack config output dry_run as_json"),
+    "export": (export, ExportOptions, ExportKeywords, "pack config output as_json"),
     "grade": (grade, GradingOptions, GradingKeywords, "answers pack config as_json"),
     "report": (
         report, JudgingOptions, JudgingKeywords, "results max_drop html markdown eval_results view as_json",

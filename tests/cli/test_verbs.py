@@ -36,20 +36,6 @@ def test_help_imports_nothing_that_only_a_command_needs() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--to recipe --tasks x", "--tasks: --to recipe does not take it. Leave it out, or use --to requests"),
-        ("--dry-run", "--dry-run: --to requests does not take it. Leave it out, or use --to recipe"),
-        ("--to recipe --force", "--force: --to recipe does not take it. Leave it out, or use --to requests"),
-    ],
-)
-def test_export_takes_what_its_form_takes(words: str, message: str) -> None:
-    done = cli("export", "work_dir", *words.split())
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
         ("compare a b --maxdrop 1", "--maxdrop: `meta-eval compare` has no such option; did you mean --max-drop? See"),
         (
             "run --margin 3",
@@ -59,7 +45,7 @@ def test_export_takes_what_its_form_takes(words: str, message: str) -> None:
         ("tasks new a", "meta-eval tasks new: --subset is missing. See"),
         (
             "export --to requets",
-            "--to: 'requets' is not one of 'requests', 'batch', 'recipe'; did you mean 'requests'? See",
+            "--to: 'requets' is not one of 'requests', 'batch'; did you mean 'requests'? See",
         ),
         ("fidelity --docs many", "--docs: 'many' is not"),
         ("fidelity --docs 0", "--docs: "),

@@ -82,7 +82,7 @@ _add(_MAKE, verify.verify, "Grade the recorded answers again and compare every v
 _add(_MAKE, doctor.doctor, "Check a pack and this machine, or an engine with --engine.")
 _add(_RUN, run.run, "Run the model and judge it. Rerun the same command to resume.")
 _add(_RUN, slurm.slurm, "Write job scripts that run a pack on a Slurm cluster.")
-_add(_RUN, export.export, "Write the requests of a pack, or the pack, for other tools.")
+_add(_RUN, export.export, "Write the requests of a pack for other tools.")
 _add(_RUN, grade.grade, "Grade answers that another tool made, as lm_eval would.")
 _add(_JUDGE, report.report, "Judge a run against recorded answers and published scores.")
 _add(_JUDGE, report.compare, "Compare two runs doc by doc, such as a model and its FP8 copy.", report.CompareCommand)
