@@ -104,7 +104,7 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     "tasks list": (None, ListOptions, None, "as_json"),
     "tasks show": (None, ListOptions, None, "name"),
     "tasks new": (None, NewTaskOptions, None, "name"),
-    "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json share"),
+    "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json"),
     "run": (run, RunOptions, RunKeywords, "config overrides report html as_json"),
     "slurm": (None, Jobs, None, "config output as_json"),
     "export": (export, ExportOptions, ExportKeywords, "pack config output as_json"),
