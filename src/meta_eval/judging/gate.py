@@ -32,7 +32,7 @@ _Percent = Annotated[float, Field(ge=0, lt=100, allow_inf_nan=False, strict=True
 
 
 class _GateLimits(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cap: _Points | None = None
     cut_answers: CutAnswers | None = None
