@@ -36,13 +36,10 @@ class PrepareOptions(Options):
 
     Attributes:
         overrides: ``KEY=VALUE`` each, the value in YAML: keys of the configuration.
-        publication: A folder with a recipe that `export` wrote. prepare makes the same pack and checks it. The
-            configuration then sets only the model, its engine and folders.
-        template_dir: The task templates. None means the configuration's, or the shipped templates for a publication.
+        template_dir: The task templates. None means the configuration's.
     """
 
     overrides: Sequence[str] = ()
-    publication: Path | None = None
     template_dir: Path | None = None
 
 
@@ -281,7 +278,6 @@ class PrepareKeywords(TypedDict, total=False):
     """The fields of `PrepareOptions` as the keyword arguments of `meta_eval.prepare`."""
 
     overrides: Sequence[str]
-    publication: Path | None
     template_dir: Path | None
 
 

@@ -104,10 +104,10 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     "tasks list": (None, ListOptions, None, "as_json"),
     "tasks show": (None, ListOptions, None, "name"),
     "tasks new": (None, NewTaskOptions, None, "name"),
-    "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json share"),
+    "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json"),
     "run": (run, RunOptions, RunKeywords, "config overrides report html as_json"),
     "slurm": (None, Jobs, None, "config output as_json"),
-    "export": (export, ExportOptions, ExportKeywords, "pack config output dry_run as_json"),
+    "export": (export, ExportOptions, ExportKeywords, "pack config output as_json"),
     "grade": (grade, GradingOptions, GradingKeywords, "answers pack config as_json"),
     "report": (
         report, JudgingOptions, JudgingKeywords, "results max_drop html markdown eval_results view as_json",
@@ -115,7 +115,7 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     "compare": (compare, JudgingOptions, JudgingKeywords, "runs max_drop html markdown view as_json texts tokens"),
     "audit": (audit, AuditOptions, AuditKeywords, "answers config html markdown view as_json"),
     "fidelity": (
-        fidelity, FidelityOptions, FidelityKeywords, "config noise margin gate html markdown view former as_json",
+        fidelity, FidelityOptions, FidelityKeywords, "config noise margin gate html markdown view as_json",
     ),
 }  # fmt: skip
 

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command import cli
 from fakehub import FakeHub
 from forked import started
 from marks import thorough
@@ -69,9 +68,7 @@ def hub() -> Iterator[FakeHub]:
         yield fake
 
 
-def run(
-    hub: FakeHub, folder: Path, *overrides: str, words: tuple[str, ...] = (), **keys: Any
-) -> subprocess.CompletedProcess[str]:
+def run(hub: FakeHub, folder: Path, *overrides: str, **keys: Any) -> subprocess.CompletedProcess[str]:
     folder.mkdir(exist_ok=True)
     config = {"model_name": "my/model", "evals_dataset": EVALS, "tasks": "meta_gpqa_cot", **keys}
     (folder / "c.yaml").write_text(json.dumps(config))
@@ -80,7 +77,7 @@ def run(
         for name in [name for name in os.environ if name.startswith(("HF_", "HUGGING"))]:
             environment.delenv(name)
         running = started(
-            "prepare", "-c", "c.yaml", *words, *arguments, cwd=folder, light=True,
+            "prepare", "-c", "c.yaml", *arguments, cwd=folder, light=True,
             HF_HOME=str(folder / "home"), HF_ENDPOINT=hub.url, HF_TOKEN=SECRET,
         )  # fmt: skip
     out, error = running.communicate(timeout=120)
@@ -106,21 +103,6 @@ def test_a_pack_from_the_hub_records_the_commits_and_no_secret(hub: FakeHub, tmp
     assert (written["tasks"]["meta_gpqa_cot"]["docs"], written["tasks"]["meta_math_hard"]["docs"]) == (5, 1)
     for path in (tmp_path / "work_dir").rglob("*"):
         assert path.is_dir() or SECRET.encode() not in path.read_bytes()
-
-
-@thorough
-def test_a_published_pack_is_made_anew_of_the_commits_that_were_read(hub: FakeHub, tmp_path: Path) -> None:
-    assert run(hub, tmp_path / "one", "tasks=meta_gpqa_cot,meta_math_hard").returncode == 0
-    done = cli("export", "work_dir", "--to", "recipe", "--dry-run", cwd=tmp_path / "one")
-    assert done.returncode == 0, done.stderr
-    math = "DigitalLearningGmbH/MATH-lighteval"
-    for name in (EVALS, math):  # what is newest is not what was read
-        hub.add(name, {"README.md": b"gone"})
-    done = run(hub, tmp_path / "two", words=("--from", "../one/published"), tasks="whatever", evals_dataset="whatever")
-    assert done.returncode == 0, done.stderr
-    first, second = (manifest(tmp_path / name) for name in ("one", "two"))
-    assert (first["files"], first["command"]) == (second["files"], second["command"])
-    assert second["originals"]["math"]["revision"] == first["originals"]["math"]["revision"] != hub.heads[math]
 
 
 def test_without_bundle_the_rows_stay_on_the_hub_but_for_joined_tasks(hub: FakeHub, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_json_lists_every_task_with_all_that_is_known() -> None:
     listed = {line["task"]: line for line in json.loads(done.stdout)}
     assert set(listed) == set(read_templates(TEMPLATES).tasks)
     pro = listed["meta_mmlu_pro_instruct"]
-    assert (pro["subset"], pro["shots"], pro["max_gen_toks"], pro["format"]) == ("mmlu_pro", "5", 1024, "verified")
+    assert (pro["subset"], pro["shots"], pro["max_gen_toks"], pro["row_format"]) == ("mmlu_pro", "5", 1024, "verified")
     assert pro["metric"] == "exact_match_macro,strict-match"
     assert {"model": "Llama-3.1-8B-Instruct", "value": 48.3, "averaging": "macro", "same_settings": True} in pro[
         "published"

@@ -1,4 +1,4 @@
-"""The verbs: what `--help` lists, and the names that they had."""
+"""The verbs: what `--help` lists, and errors of usage."""
 
 from __future__ import annotations
 
@@ -34,61 +34,6 @@ def test_help_imports_nothing_that_only_a_command_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "arguments"),
-    [
-        ("preflight", "doctor", "nothing --json"),
-        ("validate", "doctor", "nothing"),
-        ("selfcheck", "doctor --engine", "--show-command"),
-        ("selfcheck", "doctor --engine", "--backend vlm"),
-        ("publish", "export --to recipe", "nothing --dry-run"),
-        ("publish", "export --to recipe", "nothing"),
-        ("new-task", "tasks new", "a/b --subset s"),
-        ("new-task", "tasks new", "mine"),
-    ],
-)
-def test_a_former_name_does_the_same_and_says_the_new_one(
-    old: str, new: str, arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    before, now = cli(old, *arguments.split()), cli(*new.split(), *arguments.split())
-    note = f"note: `meta-eval {old}` is now `meta-eval {new}`\n"
-    assert (before.returncode, before.stdout) == (now.returncode, now.stdout)
-    if " --help`" in now.stderr:  # a wrong command line, of which each verb says its own
-        assert before.stderr.replace(old, new) == now.stderr
-    else:
-        assert before.stderr == note + now.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--to recipe --tasks x", "--tasks: --to recipe does not take it. Leave it out, or use --to requests"),
-        ("--dry-run", "--dry-run: --to requests does not take it. Leave it out, or use --to recipe"),
-        ("--to recipe --force", "--force: --to recipe does not take it. Leave it out, or use --to requests"),
-    ],
-)
-def test_export_takes_what_its_form_takes(words: str, message: str) -> None:
-    done = cli("export", "work_dir", *words.split())
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "instead"),
-    [
-        ("export work_dir --to lighteval", "`grade` scores the answers"),
-        ("export work_dir --to every-eval-ever", "Its own converter"),
-        ("fidelity work_dir --write-stock tasks", "`export --force`"),
-    ],
-)
-def test_what_was_removed_says_what_to_use(words: str, instead: str) -> None:
-    done = cli(*words.split())
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Value error" not in done.stderr
-    assert instead in done.stderr
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         ("compare a b --maxdrop 1", "--maxdrop: `meta-eval compare` has no such option; did you mean --max-drop? See"),
@@ -100,7 +45,7 @@ def test_what_was_removed_says_what_to_use(words: str, instead: str) -> None:
         ("tasks new a", "meta-eval tasks new: --subset is missing. See"),
         (
             "export --to requets",
-            "--to: 'requets' is not one of 'requests', 'batch', 'recipe'; did you mean 'requests'? See",
+            "--to: 'requets' is not one of 'requests', 'batch'; did you mean 'requests'? See",
         ),
         ("fidelity --docs many", "--docs: 'many' is not"),
         ("fidelity --docs 0", "--docs: "),

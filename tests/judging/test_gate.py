@@ -254,7 +254,7 @@ def test_weights_are_the_gates_or_the_packs(
 def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "gate.yaml"
     path.write_text(
-        "max_drop: 1\nagainst: recorded\nmin_docs: 100\ntasks:\n  meta_a:\n  meta_b: {max_drop: 2.5, against: published}\n",
+        "margin: 1\nbaseline_kind: recorded\nmin_docs: 100\ntasks:\n  meta_a:\n  meta_b: {margin: 2.5, baseline_kind: published}\n",
         encoding="utf-8",
     )
     gate = read_gate(path)
@@ -271,19 +271,18 @@ def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("margin: 1\nmargn: 2\n", "margn: there is no such key; did you mean 'margin'?"),
-        ("max_drop: 1\ntasks: {a: {min_doc: 2}}\n", "tasks.a.min_doc: there is no such key; did you mean 'min_docs'?"),
-        ("max_drop: 1\nmargin: 1\n", "max_drop is the former name of margin; leave max_drop out"),
+        ("margin: 1\ntasks: {a: {min_doc: 2}}\n", "tasks.a.min_doc: there is no such key; did you mean 'min_docs'?"),
         ("margin: -1\n", "margin: -1 is not allowed"),
         ("margin: {mean: 1, a: 0}\n", "'a': 0 is not a number of points above 0 and below 100"),
         ("weights: size\n", "weights: 'size' is not allowed"),
-        ("max_drop: 0\n", "margin: 0 is not allowed"),
-        ("max_drop: .nan\n", "'.nan' is no finite number"),
-        ("max_drop: 1\nagainst: luck\n", "baseline_kind: 'luck' is not allowed"),
-        ("max_drop: 1\nmin_docs: 0\n", "min_docs: 0 is not allowed"),
-        ("max_drop: 1\ntasks: 3\n", "tasks: 3 is not allowed"),
+        ("margin: 0\n", "margin: 0 is not allowed"),
+        ("margin: .nan\n", "'.nan' is no finite number"),
+        ("margin: 1\nbaseline_kind: luck\n", "baseline_kind: 'luck' is not allowed"),
+        ("margin: 1\nmin_docs: 0\n", "min_docs: 0 is not allowed"),
+        ("margin: 1\ntasks: 3\n", "tasks: 3 is not allowed"),
         ("- 1\n", "[1] is not allowed"),
         ("", "None is not allowed"),
-        ("max_drop: [\n", "is not YAML"),
+        ("margin: [\n", "is not YAML"),
         ("margin: -1\nweights: size\n", "margin: -1 is not allowed"),
         ("margin: -1\nweights: size\n", "weights: 'size' is not allowed"),
     ],
@@ -421,15 +420,3 @@ def test_a_tasks_own_rule_of_a_gate_goes_before_a_patterns() -> None:
     for names, message in ((["-meta_*"], "no task is left"), (["x_*"], "tasks: unknown task 'x_*'")):
         with pytest.raises(ConfigError, match=re.escape(message)):
             Gate.model_validate({"tasks": names}).choose(["meta_a", "meta_b"], {})
-
-
-def test_former_names_of_a_gate_work_and_one_note_says_the_new_ones(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "gate.yaml"
-    path.write_text("max_drop: 2\nagainst: baseline\ntasks: {meta_a: {max_drop: 3, against: published}}\n")
-    gate = read_gate(path)
-    assert (gate.margin, gate.baseline_kind) == (2, "run")
-    assert (gate.tasks["meta_a"].margin, gate.tasks["meta_a"].baseline_kind) == (3, "published")
-    expected = f"{path}: against is now baseline_kind, max_drop is now margin"
-    assert [record.getMessage() for record in caplog.records] == [expected]

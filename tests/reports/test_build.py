@@ -279,7 +279,7 @@ def test_an_identical_model_passes_the_readmes_gate(tmp_path: Path) -> None:
 def test_a_gate_that_cannot_decide_ends_with_3(tmp_path: Path) -> None:
     write_run(tmp_path / "out", right(640))
     write_pack(tmp_path / "pack", manifest(meta_some=entry(N, published(65.0)), meta_other=entry(5, published(1.0))))
-    (tmp_path / "gate.yaml").write_text("max_drop: 6\n")
+    (tmp_path / "gate.yaml").write_text("margin: 6\n")
     done = cli("report", "out", "--pack", "pack", "--gate", "gate.yaml", cwd=tmp_path)
     assert done.returncode == 3
     assert "UNDECIDED: mean drop of 1 of 2 tasks 1.0 points" in done.stdout

@@ -20,7 +20,7 @@ from meta_eval.answers.requests import Request
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.running.chat_client import ChatClient
-from meta_eval.running.chat_stream import merge_stream
+from meta_eval.running.chat_stream import StreamMerger
 from meta_eval.running.client import EngineRequest, EngineResponse
 
 KEY = "s3cret-key-of-an-endpoint"
@@ -305,7 +305,9 @@ def test_a_stream_of_single_characters_takes_time_in_its_length() -> None:
     seconds = []
     for count in (50_000, 400_000):
         began = time.process_time()
-        merge_stream(_event(content="x") * count + b"data: [DONE]\n\n")
+        merger = StreamMerger()
+        merger.feed(_event(content="x") * count + b"data: [DONE]\n\n")
+        merger.finish()
         seconds.append(time.process_time() - began)
     assert seconds[1] < 16 * seconds[0]
 

@@ -304,24 +304,3 @@ def test_no_folder_and_no_task(tmp_path: Path) -> None:
         read_templates(tmp_path / "nothing")
     with pytest.raises(TemplateError, match="no task template"):
         read_templates(tmp_path)
-
-
-def test_former_names_of_keys_work_and_one_note_says_the_new_ones(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    edit(
-        yaml_of(folder),
-        ("    row_format: verified", "    row_format: verified\n    primary_metric: exact_match,strict-match"),
-    )
-    today = read_templates(folder).tasks["meta_mmlu_pro_instruct"].spec
-    for path in folder.rglob("*.yaml"):
-        text = path.read_text(encoding="utf-8")
-        for new, old in (("row_format", "format"), ("primary_metric", "verdict")):
-            text = text.replace(f"    {new}: ", f"    {old}: ")
-        path.write_text(text, encoding="utf-8")
-    assert read_templates(folder).tasks["meta_mmlu_pro_instruct"].spec == today
-    names = "format is now row_format, verdict is now primary_metric"
-    assert [record.getMessage() for record in caplog.records] == [f"{folder}: {names}"]
-    edit(yaml_of(folder), ("    format: verified", "    format: verified\n    row_format: verified"))
-    with pytest.raises(ConfigError, match="format is the former name of row_format; leave format out"):
-        read_templates(folder)

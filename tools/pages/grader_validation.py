@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval import catalog, thresholds
-from meta_eval.boundary.hashing import hash_file
 from meta_eval.catalog import grader_validation
-from meta_eval.catalog.contributed import list_contributed, sign_grader
 from meta_eval.catalog.grader_validation import Comparison
 from meta_eval.templates.spec import Template
 from meta_eval.templates.template_folder import read_templates
@@ -25,7 +23,6 @@ def values() -> dict[str, Any]:
         "checks": grader_validation.list_comparisons(),
         "proven": thresholds.MIN_VALIDATED_AGREEMENT,
         "many": thresholds.MIN_VALIDATED_ROWS,
-        "contributed": contributed(),
         "ranked": rank_tasks(),
     }
 
@@ -65,20 +62,6 @@ def rank_tasks() -> list[dict[str, Any]]:
 def rank_check(check: Comparison, task: Template) -> tuple[int, int]:
     """Lower for a comparison that says more."""
     return 0 if check.proves(task.primary_metric) else 2 if check.real else 3, -check.evidence.answers
-
-
-def contributed() -> list[dict[str, Any]]:
-    """The tasks of the files that users contributed."""
-    folder = ROOT / "meta_template"
-    templates = {task.name: task for task in read_templates(folder).tasks.values()}
-    hashes = {path.relative_to(folder).as_posix(): hash_file(path) for path in folder.rglob("*.py")}
-    return [
-        {
-            "file": file, "task": name, "shared": task, "date": counts.date,
-            "same_grader": task.grader_sha256 == sign_grader(str(templates[name].file), hashes),
-        }
-        for file, counts in list_contributed() for name, task in counts.tasks.items()
-    ]  # fmt: skip
 
 
 def rows(variant: str) -> list[dict[str, Any]]:

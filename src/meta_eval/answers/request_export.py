@@ -57,12 +57,12 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
         ConfigError: The pack lacks a named task, a chat endpoint cannot answer the requests of a batch file, or every
             request is answered.
     """
-    manifest = read_manifest(pack)
-    chosen = choose_tasks_to_ask(manifest, options.tasks)
-    changed = check_unchanged(pack, manifest, edited=options.edited)
     batch = options.to == "batch"
     if batch and options.force:
         raise ConfigError("--to batch does not take it", where="--force", hint="Leave it out, or use --to requests")
+    manifest = read_manifest(pack)
+    chosen = choose_tasks_to_ask(manifest, options.tasks)
+    changed = check_unchanged(pack, manifest, edited=options.edited)
     encoder = None if batch else _encoder(manifest)
     evaluator = Evaluator(pack)
     if batch:

@@ -56,10 +56,10 @@ def prepare(
 
     Args:
         config: The configuration or its YAML file. Its evals dataset is Meta's, or a folder with samples of lm-eval.
-            None means ``eval_config.yaml``, or no file if a publication is given.
-        options: Overrides, templates and publication: the attributes of `meta_eval.verb_options.PrepareOptions`.
+            None means ``eval_config.yaml``.
+        options: Overrides and templates: the attributes of `meta_eval.verb_options.PrepareOptions`.
         progress: Called with the current step.
-        keywords: Single options by name, such as ``overrides`` and ``publication``.
+        keywords: Single options by name, such as ``overrides`` and ``template_dir``.
 
     Raises:
         UserError: An error that the user can fix. The work_dir is unchanged.
@@ -68,10 +68,6 @@ def prepare(
 
     chosen = (options or PrepareOptions()).updated(**keywords)
     with display_logs(progress):
-        if chosen.publication is not None:
-            from meta_eval.pack.pack_rebuild import rebuild_pack
-
-            return rebuild_pack(config, chosen.publication, chosen)
         templates = () if chosen.template_dir is None else (f"template_dir={json.dumps(str(chosen.template_dir))}",)
         settings, place = open_config(config or DEFAULT_CONFIG, [*chosen.overrides, *templates])
         from meta_eval.records.preparation import (

@@ -72,9 +72,7 @@ def check_folder(
 
 
 @contextmanager
-def replace_folder(
-    folder: Path, kind: str, *, where: str | None = None, shared: bool = False, inputs: Iterable[Path] = ()
-) -> Iterator[NewFiles]:
+def replace_folder(folder: Path, kind: str, *, where: str | None = None, shared: bool = False) -> Iterator[NewFiles]:
     """Collect files that replace ours in a folder when the block succeeds. Otherwise nothing changes.
 
     Args:
@@ -82,15 +80,11 @@ def replace_folder(
         kind: The kind of command. Each kind replaces only its own files.
         where: The folder's name in messages. None means its path.
         shared: Whether foreign files may be in the folder too.
-        inputs: Folders that are read. They must not contain the folder or be inside it.
 
     Raises:
         OutputError: A foreign file is in the way, another command holds the folder too long, or writing fails.
     """
     target, where = Path(os.path.realpath(folder)), where or str(folder)
-    for source in (Path(os.path.realpath(source)) for source in inputs):
-        if target == source or source in target.parents or target in source.parents:
-            raise OutputError("overlaps an input folder", where=where, hint="Name another folder")
     check_folder(folder, kind, where=where, shared=shared)
     exists = target.is_dir()
     try:
@@ -101,7 +95,6 @@ def replace_folder(
             new = NewFiles(place)
             yield new
             written_files = _read_list(target / list_name(kind))
-            _give_way(new, target, written_files)
             sums = new.sums()
             with locating(where):
                 _refuse_clash(sums)
@@ -154,14 +147,6 @@ def _finish(target: Path, place: Path) -> None:
         log.warning(
             f"{target}: kept these files, because they were edited after meta-eval wrote them: {join_names(edited)}"
         )
-
-
-def _give_way(new: NewFiles, target: Path, written_files: Mapping[str, str]) -> None:
-    sums = new.sums() if new.optional else {}
-    for name in sorted(new.optional):
-        if not _is_free(target, name, written_files.get(name, ""), sums[name]):
-            new.drop(name)
-            log.warning(f"{target / name} was edited or added by hand, and is kept")
 
 
 def _remove_old(target: Path, written_files: Mapping[str, str], new: Mapping[str, str]) -> list[str]:

@@ -37,14 +37,9 @@ class NewFiles:
     def __init__(self, place: Path) -> None:
         self._place = place
         self.names: list[str] = []
-        self.optional: set[str] = set()
 
-    def write(self, name: str, content: bytes, *, optional: bool = False) -> None:
-        """Write a whole file. ``name`` is its path in the folder, with ``/``.
-
-        If ``optional``, a file that a user added or edited is kept instead.
-        """
-        self.optional |= {name} if optional else set()
+    def write(self, name: str, content: bytes) -> None:
+        """Write a whole file. ``name`` is its path in the folder, with ``/``."""
         with self._staged(name).open("xb") as file:
             file.write(content)
 
@@ -53,15 +48,6 @@ class NewFiles:
         """Open a UTF-8 text file for writing."""
         with self._staged(name).open("x", encoding="utf-8", newline="\n") as file:
             yield file
-
-    def drop(self, name: str) -> None:
-        """Remove a file. The last file takes over its number."""
-        number, last = self.names.index(name), len(self.names) - 1
-        (self._place / str(number)).unlink()
-        if number < last:
-            (self._place / str(last)).rename(self._place / str(number))
-            self.names[number] = self.names[last]
-        del self.names[last]
 
     def sums(self) -> dict[str, str]:
         """Sync all files to disk, and return the SHA-256 (hex) of each."""

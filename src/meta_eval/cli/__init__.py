@@ -26,7 +26,6 @@ from meta_eval.cli import (
     history,
     init,
     prepare,
-    renamed,
     report,
     run,
     slurm,
@@ -53,9 +52,8 @@ class _Verbs(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (it is called with it)
         panels: dict[str, list[tuple[str, str]]] = {}
         for name, command in self.commands.items():
-            if not command.hidden:
-                line = (name, command.get_short_help_str(formatter.width))
-                panels.setdefault(command.rich_help_panel, []).append(line)  # type: ignore[attr-defined]
+            line = (name, command.get_short_help_str(formatter.width))
+            panels.setdefault(command.rich_help_panel, []).append(line)  # type: ignore[attr-defined]
         for heading, lines in panels.items():
             with formatter.section(heading):
                 formatter.write_dl(lines)
@@ -84,7 +82,7 @@ _add(_MAKE, verify.verify, "Grade the recorded answers again and compare every v
 _add(_MAKE, doctor.doctor, "Check a pack and this machine, or an engine with --engine.")
 _add(_RUN, run.run, "Run the model and judge it. Rerun the same command to resume.")
 _add(_RUN, slurm.slurm, "Write job scripts that run a pack on a Slurm cluster.")
-_add(_RUN, export.export, "Write the requests of a pack, or the pack, for other tools.")
+_add(_RUN, export.export, "Write the requests of a pack for other tools.")
 _add(_RUN, grade.grade, "Grade answers that another tool made, as lm_eval would.")
 _add(_JUDGE, report.report, "Judge a run against recorded answers and published scores.")
 _add(_JUDGE, report.compare, "Compare two runs doc by doc, such as a model and its FP8 copy.", report.CompareCommand)
@@ -98,8 +96,6 @@ app.add_typer(
 app.add_typer(
     tasks.app, name="tasks", short_help="List the tasks, show a task, or start a new one.", rich_help_panel=_EXTEND
 )
-for old, command in renamed.COMMANDS.items():
-    app.command(old, hidden=True)(command)
 
 
 def _version(is_set: bool) -> None:

@@ -74,7 +74,6 @@ def fidelity(
     ),
     markdown: Path | None = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card."),
     view: list[str] = options.VIEWS,
-    former: Path | None = typer.Option(None, "--against", hidden=True),
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Check whether two models are the same, by the log-probability of each token of the recorded answers.
@@ -94,9 +93,6 @@ def fidelity(
     from meta_eval.running.pipeline import Interrupted
     from meta_eval.token_fidelity.yardstick import find_first_table
 
-    if former is not None:
-        warn("`--against` is now `--baseline`")
-        chosen = chosen.updated(baseline=former)
     part, named = chosen.shard, None if chosen.baseline is None else Path(chosen.baseline)
     if not chosen.ask and part[1] > 1:
         raise ConfigError("writes one table for all shards", where="--no-ask", hint="Leave --shard out")

@@ -31,16 +31,10 @@ if TYPE_CHECKING:
         "--set KEY=VALUE",
         "Override a key of the configuration, such as --set tasks=meta_ifeval. VALUE is YAML. Repeatable.",
     ),
-    publication=options.Flag(
-        Path | None,
-        "--from FOLDER",
-        "Make the same pack from a recipe that `export --to recipe` wrote, and check that it is the same. The "
-        "configuration then sets only the model, its engine and folders.",
-    ),
     template_dir=options.Flag(
         Path | None,
         "--template-dir DIR",
-        "The task templates. Default: the configuration's; with --from the shipped ones.",
+        "The task templates. Default: the configuration's.",
     ),
 )
 def prepare(
@@ -79,8 +73,6 @@ def prepare(
     sampled, plan = _read_flips(sampled_flips, "--sampled-flips"), plan or sampled_flips is not None
     with show_progress("starting"):
         prepared = api.prepare(config, options=chosen)
-    if chosen.publication is not None:
-        err.print(f"every file of {prepared.work_dir} is identical to the published file", soft_wrap=True)
     from meta_eval.doctor.pack_checks import check_written_pack
     from meta_eval.pack.manifest import MANIFEST
 

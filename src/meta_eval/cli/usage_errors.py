@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from meta_eval.cli import renamed
 from meta_eval.messages.errors import UserError, suggest_name
 from meta_eval.messages.value_errors import describe_wrong_value
 
@@ -21,8 +20,7 @@ def describe_usage_error(error: Any) -> UserError:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else " ".join(["meta-eval", *_named_verb()])
     words = error.format_message()
-    advice = " ".join(renamed.find_removed(words))
-    hint = f"{advice} See `{command} --help`".lstrip()
+    hint = f"See `{command} --help`"
     for where, what in _explain(error, context, command):
         return UserError(what, where=where, hint=hint)
     return UserError(words[:1].lower() + words[1:].rstrip("."), where=command, hint=hint)
@@ -47,8 +45,7 @@ def _explain(error: Any, context: Any, command: str) -> Iterable[tuple[str, str]
         yield _name(param), _describe_value(error)
     elif words.startswith("No such command"):
         name = words.split("'")[1]
-        known = [verb for verb, of in context.command.commands.items() if not of.hidden]
-        yield command, f"there is no command {name!r}{suggest_name(name, known)}"
+        yield command, f"there is no command {name!r}{suggest_name(name, context.command.commands)}"
     elif words.startswith("Got unexpected extra"):
         yield command, f"takes fewer arguments; unexpected: {words.partition('(s) (')[2].rstrip(')')}"
 

@@ -44,9 +44,6 @@ def verify(
     config: Path = options.CONFIG_OF_PACK,
     *,
     chosen: VerifyOptions,
-    share: Path | None = typer.Option(
-        None, "--share", metavar="FILE", help="Write counts that prove or refute the tasks, without any text of a row."
-    ),
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
     """Grade the recorded answers with the pack, and compare every verdict with the recorded verdict.
@@ -58,20 +55,11 @@ def verify(
     Example: meta-eval verify work_dir
     """
     folder = options.pack_folder(pack, config)
-    from meta_eval.boundary.outputs import check_outputs, replace_file
     from meta_eval.verification import verify as run
 
-    check_outputs((share,), (folder,))
     with Steps("checking"):
         proof = run(folder, options=chosen)
     _show(proof, make_result_console(as_json=as_json))
-    if share is not None:
-        from meta_eval.verification.shared_counts import make_shared_counts
-
-        counts = make_shared_counts(proof)
-        with replace_file(share) as file:
-            file.write(counts.format())
-        err.print(f"wrote {share}: counts and hashes alone. Read it, and share it in an issue", soft_wrap=True)
     if as_json:
         print_result(json.dumps(_object(proof), ensure_ascii=True))
     raise typer.Exit(proof.exit_code)

@@ -231,11 +231,9 @@ def _explain_disputed_metric(
     return f"higher_is_better of {metric} is {str(a).lower()} in A and {str(b).lower()} in B, so a drop has no sign"
 
 
-def _without_decision(
-    assessment: TaskAssessment, reason: str | None, *, veto: bool = True, kind: AlarmKind = "alone"
-) -> TaskAssessment:
+def _without_decision(assessment: TaskAssessment, reason: str | None, *, kind: AlarmKind = "alone") -> TaskAssessment:
     """Show a task without deciding on it."""
-    alarms: tuple[RaisedAlarm, ...] = ((kind, AlarmOccurrence(assessment.task.name, note=reason, veto=veto)),)
+    alarms: tuple[RaisedAlarm, ...] = ((kind, AlarmOccurrence(assessment.task.name, note=reason, veto=True)),)
     return TaskAssessment(
         replace(assessment.task, not_compared_reason=reason, metric=None, baseline_label=None), None, alarms
     )

@@ -15,7 +15,6 @@ from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.judging.conditions import CONDITIONS
 from meta_eval.messages.errors import ConfigError, join_errors, locating, suggest_name
 from meta_eval.messages.escaping import quoted
-from meta_eval.messages.former_names import replace_former_names, say_new_names
 from meta_eval.messages.value_errors import describe_wrong_value
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.margins import MEAN_KEY, expand_margins
@@ -26,9 +25,6 @@ BaselineKind = Literal["published", "recorded", "run"]
 
 _HINT = f"Rules and examples: {assets.asset_path('docs/guides/gate.md')}"
 
-# Former names of keys of ``gate.yaml``.
-_FORMER_NAMES = {"against": "baseline_kind", "max_drop": "margin"}
-
 _Points = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)]
 _Name = Annotated[str, Field(min_length=1)]
 _Docs = Annotated[int, Field(ge=1, strict=True)]
@@ -36,7 +32,7 @@ _Percent = Annotated[float, Field(ge=0, lt=100, allow_inf_nan=False, strict=True
 
 
 class _GateLimits(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cap: _Points | None = None
     cut_answers: CutAnswers | None = None
@@ -226,31 +222,13 @@ def _check_points(points: float, where: str) -> float:
     return points
 
 
-def _use_new_names(tree: Any, path: Path) -> Any:
-    """Replace former names in a gate and in its tasks. One note says the new ones."""
-    used: dict[str, str] = {}
-
-    def rename(rules: Any) -> Any:
-        if not isinstance(rules, dict):
-            return rules
-        renamed = replace_former_names(rules, _FORMER_NAMES, used)
-        return renamed | {"baseline_kind": "run"} if rules.get("against") == "baseline" else renamed
-
-    with locating(str(path)):
-        tree = rename(tree)
-        if isinstance(tree, dict) and isinstance(tree.get("tasks"), dict):
-            tree["tasks"] = {name: rename(rules) for name, rules in tree["tasks"].items()}
-    say_new_names(used, path)
-    return tree
-
-
 def read_gate(path: Path) -> Gate:
     """Read ``gate.yaml``.
 
     Raises:
         ConfigError: It cannot be read, is not YAML, or has an invalid value.
     """
-    tree = _use_new_names(read_yaml(path, error=ConfigError, hint=_HINT).tree, path)
+    tree = read_yaml(path, error=ConfigError, hint=_HINT).tree
     try:
         return Gate.model_validate(tree)
     except ValidationError as error:

@@ -56,7 +56,6 @@ def conclude_judgement(
     gate: Gate,
     decided_names: Sequence[str],
     run_alarms: Sequence[RaisedAlarm],
-    notes: Sequence[str] = (),
 ) -> Judgement:
     """Decide over the named tasks.
 
@@ -137,7 +136,7 @@ def conclude_judgement(
     breakdown = break_down_mean_drop(
         [(task.drop_breakdown, task.decision.weight) for task in tasks if task.drop_breakdown and task.decision]
     )
-    notes = (*notes, *note_low_caps([*averaged, *others], margin, gate.cap_fraction))
+    notes = tuple(note_low_caps([*averaged, *others], margin, gate.cap_fraction))
     if decision.outcome == "SHIP":
         notes = (*notes, *advise_second_run(averaged, margin, gate.cap_fraction or CAP))
     return Judgement(decision, alarms, tuple(sorted(tasks, key=lambda task: task.name)), notes, breakdown)

@@ -130,11 +130,6 @@ class DocResult:
         return self.answer_empty or self.has_bad_likelihood
 
     @property
-    def keeps_prompt(self) -> bool:
-        """Whether the model was given the doc's own prompt with its tools, as far as that is known."""
-        return self.prompt_matches is not False and not self.tools_lost
-
-    @property
     def cut_share(self) -> float | None:
         """The share of its answers that were cut; None if unknown for an answer."""
         return None if None in self.cuts else sum(map(bool, self.cuts)) / len(self.cuts)

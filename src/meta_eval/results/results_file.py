@@ -16,7 +16,6 @@ from typing import Any
 from meta_eval.boundary.inputs import PointerError, TooDeepError, check_tree, open_regular, read_regular
 from meta_eval.boundary.pack_names import RULE, is_name
 from meta_eval.messages.escaping import quoted
-from meta_eval.messages.former_names import OF_TEMPLATES
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.embedded_samples import split_samples
 from meta_eval.results.metrics import LOWER_IS_BETTER, UNBOUNDED_METRICS
@@ -208,9 +207,8 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def read_template_block(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The block ``metadata.meta_eval`` of a task's settings, under today's names of its keys."""
-    block = as_mapping(as_mapping(settings.get("metadata")).get("meta_eval"))
-    return {**{new: block[old] for old, new in OF_TEMPLATES.items() if old in block}, **block}
+    """The block ``metadata.meta_eval`` of a task's settings."""
+    return as_mapping(as_mapping(settings.get("metadata")).get("meta_eval"))
 
 
 def read_finite_number(value: Any) -> float | None:

@@ -180,10 +180,3 @@ class _Choice:
         if self.calls is not None:
             message["tool_calls"] = [self.calls[place].as_json() for place in sorted(self.calls)]
         return {"index": index, "message": message, "finish_reason": self.finish_reason}
-
-
-def merge_stream(raw: bytes) -> Json:
-    """Make a ``chat.completion`` of a whole stream; errors as of `StreamMerger`."""
-    merger = StreamMerger()
-    merger.feed(raw)
-    return merger.finish()

@@ -52,7 +52,7 @@ class TaskLine:
             {"model": model, "value": value, "averaging": averaging, "same_settings": same}
             for model, value, averaging, same in self.published
         ]
-        return {**asdict(self), "published": numbers, "format": self.row_format}  # the former name of row_format
+        return {**asdict(self), "published": numbers}
 
 
 def list_tasks(folder: TemplateFolder, datasets: Sequence[EvalsDataset] | None) -> list[TaskLine]:

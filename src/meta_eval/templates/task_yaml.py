@@ -162,7 +162,6 @@ def rename_task(text: str, *, name: str, subset: str) -> str:
         raise TemplateError("metadata.meta_eval is set in an included file", hint="Name another task with --like")
     old = block["subset"]
     block["subset"] = subset
-    block.pop("format", None)  # the former name
     block["row_format"] = "assumed"
     for key in ("published", "aliases", "groups"):
         if key in block:

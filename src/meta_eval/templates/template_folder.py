@@ -25,7 +25,6 @@ from meta_eval.boundary.pack_names import RULE, is_inside, is_name, join_names
 from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
 from meta_eval.messages.errors import TemplateError, join_errors, locating, suggest_name
 from meta_eval.messages.escaping import quoted
-from meta_eval.messages.former_names import OF_TEMPLATES, replace_former_names, say_new_names
 from meta_eval.messages.logs import log
 from meta_eval.messages.value_errors import describe_wrong_value
 from meta_eval.templates.checks import check_settings
@@ -111,7 +110,6 @@ def read_templates(root: Path) -> TemplateFolder:
             template = _template(reading, file)
         _need_free("task", template.name, tasks[template.name].file if template.name in tasks else None, path)
         tasks[template.name] = template
-    say_new_names(reading.former_names, root)
     tasks = _without_copied_facts(tasks)
     if not tasks:
         raise TemplateError(
@@ -194,14 +192,10 @@ class FolderReader:
     """A template folder while it is read. Tasks share files and folders, and each is read once.
 
     Its results are shared and must not be changed.
-
-    Attributes:
-        former_names: Former names of keys that its templates use, with the new ones.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.former_names: dict[str, str] = {}
         self.place = cache(lambda file: locate_file(root, file))
         self.tree = cache(lambda file: _tree(self.place(file)))
         self.companions = cache(lambda folder: tuple(_companions(root, folder)))
@@ -232,7 +226,7 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
             ),
         )
     try:
-        spec = TaskSpec.model_validate(replace_former_names(block, OF_TEMPLATES, reading.former_names))
+        spec = TaskSpec.model_validate(block)
     except ValidationError as error:
         raise _spec_error(error) from None
     for key, families in (("groups", spec.groups), ("aliases", spec.aliases)):
