@@ -66,6 +66,7 @@ COMMANDS = {old: _says_new_name(old, new, command) for old, (new, command) in _N
 
 # What was removed, as an error of usage quotes it, and what to use.
 _REMOVED = {
+    "'board'": "`board` was removed. `compare A B C` shows several candidates beside a baseline, with their places.",
     "'lighteval'": "The export to lighteval was removed. `export` writes requests that any engine can answer; `grade` "
     "scores the answers.",
     "'every-eval-ever'": "The export to Every Eval Ever was removed. Its own converter reads what `run`, `grade` and "
