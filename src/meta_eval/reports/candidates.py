@@ -27,6 +27,7 @@ from meta_eval.messages.escaping import one_line
 from meta_eval.reports import text
 from meta_eval.reports.document import Document, Item, Listing, Section, Verdict
 from meta_eval.reports.tables import Column, Row, Table
+from meta_eval.reports.task_tables import describe_run_effect
 from meta_eval.stats import Drop, Interval
 from meta_eval.thresholds import LEVEL_TEXT
 
@@ -285,7 +286,8 @@ def _make_table(source: CandidatesReport) -> Table[Candidate]:
     rows = tuple(Row(candidate.name, candidate, candidate.outcome) for candidate in source.candidates)
     margins = sorted({report.decision.margin for _, report in source.compared})
     allowed = f"; at most {' or '.join(f'{100 * margin:g}' for margin in margins)} is allowed" if margins else ""
-    legend = f"Points; a positive drop from {source.baseline} is worse{allowed}. {_OWN_DECISION}"
+    run_effects = dict.fromkeys(describe_run_effect(report.decision) for _, report in source.compared)
+    legend = f"Points; a positive drop from {source.baseline} is worse{allowed}. {_OWN_DECISION}{''.join(run_effects)}"
     return Table("candidates", "Candidates", (*columns, *known), rows, legend, first="candidate")
 
 
@@ -415,12 +417,13 @@ def name_runs(models: Sequence[str], folders: Sequence[Sequence[str]]) -> list[s
 
 def _find_ends(paths: Sequence[str]) -> list[str]:
     parts = [[part for part in path.split("/") if part] or ["/"] for path in paths]
+    others = [*map(list, dict.fromkeys(map(tuple, parts)))]  # the baseline may be a candidate, too
     return [
         next(
             (
                 "/".join(of[-depth:])
                 for depth in range(1, len(of))
-                if sum(o[-depth:] == of[-depth:] for o in parts) == 1
+                if sum(other[-depth:] == of[-depth:] for other in others) == 1
             ),
             "/".join(of),
         )
