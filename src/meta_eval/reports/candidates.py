@@ -172,7 +172,7 @@ class CandidatesReport:
 
 
 def list_notes(baseline: str, candidates: Sequence[Candidate]) -> tuple[str, ...]:
-    """The notes and alarms of the reports of comparisons, each with its run. Alarms that forbid SHIP are reasons."""
+    """The notes and alarms of the reports of comparisons, each with its run, but alarms that are reasons already."""
     notes: dict[tuple[str, str], None] = {}
     for candidate in candidates:
         if candidate.report is None:
@@ -181,8 +181,9 @@ def list_notes(baseline: str, candidates: Sequence[Candidate]) -> tuple[str, ...
             of_baseline = note.startswith("A: ")
             whose = baseline if of_baseline else candidate.name
             notes[whose, note[3:] if of_baseline else note.removeprefix("B: ")] = None
+        reasons = candidate.report.decision.reasons
         for alarm in candidate.report.alarms:
-            if not alarm.veto:
+            if not alarm.veto and not any(reason.startswith(f"{alarm.kind}:") for reason in reasons):
                 notes[candidate.name, f"{alarm.kind}: {text.describe_alarm_tasks(alarm, 3)}".rstrip(": ")] = None
     return tuple(f"{whose}: {note}" for whose, note in notes)
 
@@ -354,11 +355,11 @@ def _make_task_table(source: CandidatesReport) -> Table[_TaskRow]:
     for name, report in source.compared:
         for task in report.tasks:
             of_tasks.setdefault(task.name, {})[name] = task
-    legend = (
-        f"Percent and points; a positive drop is worse. Where candidates answered other docs, {source.baseline} has no "
-        "score of its own."
-    )
-    return Table("tasks", "Tasks", columns, tuple(_list_task_rows(source.baseline, of_tasks)), legend)
+    rows = tuple(_list_task_rows(source.baseline, of_tasks))
+    legend = "Percent and points; a positive drop is worse."
+    if any(row.subject.task is None and row.subject.baseline is None for row in rows):
+        legend += f" Where candidates answered other docs, {source.baseline} has no score of its own."
+    return Table("tasks", "Tasks", columns, rows, legend)
 
 
 def _list_task_rows(baseline: str, of_tasks: Mapping[str, Mapping[str, Task]]) -> Iterator[Row[_TaskRow]]:
