@@ -116,6 +116,22 @@ def test_the_command_of_the_hint_says_what_graded(tasks: Path, tmp_path: Path) -
     assert "The parts of the difference between the files of A and B" in again.stderr
 
 
+def test_the_baseline_of_several_candidates_is_graded_again_once(
+    tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = write_other_graders(tmp_path)
+    (tmp_path / "more").mkdir()
+    _, c = write_other_graders(tmp_path / "more", lost=30)
+    graded, regrade = [], Regrader.regrade
+    monkeypatch.setattr(Regrader, "regrade", lambda self, run: graded.append(run) or regrade(self, run))
+    done = cli("compare", a, b, c, "--regrade", "--include-path", tasks, "--json")
+    candidates = json.loads(done.stdout)["candidates"]
+    assert [candidate["outcome"] for candidate in candidates] == ["SHIP", "DON'T SHIP"], done.stderr
+    parts = [candidate["report"]["tasks"][0]["drop_breakdown"]["grader"]["value"] for candidate in candidates]
+    assert parts == pytest.approx([0.1, 0.1])
+    assert len(graded) == 3
+
+
 def test_all_of_several_answers_are_judged(tasks: Path, tmp_path: Path) -> None:
     def answers(right: int) -> Callable[[int], list[str]]:
         return lambda number: [f"#### {number}" if place < right else "#### x" for place in range(4)]

@@ -18,7 +18,7 @@ def test_help_lists_a_dozen_verbs_in_four_groups_each_whole_in_eighty_columns() 
     assert {panel: [line.split()[0] for line in verbs] for panel, verbs in lines.items()} == {
         "Make and verify": ["init", "prepare", "verify", "doctor"],
         "Run": ["run", "slurm", "export", "grade"],
-        "Judge": ["report", "compare", "fidelity", "audit", "board", "history"],
+        "Judge": ["report", "compare", "fidelity", "audit", "history"],
         "Extend": ["tasks"],
     }
     for line in (line for verbs in lines.values() for line in verbs):

@@ -1279,7 +1279,7 @@ def test_several_runs_of_each_side_are_compared_from_the_command_line(tmp_path: 
         assert json.loads(compared.stdout)["tasks"][0]["drop"]["has_run_effect"] == several
         words = " ".join(compared.stderr.split())
         assert ("single run a side, intervals do not contain what differs from run to run" not in words) == several
-    refused = cli("compare", *places[:3], COLUMNS="300")
+    refused = cli("compare", *places[:3], "--", COLUMNS="300")
     assert refused.returncode == 2
     assert "A1 A2 -- B1 B2" in refused.stderr
 

@@ -22,8 +22,8 @@ from runs import entry, manifest, published, write_run
 from meta_eval.boundary import extensions
 from meta_eval.messages.errors import ConfigError
 from meta_eval.reports import task_tables, view_registry
+from meta_eval.reports.candidates import Candidate, CandidatesReport
 from meta_eval.reports.model import Report
-from meta_eval.reports.sweep import Sweep
 from meta_eval.reports.tables import Column, Table
 from meta_eval.reports.task_tables import DropRow
 from meta_eval.reports.view import Document, View, find_document, write_view
@@ -155,20 +155,21 @@ def test_one_loop_shows_every_table_of_a_document(tmp_path: Path, monkeypatch: p
 
 def test_the_same_views_show_several_models_side_by_side() -> None:
     report = make_report()
-    document = find_document(Sweep({"org/a": report, "org/b": make_report(name="b")}))
+    candidates = (Candidate("a", report), Candidate("b", make_report(name="b")))
+    document = find_document(CandidatesReport("the baseline", candidates))
     assert report.tasks[1].decision is not None
     score = f"{100 * report.tasks[1].decision.drop.candidate:.1f}"
     for name in ("text", "markdown", "html"):
-        content = view_registry.find_view(name, "sweep").render(document)
+        content = view_registry.find_view(name, "candidates").render(document)
         text = content if isinstance(content, str) else "".join(map(str, content))
-        assert "What each model loses" in text and "positive drop" in text, name
-        assert "2 models side by side" in text and "DON'T SHIP" in text.replace("&#39;", "'"), name
+        assert "Places" in text and "positive drop" in text, name
+        assert "2 candidates beside the baseline" in text and "DON'T SHIP" in text.replace("&#39;", "'"), name
         assert text.count(score) == 2 and text.count("DON") >= 2, name
-    table, drops = json.loads("".join(view_registry.find_view("json", "sweep").render(document)))["tables"]  # type: ignore[arg-type]
-    assert [column["heading"] for column in table["columns"]] == ["baseline", "a", "b"]
-    assert table["rows"][-1]["cells"] == {"baseline": None, "org/a": "DON'T SHIP", "org/b": "DON'T SHIP"}
-    assert [row["part"] for row in drops["rows"] if row["name"] == "mean"] == ["a", "b"]
-    assert drops["rows"][0]["cells"]["interval"]["lower"] < drops["rows"][0]["cells"]["drop"]
+    table, tasks, places = json.loads("".join(view_registry.find_view("json", "candidates").render(document)))["tables"]  # type: ignore[arg-type]
+    assert [(row["name"], row["outcome"]) for row in table["rows"]] == [("a", "DON'T SHIP"), ("b", "DON'T SHIP")]
+    assert [row["part"] for row in tasks["rows"][:3]] == ["the baseline", "a", "b"]
+    assert tasks["rows"][1]["cells"]["interval"]["lower"] < tasks["rows"][1]["cells"]["drop"]
+    assert len({row["name"] for row in places["rows"]}) == 3
 
 
 def test_a_column_and_a_table_are_described_once_and_stand_in_every_view(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -501,17 +501,21 @@ def test_several_models_share_a_pack_and_stand_side_by_side(
     )
     done = cli("run", "--no-canary", "--json", "--html", "page.html", cwd=place)
     assert done.returncode == 0, done.stderr
-    assert "<h1>2 models side by side</h1>" in (place / "page.html").read_text(encoding="utf-8")
-    result = json.loads(done.stdout)["models"]
+    assert "<h1>2 candidates beside the baseline</h1>" in (place / "page.html").read_text(encoding="utf-8")
+    tree = json.loads(done.stdout)
+    assert [(place["name"], place["best"], place["worst"]) for place in tree["places"]] == [
+        ("the baseline", 1, 1), ("m", 2, 3), ("n", 2, 3),
+    ]  # fmt: skip
+    result = tree["models"]
     assert list(result) == ["m", "n"]
     assert result["m"]["tasks"] == result["n"]["tasks"]
     assert len({result[name]["results"].split("/")[-2] for name in result}) == 2
     assert len(client.asked) == 2 * DOCS
     assert json.loads((place / "work_dir" / "manifest.json").read_text())["run_settings"]["model_name"] == "m"
-    (head,) = [line for line in done.stderr.splitlines() if line.split()[:2] == ["task", "baseline"]]
-    assert head.split() == ["task", "baseline", "m", "n"]
-    last = next(line for line in reversed(done.stderr.splitlines()) if line.startswith("decision"))
-    assert last.split() == ["decision", "DON'T", "SHIP", "DON'T", "SHIP"]
+    shown = done.stderr.partition("2 candidates beside the baseline\n")[2].splitlines()
+    assert shown[0] == "DON'T SHIP: m, n."
+    rows = [line.split()[:3] for line in shown if line.startswith(("m ", "n "))]
+    assert rows[:2] == [["m", "DON'T", "SHIP"], ["n", "DON'T", "SHIP"]]
 
 
 def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: type[FakeClient]) -> None:

@@ -1,8 +1,10 @@
-"""Judges results: report, compare, compare_texts and the fidelity report."""
+"""Judges results: report, compare, compare_candidates, compare_texts and the fidelity report."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -12,7 +14,7 @@ from meta_eval.messages.logs import Progress, display_logs, report_progress
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
     from meta_eval.judging.judging_options import JudgingKeywords, JudgingOptions
-    from meta_eval.reports.board import EndpointBoard
+    from meta_eval.reports.candidates import CandidatesReport
     from meta_eval.reports.fidelity_report import FidelityReport
     from meta_eval.reports.model import Report
     from meta_eval.reports.texts_report import TextsReport
@@ -96,72 +98,80 @@ def compare(
     Raises:
         UserError: A run, the pack or the gate cannot be read, or the runs have nothing in common.
     """
-    from meta_eval.judging.compare import compare_runs as run_compare
-    from meta_eval.reports.build import build_report_of_two
-
     chosen = _options(options, keywords)
     sides = [_paths(side) for side in (a, b)]
     if any(len(side) > 1 for side in sides):
         chosen = chosen.updated(repeats=True)
-    reading = _Reading(chosen)
     with display_logs(progress):
-        read = reading.read(*sides)
-        baseline, candidate = reading.regrade(read)
-        report_progress("comparing")
-        judged = run_compare(
-            baseline, candidate, reading.manifest, reading.baseline(), reading.rules, reading.choice,
-            before=(read[0], read[1]) if chosen.regrade else None,
-        )  # fmt: skip
-    return build_report_of_two(judged, baseline, candidate, exit_follows_decision=chosen.exit_follows_decision)
+        return _Reading(chosen).compare(*sides)
 
 
 @documented
-def board(
-    results: Mapping[str, Path | str],
+def compare_candidates(
+    a: Path | str | Sequence[Path | str],
+    candidates: Sequence[Path | str | Sequence[Path | str]],
     *,
-    pack: Path | str | None = None,
-    audits: Mapping[str, Path | str] | None = None,
+    options: JudgingOptions | None = None,
     progress: Progress | None = None,
-) -> EndpointBoard:
-    """Put several endpoints over the same docs side by side.
+    **keywords: Unpack[JudgingKeywords],
+) -> CandidatesReport:
+    """Compare several runs with one baseline. Each has the report that `compare` makes of it, without its samples.
 
     ::
 
-        from meta_eval.api import board
+        from meta_eval.api import compare_candidates
 
-        found = board({"a": "results_a", "b": "results_b"}, pack="work_dir", audits={"a": "audit_a.json"})
-        for endpoint in found.endpoints:
-            print(endpoint.name, endpoint.best, endpoint.worst, endpoint.score)
+        found = compare_candidates("results_bf16", ["results_fp8", "results_int4"])
+        for candidate in found.candidates:
+            print(candidate.name, candidate.outcome)
+
+    Each candidate is decided by itself: error rates are those of `compare`, whatever the number of candidates.
 
     Args:
-        results: The results folder of each endpoint, by name.
-        pack: The pack of all runs.
-        audits: What ``audit --json`` printed of some, by name.
+        a: As in `compare`.
+        candidates: The results folder of each run that is judged; of several runs of it all their folders.
+        options: As in `compare`.
         progress: Called with the file that is being read.
+        keywords: As in `compare`.
 
     Raises:
-        UserError: Results, pack or an audit cannot be read, or an audit is of no endpoint.
+        UserError: A, the pack or the gate cannot be read, or no candidate can be compared. Of others that cannot be,
+            ``error`` says why.
     """
-    from meta_eval.judging.judge import judge_run
-    from meta_eval.judging.judging_options import JudgingOptions
-    from meta_eval.reports.audit_build import read_audit_outcome
-    from meta_eval.reports.board import make_board
-    from meta_eval.reports.build import build_report
+    from meta_eval.messages.errors import UserError, join_errors, refused
+    from meta_eval.reports.candidates import Candidate, CandidatesReport, list_notes, name_runs
+    from meta_eval.reports.model import UNKNOWN_MODEL
 
-    named = {name: Path(path) for name, path in (audits or {}).items()}
-    if unknown := sorted(named.keys() - results.keys()):
-        raise ConfigError(f"{unknown[0]} is no endpoint of the board", where="audit", hint=f"Use {', '.join(results)}")
-    reading = _Reading(JudgingOptions(pack=pack))
-    reports, provenances = {}, {}
+    chosen = _options(options, keywords)
+    baseline, sides = _paths(a), [_paths(side) for side in candidates]
+    if not sides:
+        raise ConfigError("there is no candidate", where="candidates", hint="Name a run to compare")
+    readings: dict[bool, _Reading] = {}
+    reports: list[Report | None] = []
+    errors: list[UserError | None] = []
     with display_logs(progress):
-        for name, place in results.items():
-            (run,) = reading.read([place])
-            judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
-            reports[name] = build_report(
-                run, judged, pack=None if pack is None else Path(pack), manifest=reading.manifest
-            )
-            provenances[name] = [result.provenance for result in run.tasks.values()]
-    return make_board(reports, provenances, {name: read_audit_outcome(path) for name, path in named.items()})
+        for side in sides:
+            repeats = chosen.repeats or len(baseline) > 1 or len(side) > 1
+            if repeats not in readings:
+                readings[repeats] = _Reading(chosen.updated(repeats=repeats), kept=baseline)
+            reading = readings[repeats]
+            reading.read_baseline_run()
+            try:
+                report = reading.compare(baseline, side)
+            except (UserError, OSError) as error:
+                reports.append(None)
+                errors.append(error if isinstance(error, UserError) else refused(error))
+            else:
+                reports.append(replace(report, tasks=tuple(replace(task, source=None) for task in report.tasks)))
+                errors.append(None)
+    if not any(reports):
+        raise join_errors(list({str(error): error for error in errors if error}.values()))
+    models = [next(report.runs[0].model for report in reports if report)]
+    models += [report.runs[1].model if report else UNKNOWN_MODEL for report in reports]
+    places = [[os.path.abspath(path) for path in side] for side in (baseline, *sides)]  # noqa: PTH100 (it follows no link)
+    name, *names = name_runs(["" if model == UNKNOWN_MODEL else model for model in models], places)
+    found = tuple(map(Candidate, names, reports, errors))
+    return CandidatesReport(name, found, list_notes(name, found))
 
 
 @documented
@@ -283,8 +293,12 @@ def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> Judgi
 class _Reading:
     """Reads the inputs of a judgement, in the order in which a user would look for an error."""
 
-    def __init__(self, options: JudgingOptions) -> None:
+    def __init__(self, options: JudgingOptions, kept: Sequence[Path] = ()) -> None:
+        """Read the rules and the manifest. The run in ``kept``, a baseline of several candidates, is read once."""
         self._options = options
+        self._kept_places = list(kept)
+        self._kept: dict[object, Run] = {}
+        self._regraded: dict[int, Run] = {}
         needs_regrade = {"include_path": options.include_path, "allow_code": options.allow_code}
         for name, value in needs_regrade.items():
             if value and not options.regrade:
@@ -303,6 +317,26 @@ class _Reading:
         self._check_choice(runs)
         return runs
 
+    def read_baseline_run(self) -> None:
+        """Read the kept run, so that its errors are told from those of a candidate."""
+        self._read(self._kept_places)
+
+    def compare(self, a: Sequence[Path], b: Sequence[Path]) -> Report:
+        """Read two runs, and compare them."""
+        from meta_eval.judging.compare import compare_runs
+        from meta_eval.reports.build import build_report_of_two
+
+        read = self.read(a, b)
+        baseline, candidate = self.regrade(read)
+        report_progress("comparing")
+        judged = compare_runs(
+            baseline, candidate, self.manifest, self.baseline(), self.rules, self.choice,
+            before=(read[0], read[1]) if self._options.regrade else None,
+        )  # fmt: skip
+        return build_report_of_two(
+            judged, baseline, candidate, exit_follows_decision=self._options.exit_follows_decision
+        )
+
     def regrade(self, runs: list[Run]) -> list[Run]:
         """Grade the answers of all runs again, if that is asked for: first the recorded ones of the pack, if another
         lm-eval graded them."""
@@ -318,7 +352,10 @@ class _Reading:
             refresh_baseline(options.folder, tasks, ScoringOptions(allow_code=options.allow_code, edited=True))
         template_dir = TEMPLATES if options.include_path is None else Path(options.include_path)
         regrader = Regrader(options.folder, manifest, template_dir, allow_code=options.allow_code)
-        return [regrader.regrade(run) for run in runs]
+        kept = [id(run) for run in self._kept.values()]
+        regraded = [self._regraded.get(id(run)) or regrader.regrade(run) for run in runs]
+        self._regraded |= {id(run): new for run, new in zip(runs, regraded, strict=True) if id(run) in kept}
+        return regraded
 
     def baseline(self) -> Baseline | None:
         """The baseline in the pack, or None without a pack."""
@@ -328,6 +365,14 @@ class _Reading:
         return read_baseline(folder, self.manifest) if folder and self.manifest else None
 
     def _read(self, places: Sequence[Path | str], groups: Mapping[str, tuple[str, ...]] | None = None) -> Run:
+        if not self._kept_places or list(places) != self._kept_places:
+            return self._read_anew(places, groups)
+        key = tuple(sorted((groups or {}).items()))
+        if key not in self._kept:
+            self._kept[key] = self._read_anew(places, groups)
+        return self._kept[key]
+
+    def _read_anew(self, places: Sequence[Path | str], groups: Mapping[str, tuple[str, ...]] | None) -> Run:
         from meta_eval.pack.prompt_lengths import make_token_counter
         from meta_eval.results.lm_eval_run import read_run
         from meta_eval.results.pack_match import match_pack

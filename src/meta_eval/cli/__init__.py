@@ -18,7 +18,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from meta_eval.cli import (
     audit,
-    board,
     doctor,
     export,
     fidelity,
@@ -85,10 +84,9 @@ _add(_RUN, slurm.slurm, "Write job scripts that run a pack on a Slurm cluster.")
 _add(_RUN, export.export, "Write the requests of a pack for other tools.")
 _add(_RUN, grade.grade, "Grade answers that another tool made, as lm_eval would.")
 _add(_JUDGE, report.report, "Judge a run against recorded answers and published scores.")
-_add(_JUDGE, report.compare, "Compare two runs doc by doc, such as a model and its FP8 copy.", report.CompareCommand)
+_add(_JUDGE, report.compare, "Compare runs doc by doc, such as a model and its FP8 copy.", report.CompareCommand)
 _add(_JUDGE, fidelity.fidelity, "Check whether two models are the same, token by token.")
 _add(_JUDGE, audit.audit, "Check by its answers whether an endpoint serves a model.")
-_add(_JUDGE, board.board, "Show several endpoints of a model side by side.")
 app.add_typer(
     history.app, name="history", short_help="Keep past runs, and judge the newest by all of them.",
     rich_help_panel=_JUDGE,

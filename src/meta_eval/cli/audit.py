@@ -10,7 +10,7 @@ import typer
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result, write_document
+from meta_eval.cli.console import err, show_result, write_document
 from meta_eval.cli.run import Log
 from meta_eval.verb_options import AuditOptions
 
@@ -57,7 +57,6 @@ def audit(
     Example: meta-eval audit answers.jsonl --pack work_dir --set backend=vllm --set model_name=my/model
     """
     from meta_eval import api
-    from meta_eval.reports.shipped_views import JsonView, TextView
     from meta_eval.reports.view import find_document
     from meta_eval.reports.view_registry import choose_views
     from meta_eval.running.pipeline import Interrupted
@@ -76,7 +75,5 @@ def audit(
     err.print(f"wrote {report.table}", soft_wrap=True)
     document = find_document(report)
     write_document(document, views)
-    TextView().show(document, make_result_console(as_json=as_json))
-    if as_json:
-        print_result(JsonView().render(document).rstrip("\n"))
+    show_result(document, as_json=as_json)
     raise typer.Exit(report.exit_code)

@@ -167,6 +167,15 @@ def write_document(document: Document, views: Iterable[tuple[Path, View]]) -> No
         err.print(f"wrote {path}", soft_wrap=True)
 
 
+def show_result(document: Document, *, as_json: bool) -> None:
+    """Show a document to people, and print it as JSON if requested."""
+    from meta_eval.reports.shipped_views import JsonView, TextView
+
+    TextView().show(document, make_result_console(as_json=as_json))
+    if as_json:
+        print_result(JsonView().render(document).rstrip("\n"))
+
+
 def warn(message: str, console: Console = err) -> None:
     """Show a warning."""
     console.print(f"note: {one_line(message)}", style=CAUTION, soft_wrap=True)

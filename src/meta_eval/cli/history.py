@@ -9,7 +9,7 @@ import typer
 
 from meta_eval.boundary.outputs import OutputError, check_outputs
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result, write_document
+from meta_eval.cli.console import err, print_result, show_result, write_document
 from meta_eval.messages.counts import plural
 
 app = typer.Typer(
@@ -84,7 +84,6 @@ def check(
     from meta_eval.judging.history_alarm import judge_history
     from meta_eval.judging.run_history import read_history
     from meta_eval.reports.history_report import HistoryReport, make_history_document
-    from meta_eval.reports.shipped_views import JsonView, TextView
     from meta_eval.reports.view_registry import choose_views
 
     runs_per_alarm = read_alarm_rate(false_alarms)
@@ -99,7 +98,5 @@ def check(
     report = HistoryReport(judgement, str(folder), false_alarms, drop / 100)
     document = make_history_document(report)
     write_document(document, views)
-    TextView().show(document, make_result_console(as_json=as_json))
-    if as_json:
-        print_result(JsonView().render(document).rstrip("\n"))
+    show_result(document, as_json=as_json)
     raise typer.Exit(report.exit_code)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
-from meta_eval.cli.console import make_result_console, print_result, show_progress, warn, write_document
+from meta_eval.cli.console import show_progress, show_result, warn, write_document
 from meta_eval.judging.judging_options import JudgingOptions
-from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.errors import ConfigError, join_errors
 from meta_eval.messages.logs import report_progress
 from meta_eval.thresholds import CAP, MARGIN
 
@@ -142,7 +144,7 @@ def report(
 @options.spread_options(**_FLAGS, pack=_pack("The pack of both runs."))
 def compare(
     runs: list[Path] = typer.Argument(
-        ..., metavar="RUNS…", help="Results folders of the baseline and of the run that is judged; several: A… -- B…"
+        ..., metavar="RUNS…", help="Results folders: the baseline, then each candidate. Several of a side: A… -- B…"
     ),
     *,
     chosen: JudgingOptions,
@@ -163,10 +165,13 @@ def compare(
     The report shows the drop of each task with its interval, and every flip with both answers. Several runs of a side,
     separated by --, are averaged, and what differs from run to run is in the interval.
 
+    Of several candidates (A B C) a table shows the drop of each from A, its decision, and its range of places. Each is
+    decided by itself, as by compare with it alone. A candidate that cannot be compared does not stop the others.
+
     With --texts: same, different or undecided. Texts that part at a near tie differ by rounding alone.
 
     Exit codes: 0 done, 2 an error that you can fix. With --gate or --max-drop: 0 SHIP or same, 1 DON'T SHIP or
-    different, 3 UNDECIDED.
+    different, 3 UNDECIDED. Of several candidates the worst counts: 2 before 1, 3 and 0.
 
     Example: meta-eval compare results_bf16 results_fp8 --margin 1
     """
@@ -177,12 +182,19 @@ def compare(
     of_verdicts: dict[str, object] = {"--margin": chosen.margin, "--cap": chosen.cap, "--max-drop": max_drop}
     of_verdicts |= {"--cluster": chosen.cluster, "--repeats": chosen.repeats, "--regrade": chosen.regrade}
     check_text_options(texts, tokens, of_verdicts)
-    views = choose_views("texts" if texts else "compare", view, {"html": html, "markdown": markdown})
-    a, b = _split_sides(runs)
-    check_outputs((path for path, _ in views), _read_from((*a, *b, *tokens), chosen))
+    a, b, *others = _split_sides(runs)
+    if texts and others:
+        raise ConfigError(
+            f"compares two runs, and {2 + len(others)} are named", where="--texts", hint="Name A and one candidate"
+        )
+    kind = "texts" if texts else "candidates" if others else "compare"
+    views = choose_views(kind, view, {"html": html, "markdown": markdown})
+    check_outputs((path for path, _ in views), _read_from((*a, *b, *itertools.chain(*others), *tokens), chosen))
     if texts:
         raise typer.Exit(compare_texts(a, b, chosen, tokens, views, as_json=as_json))
     chosen = _with_max_drop(chosen, max_drop)
+    if others:
+        _compare_candidates(a, [b, *others], chosen, views, as_json=as_json)
     with show_progress("reading"):
         judged = api.compare(a, b, options=chosen)
         report_progress("writing")
@@ -190,32 +202,63 @@ def compare(
     _finish(judged, as_json=as_json)
 
 
+def _compare_candidates(
+    a: Sequence[Path], candidates: Sequence[Sequence[Path]], chosen: JudgingOptions,
+    views: Sequence[tuple[Path, View]], *, as_json: bool,
+) -> NoReturn:  # fmt: skip
+    """Compare several candidates with A, show them, and exit.
+
+    Raises:
+        UserError: A candidate could not be compared; the others were shown before.
+    """
+    from meta_eval import api
+    from meta_eval.reports.view import find_document
+
+    with show_progress("reading"):
+        compared = api.compare_candidates(a, candidates, options=chosen)
+        document = find_document(compared)
+        report_progress("writing")
+        write_document(document, views)
+    show_result(document, as_json=as_json)
+    if compared.errors:
+        raise join_errors(compared.errors)
+    raise typer.Exit(compared.exit_code)
+
+
 class CompareCommand(TyperCommand):
-    """`compare` with ``--`` between two sides instead of before arguments that are no options."""
+    """`compare` with ``--`` between sides instead of before arguments that are no options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [_BETWEEN if arg == "--" else arg for arg in args])
 
 
-def _split_sides(runs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """The folders of the baseline and of the candidate.
+def _split_sides(runs: Sequence[Path]) -> list[list[Path]]:
+    """The folders of the baseline and of each candidate.
 
     Raises:
-        ConfigError: Not two folders, or without ``--`` more than two.
+        ConfigError: There are no two sides, a side is empty, or two candidates share a folder.
     """
-    places = list(runs)
     between = Path(_BETWEEN)
-    at = places.index(between) if between in places else 1
-    a, b = places[:at], places[at + 1 :] if between in places else places[1:]
-    if not a or not b or between in b or (between not in places and len(b) > 1):
+    sides: list[list[Path]] = [[]] if between in runs else [[place] for place in runs]
+    for place in runs if between in runs else ():
+        if place == between:
+            sides.append([])
+        else:
+            sides[-1].append(place)
+    if len(sides) < 2 or not all(sides):
         raise ConfigError(
             "needs two sides",
             where="compare",
-            hint="Use: meta-eval compare A B; for several runs of a side: meta-eval compare A1 A2 -- B1 B2",
+            hint="Use: meta-eval compare A B; for several candidates: meta-eval compare A B C; for several runs of a "
+            "side: meta-eval compare A1 A2 -- B1 B2",
         )
-    for place in sorted(set(map(os.path.realpath, a)) & set(map(os.path.realpath, b))):
-        warn(f"{Path(place).name} is on both sides: nothing can differ there")
-    return a, b
+    real = [set(map(os.path.realpath, side)) for side in sides]
+    for shared in sorted(real[0] & set().union(*real[1:])):
+        warn(f"{Path(shared).name} is on both sides: nothing can differ there")
+    for name, count in Counter(itertools.chain(*real[1:])).items():
+        if count > 1:
+            raise ConfigError(f"is named as {count} candidates", where=name, hint="Name each candidate once")
+    return sides
 
 
 def _read_from(results: Iterable[Path], chosen: JudgingOptions) -> list[Path | None]:
@@ -249,11 +292,7 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
 
 def _finish(judged: Report, *, as_json: bool) -> None:
     """Print the report for people, and as JSON if requested. Exit with its code."""
-    from meta_eval.reports.shipped_views import JsonView, TextView
     from meta_eval.reports.view import find_document
 
-    document = find_document(judged)
-    TextView().show(document, make_result_console(as_json=as_json))
-    if as_json:
-        print_result(JsonView().render(document).rstrip("\n"))
+    show_result(find_document(judged), as_json=as_json)
     raise typer.Exit(judged.exit_code)

@@ -60,12 +60,14 @@ def run(
     If needed, it prepares the pack first. If it stops, it keeps every answer. Rerun the same command to resume.
 
     Exit codes: 0 done, 1 requests failed permanently or answers are missing or cannot be graded, 2 an error that you
-    can fix, 130 interrupted. With --gate: 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED.
+    can fix, 130 interrupted. With --gate: 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED. Of several models the worst counts: 2
+    before 1, 3 and 0.
 
     Example: meta-eval run --set model_name=org/model --set tasks=mmlu
     """
     from meta_eval.boundary.outputs import check_outputs
     from meta_eval.config import open_config
+    from meta_eval.judging.decide import find_worst_code
     from meta_eval.judging.gate import read_gate
 
     settings, place = open_config(config, overrides)
@@ -83,7 +85,7 @@ def run(
     from meta_eval.running.pipeline import run_pack as ask
 
     done: dict[str, tuple[RunResult, Report | None]] = {}
-    failed: list[UserError] = []
+    failed: dict[str, UserError] = {}
     for model in models:
         if len(models) > 1:
             err.print(model, style="bold", soft_wrap=True)
@@ -106,15 +108,15 @@ def run(
             if len(models) == 1:
                 raise
             warn(f"{model}: skipped: {error}")
-            failed.append(error)
+            failed[model] = error
             continue
         judged = _judge(ran, work_dir, html if len(models) == 1 else None, gate) if makes_report else None
         done[model] = ran, judged
         _finish(ran, work_dir, judged, as_json=as_json)
-    _end(done, html=html if len(models) > 1 else None, as_json=as_json)
+    _end(done, failed, html=html if len(models) > 1 else None, as_json=as_json)
     if failed:
-        raise failed[0]
-    raise typer.Exit(max(_code(ran, judged) for ran, judged in done.values()))
+        raise next(iter(failed.values()))
+    raise typer.Exit(find_worst_code(_code(ran, judged) for ran, judged in done.values()))
 
 
 def _code(ran: RunResult, judged: Report | None) -> int:
@@ -122,15 +124,26 @@ def _code(ran: RunResult, judged: Report | None) -> int:
     return 1 if ran.failed or ran.unanswered or ran.left_out or broken else judged.exit_code if judged else 0
 
 
-def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, html: Path | None, as_json: bool) -> None:
+def _end(
+    done: Mapping[str, tuple[RunResult, Report | None]], failed: Mapping[str, UserError], *, html: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Print the comparison of several models, and the JSON result. A single model keeps its own JSON form."""
     reports = {model: judged for model, (_, judged) in done.items() if judged is not None}
+    places: list[Any] = []
     if len(reports) > 1 or (reports and html is not None):
+        from meta_eval.reports.candidates import Candidate, CandidatesReport, rank_runs, shorten_models
         from meta_eval.reports.shipped_views import HtmlView, TextView
-        from meta_eval.reports.sweep import Sweep
         from meta_eval.reports.view import find_document
 
-        document = find_document(Sweep(reports))
+        models = [*reports, *failed]
+        found = tuple(
+            Candidate(name, reports.get(model), failed.get(model))
+            for model, name in zip(models, shorten_models(models), strict=True)
+        )
+        compared = CandidatesReport("the baseline", found)
+        places = [asdict(place) for place in rank_runs(compared).places]
+        document = find_document(compared)
         console = make_result_console(as_json=as_json)
         console.print()
         TextView().show(document, console)
@@ -138,7 +151,8 @@ def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, html: Path | No
             write_document(document, [(html, HtmlView())])
     if as_json and done:
         objects = {model: _object(*of_model) for model, of_model in done.items()}
-        print_result(json.dumps(next(iter(objects.values())) if len(objects) == 1 else {"models": objects}))
+        several = {"models": objects, "places": places}
+        print_result(json.dumps(next(iter(objects.values())) if len(objects) == 1 else several))
 
 
 def _check_report(makes_report: bool, html: Path | None, gate: Path | None) -> None:

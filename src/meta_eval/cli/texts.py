@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meta_eval.cli.console import make_result_console, print_result, show_progress, write_document
+from meta_eval.cli.console import show_progress, show_result, write_document
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
 
@@ -39,7 +39,6 @@ def compare_texts(
 ) -> int:  # fmt: skip
     """Compare the texts, write the views and show the result. Return the exit code."""
     from meta_eval import api
-    from meta_eval.reports.shipped_views import JsonView, TextView
     from meta_eval.reports.view import find_document
 
     with show_progress("reading"):
@@ -50,7 +49,5 @@ def compare_texts(
         document = find_document(report)
         report_progress("writing")
         write_document(document, views)
-    TextView().show(document, make_result_console(as_json=as_json))
-    if as_json:
-        print_result(JsonView().render(document).rstrip("\n"))
+    show_result(document, as_json=as_json)
     return report.exit_code

@@ -36,7 +36,7 @@ outcomes, and the decision is UNDECIDED, with exit code 2. The cause is stated f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,10 +68,14 @@ __all__ = [
     "TaskDrop",
     "Veto",
     "decide_outcome",
+    "find_worst_code",
 ]  # fmt: skip
 
 EXIT_CODES: dict[DecisionOutcome, int] = {"SHIP": 0, "DON'T SHIP": 1, "UNDECIDED": 3}
 INVALID = 2
+
+# Exit codes from the best to the worst: SHIP, UNDECIDED, DON'T SHIP, an error that the user can fix.
+_CODES_BY_RANK = (0, 3, 1, 2)
 
 # The remark of a task in which more than the model differs.
 NOT_VALID = "no verdict on the model, since more than the model differs"
@@ -176,6 +180,15 @@ class Decision:
     def exit_code(self) -> int:
         """The exit code of the outcome; 2 for an invalid comparison, as for everything that the user can fix."""
         return INVALID if self.invalid else EXIT_CODES[self.outcome]
+
+
+def find_worst_code(codes: Iterable[int]) -> int:
+    """The exit code of several decisions: 2, an error that the user can fix, before 1 DON'T SHIP, 3 UNDECIDED and 0.
+
+    Args:
+        codes: The codes; 0 for none.
+    """
+    return max(codes, key=_CODES_BY_RANK.index, default=0)
 
 
 def decide_outcome(

@@ -68,22 +68,3 @@ def build_audit_report(
         endpoint, tokens.header.model, tokens.header.engine, str(table), None if noise is None else str(noise),
         tuple(verdicts), causes, prompts, tuple(notes), exit_follows_decision,
     )  # fmt: skip
-
-
-def read_audit_outcome(path: Path) -> str:
-    """The outcome in a file that ``audit --json`` printed.
-
-    Raises:
-        UserError: It cannot be read, or is something else.
-    """
-    from meta_eval.boundary.inputs import parse_json, read_text
-    from meta_eval.messages.errors import UserError
-
-    try:
-        tree = parse_json(read_text(path))
-    except ValueError:
-        tree = None
-    outcome = tree.get("outcome") if isinstance(tree, dict) and tree.get("document_type") == "audit" else None
-    if outcome not in ("same", "different", "undecided"):
-        raise UserError("is not the JSON of an audit", where=str(path), hint="Write it with `meta-eval audit --json`")
-    return str(outcome)

@@ -34,9 +34,7 @@ def build_report(
     totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
     if manifest is not None:
         totals.append(compute_board_scores(manifest, run.tasks))
-    facts = model.RunProvenance(
-        "this run", _model_name(run), _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)
-    )
+    facts = _describe_run("this run", run, run.tasks, pack, manifest)
     return model.Report(
         "report",
         facts.model,
@@ -58,10 +56,7 @@ def build_report_of_two(
     """The report of two runs: A, the baseline, and B."""
     labelled = {"A": baseline, "B": candidate}
     tasks = [task.name for task in judged.tasks]
-    runs = tuple(
-        model.RunProvenance(label, _model_name(run), _facts(_provenances(run, tasks), None, None), _folder(run))
-        for label, run in labelled.items()
-    )
+    runs = tuple(_describe_run(label, run, tasks) for label, run in labelled.items())
     notes = (f"{label}: {note}" for label, run in labelled.items() for note in run.notes)
     return model.Report(
         "compare",
@@ -74,6 +69,19 @@ def build_report_of_two(
         exit_follows_decision=exit_follows_decision,
         drop_breakdown=judged.drop_breakdown,
     )
+
+
+def _describe_run(
+    label: str, run: Run, tasks: Iterable[str], pack: Path | None = None, manifest: Manifest | None = None
+) -> model.RunProvenance:
+    provenances = _provenances(run, tasks)
+    files = list({provenance.results_file: provenance for provenance in provenances}.values())
+    seconds = sorted(file.median_seconds for file in files if file.median_seconds is not None)
+    costs = [file.cost for file in files if file.cost is not None]
+    return model.RunProvenance(
+        label, _model_name(run), _facts(provenances, pack, manifest), _folder(run),
+        seconds[len(seconds) // 2] if seconds else None, sum(costs) if costs else None,
+    )  # fmt: skip
 
 
 def _title_of_two(a: model.RunProvenance, b: model.RunProvenance) -> str:
@@ -90,7 +98,7 @@ def _provenances(run: Run, tasks: Iterable[str]) -> list[Provenance]:
 
 def _model_name(run: Run) -> str:
     models = dict.fromkeys(result.provenance.model for result in run.tasks.values())
-    return ", ".join(visible(name) for name in models if name) or "unknown model"
+    return ", ".join(visible(name) for name in models if name) or model.UNKNOWN_MODEL
 
 
 def _folder(run: Run) -> str | None:

@@ -120,7 +120,7 @@ class Document:
     """What a command found, for every view.
 
     Attributes:
-        document_type: ``report``, ``compare``, ``fidelity``, ``sweep``, ``texts``, ``history``, ``audit`` or ``board``.
+        document_type: ``report``, ``compare``, ``candidates``, ``fidelity``, ``texts``, ``history`` or ``audit``.
         title: The model, or several.
         outcome: The decision or verdict; None if there is none.
         summary: The result in one line.

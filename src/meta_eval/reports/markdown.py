@@ -14,7 +14,7 @@ from meta_eval.version import __version__
 # What Markdown or the HTML in it would take for markup; an underscore inside a word is none.
 _MARKUP = re.compile(r"([\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_]))")
 
-_HEADINGS = {"fidelity": "Fidelity", "sweep": "Models", "texts": "Texts", "history": "History", "board": "Endpoints"}
+_HEADINGS = {"candidates": "Candidates", "fidelity": "Fidelity", "texts": "Texts", "history": "History"}
 
 
 def render(document: Document) -> str:

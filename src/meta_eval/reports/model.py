@@ -18,6 +18,9 @@ from meta_eval.stats import Drop, DropBreakdown, Interval
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
 SCHEMA_VERSION = 3
 
+# The name of a model that no file names.
+UNKNOWN_MODEL = "unknown model"
+
 
 @dataclass(frozen=True, slots=True)
 class RunProvenance:
@@ -25,12 +28,16 @@ class RunProvenance:
     (``lm-eval``: ``0.4.13`` …) in the order to show them.
 
     ``folder`` is the place of its files as the command line named it. It tells A from B if both are of the same model.
+    ``seconds`` is the median time from a request to its answer, and ``cost`` that of all answers in the unit of the
+    given prices; None if unknown.
     """
 
     label: str
     model: str
     provenance: tuple[tuple[str, str], ...]
     folder: str | None = None
+    seconds: float | None = None
+    cost: float | None = None
 
 
 def tell_runs_apart(runs: Sequence[RunProvenance]) -> list[str]:

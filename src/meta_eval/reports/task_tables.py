@@ -126,11 +126,11 @@ def _drop_legend(report: Report) -> str:
     others = " of the mean, and of each task its margin" if _has_margins(decision) else ""
     return (
         f"Percent and points; a positive drop is worse, and at most {100 * decision.margin:g} is allowed{others}. The "
-        f"weight is a task's share of the mean {describe_weights(decision)}.{_describe_run_effect(decision)}"
+        f"weight is a task's share of the mean {describe_weights(decision)}.{describe_run_effect(decision)}"
     )
 
 
-def _describe_run_effect(decision: Decision) -> str:
+def describe_run_effect(decision: Decision) -> str:
     """Which intervals do not contain what differs from run to run; empty if all do, or if no drop is paired."""
     drops = [task.drop for task in decision.tasks if task.drop.paired]
     if decision.mean is None or decision.mean.has_run_effect or not drops:

@@ -14,13 +14,12 @@ from typing import Any, ClassVar
 
 from meta_eval.boundary.outputs import OutputError, replace_file
 from meta_eval.reports.audit_report import AuditReport, make_audit_document
-from meta_eval.reports.board import EndpointBoard, make_board_document
+from meta_eval.reports.candidates import CandidatesReport, make_candidates_document
 from meta_eval.reports.document import Document as Document  # noqa: PLC0414 (for views of other packages)
 from meta_eval.reports.fidelity_document import make_fidelity_document
 from meta_eval.reports.fidelity_report import FidelityReport
 from meta_eval.reports.model import Report, ShownSample
 from meta_eval.reports.report_document import report_document
-from meta_eval.reports.sweep import Sweep, make_sweep_document
 from meta_eval.reports.texts_report import TextsReport, make_texts_document
 
 
@@ -32,7 +31,7 @@ class View(ABC):
     """
 
     document_types: ClassVar[frozenset[str]] = frozenset(
-        ("report", "compare", "fidelity", "sweep", "texts", "history", "audit", "board")
+        ("report", "compare", "candidates", "fidelity", "texts", "history", "audit")
     )
 
     @abstractmethod
@@ -41,19 +40,19 @@ class View(ABC):
 
 
 def find_document(
-    source: Report | FidelityReport | Sweep | TextsReport | AuditReport | EndpointBoard,
+    source: Report | FidelityReport | CandidatesReport | TextsReport | AuditReport,
     samples: Callable[[], Iterable[ShownSample]] = tuple,
 ) -> Document:
-    """The document of a report, a comparison, a fidelity report, a sweep, texts, an audit or a board."""
+    """The document of a report, a comparison, a fidelity report, several candidates, texts or an audit."""
     if isinstance(source, FidelityReport):
         return make_fidelity_document(source)
     if isinstance(source, AuditReport):
         return make_audit_document(source)
-    if isinstance(source, EndpointBoard):
-        return make_board_document(source)
+    if isinstance(source, CandidatesReport):
+        return make_candidates_document(source)
     if isinstance(source, TextsReport):
         return make_texts_document(source)
-    return make_sweep_document(source) if isinstance(source, Sweep) else report_document(source, samples)
+    return report_document(source, samples)
 
 
 def write_view(path: Path, view: View, document: Document) -> None:
