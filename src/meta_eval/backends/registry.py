@@ -57,7 +57,6 @@ def backend_of(settings: Settings) -> Backend:
     return find_backend(settings.backend).resolve(settings)
 
 
-<<<<<<< HEAD
 def find_engine_of(argument: str, backend: Backend) -> str | None:
     """The other engine that has an argument of ``model_args``, where the engine of a backend has none of that name.
     None where that is not known."""
@@ -66,10 +65,7 @@ def find_engine_of(argument: str, backend: Backend) -> str | None:
     return next((other.args_of for other in SHIPPED.values() if argument in other.tuning), None)
 
 
-def _load(point: EntryPoint) -> Backend:
-=======
 def _load(extension: Extension) -> Backend:
->>>>>>> 4259d653ec353542efc8e2e42bfde93f2dcb780c
     try:
         backend: Backend = load_extension(extension, Backend, name=(str,), kinds=(frozenset, set))
     except UserError as error:
