@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from scipy import special
 
-from meta_eval.judging.decide import Decision
+from meta_eval.judge.decide import Decision
 
 SEED = 20_250_101
 PROCESSES = 2

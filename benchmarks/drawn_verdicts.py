@@ -15,21 +15,21 @@ import numpy as np
 from scipy.optimize import brentq
 
 from meta_eval import stats
-from meta_eval.backends.settings import RunSettings
-from meta_eval.judging.decide import Decision, TaskDrop, decide_outcome
-from meta_eval.judging.judge import judge_run
-from meta_eval.judging.shared_questions import find_cluster_names
+from meta_eval.base.thresholds import MARGIN
+from meta_eval.harness.answer_origins import AnswerOrigins
+from meta_eval.harness.doc_results import DocResult, FilterResult
+from meta_eval.harness.grader_facts import GraderFacts
+from meta_eval.harness.lm_eval_run import Run, TaskRun
+from meta_eval.harness.provenance import Provenance
+from meta_eval.harness.sample_files import read_samples
+from meta_eval.harness.scores import compute_scores
+from meta_eval.harness.settings import RunSettings
+from meta_eval.judge.decide import Decision, TaskDrop, decide_outcome
+from meta_eval.judge.judge import judge_run
+from meta_eval.judge.shared_questions import find_cluster_names
+from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
-from meta_eval.results.answer_origins import AnswerOrigins
-from meta_eval.results.baseline import Baseline
-from meta_eval.results.doc_results import DocResult, FilterResult
-from meta_eval.results.grader_facts import GraderFacts
-from meta_eval.results.lm_eval_run import Run, TaskRun
-from meta_eval.results.provenance import Provenance
-from meta_eval.results.sample_files import read_samples
-from meta_eval.results.scores import compute_scores
 from meta_eval.stats import Drop
-from meta_eval.thresholds import MARGIN
 
 # Docs of each subtask. Of MMLU-Pro they are facts; MMLU's 57 have about this spread and sum.
 MMLU_PRO = (1351, 1299, 1132, 1101, 969, 924, 844, 818, 798, 789, 717, 499, 410, 381)

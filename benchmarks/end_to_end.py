@@ -26,9 +26,9 @@ from counting import Table, main, rate, simulate
 from drawn_verdicts import Task, draw, instruct
 from typer.testing import CliRunner
 
+from meta_eval.base.thresholds import MARGIN
 from meta_eval.cli import app
-from meta_eval.judging.decide import EXIT_CODES
-from meta_eval.thresholds import MARGIN
+from meta_eval.judge.decide import EXIT_CODES
 
 TIME = "2026-01-02T03-04-05.000000"
 FLIPS = 0.04

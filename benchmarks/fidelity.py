@@ -22,10 +22,10 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 
 from tokenizers import Tokenizer
 
-from meta_eval.answers.requests import Encoder, Request
+from meta_eval.ask.answers.requests import Encoder, Request
+from meta_eval.ask.client import EngineRequest, with_token_ids
 from meta_eval.doctor.known_answers import find_model_folder, make_settings
-from meta_eval.running.client import EngineRequest, with_token_ids
-from meta_eval.running.vllm_client import VllmClient
+from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 from meta_eval.verb_options import EngineOptions
 
 DOCS, PROMPT, ANSWER, ROUNDS = 8, 300, 100, 3

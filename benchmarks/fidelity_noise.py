@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.token_fidelity.comparison import TableComparison, compare_tables
-from meta_eval.token_fidelity.table_pairing import Pair, pair_tables
-from meta_eval.token_fidelity.token_columns import AnswerRows, Columns
-from meta_eval.token_fidelity.token_table import read_tokens
-from meta_eval.token_fidelity.yardstick import Noise, measure_docs
+from meta_eval.plugins.tokens.comparison import TableComparison, compare_tables
+from meta_eval.plugins.tokens.table_pairing import Pair, pair_tables
+from meta_eval.plugins.tokens.token_columns import AnswerRows, Columns
+from meta_eval.plugins.tokens.token_table import read_tokens
+from meta_eval.plugins.tokens.yardstick import Noise, measure_docs
 
 DOCS = Path(__file__).parent / "real_model_docs.csv"
 DRAWS, DRAWN = 1000, 50

@@ -22,10 +22,10 @@ from drawn_verdicts import MARGIN, Task, cluster_ids, evidence, instruct, many
 from verdicts import beside
 
 from meta_eval import stats
-from meta_eval.judging.decide import Decision, TaskDrop, decide_outcome
-from meta_eval.judging.planning import PlannedTask, plan_tasks
+from meta_eval.base.thresholds import Weighting
+from meta_eval.judge.decide import Decision, TaskDrop, decide_outcome
+from meta_eval.judge.planning import PlannedTask, plan_tasks
 from meta_eval.stats.identical import expect_copy
-from meta_eval.thresholds import Weighting
 
 # A printed chance may be off by so much besides Monte-Carlo error.
 OFF = 0.02

@@ -29,11 +29,11 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from verify_full_size import prose
 
-from meta_eval.answers.requests import Request
-from meta_eval.backends.settings import RunSettings
-from meta_eval.running.client import EngineRequest
-from meta_eval.running.prefix_order import Beginnings
-from meta_eval.running.vllm_client import VllmClient
+from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.client import EngineRequest
+from meta_eval.ask.prefix_order import Beginnings
+from meta_eval.harness.settings import RunSettings
+from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 
 MODEL = Path(__file__).resolve().parents[1] / "src/meta_eval/assets/known_answers/model"
 SUBJECTS, QUESTIONS, TIMES = 14, 168, 3

@@ -19,15 +19,15 @@ from pathlib import Path
 import numpy as np
 from fidelity_power import LABELS, TRUTH, misnamed, sample
 
-from meta_eval.token_fidelity.causes import POSITIONS, QUANTISED, TEMPLATE
-from meta_eval.token_fidelity.comparison import compare_tables
-from meta_eval.token_fidelity.diagnosis import diagnose
-from meta_eval.token_fidelity.diagnosis_case import ProbePair
-from meta_eval.token_fidelity.perturbations import START
-from meta_eval.token_fidelity.probe_table import read_probes
-from meta_eval.token_fidelity.table_pairing import Pair, pair_tables
-from meta_eval.token_fidelity.token_table import read_tokens
-from meta_eval.token_fidelity.yardstick import Noise, measure_docs
+from meta_eval.plugins.tokens.causes import POSITIONS, QUANTISED, TEMPLATE
+from meta_eval.plugins.tokens.comparison import compare_tables
+from meta_eval.plugins.tokens.diagnosis import diagnose
+from meta_eval.plugins.tokens.diagnosis_case import ProbePair
+from meta_eval.plugins.tokens.perturbations import START
+from meta_eval.plugins.tokens.probe_table import read_probes
+from meta_eval.plugins.tokens.table_pairing import Pair, pair_tables
+from meta_eval.plugins.tokens.token_table import read_tokens
+from meta_eval.plugins.tokens.yardstick import Noise, measure_docs
 
 DRAWS = 40
 NOISE = "eager"

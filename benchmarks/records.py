@@ -25,8 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from meta_eval.catalog.boards import list_boards
-from meta_eval.records.task_code import find_code
+from meta_eval.pack.records.task_code import find_code
+from meta_eval.plugins.boards.boards import list_boards
 
 STAMP = "2026-11-01T12-00-00.000000"
 # Name, docs, version, shots, samples.

@@ -20,8 +20,8 @@ from counting import Table, counted, main, rate, simulate
 from drawn_verdicts import MARGIN, Task, instruct
 
 from meta_eval import stats
-from meta_eval.judging.decide import TaskDrop, decide_outcome
-from meta_eval.judging.planning import PlannedTask, plan_answers
+from meta_eval.judge.decide import TaskDrop, decide_outcome
+from meta_eval.judge.planning import PlannedTask, plan_answers
 from meta_eval.stats.identical import expect_copy
 
 # Score, intra-doc correlation: ordinary tasks, and nearly all or nearly none right.

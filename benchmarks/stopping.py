@@ -23,9 +23,9 @@ from counting import Table, flag, is_possible, main, rate, simulate
 from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, docs_of, draw, instruct, metric_of, with_verdicts
 
 from meta_eval import stats
-from meta_eval.judging.decide import TaskDrop, decide_outcome
-from meta_eval.results.scores import compute_scores
-from meta_eval.running.early_stop import list_task_docs
+from meta_eval.ask.early_stop import list_task_docs
+from meta_eval.harness.scores import compute_scores
+from meta_eval.judge.decide import TaskDrop, decide_outcome
 from meta_eval.stats.sequential import PairableDocs, Plan, Sequential, plan_rounds
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 560, 300, 60, 44

@@ -45,10 +45,10 @@ from drawn_verdicts import (
 )
 
 from meta_eval import stats
-from meta_eval.judging.decide import TaskDrop, decide_outcome
-from meta_eval.judging.task_drop import MeasuredFlips
-from meta_eval.results.scores import compute_scores
-from meta_eval.thresholds import ALPHA
+from meta_eval.base.thresholds import ALPHA
+from meta_eval.harness.scores import compute_scores
+from meta_eval.judge.decide import TaskDrop, decide_outcome
+from meta_eval.judge.task_drop import MeasuredFlips
 
 # What is simulated
 

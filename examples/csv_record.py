@@ -10,8 +10,8 @@ Name it in your package's pyproject.toml. Then `evals_dataset` and `baseline` ca
 
 import csv
 
-from meta_eval.records.format import Place, Record, RecordFormat
-from meta_eval.records.text_record import TextAnswer, TextRecord
+from meta_eval.pack.records.format import Place, Record, RecordFormat
+from meta_eval.pack.records.text_record import TextAnswer, TextRecord
 
 
 class CsvFormat(RecordFormat):

@@ -29,8 +29,8 @@ from places import REPOSITORY, TEMPLATES
 from rows import make_row, write_rows
 from runs import entry, manifest, published, write_run
 
-from meta_eval.messages.errors import UserError
-from meta_eval.templates import task_yaml
+from meta_eval.base.errors import UserError
+from meta_eval.pack.templates import task_yaml
 
 ENDS = {0, 1, 2, 3, 130}
 HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -462,7 +462,7 @@ def test_names_in_results(name: str) -> None:
 @fuzz(8)
 @given(st.data())
 def test_samples_that_are_graded_again(data: st.DataObject) -> None:
-    from meta_eval.verification.saved_answers import find_samples, read_saved
+    from meta_eval.pack.verify.saved_answers import find_samples, read_saved
 
     with folder() as here:
         path = some_run(here / "out") / LINES[1]

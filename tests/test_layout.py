@@ -48,7 +48,7 @@ PACKAGES = [
 
 
 def package_of(module: str) -> str:
-    """``pack`` of ``meta_eval.pack.task_docs``."""
+    """``pack`` of ``meta_eval.plugins.meta.task_docs``."""
     return module.split(".")[1]
 
 
@@ -64,33 +64,33 @@ def imports(path: Path) -> Iterator[str]:
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
-# Who opens files without ``boundary/inputs.py``, and why none of them can hang or fill memory.
+# Who opens files without ``base/inputs.py``, and why none of them can hang or fill memory.
 OPENERS = {
     "assets/__init__.py": "files that the wheel carries",
     "assets/pack_docs.py": "stands alone in a pack",
-    "boundary/process_guard.py": "/proc",
-    "boundary/inputs.py": "the door itself",
-    "boundary/staging.py": "its own lock, never waited for, and what it has written, to sync it",
-    "catalog/__init__.py": "files that the wheel carries",
+    "base/process_guard.py": "/proc",
+    "base/inputs.py": "the door itself",
+    "base/staging.py": "its own lock, never waited for, and what it has written, to sync it",
+    "plugins/meta/catalog/__init__.py": "files that the wheel carries",
     "cli/init.py": "files that the wheel carries",
-    "reports/html.py": "files that the wheel carries",
-    "running/journal.py": "its own journal, to append to",
-    "running/vllm_server.py": "an address, and no file",
-    "running/vllm_client.py": "the log that it appends to",
-    "running/watchdog.py": "/proc",
+    "report/html.py": "files that the wheel carries",
+    "ask/journal.py": "its own journal, to append to",
+    "plugins/engines/vllm/vllm_server.py": "an address, and no file",
+    "plugins/engines/vllm/vllm_client.py": "the log that it appends to",
+    "ask/watchdog.py": "/proc",
 }
 OPENING = {
     "FileIO", "OSFile", "ParquetFile", "copy2", "copyfile", "copytree", "fromfile", "loadtxt", "memmap", "memory_map",
     "open", "open_code", "read_bytes", "read_parquet", "read_table", "read_text",
 }  # fmt: skip
-# What is no file: text in memory, nothing, or what `meta_eval.source.dataset.DataFile` opens through the door.
+# What is no file: text in memory, nothing, or what `meta_eval.pack.source.dataset.DataFile` opens through the door.
 IN_MEMORY = ("io.BytesIO(", "BytesIO(", "os.devnull", "completions.", "file.open()")
 
 
 # Who uses hashlib itself: the helpers, what stands alone in a pack or an export, and digests that grow piece by piece.
 HASHERS = {
-    "assets/pack_docs.py", "boundary/hashing.py",
-    "results/sample_files.py", "running/journal.py",
+    "assets/pack_docs.py", "base/hashing.py",
+    "harness/sample_files.py", "ask/journal.py",
 }  # fmt: skip
 
 
@@ -148,13 +148,13 @@ def test_files_are_opened_through_one_door() -> None:
     assert {name: calls for name, calls in result.items() if calls and name not in OPENERS} == {}
 
 
-# Who talks to a network. Of an endpoint only `running/transport.py` reads anything, and hides the API key in it.
+# Who talks to a network. Of an endpoint only `ask/transport.py` reads anything, and hides the API key in it.
 NETWORK = {
-    "source/hub.py": "the hub's library, whose words `hub_faults` hides credentials in",
-    "source/hub_faults.py": "errors of the hub's library",
-    "running/chat_stream.py": "what the door reads a stream with",
-    "running/transport.py": "the door itself",
-    "running/vllm_server.py": "waits for a server of its own, and reads nothing",
+    "pack/source/hub.py": "the hub's library, whose words `hub_faults` hides credentials in",
+    "pack/source/hub_faults.py": "errors of the hub's library",
+    "plugins/chat/chat_stream.py": "what the door reads a stream with",
+    "ask/transport.py": "the door itself",
+    "plugins/engines/vllm/vllm_server.py": "waits for a server of its own, and reads nothing",
 }
 # An import of a library that talks to a network, or a look behind the door.
 NETWORKING = re.compile(
@@ -172,7 +172,7 @@ def test_what_endpoints_say_is_read_through_one_door() -> None:
 
 def test_classes_of_other_packages_are_loaded_in_one_module() -> None:
     users = {path.relative_to(PACKAGE).as_posix() for path in FILES if "entry_points" in path.read_text("utf-8")}
-    assert users == {"boundary/extensions.py"}
+    assert users == {"base/extensions.py"}
 
 
 def test_digests_are_made_in_one_module() -> None:
@@ -198,7 +198,7 @@ def test_no_import_leads_up(path: Path) -> None:
 
 
 def test_no_two_modules_share_a_name() -> None:
-    # A module of ``cli`` is called like its verb. ``errors`` is `meta_eval.messages.errors` for other programs, and
+    # A module of ``cli`` is called like its verb. ``errors`` is `meta_eval.base.errors` for other programs, and
     # what several options objects have in common may lie in an ``options`` of each package.
     elsewhere = {"cli", "assets", "sample"}
     ours = [path for path in FILES if path.stem != "__init__" and not elsewhere & set(path.parts)]
@@ -216,7 +216,7 @@ def test_no_two_public_classes_share_a_name() -> None:
 def test_no_imports_go_in_a_circle() -> None:
     names = {path: ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in FILES}
     modules = {name.removesuffix(".__init__"): set(imports(path)) for path, name in names.items()}
-    # ``from meta_eval.pack import task_docs as docs`` imports the module, ``from meta_eval.pack.task_docs import read_docs`` its module.
+    # ``from meta_eval.pack import task_docs as docs`` imports the module, ``from meta_eval.plugins.meta.task_docs import read_docs`` its module.
     graph = {
         name: {module if module in modules else module.rpartition(".")[0] for module in imported} - {name}
         for name, imported in modules.items()

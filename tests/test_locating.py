@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from meta_eval.messages.errors import DataError, UserError, locating
+from meta_eval.base.errors import DataError, UserError, locating
 
 
 @pytest.mark.parametrize(

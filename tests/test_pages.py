@@ -14,7 +14,7 @@ from console_blocks import is_slow, is_without_engine, matches, pages, renewed, 
 from places import REPOSITORY, THOROUGH
 
 from meta_eval.cli import app
-from meta_eval.config import Config
+from meta_eval.pack.config import Config
 
 DOCS = REPOSITORY / "docs"
 ALL = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]

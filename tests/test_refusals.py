@@ -25,7 +25,7 @@ from runs import write_run
 
 from meta_eval import Config, compare, export, grade, prepare, report, verify
 from meta_eval.api import fidelity_report
-from meta_eval.messages.errors import UserError
+from meta_eval.base.errors import UserError
 
 TASK = "meta_gpqa_cot"
 JOBS: dict[str, Callable[[Path], object]] = {
@@ -244,7 +244,7 @@ def test_the_working_directory_may_be_gone(tmp_path: Path) -> None:
     jobs = ("prepare('c.yaml')", "verify('p')", "export('p')", "grade('a', pack='p')", "report('o')")
     code = (
         "import os, sys\nos.chdir(sys.argv[1])\nos.rmdir(sys.argv[1])\n"
-        "from meta_eval import *\nfrom meta_eval.messages.errors import UserError\n"
+        "from meta_eval import *\nfrom meta_eval.base.errors import UserError\n"
         + "".join(f"try:\n    {job}\nexcept UserError as error:\n    print(error)\n" for job in jobs)
     )
     (tmp_path / "gone").mkdir()

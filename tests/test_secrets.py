@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from noted import noted
 from runs import write_run
 
-from meta_eval.config import load_config
-from meta_eval.messages.errors import ConfigError, UserError
-from meta_eval.messages.logs import log
-from meta_eval.messages.secrets import is_secret, redact_secrets
+from meta_eval.base.errors import ConfigError, UserError
+from meta_eval.base.logs import log
+from meta_eval.base.secrets import is_secret, redact_secrets
+from meta_eval.pack.config import load_config
 
 TOKEN = "hf_" + "aB3" * 11
 BASE = ["model_name=my/model", "evals_dataset=sample", "tasks=meta_gpqa"]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.verification.replay import ReplayLM
+from meta_eval.harness.replay import ReplayLM
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance

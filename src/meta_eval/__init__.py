@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from meta_eval.api import compare, export, fidelity, grade, prepare, report, run
-    from meta_eval.config import Config
+    from meta_eval.pack.config import Config
     from meta_eval.pack.manifest import Manifest
-    from meta_eval.verification import verify
+    from meta_eval.pack.verify import verify
 
 __all__ = [
     "Config", "Manifest", "__version__", "compare", "export", "fidelity", "grade", "prepare", "report", "run", "verify",
@@ -24,8 +24,8 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("compare", "export", "fidelity", "grade", "prepare", "report", "run"), "meta_eval.api"),
-    "verify": "meta_eval.verification",
-    "Config": "meta_eval.config",
+    "verify": "meta_eval.pack.verify",
+    "Config": "meta_eval.pack.config",
     "Manifest": "meta_eval.pack.manifest",
 }
 

@@ -14,8 +14,8 @@ def main() -> None:
     early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not if a shell ignores the signal
     if early:
         signal.signal(signal.SIGINT, _before_anything)
-    from meta_eval.boundary.isolation import keep_stdout
-    from meta_eval.boundary.process_guard import begin_exit
+    from meta_eval.base.isolation import keep_stdout
+    from meta_eval.base.process_guard import begin_exit
 
     keep_stdout()
     from meta_eval.cli import main as run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meta_eval.messages.errors import (
+from meta_eval.base.errors import (
     ConfigError,
     DataError,
     JoinError,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from meta_eval.reports.model import Report
+    from meta_eval.report.model import Report
 
 _GATE, _RESULTS, _BASELINE, _PACK = (
     f"--meta-eval-{name}" for name in ("gate", "results", "baseline", "pack")
@@ -78,9 +78,9 @@ def meta_eval_gate() -> Callable[..., Report]:
 
 def _judge(results: Any, baseline: Any, options: dict[str, Any]) -> Report:
     from meta_eval import api
-    from meta_eval.messages.errors import UserError
-    from meta_eval.reports.shipped_views import TextView
-    from meta_eval.reports.view import find_document
+    from meta_eval.base.errors import UserError
+    from meta_eval.report.shipped_views import TextView
+    from meta_eval.report.view import find_document
 
     chosen = {name: value for name, value in options.items() if value is not None}
     try:

@@ -1,6 +1,6 @@
 """The options of each verb, with defaults. The command line fills these objects, and the API accepts them.
 
-`report` and `compare` have theirs in `meta_eval.judging.judging_options`.
+`report` and `compare` have theirs in `meta_eval.judge.judging_options`.
 """
 
 from __future__ import annotations
@@ -227,8 +227,8 @@ class FidelityOptions(TaskOptions):
         answers: Files of answers to the requests that `export` writes with ``force``. Then no request is sent.
         output: Folder in which ``fidelity/`` is made. None means the pack's output_path.
         baseline: The table of the other model. If its tokenizer differs, no request is sent.
-        again: Measure the same model once more, in another way (`meta_eval.backends.base.Backend.vary_rounding`), into
-            the folder ``again`` beside its table.
+        again: Measure the same model once more, in another way (`Backend.vary_rounding`), into the folder ``again``
+            beside its table.
         same_deployment: Say that the addresses of earlier answers and of this run are one deployment. Otherwise answers
             of another address are refused.
     """

@@ -18,11 +18,10 @@ from one_task import run
 from packs import edit, prepare, read_docs, reseal, yaml_of
 
 from meta_eval import export, grade
-from meta_eval.answers.answer_files import AnswersError, read_answers
-from meta_eval.answers.batch_requests import make_custom_id, split_custom_id
-from meta_eval.answers.requests import Request
-from meta_eval.messages.errors import UserError
-from meta_eval.results.batch_files import (
+from meta_eval.ask.answers.answer_files import AnswersError, read_answers
+from meta_eval.ask.answers.requests import Request
+from meta_eval.base.errors import UserError
+from meta_eval.plugins.chat.batch_files import (
     BatchRequest,
     format_batch_request,
     is_batch_request,
@@ -30,6 +29,7 @@ from meta_eval.results.batch_files import (
     read_batch_request,
     read_batch_result,
 )
+from meta_eval.plugins.chat.batch_requests import make_custom_id, split_custom_id
 
 TEXTS, BEGUN, CHOICES = "meta_gpqa_cot", "meta_gpqa", "meta_mmlu_pretrain"
 

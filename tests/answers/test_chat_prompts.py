@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_model import write_tokenizer
 
-from meta_eval.answers.chat_messages import make_conversation
-from meta_eval.answers.chat_prompts import PromptDifference, compare_prompt, encode_conversation
-from meta_eval.answers.requests import Encoder
-from meta_eval.catalog.families import list_families
+from meta_eval.ask.answers.requests import Encoder
+from meta_eval.harness.families import list_families
 from meta_eval.pack.chat_rendering import ChatTemplate
+from meta_eval.plugins.chat.chat_messages import make_conversation
+from meta_eval.plugins.chat.chat_prompts import PromptDifference, compare_prompt, encode_conversation
 
 LLAMA = list_families()[0]
 TURNS = (

@@ -25,10 +25,10 @@ from shared import whole_pack
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
-from meta_eval.answers import answer_files as reading
-from meta_eval.answers.recorded_answers import Recorded, make_scoring_request
-from meta_eval.answers.requests import Encoder, Request
-from meta_eval.messages.errors import UserError
+from meta_eval.ask.answers import answer_files as reading
+from meta_eval.ask.answers.recorded_answers import Recorded, make_scoring_request
+from meta_eval.ask.answers.requests import Encoder, Request
+from meta_eval.base.errors import UserError
 
 BOS = "<|begin_of_text|>"
 LETTERS, CHOICE = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"

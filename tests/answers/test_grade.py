@@ -20,11 +20,11 @@ from packs import edit, edit_docs, prepare, read_docs, reseal, yaml_of
 from shared import whole_pack, whole_replay
 
 from meta_eval import export, grade, report
-from meta_eval.answers.answer_files import read_answers
-from meta_eval.answers.grading import Graded, Grading
-from meta_eval.backends.settings import Settings
-from meta_eval.messages.errors import UserError
-from meta_eval.results.lm_eval_run import read_run
+from meta_eval.ask.answers.answer_files import read_answers
+from meta_eval.ask.answers.grading import Graded, Grading
+from meta_eval.base.errors import UserError
+from meta_eval.harness.lm_eval_run import read_run
+from meta_eval.harness.settings import Settings
 from meta_eval.verb_options import ScoringOptions
 
 LETTERS, CHOICE, STOPS = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain", "meta_mmlu_pro_pretrain"
@@ -100,7 +100,7 @@ def test_standard_errors_are_those_of_the_command_line_of_lm_eval(place: Path) -
     import lm_eval
     from lm_eval.tasks import TaskManager
 
-    from meta_eval.verification.replay import ReplayLM
+    from meta_eval.harness.replay import ReplayLM
 
     manager = TaskManager(include_path=str(place / "work_dir"), include_defaults=False)
     theirs = lm_eval.simple_evaluate(model=ReplayLM(), tasks=[LETTERS, CHOICE], task_manager=manager)

@@ -14,11 +14,11 @@ from golden import prepare_sample
 from recorded_runs import record, task_folder
 from runs import run_lm_eval
 
-from meta_eval.answers.regrading import Regrader
 from meta_eval.api import compare, report
-from meta_eval.messages.errors import UserError
-from meta_eval.results.lm_eval_run import Run, read_run
-from meta_eval.verification import verify
+from meta_eval.ask.answers.regrading import Regrader
+from meta_eval.base.errors import UserError
+from meta_eval.harness.lm_eval_run import Run, read_run
+from meta_eval.pack.verify import verify
 
 SHAPES = ["arc_challenge", "gsm8k", "ifeval", "truthfulqa_mc2", "wikitext"]
 PENS = {

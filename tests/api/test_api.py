@@ -23,11 +23,11 @@ from runs import run_lm_eval
 
 from meta_eval import Config, Manifest, compare, export, fidelity, grade, prepare, report, run, verify
 from meta_eval.api import audit
+from meta_eval.base.errors import ConfigError, PackError, UserError
 from meta_eval.cli import app
-from meta_eval.judging.gate import Gate
-from meta_eval.judging.judging_options import JudgingKeywords, JudgingOptions
-from meta_eval.messages.errors import ConfigError, PackError, UserError
-from meta_eval.running.slurm_layout import Jobs
+from meta_eval.judge.gate import Gate
+from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
+from meta_eval.plugins.engines.slurm.slurm_layout import Jobs
 from meta_eval.verb_options import (
     AuditKeywords,
     AuditOptions,
@@ -59,7 +59,7 @@ def test_importing_it_loads_nothing_heavy() -> None:
 
 
 def test_no_package_takes_the_place_of_a_function() -> None:
-    import meta_eval.reports.model
+    import meta_eval.report.model
 
     assert (meta_eval.verify, meta_eval.report) == (verify, report)
     assert {"compare", "prepare", "report", "verify", "Config", "Manifest"} <= set(dir(meta_eval))

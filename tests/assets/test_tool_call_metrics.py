@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.assets.chat.tools.tool_calls import compare_calls, find_unchecked, pool_verdicts, process_results
+from meta_eval.plugins.chat.assets.chat.tools.tool_calls import (
+    compare_calls,
+    find_unchecked,
+    pool_verdicts,
+    process_results,
+)
 
 TOOLS = [
     {"type": "function", "function": {"name": "f", "parameters": {

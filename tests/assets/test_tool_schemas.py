@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from meta_eval.assets.chat.tools.json_schema import Schema
+from meta_eval.plugins.chat.assets.chat.tools.json_schema import Schema
 
 NAMES = st.sampled_from(["a", "b", "c"])
 NUMBERS = st.sampled_from([-1, 0, 1, 2, 3, 1.0, 0.5, 2.5, 1e300, 10**30])

@@ -12,10 +12,10 @@ import pytest
 from command import cli
 from places import REPOSITORY
 
-from meta_eval.backends.registry import SHIPPED
-from meta_eval.backends.server import VLLM_EXTRA, make_completions_url
-from meta_eval.config import load_config
-from meta_eval.messages.errors import ConfigError
+from meta_eval.base.errors import ConfigError
+from meta_eval.pack.backends.registry import SHIPPED
+from meta_eval.pack.backends.server import VLLM_EXTRA, make_completions_url
+from meta_eval.pack.config import load_config
 
 
 def settings(**keys: Any) -> Any:
@@ -137,8 +137,8 @@ def test_hints_name_what_the_extras_install() -> None:
     """The package is on no registry yet, so `pip install 'meta-eval[…]'` would not work."""
     import tomllib
 
-    from meta_eval.backends.llamacpp import LlamaCpp
-    from meta_eval.backends.ray import Ray
+    from meta_eval.plugins.engines.llamacpp.backend import LlamaCpp
+    from meta_eval.plugins.engines.ray.backend import Ray
 
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = {"vllm": VLLM_EXTRA, "llamacpp": LlamaCpp.install, "ray": Ray.extra}

@@ -10,8 +10,8 @@ from types import CodeType
 
 import pytest
 
-from meta_eval.boundary import bytecode, inputs
-from meta_eval.boundary.bytecode import is_bytecode_of
+from meta_eval.base import bytecode, inputs
+from meta_eval.base.bytecode import is_bytecode_of
 
 SOURCE = b"""
 import re

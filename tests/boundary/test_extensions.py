@@ -13,18 +13,18 @@ from generate_server import generate_server
 from places import REPOSITORY
 from runs import write_run
 
-from meta_eval.boundary import extensions
+from meta_eval.base import extensions
 
 Install = Callable[[str, str, str], Path]
 
 VIEW = """
-from meta_eval.reports.view import View
+from meta_eval.report.view import View
 class V(View):
     document_types = frozenset(("report",))
     def render(self, document): return "x"
 """
 FORMAT = """
-from meta_eval.records.format import RecordFormat
+from meta_eval.pack.records.format import RecordFormat
 class V(RecordFormat):
     name = "mine"
     def detect(self, place): return False

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.boundary.hashing import hash_bytes, hash_file, hash_json, hash_pieces, hash_text
+from meta_eval.base.hashing import hash_bytes, hash_file, hash_json, hash_pieces, hash_text
 
 
 @given(st.lists(st.text(st.characters())))

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.boundary.hashing import hash_file
-from meta_eval.boundary.inputs import (
+from meta_eval.base.hashing import hash_file
+from meta_eval.base.inputs import (
     InputError,
     TooDeepError,
     open_data,

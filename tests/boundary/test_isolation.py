@@ -22,8 +22,8 @@ from marks import thorough
 from packs import prepare, reseal
 from places import TEMPLATES
 
-from meta_eval.boundary.isolation import isolate_code
-from meta_eval.boundary.sigterm import interrupt_on_sigterm
+from meta_eval.base.isolation import isolate_code
+from meta_eval.base.sigterm import interrupt_on_sigterm
 
 ENDS = {
     "exit": "import sys; sys.exit(0)",
@@ -187,7 +187,7 @@ def test_only_the_thread_that_runs_such_code_has_another_stdout_and_another_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ended: list[int] = []
-    monkeypatch.setattr("meta_eval.boundary.isolation._leave", ended.append)
+    monkeypatch.setattr("meta_eval.base.isolation._leave", ended.append)
 
     def other() -> None:
         sys.stdout.write("mine\n")

@@ -9,7 +9,7 @@ import pytest
 from command import cli
 from runs import write_run
 
-from meta_eval.boundary.outputs import OutputError, check_outputs, replace_file
+from meta_eval.base.outputs import OutputError, check_outputs, replace_file
 
 
 @pytest.mark.parametrize("option", ["--html", "--markdown", "--eval-results"])

@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.boundary.yaml_files import parse_yaml, read_yaml
-from meta_eval.messages.errors import ConfigError, UserError
+from meta_eval.base.errors import ConfigError, UserError
+from meta_eval.base.yaml_files import parse_yaml, read_yaml
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 10)}]\n" for n in range(9)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.catalog import boards
-from meta_eval.catalog.boards import compute_part, normalise_score
-from meta_eval.records.task_code import find_code, has_task, list_group_members
+from meta_eval.pack.records.task_code import find_code, has_task, list_group_members
+from meta_eval.plugins.boards import boards
+from meta_eval.plugins.boards.boards import compute_part, normalise_score
 
 NOWHERE = Path("no such folder")
 PARTS = [(board.name, part) for board in boards.list_boards().values() if not board.recorded for part in board.parts]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval import catalog
+from meta_eval.plugins.meta import catalog
 
 FAMILIES = [("3.1", "instruct"), ("3.1", "pretrain"), ("3.2", "instruct"), ("3.2", "pretrain"), ("3.3", "instruct")]
 MODELS = [

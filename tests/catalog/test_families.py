@@ -12,10 +12,10 @@ from marks import thorough
 from packs import prepare
 from places import REPOSITORY
 
-from meta_eval import catalog
-from meta_eval.catalog.dataset_names import Identity
-from meta_eval.catalog.families import find_family, list_answer_ends, list_bos_tokens, list_families
-from meta_eval.token_fidelity.perturbations import NO_BOS, NO_HEADERS, make_perturbations
+from meta_eval.harness.families import find_family, list_answer_ends, list_bos_tokens, list_families
+from meta_eval.plugins.meta import catalog
+from meta_eval.plugins.meta.catalog.dataset_names import Identity
+from meta_eval.plugins.tokens.perturbations import NO_BOS, NO_HEADERS, make_perturbations
 
 FILE = REPOSITORY / "meta_template/_common/families.json"
 

@@ -12,11 +12,11 @@ from golden import shipped
 from places import REPOSITORY
 from pydantic import ValidationError
 
-from meta_eval import catalog
-from meta_eval.catalog import grader_validation
-from meta_eval.catalog.grader_validation import Comparison, describe_trust
-from meta_eval.templates.listing import list_tasks
-from meta_eval.templates.spec import Template
+from meta_eval.pack.templates.spec import Template
+from meta_eval.plugins.meta import catalog
+from meta_eval.plugins.meta.catalog import grader_validation
+from meta_eval.plugins.meta.catalog.grader_validation import Comparison, describe_trust
+from meta_eval.plugins.meta.listing import list_tasks
 
 TASKS = shipped().tasks
 each_check = pytest.mark.parametrize(

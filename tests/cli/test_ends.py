@@ -92,7 +92,7 @@ def test_a_bug_leaves_a_report_without_data(tmp_path: Path) -> None:
     broken = (
         "import sys\nfrom meta_eval import cli\nfrom meta_eval.cli import tasks\n"
         f"def fail(*_, **__):\n    row = {secret!r}\n    raise KeyError(row)\n"
-        "import meta_eval.templates.listing as listing\nlisting.list_tasks = fail\n"
+        "import meta_eval.plugins.meta.listing as listing\nlisting.list_tasks = fail\n"
         f"sys.argv = ['meta-eval', 'tasks', '--evals-dataset', 'sample']\ncli.main()\n"
     )
     done = subprocess.run(
@@ -112,7 +112,7 @@ def test_a_bug_leaves_a_report_without_data(tmp_path: Path) -> None:
 
 
 def test_an_exit_in_a_template_is_no_success(tmp_path: Path) -> None:
-    code = "import sys, meta_eval.cli as c\nimport meta_eval.templates.listing as l\nl.list_tasks = lambda *_: sys.exit(0)\nsys.argv = ['m', 'tasks']\nc.main()"
+    code = "import sys, meta_eval.cli as c\nimport meta_eval.plugins.meta.listing as l\nl.list_tasks = lambda *_: sys.exit(0)\nsys.argv = ['m', 'tasks']\nc.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "ended the program" in done.stderr

@@ -29,11 +29,11 @@ from rows import make_row, write_rows
 
 from meta_eval import prepare
 from meta_eval.assets import asset_path
-from meta_eval.config import load_config
-from meta_eval.messages.errors import UserError
+from meta_eval.base.errors import UserError
+from meta_eval.pack.config import load_config
 from meta_eval.pack.manifest import Manifest, read_manifest
-from meta_eval.pack.task_docs import DOC_COLUMNS
-from meta_eval.templates import read_templates
+from meta_eval.pack.templates import read_templates
+from meta_eval.plugins.meta.task_docs import DOC_COLUMNS
 
 RECIPE_LINE = (
     "lm_eval --model vllm --model_args pretrained=my/model,tensor_parallel_size=1,dtype=auto,gpu_memory_utilization=0.9,"

@@ -10,7 +10,7 @@ from command import cli, process
 from places import TEMPLATES
 from rows import make_row, write_rows
 
-from meta_eval.templates import read_templates
+from meta_eval.pack.templates import read_templates
 
 
 @pytest.fixture(autouse=True)

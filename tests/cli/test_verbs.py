@@ -27,7 +27,7 @@ def test_help_lists_a_dozen_verbs_in_four_groups_each_whole_in_eighty_columns() 
 
 
 def test_help_imports_nothing_that_only_a_command_needs() -> None:
-    heavy = "numpy pandas pyarrow scipy yaml lm_eval datasets meta_eval.config meta_eval.catalog meta_eval.judging.gate"
+    heavy = "numpy pandas pyarrow scipy yaml lm_eval datasets meta_eval.pack.config meta_eval.plugins.meta.catalog meta_eval.judge.gate"
     code = f"import sys, meta_eval.cli; print([name for name in {heavy.split()} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from places import REPOSITORY
 from ruamel.yaml import YAML
 
-from meta_eval.backends.registry import SHIPPED
-from meta_eval.config import Config, load_config
-from meta_eval.config.config_loader import override_settings
-from meta_eval.messages.errors import ConfigError, UserError
+from meta_eval.base.errors import ConfigError, UserError
+from meta_eval.pack.backends.registry import SHIPPED
+from meta_eval.pack.config import Config, load_config
+from meta_eval.pack.config.config_loader import override_settings
 
 # The keys and values of a file written for Meta's recipe.
 RECIPE = """\

@@ -15,7 +15,7 @@ import pytest
 from on_engines import project, ready
 from places import REPOSITORY
 
-from meta_eval.token_fidelity.causes import ATTENTION, MORE_BOS, WEIGHTS
+from meta_eval.plugins.tokens.causes import ATTENTION, MORE_BOS, WEIGHTS
 
 pytestmark = pytest.mark.engine
 
@@ -27,8 +27,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from meta_eval.__main__ import main
-from meta_eval.running import token_scoring as force
-from meta_eval.running.vllm_client import VllmClient
+from meta_eval.ask import token_scoring as force
+from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 
 class AddsBos(VllmClient):
     def answer(self, asks):

@@ -21,9 +21,9 @@ def cli(
     *arguments: str | Path, cwd: Path | str = ".", merged: bool = False, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run ``meta-eval`` in this process, on a terminal of 80 columns; ``merged`` puts stderr into stdout in order."""
+    from meta_eval.base.logs import log
     from meta_eval.cli import main
     from meta_eval.cli.console import notes
-    from meta_eval.messages.logs import log
 
     words = [str(argument) for argument in arguments]
     out = StringIO()

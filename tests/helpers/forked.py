@@ -25,10 +25,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-_LIGHT = ("pandas", "pyarrow.parquet", "pyarrow.compute", "meta_eval.cli.prepare", "meta_eval.pack.meta_pack")
+_LIGHT = ("pandas", "pyarrow.parquet", "pyarrow.compute", "meta_eval.cli.prepare", "meta_eval.plugins.meta.meta_pack")
 _IMPORTED = (
-    *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.verification.evaluator", "meta_eval.answers.grading",
-    "meta_eval.running.pipeline",
+    *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.harness.evaluator", "meta_eval.ask.answers.grading",
+    "meta_eval.ask.pipeline",
 )  # fmt: skip
 # A test may replace it.
 _PYTHON = sys.executable

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from places import GOLDEN, TEMPLATES, THOROUGH
 
 if TYPE_CHECKING:
-    from meta_eval.templates.template_folder import TemplateFolder
+    from meta_eval.pack.templates.template_folder import TemplateFolder
 
 
 def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
     """Prepare a pack of the embedded sample and return its manifest."""
     from meta_eval import prepare
-    from meta_eval.config import Config
+    from meta_eval.pack.config import Config
 
     config = Config(
         model_name="replay",
@@ -38,7 +38,7 @@ def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
 @functools.cache
 def shipped() -> TemplateFolder:
     """Read the shipped template folder once. No test changes it."""
-    from meta_eval.templates import read_templates
+    from meta_eval.pack.templates import read_templates
 
     return read_templates(TEMPLATES)
 
@@ -46,8 +46,8 @@ def shipped() -> TemplateFolder:
 @functools.cache
 def all_tasks() -> list[str]:
     """Return every task of the template folder that the sample offers."""
-    from meta_eval.source import sample
-    from meta_eval.templates.task_selection import explain_refusal
+    from meta_eval.plugins.meta.source import sample
+    from meta_eval.plugins.meta.task_selection import explain_refusal
 
     return sorted(
         name
@@ -68,7 +68,7 @@ def replay(pack: Path, tasks: Sequence[str], *, docs: int | None = None) -> dict
     import lm_eval
     from lm_eval.tasks import TaskManager
 
-    from meta_eval.verification.replay import ReplayLM
+    from meta_eval.harness.replay import ReplayLM
 
     manager = TaskManager(include_path=str(pack), include_defaults=False)
     results: dict[str, Any] = lm_eval.simple_evaluate(
@@ -80,7 +80,7 @@ def replay(pack: Path, tasks: Sequence[str], *, docs: int | None = None) -> dict
 
 def verdicts(samples: Sequence[dict[str, Any]]) -> list[str]:
     """Make a line for each doc and filter with the question hash, filter, extracted text and every metric."""
-    from meta_eval.results.metrics import NON_METRIC_FIELDS
+    from meta_eval.harness.metrics import NON_METRIC_FIELDS
 
     lines = []
     for sample in sorted(samples, key=lambda s: (s["doc_id"], s["filter"])):

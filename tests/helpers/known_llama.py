@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from places import REPOSITORY
 
+from meta_eval.ask.client import Client, EngineRequest, EngineResponse, explain_too_long
 from meta_eval.doctor.known_answers import END, find_model_folder, make_settings
-from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
 from meta_eval.verb_options import EngineOptions
 
 _SPEC = importlib.util.spec_from_file_location("known_answers_tool", REPOSITORY / "tools/known_answers.py")

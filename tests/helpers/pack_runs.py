@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from meta_eval.config import Config
-from meta_eval.messages.logs import Progress, display_logs
-from meta_eval.running import pipeline as running
+from meta_eval.ask import pipeline as running
+from meta_eval.base.logs import Progress, display_logs
+from meta_eval.pack.config import Config
 from meta_eval.verb_options import RunOptions
 
 

@@ -18,7 +18,7 @@ Doc = dict[str, Any]
 
 def prepare(work_dir: Path, tasks: str, **keys: Any) -> Path:
     from meta_eval import prepare as run
-    from meta_eval.config import load_config
+    from meta_eval.pack.config import load_config
 
     settings = {
         "model_name": "my/model", "evals_dataset": "sample", "tasks": tasks, "work_dir": str(work_dir),

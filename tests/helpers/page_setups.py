@@ -21,7 +21,7 @@ import small_model
 from packs import read_docs
 from places import REPOSITORY
 
-from meta_eval.judging.run_history import PastRun, TaskVerdicts, add_run
+from meta_eval.plugins.nightly.run_history import PastRun, TaskVerdicts, add_run
 
 # A page's text and its replacement.
 Names = dict[str, str]

@@ -11,9 +11,9 @@ from typing import Any
 
 from packs import read_docs
 
-from meta_eval.answers.answer_matching import cut_at_stop
-from meta_eval.answers.token_logprobs import Place, collect_tokens
-from meta_eval.running.client import Client, EngineRequest, EngineResponse
+from meta_eval.ask.answers.answer_matching import cut_at_stop
+from meta_eval.ask.answers.token_logprobs import TokenPlace, collect_tokens
+from meta_eval.ask.client import Client, EngineRequest, EngineResponse
 
 Answer = Callable[[EngineRequest, "Meta"], EngineResponse]
 
@@ -60,8 +60,8 @@ class Meta(Client):
             return EngineResponse(ask.request, error=response.error or "forces nothing")
         likely = response.text == cut_at_stop(doc["recorded_output"] or "x", ()) or type(self).likes
         ids = list(ask.forced_ids)
-        other: Place = {-1: (-0.01, None)}
-        places: list[Place] = [{token: (-0.01, 1)} if likely else {token: (-9.0, 99), **other} for token in ids]
+        other: TokenPlace = {-1: (-0.01, None)}
+        places: list[TokenPlace] = [{token: (-0.01, 1)} if likely else {token: (-9.0, 99), **other} for token in ids]
         return EngineResponse(ask.request, forced=collect_tokens(ids, places), prompt_tokens=response.prompt_tokens)
 
     def right(self, ask: EngineRequest) -> EngineResponse:

@@ -150,7 +150,7 @@ def own_gsm8k(folder: Path, its_rows: Sequence[Mapping[str, Any]] = GSM8K, **cha
 
 def whole_tasks(folder: Path, names: Sequence[str]) -> Path:
     """Write a template folder in which installed tasks of only YAML read our rows, without outside includes."""
-    from meta_eval.records.task_code import find_code
+    from meta_eval.pack.records.task_code import find_code
 
     folder.mkdir()
     for name in names:
@@ -165,7 +165,7 @@ def whole_tasks(folder: Path, names: Sequence[str]) -> Path:
 
 
 def _yaml_of(installed: Path, name: str) -> Path:
-    from meta_eval.records.task_code import find_code
+    from meta_eval.pack.records.task_code import find_code
 
     code = find_code(name, Path("nowhere"))
     return installed / code.file
@@ -197,7 +197,7 @@ def record(
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
-    from meta_eval.verification.evaluator import silence_libraries
+    from meta_eval.harness.evaluator import silence_libraries
 
     tracker = EvaluationTracker(output_path=str(output))
     with silence_libraries(), patch("lm_eval.evaluator.add_env_info"):  # it takes seconds to list installed packages

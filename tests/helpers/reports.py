@@ -7,13 +7,13 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from meta_eval.judging.decide import Decision, TaskDrop, Veto, decide_outcome
-from meta_eval.judging.judgement import Alarm, AlarmOccurrence, Flips, ReferenceScore, Score, Subtask, Task
-from meta_eval.judging.published_scores import measure_baseline_distance
-from meta_eval.reports.fidelity_report import FidelityReport
-from meta_eval.reports.model import Report, RunProvenance, ShownAnswer, ShownSample
-from meta_eval.reports.shipped_views import HtmlView
-from meta_eval.reports.view import find_document, write_view
+from meta_eval.judge.decide import Decision, TaskDrop, Veto, decide_outcome
+from meta_eval.judge.judgement import Alarm, AlarmOccurrence, Flips, ReferenceScore, Score, Subtask, Task
+from meta_eval.judge.published_scores import measure_baseline_distance
+from meta_eval.plugins.tokens.fidelity_report import FidelityReport
+from meta_eval.report.model import Report, RunProvenance, ShownAnswer, ShownSample
+from meta_eval.report.shipped_views import HtmlView
+from meta_eval.report.view import find_document, write_view
 from meta_eval.stats import Drop, Interval, paired_drop
 
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from meta_eval.catalog.dataset_names import Identity
-from meta_eval.source.dataset import DataFile
+from meta_eval.pack.source.dataset import DataFile
+from meta_eval.plugins.meta.catalog.dataset_names import Identity
 
 
 def sha256(text: str) -> str:

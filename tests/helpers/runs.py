@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta_eval.backends.settings import RunSettings
+from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.manifest import (
     SCHEMA_VERSION,
     LengthEntry,
@@ -39,7 +39,7 @@ def run_lm_eval(
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
-    from meta_eval.verification.replay import ReplayLM
+    from meta_eval.harness.replay import ReplayLM
 
     tracker = EvaluationTracker(output_path=str(output))
     results = lm_eval.simple_evaluate(

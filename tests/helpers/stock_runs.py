@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta_eval.results.lm_eval_run import Run, read_run
+from meta_eval.harness.lm_eval_run import Run, read_run
 
 TIME = "2026-03-01T10-00-00.000001"
 SETTINGS = {"until": ["Question:"], "do_sample": False, "temperature": 0.0, "max_gen_toks": 256}

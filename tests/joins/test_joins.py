@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import make_row
 
-from meta_eval.boundary.hashing import hash_text
-from meta_eval.joins import JOINS, ifeval
-from meta_eval.joins.join import Joined, KnownDifference, OriginalRows
-from meta_eval.joins.text_matching import match_known, match_one_to_one
-from meta_eval.messages.errors import DataError, JoinError
-from meta_eval.source.rows import RowPlace
+from meta_eval.base.errors import DataError, JoinError
+from meta_eval.base.hashing import hash_text
+from meta_eval.plugins.meta.joins import JOINS, ifeval
+from meta_eval.plugins.meta.joins.join import Joined, KnownDifference, OriginalRows
+from meta_eval.plugins.meta.joins.text_matching import match_known, match_one_to_one
+from meta_eval.plugins.meta.source.rows import RowPlace
 
 PLACE = RowPlace("my/evals", "ifeval__strict")
 TEXTS = st.lists(st.text(min_size=1), unique_by=lambda text: " ".join(text.split()), max_size=20)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from meta_eval.catalog.boards import compute_part, find_board
-from meta_eval.judging.board_scores import compute_board_scores
+from meta_eval.harness.lm_eval_run import TaskRun
+from meta_eval.harness.provenance import Provenance
+from meta_eval.harness.results_file import Aggregate
+from meta_eval.judge.board_scores import compute_board_scores
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.results.lm_eval_run import TaskRun
-from meta_eval.results.provenance import Provenance
-from meta_eval.results.results_file import Aggregate
+from meta_eval.plugins.boards.boards import compute_part, find_board
 
 TASKS = {
     "arc_challenge": ("acc_norm,none", 0.219),

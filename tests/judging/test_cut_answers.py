@@ -14,17 +14,17 @@ import pytest
 from runs import entry, manifest, write_run
 
 from meta_eval import compare, stats
-from meta_eval.judging.compare import compare_runs
-from meta_eval.judging.gate import Gate, GateTask
-from meta_eval.judging.judge import judge_run
-from meta_eval.judging.judgement import DropEstimate, Judgement, Task
-from meta_eval.reports.shipped_views import HtmlView, MarkdownView, TextView
-from meta_eval.reports.text import describe_cut_answers, describe_sampling, write_headline
-from meta_eval.reports.view import find_document
-from meta_eval.results.baseline import Baseline
-from meta_eval.results.doc_results import ResultsError
-from meta_eval.results.lm_eval_run import Run, read_run
-from meta_eval.thresholds import CutAnswers
+from meta_eval.base.thresholds import CutAnswers
+from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.lm_eval_run import Run, read_run
+from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.gate import Gate, GateTask
+from meta_eval.judge.judge import judge_run
+from meta_eval.judge.judgement import DropEstimate, Judgement, Task
+from meta_eval.pack.baseline import Baseline
+from meta_eval.report.shipped_views import HtmlView, MarkdownView, TextView
+from meta_eval.report.text import describe_cut_answers, describe_sampling, write_headline
+from meta_eval.report.view import find_document
 
 RIGHT = [1.0] * 600 + [0.0] * 400
 

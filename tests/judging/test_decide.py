@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from places import THOROUGH
 
 from meta_eval import stats
-from meta_eval.judging.decide import (
+from meta_eval.base.thresholds import MARGIN
+from meta_eval.judge.decide import (
     Decision,
     RepeatPlan,
     TaskDecision,
@@ -19,9 +20,8 @@ from meta_eval.judging.decide import (
     Veto,
     decide_outcome,
 )
-from meta_eval.judging.published_scores import measure_baseline_distance
-from meta_eval.judging.task_drop import MeasuredFlips
-from meta_eval.thresholds import MARGIN
+from meta_eval.judge.published_scores import measure_baseline_distance
+from meta_eval.judge.task_drop import MeasuredFlips
 
 
 def drop_of(lost: int, won: int, n: int) -> stats.Drop:

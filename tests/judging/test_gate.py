@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from runs import entry, manifest, published, write_run
 
 from meta_eval import stats
-from meta_eval.judging.baseline_choice import NUMBER
-from meta_eval.judging.compare import compare_runs
-from meta_eval.judging.gate import Gate, read_gate
-from meta_eval.judging.judge import judge_run
-from meta_eval.judging.judgement import Judgement
-from meta_eval.messages.errors import ConfigError
+from meta_eval.base.errors import ConfigError
+from meta_eval.harness.choice import Choice
+from meta_eval.harness.lm_eval_run import Run, read_run
+from meta_eval.judge.baseline_choice import NUMBER
+from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.gate import Gate, read_gate
+from meta_eval.judge.judge import judge_run
+from meta_eval.judge.judgement import Judgement
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.task_choice import choose_tasks
-from meta_eval.results.choice import Choice
-from meta_eval.results.lm_eval_run import Run, read_run
 
 N = 1000
 

@@ -19,21 +19,21 @@ from places import THOROUGH
 from runs import digest, entry, manifest, published, run_lm_eval, write_group, write_run
 
 from meta_eval import stats
-from meta_eval.judging.baseline_choice import ANSWERS, NUMBER, VERDICTS
-from meta_eval.judging.compare import compare_runs
-from meta_eval.judging.gate import Gate
-from meta_eval.judging.judge import judge_run
-from meta_eval.judging.judgement import Judgement, Score, Task
-from meta_eval.judging.task_comparison import build_task_comparison
-from meta_eval.messages.errors import ConfigError
+from meta_eval.base.errors import ConfigError
+from meta_eval.harness.doc_results import DocResult, FilterResult, ResultsError
+from meta_eval.harness.lm_eval_run import Run, read_run
+from meta_eval.harness.metrics import MetricValue
+from meta_eval.judge.baseline_choice import ANSWERS, NUMBER, VERDICTS
+from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.gate import Gate
+from meta_eval.judge.judge import judge_run
+from meta_eval.judge.judgement import Judgement, Score, Task
+from meta_eval.judge.task_comparison import build_task_comparison
+from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
-from meta_eval.reports.samples import read_samples
-from meta_eval.reports.text import describe_averages as averages_in_words
-from meta_eval.reports.text import explain_outcome, write_headline
-from meta_eval.results.baseline import Baseline
-from meta_eval.results.doc_results import DocResult, FilterResult, ResultsError
-from meta_eval.results.lm_eval_run import Run, read_run
-from meta_eval.results.metrics import MetricValue
+from meta_eval.report.samples import read_samples
+from meta_eval.report.text import describe_averages as averages_in_words
+from meta_eval.report.text import explain_outcome, write_headline
 from meta_eval.stats import Drop
 
 TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain"]

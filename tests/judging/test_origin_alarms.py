@@ -9,7 +9,7 @@ import pytest
 from runs import write_run
 
 from meta_eval import compare
-from meta_eval.judging.alarms import describe_alarm
+from meta_eval.judge.alarms import describe_alarm
 
 VERDICTS = [1.0] * 600 + [0.0] * 400
 

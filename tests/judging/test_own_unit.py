@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from stock_runs import Row, make_choice, make_sample, read_stock_run
 
-from meta_eval.judging.compare import compare_runs
-from meta_eval.judging.gate import Gate
-from meta_eval.judging.judge import judge_run
-from meta_eval.judging.judgement import Judgement
-from meta_eval.reports.text import write_headline
-from meta_eval.results.baseline import Baseline
+from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.gate import Gate
+from meta_eval.judge.judge import judge_run
+from meta_eval.judge.judgement import Judgement
+from meta_eval.pack.baseline import Baseline
+from meta_eval.report.text import write_headline
 
 SHARES = [make_choice(number, ["-1.0", "-2.0"], number % 2 == 0) for number in range(400)]
 

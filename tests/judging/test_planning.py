@@ -13,16 +13,16 @@ from runs import write_run
 from shared import whole_pack
 
 from meta_eval import stats
-from meta_eval.judging.decide import decide_outcome
-from meta_eval.judging.gate import Gate
-from meta_eval.judging.pack_plan import TaskFlips, measure_flips, plan_pack
-from meta_eval.judging.planning import PlannedTask, plan_answers, plan_tasks
-from meta_eval.judging.task_drop import TaskDrop
-from meta_eval.messages.errors import UserError
+from meta_eval.base.errors import UserError
+from meta_eval.base.thresholds import PLANNED_FLIPS
+from meta_eval.judge.decide import decide_outcome
+from meta_eval.judge.gate import Gate
+from meta_eval.judge.pack_plan import TaskFlips, measure_flips, plan_pack
+from meta_eval.judge.planning import PlannedTask, plan_answers, plan_tasks
+from meta_eval.judge.task_drop import TaskDrop
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.reports.plan_table import describe_weak_points, plan_json, plan_table
+from meta_eval.report.plan_table import describe_weak_points, plan_json, plan_table
 from meta_eval.stats.identical import expect_copy
-from meta_eval.thresholds import PLANNED_FLIPS
 
 SIZES = {"small": 198, "middle": 448, "large": 3000}
 

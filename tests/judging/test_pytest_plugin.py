@@ -8,8 +8,8 @@ import pytest
 from runs import write_run
 
 from meta_eval import compare
-from meta_eval.reports.shipped_views import TextView
-from meta_eval.reports.view import find_document
+from meta_eval.report.shipped_views import TextView
+from meta_eval.report.view import find_document
 
 RIGHT = [1.0] * 150 + [0.0] * 50
 WORSE = [1.0] * 100 + [0.0] * 100

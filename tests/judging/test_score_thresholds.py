@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from one_task import run, write
 
-from meta_eval.judging.gate import read_gate
-from meta_eval.judging.score_thresholds import ScoreThreshold
+from meta_eval.judge.gate import read_gate
+from meta_eval.plugins.nightly.score_thresholds import ScoreThreshold
 
 FILE = {
     "model_name": "org/model",

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from runs import TIME, entry, manifest, write_run
 
-from meta_eval.judging.compare import compare_runs
-from meta_eval.judging.decide import Decision
-from meta_eval.judging.gate import Gate
-from meta_eval.judging.judge import judge_run
-from meta_eval.results.baseline import Baseline
-from meta_eval.results.lm_eval_run import read_run
+from meta_eval.harness.lm_eval_run import read_run
+from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.decide import Decision
+from meta_eval.judge.gate import Gate
+from meta_eval.judge.judge import judge_run
+from meta_eval.pack.baseline import Baseline
 
 LONG = "I add the pens of both boxes. The answer is A."
 

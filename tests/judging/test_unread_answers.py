@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from stock_runs import Row, make_choice, make_sample, read_stock_run
 
-from meta_eval.judging.compare import compare_runs
-from meta_eval.judging.gate import Gate
-from meta_eval.judging.judgement import Judgement
-from meta_eval.results.lm_eval_run import Run
+from meta_eval.harness.lm_eval_run import Run
+from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.gate import Gate
+from meta_eval.judge.judgement import Judgement
 
 BAD = "likelihoods that are no numbers"
 
@@ -196,7 +196,7 @@ def test_the_gates_limit_of_unextracted_answers_uses_the_same_definition(tmp_pat
 
 
 def test_samples_are_flagged_by_the_same_definition(tmp_path: Path) -> None:
-    from meta_eval.reports.samples import read_samples
+    from meta_eval.report.samples import read_samples
 
     runs = [extracted(tmp_path / name, count, "[invalid]") for name, count in (("a", 0), ("b", 60))]
     samples = list(read_samples(compare_runs(*runs).tasks))

@@ -10,7 +10,7 @@ from golden import shipped
 from rows import make_row
 from template_modules import template_module
 
-from meta_eval.templates import Template
+from meta_eval.pack.templates import Template
 
 bbh = template_module("bbh/utils.py")
 shared = template_module("_common/rows.py")

@@ -18,7 +18,7 @@ from places import TEMPLATES
 from rows import make_row
 from template_modules import load_module
 
-from meta_eval.source import sample as embedded
+from meta_eval.plugins.meta.source import sample as embedded
 
 
 @functools.cache

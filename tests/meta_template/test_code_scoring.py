@@ -250,8 +250,8 @@ TABLES = {"human_eval": "humaneval", "human_eval_plus": "humaneval_plus", "mbpp"
 @functools.cache
 def solved() -> dict[str, list[tuple[int, int, str | None]]]:
     """Of each subset how many tests each original solution passes, how many there are, and why not more; all in one run."""
-    from meta_eval.joins import JOINS
-    from meta_eval.source import sample
+    from meta_eval.plugins.meta.joins import JOINS
+    from meta_eval.plugins.meta.source import sample
 
     made: list[tuple[str, Any]] = []
     for subset, table in TABLES.items():

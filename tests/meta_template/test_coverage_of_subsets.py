@@ -6,8 +6,8 @@ import pytest
 from golden import all_tasks, shipped
 from places import GOLDEN
 
-from meta_eval import catalog
-from meta_eval.source import sample
+from meta_eval.plugins.meta import catalog
+from meta_eval.plugins.meta.source import sample
 
 TASKS = shipped().tasks
 PUBLISHED = sorted(

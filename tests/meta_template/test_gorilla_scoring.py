@@ -10,7 +10,7 @@ import pytest
 from packs import prepare
 from tool_tasks import judge, make_docs
 
-from meta_eval.messages.errors import DataError, SourceError
+from meta_eval.base.errors import DataError, SourceError
 
 _GOLDS = [
     [json.dumps({"domain": "Sight", "api_call": "load('acme/eye', size=3)"})],

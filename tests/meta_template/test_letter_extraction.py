@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from template_modules import template_module
 
-from meta_eval.templates import FunctionRef
+from meta_eval.pack.templates import FunctionRef
 
 NONE = "[invalid]"  # lm-eval's word for it
 

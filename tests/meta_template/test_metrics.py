@@ -17,7 +17,7 @@ from places import REPOSITORY, TEMPLATES
 from template_modules import template_module
 
 from meta_eval import export, verify
-from meta_eval.messages.errors import UserError
+from meta_eval.base.errors import UserError
 
 metrics = template_module("_common/metrics.py")
 

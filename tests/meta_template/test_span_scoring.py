@@ -11,7 +11,7 @@ from places import TEMPLATES
 from rows import make_row
 from template_modules import template_module
 
-from meta_eval.templates import read_yaml
+from meta_eval.pack.templates import read_yaml
 
 spans = template_module("_common/spans.py")
 tasks = template_module("squad/utils.py")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from golden import shipped
 
-from meta_eval import catalog
-from meta_eval.catalog import grader_validation
-from meta_eval.templates import Template
+from meta_eval.pack.templates import Template
+from meta_eval.plugins.meta import catalog
+from meta_eval.plugins.meta.catalog import grader_validation
 
 TASKS = shipped().tasks
 ALL = {"instruct": "meta_instruct_all", "pretrain": "meta_pretrain_all"}

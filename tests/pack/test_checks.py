@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import make_row
 
-from meta_eval.catalog.families import list_bos_tokens
-from meta_eval.messages.errors import DataError
-from meta_eval.pack.row_checks import CheckedRows, check_rows, describe_warning
-from meta_eval.source.rows import RowPlace
+from meta_eval.base.errors import DataError
+from meta_eval.harness.families import list_bos_tokens
+from meta_eval.plugins.meta.row_checks import CheckedRows, check_rows, describe_warning
+from meta_eval.plugins.meta.source.rows import RowPlace
 
 BOS = list_bos_tokens()[0]
 

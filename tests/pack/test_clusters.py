@@ -14,7 +14,7 @@ from noted import noted
 from packs import prepare, read_docs
 from places import TEMPLATES
 
-from meta_eval.messages.errors import TemplateError
+from meta_eval.base.errors import TemplateError
 from meta_eval.pack.doc_clusters import cluster_docs
 from meta_eval.pack.manifest import read_manifest
 

@@ -15,15 +15,15 @@ from places import TEMPLATES
 from rows import StubDataset, make_row, write_rows
 
 from meta_eval import prepare
-from meta_eval.backends.registry import SHIPPED
-from meta_eval.config import Config
-from meta_eval.joins import JOINS
-from meta_eval.joins.join import Joined, OriginalRows
-from meta_eval.joins.text_matching import match_one_to_one, match_shown
-from meta_eval.messages.errors import ConfigError, DataError, JoinError
-from meta_eval.source.card import split_files
-from meta_eval.source.rows import RowPlace
-from meta_eval.templates.task_selection import find_withheld_tasks, select_tasks
+from meta_eval.base.errors import ConfigError, DataError, JoinError
+from meta_eval.pack.backends.registry import SHIPPED
+from meta_eval.pack.config import Config
+from meta_eval.plugins.meta.joins import JOINS
+from meta_eval.plugins.meta.joins.join import Joined, OriginalRows
+from meta_eval.plugins.meta.joins.text_matching import match_one_to_one, match_shown
+from meta_eval.plugins.meta.source.card import split_files
+from meta_eval.plugins.meta.source.rows import RowPlace
+from meta_eval.plugins.meta.task_selection import find_withheld_tasks, select_tasks
 
 CODE = ("meta_human_eval", "meta_human_eval_plus", "meta_mbpp", "meta_mbpp_plus")
 EVALS = StubDataset(("human_eval", "human_eval_plus", "mbpp", "mbpp_plus", "mmlu_pro"))

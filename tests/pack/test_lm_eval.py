@@ -17,7 +17,7 @@ from golden import all_tasks, prepare_sample, replay, verdicts
 from places import GOLDEN, THOROUGH
 from shared import whole_pack, whole_replay
 
-from meta_eval.source import sample as embedded
+from meta_eval.plugins.meta.source import sample as embedded
 
 TASKS = all_tasks()
 
@@ -96,7 +96,7 @@ def test_the_command_line_of_lm_eval_writes_results_and_samples(moved_pack: Path
 
     To read the thousands of tasks that lm_eval brings takes it 5 s of CPU time: .ci/run does, plain `make test` does not.
     """
-    code = "import runpy; runpy.run_module('meta_eval.verification.replay', run_name='__main__', alter_sys=True)"
+    code = "import runpy; runpy.run_module('meta_eval.harness.replay', run_name='__main__', alter_sys=True)"
     if not THOROUGH:
         alone = "functools.partialmethod(TaskManager.__init__, include_defaults=False)"
         code = f"import functools; from lm_eval.tasks import TaskManager; TaskManager.__init__ = {alone}; {code}"

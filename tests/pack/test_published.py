@@ -11,10 +11,10 @@ from golden import shipped
 from noted import noted
 from rows import StubDataset, write_rows
 
-from meta_eval.catalog.dataset_names import Identity
-from meta_eval.pack.published_numbers import find_published_numbers, read_metrics
-from meta_eval.source import local_folder
-from meta_eval.source.dataset import DataFile
+from meta_eval.pack.source.dataset import DataFile
+from meta_eval.plugins.meta.catalog.dataset_names import Identity
+from meta_eval.plugins.meta.published_numbers import find_published_numbers, read_metrics
+from meta_eval.plugins.meta.source import local_folder
 
 TASKS = shipped().tasks
 SMALL = StubDataset(("math", "mmlu"), Identity("Llama-3.2-1B-Instruct", "3.2", "instruct"))

@@ -30,11 +30,11 @@ from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
 from meta_eval import verify
-from meta_eval.messages.errors import UserError
+from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.records.details.details_record import DetailsFormat
-from meta_eval.records.format import Place, Reading, Record, RecordedTask
-from meta_eval.records.run_selection import select_tasks
+from meta_eval.pack.records.format import Place, Reading, Record, RecordedTask
+from meta_eval.pack.records.run_selection import select_tasks
+from meta_eval.plugins.boards.details_record import DetailsFormat
 
 CHOICES = [choices_of_2023, texts_of_2023, choices_of_lighteval, texts_of_lighteval]
 REPOSITORY = "open-llm-leaderboard-old/details_meta-llama__Llama-2-7b-hf"

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from places import THOROUGH
 from tokenizers import Tokenizer, models
 
-from meta_eval.messages.errors import UserError
-from meta_eval.records.details.board_row import read_board_row
-from meta_eval.records.details.details_row import read_lighteval_row
-from meta_eval.records.details.graded_docs import read_details
+from meta_eval.base.errors import UserError
+from meta_eval.plugins.boards.board_row import read_board_row
+from meta_eval.plugins.boards.details_row import read_lighteval_row
+from meta_eval.plugins.boards.graded_docs import read_details
 
 many = settings(max_examples=150 if THOROUGH else 30)
 

@@ -16,8 +16,8 @@ from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
 from meta_eval import report, verify
+from meta_eval.base.errors import UserError
 from meta_eval.doctor.prompt_checks import check_prompts
-from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 
 ARC = "harness_arc_challenge_25"

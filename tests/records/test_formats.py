@@ -15,10 +15,10 @@ from packs import prepare, read_docs
 from places import REPOSITORY
 
 from meta_eval import export, verify
-from meta_eval.boundary import extensions
-from meta_eval.messages.errors import UserError
+from meta_eval.base import extensions
+from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.records import format_registry
+from meta_eval.pack.records import format_registry
 
 EXAMPLE = REPOSITORY / "examples" / "csv_record.py"
 

@@ -16,7 +16,7 @@ from places import REPOSITORY
 from recorded_runs import GSM8K, record, task_folder
 
 from meta_eval import export, grade, verify
-from meta_eval.messages.errors import UserError
+from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import Manifest, read_manifest
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"

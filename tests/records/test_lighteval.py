@@ -18,7 +18,7 @@ from places import REPOSITORY
 from recorded_runs import record
 
 from meta_eval import report, verify
-from meta_eval.messages.errors import UserError
+from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 
 OUTPUT = REPOSITORY / "tests" / "data" / "lighteval_outputs" / "0.13.0"

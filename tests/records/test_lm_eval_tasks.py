@@ -13,10 +13,10 @@ from recorded_runs import ARC, own_gsm8k, record, whole_tasks
 from small_model import write_tokenizer
 
 from meta_eval import verify
-from meta_eval.messages.errors import UserError
+from meta_eval.base.errors import UserError
+from meta_eval.pack.baseline import NOTHING_RECORDED
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.records.lm_eval_tasks import find_lm_eval_tasks
-from meta_eval.results.baseline import NOTHING_RECORDED
+from meta_eval.pack.records.lm_eval_tasks import find_lm_eval_tasks
 
 TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
 

@@ -28,7 +28,7 @@ from recorded_runs import SHAPES, record, task_folder
 from runs import run_lm_eval
 
 from meta_eval import compare, export, grade, report, verify
-from meta_eval.messages.errors import UserError
+from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.stats import DropBreakdown
 

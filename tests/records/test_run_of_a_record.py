@@ -17,10 +17,10 @@ from recorded_runs import own_gsm8k
 from tokenizers import Tokenizer
 
 from meta_eval import Config, fidelity
-from meta_eval.messages.errors import UserError
+from meta_eval.ask.client import EngineRequest, EngineResponse
+from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.running.client import EngineRequest, EngineResponse
-from meta_eval.token_fidelity.token_table import read_choices, read_tokens
+from meta_eval.plugins.tokens.token_table import read_choices, read_tokens
 
 
 def without_bos(folder: Path) -> Path:
@@ -35,7 +35,7 @@ def test_fidelity_forces_the_recorded_answers_and_compares_the_recorded_likeliho
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.token_scoring.find_client", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.plugins.tokens.token_scoring.find_client", lambda *_backend, **_keys: made)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
     model = without_bos(tmp_path / "m")
@@ -67,7 +67,7 @@ def test_a_record_that_was_asked_without_a_bos_is_run_without_one(
             given.extend(ask.prompt_ids or () for ask in kept)
             return super().answer(kept)
 
-    monkeypatch.setattr("meta_eval.running.pipeline.find_client", lambda *_backend, **_keys: Client)
+    monkeypatch.setattr("meta_eval.ask.pipeline.find_client", lambda *_backend, **_keys: Client)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
     (results,) = Path("eval_results").rglob("results_*.json")
@@ -90,7 +90,7 @@ def test_a_record_that_was_asked_without_a_bos_is_run_without_one(
 
 def test_model_and_benchmark_in_score_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.pipeline.find_client", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.ask.pipeline.find_client", lambda *_backend, **_keys: made)
     monkeypatch.chdir(tmp_path)
     templates = own_gsm8k(tmp_path / "templates")
     keys = {"evals_dataset": "lm-eval", "tasks": ("gsm8k@2",), "template_dir": str(templates)}
@@ -103,7 +103,7 @@ def test_a_tokenizer_without_bos_is_asked_without_one_and_refused_for_metas_prom
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.pipeline.find_client", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.ask.pipeline.find_client", lambda *_backend, **_keys: made)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
     settings = {

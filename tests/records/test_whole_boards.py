@@ -13,10 +13,10 @@ from packs import prepare
 from recorded_runs import BBH, Shapes, record, task_folder
 
 from meta_eval import report, verify
-from meta_eval.catalog.boards import find_board
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.records.lm_eval_tasks import find_lm_eval_tasks
-from meta_eval.records.task_code import find_code
+from meta_eval.pack.records.lm_eval_tasks import find_lm_eval_tasks
+from meta_eval.pack.records.task_code import find_code
+from meta_eval.plugins.boards.boards import find_board
 
 LETTERS = "ABCDE"
 QUIZ = [

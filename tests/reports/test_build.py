@@ -13,14 +13,14 @@ from forked import forked
 from marks import thorough
 from runs import TIME, digest, entry, manifest, published, write_group, write_run
 
-from meta_eval.judging.compare import compare_runs
-from meta_eval.judging.judge import judge_run
+from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.lm_eval_run import read_run
+from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.judge import judge_run
 from meta_eval.pack.manifest import Manifest
-from meta_eval.reports.build import build_report, build_report_of_two
-from meta_eval.reports.model import Report, ShownSample
-from meta_eval.reports.samples import read_samples
-from meta_eval.results.doc_results import ResultsError
-from meta_eval.results.lm_eval_run import read_run
+from meta_eval.report.build import build_report, build_report_of_two
+from meta_eval.report.model import Report, ShownSample
+from meta_eval.report.samples import read_samples
 
 N = 1000
 

@@ -14,7 +14,7 @@ from command import cli
 from runs import entry, manifest, write_run
 
 from meta_eval.api import compare_candidates
-from meta_eval.messages.errors import UserError
+from meta_eval.base.errors import UserError
 
 DOCS = 200
 TASKS = ("meta_one", "meta_two")

@@ -20,13 +20,13 @@ from runs import write_run
 from tokenizers import Tokenizer, models
 
 from meta_eval.api import fidelity_report
+from meta_eval.base.errors import UserError
 from meta_eval.doctor.known_answers import find_model_folder as known_model_folder
-from meta_eval.messages.errors import UserError
-from meta_eval.reports import markdown, terminal
-from meta_eval.reports.fidelity_build import build_fidelity_report
-from meta_eval.reports.fidelity_report import FidelityReport
-from meta_eval.reports.view import find_document
-from meta_eval.token_fidelity.token_table import Choices, find_choices_path, write_choices
+from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report
+from meta_eval.plugins.tokens.fidelity_report import FidelityReport
+from meta_eval.plugins.tokens.token_table import Choices, find_choices_path, write_choices
+from meta_eval.report import markdown, terminal
+from meta_eval.report.view import find_document
 
 HOSTILE = "</style><script>alert(1)</script>\u202e|*x*"
 
@@ -158,8 +158,8 @@ def test_choices_count_beside_texts(tmp_path: Path) -> None:
 
 def no_engine(patch: pytest.MonkeyPatch) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    patch.setattr("meta_eval.running.token_scoring.find_client", lambda *_backend, **_keys: made)
-    patch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
+    patch.setattr("meta_eval.plugins.tokens.token_scoring.find_client", lambda *_backend, **_keys: made)
+    patch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
 
 
 @pytest.fixture(scope="module")

@@ -17,14 +17,14 @@ from packs import edit, edit_docs, prepare, read_docs, yaml_of
 from runs import run_lm_eval
 from shared import whole_pack
 
+from meta_eval.harness.lm_eval_run import read_run
+from meta_eval.harness.replay import has_recorded_answer
+from meta_eval.harness.scores import compute_scores
+from meta_eval.pack.baseline import Baseline, find_baseline_file, find_verify_folder, read_baseline
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.results.baseline import Baseline, find_baseline_file, find_verify_folder, read_baseline
-from meta_eval.results.lm_eval_run import read_run
-from meta_eval.results.scores import compute_scores
+from meta_eval.pack.verify import Proof, verify
+from meta_eval.pack.verify.baselines import refresh_baseline
 from meta_eval.verb_options import RunOptions
-from meta_eval.verification import Proof, verify
-from meta_eval.verification.baselines import refresh_baseline
-from meta_eval.verification.replay import has_recorded_answer
 
 LETTERS = "meta_mmlu_pro_instruct"
 FEW = f"{LETTERS},meta_ifeval,meta_mmlu_pretrain,meta_squad"
@@ -156,7 +156,7 @@ def test_the_baseline_of_another_lm_eval_is_graded_again_before_a_run(
     pack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert set(baseline(pack).lm_eval.values()) == {lm_eval.__version__}
-    monkeypatch.setattr("meta_eval.results.baseline.find_installed_lm_eval", lambda: "0.4.11")
+    monkeypatch.setattr("meta_eval.pack.baseline.find_installed_lm_eval", lambda: "0.4.11")
     verify(pack, tasks=["meta_squad"])
     kept = baseline(pack)
     assert (kept.lm_eval["meta_squad"], kept.missing_reasons) == ("0.4.11", {})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.results.chat_completion import ToolCall, read_chat_completion, split_reasoning
+from meta_eval.harness.chat_completion import ToolCall, read_chat_completion, split_reasoning
 
 
 def _body(message: object, finish: object = "stop", **fields: object) -> dict[str, Any]:

@@ -18,16 +18,16 @@ from places import REPOSITORY
 from runs import TIME
 
 from meta_eval import compare, report, verify
-from meta_eval.judging.decide import TaskDecision
-from meta_eval.messages.errors import ConfigError
+from meta_eval.ask.early_stop import list_task_docs
+from meta_eval.base.errors import ConfigError
+from meta_eval.harness.clusters import make_content_keys, name_clusters, read_fields
+from meta_eval.harness.doc_results import DocResult, FilterResult
+from meta_eval.harness.lm_eval_run import read_run
+from meta_eval.harness.scores import compute_scores
+from meta_eval.judge.decide import TaskDecision
+from meta_eval.pack.baseline import read_baseline
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.reports.model import Report
-from meta_eval.results.baseline import read_baseline
-from meta_eval.results.clusters import make_content_keys, name_clusters, read_fields
-from meta_eval.results.doc_results import DocResult, FilterResult
-from meta_eval.results.lm_eval_run import read_run
-from meta_eval.results.scores import compute_scores
-from meta_eval.running.early_stop import list_task_docs
+from meta_eval.report.model import Report
 
 PROBLEMS, COPIES = 12, 20
 

@@ -18,15 +18,15 @@ from places import REPOSITORY, THOROUGH
 from runs import embed_samples, write_run
 
 from meta_eval import compare, report
-from meta_eval.config.config_loader import load_config
-from meta_eval.judging.compare import compare_runs
-from meta_eval.judging.gate import Gate, GateTask, read_gate
-from meta_eval.judging.judge import judge_run
-from meta_eval.messages.errors import UserError
-from meta_eval.reports.build import build_report, build_report_of_two
-from meta_eval.reports.samples import read_samples
-from meta_eval.results.doc_results import ResultsError
-from meta_eval.results.lm_eval_run import Run, read_run
+from meta_eval.base.errors import UserError
+from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.lm_eval_run import Run, read_run
+from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.gate import Gate, GateTask, read_gate
+from meta_eval.judge.judge import judge_run
+from meta_eval.pack.config.config_loader import load_config
+from meta_eval.report.build import build_report, build_report_of_two
+from meta_eval.report.samples import read_samples
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
 VERSIONS = sorted(path.name for path in OUTPUTS.iterdir() if path.is_dir())

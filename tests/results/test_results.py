@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import TIME, entry, manifest, run_lm_eval, sample, write_run
 
+from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.lm_eval_run import Run, read_run
+from meta_eval.harness.sample_files import open_samples
+from meta_eval.harness.sample_parser import read_metrics
+from meta_eval.harness.scores import compute_scores, list_metric_keys
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.results.doc_results import ResultsError
-from meta_eval.results.lm_eval_run import Run, read_run
-from meta_eval.results.pack_match import match_pack
-from meta_eval.results.sample_files import open_samples
-from meta_eval.results.sample_parser import read_metrics
-from meta_eval.results.scores import compute_scores, list_metric_keys
+from meta_eval.pack.pack_match import match_pack
 
 TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain", "meta_mmlu_pro_instruct"]
 SAMPLES = f"samples_meta_some_{TIME}.jsonl"

@@ -16,10 +16,10 @@ from fake_model import FakeClient, model_folder
 from packs import prepare, read_docs
 
 from meta_eval import export
-from meta_eval.answers.answer_files import AnswersError
 from meta_eval.api import audit
-from meta_eval.messages.errors import UserError
-from meta_eval.token_fidelity.token_table import read_tokens
+from meta_eval.ask.answers.answer_files import AnswersError
+from meta_eval.base.errors import UserError
+from meta_eval.plugins.tokens.token_table import read_tokens
 
 TASK = "meta_mmlu_pro_instruct"
 TEXT = "The best answer is certainly none of the others."
@@ -28,8 +28,8 @@ TEXT = "The best answer is certainly none of the others."
 @pytest.fixture(autouse=True)
 def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.token_scoring.find_client", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.plugins.tokens.token_scoring.find_client", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
     return made
 
 

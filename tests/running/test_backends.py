@@ -16,14 +16,14 @@ from command import cli
 from generate_server import generate_server
 from places import REPOSITORY, TEMPLATES
 
-from meta_eval.backends import registry
-from meta_eval.backends.registry import SHIPPED
-from meta_eval.boundary import extensions
-from meta_eval.config import Config, load_config
+from meta_eval.ask.client import Client, describe_start
+from meta_eval.base import extensions
+from meta_eval.base.errors import ConfigError
 from meta_eval.doctor.known_answers import find_model_folder, make_settings
-from meta_eval.messages.errors import ConfigError
+from meta_eval.pack.backends import registry
+from meta_eval.pack.backends.registry import SHIPPED
+from meta_eval.pack.config import Config, load_config
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.running.client import Client, describe_start
 from meta_eval.verb_options import EngineOptions
 
 TEXTS, CHOICES = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
@@ -96,7 +96,7 @@ def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
     monkeypatch.setattr(
         registry, "SHIPPED", {**SHIPPED, "generate": load_example("generate_backend").GenerateBackend()}
     )
-    monkeypatch.setattr("meta_eval.running.servers_client.draw_backoff", lambda *_numbers, **_most: 0.0)
+    monkeypatch.setattr("meta_eval.ask.servers_client.draw_backoff", lambda *_numbers, **_most: 0.0)
     with generate_server(fails_each=4) as (server, first), generate_server(fails_each=50) as (two, second):
         words = [
             "--set",

@@ -17,15 +17,15 @@ from packs import prepare
 from places import TEMPLATES
 from recorded import Answer, Meta, learn
 
-from meta_eval.answers.answer_files import read_answers
-from meta_eval.backends.vllm import Vllm
-from meta_eval.config import Config, load_config
+from meta_eval.ask import pipeline as story
+from meta_eval.ask.answers.answer_files import read_answers
+from meta_eval.ask.canary import CanaryError, compute_binomial_cdf
+from meta_eval.ask.canary_docs import DOCS, spread_docs
+from meta_eval.ask.client import EngineRequest, EngineResponse
+from meta_eval.ask.pipeline import RunResult
 from meta_eval.doctor.known_answers import find_model_folder
-from meta_eval.running import pipeline as story
-from meta_eval.running.canary import CanaryError, compute_binomial_cdf
-from meta_eval.running.canary_docs import DOCS, spread_docs
-from meta_eval.running.client import EngineRequest, EngineResponse
-from meta_eval.running.pipeline import RunResult
+from meta_eval.pack.config import Config, load_config
+from meta_eval.plugins.engines.vllm.backend import Vllm
 
 TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain,meta_bbh"
 

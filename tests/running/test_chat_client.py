@@ -16,12 +16,12 @@ import pytest
 from chat_server import Body, ChatServer, Reply, completion, stream
 from marks import thorough
 
-from meta_eval.answers.requests import Request
-from meta_eval.backends.base import BackendError
-from meta_eval.backends.settings import RunSettings
-from meta_eval.running.chat_client import ChatClient
-from meta_eval.running.chat_stream import StreamMerger
-from meta_eval.running.client import EngineRequest, EngineResponse
+from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.client import EngineRequest, EngineResponse
+from meta_eval.harness.settings import RunSettings
+from meta_eval.pack.backends.base import BackendError
+from meta_eval.plugins.chat.chat_client import ChatClient
+from meta_eval.plugins.chat.chat_stream import StreamMerger
 
 KEY = "s3cret-key-of-an-endpoint"
 CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
@@ -30,7 +30,7 @@ TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type":
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("meta_eval.running.transport._FIRST", 0.002)
+    monkeypatch.setattr("meta_eval.ask.transport._FIRST", 0.002)
     monkeypatch.setenv("MY_KEY", KEY)
 
 
@@ -426,7 +426,7 @@ def test_of_500_faults_nothing_is_lost_and_nothing_answered_is_asked_twice(
 
 @pytest.mark.parametrize("fault", [*PASSING])
 def test_a_fault_that_stays_is_one_line(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("meta_eval.running.servers_client.time.time", _clock().__next__)
+    monkeypatch.setattr("meta_eval.ask.servers_client.time.time", _clock().__next__)
     responses, _ = ask(
         lambda body: PASSING[fault](completion("A")) if name_of(body) == "bad" else completion("A"),
         make_request("good"), make_request("bad"), retries=2, request_timeout=20,

@@ -13,7 +13,7 @@ from chat_server import Body, ChatServer, Reply, completion
 from command import cli
 
 from meta_eval import report
-from meta_eval.results.lm_eval_run import read_run
+from meta_eval.harness.lm_eval_run import read_run
 
 TASK, BASE = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
 KEY = "s3cret-key-of-an-endpoint"
@@ -36,8 +36,8 @@ def run(server: ChatServer, folder: Path, *words: str, tasks: str = TASK, **keys
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("meta_eval.running.transport._FIRST", 0.01)
-    monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.transport._FIRST", 0.01)
+    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
 
 
 def test_a_run_resumes_costs_what_its_tokens_cost_and_keeps_no_key(tmp_path: Path) -> None:

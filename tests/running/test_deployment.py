@@ -13,7 +13,7 @@ from command import cli
 from fake_server import FakeServer
 
 from meta_eval import report
-from meta_eval.backends.addresses import hash_address
+from meta_eval.base.addresses import hash_address
 
 SETTINGS = {
     "model_name": "tiny", "evals_dataset": "sample", "tasks": "meta_gpqa_cot", "backend": "chat", "concurrency": 4,

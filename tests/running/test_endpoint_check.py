@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import pytest
 
-from meta_eval.answers.requests import Encoder, Request
-from meta_eval.catalog.families import list_families
+from meta_eval.ask.answers.requests import Encoder, Request
+from meta_eval.harness.chat_completion import ChatChoice, ChatCompletion, ToolCall
+from meta_eval.harness.endpoint_notes import merge_endpoint_notes, read_endpoint_notes
+from meta_eval.harness.families import list_families
 from meta_eval.pack.chat_rendering import ChatTemplate
-from meta_eval.results.chat_completion import ChatChoice, ChatCompletion, ToolCall
-from meta_eval.results.endpoint_notes import merge_endpoint_notes, read_endpoint_notes
-from meta_eval.running.endpoint_check import EndpointCheck, EndpointFinding, compare_recorded_prompts
+from meta_eval.plugins.chat.endpoint_check import EndpointCheck, EndpointFinding, compare_recorded_prompts
 
 Body = Mapping[str, Any]
 TEMPLATE = ChatTemplate(

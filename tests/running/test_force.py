@@ -18,15 +18,15 @@ from noted import noted
 from packs import prepare, read_docs
 
 from meta_eval import Config, fidelity
-from meta_eval.answers.requests import Request
 from meta_eval.api import fidelity_report
-from meta_eval.messages.errors import UserError
+from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.pipeline import Interrupted
+from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.running.pipeline import Interrupted
-from meta_eval.running.token_scoring import FidelityResult
-from meta_eval.token_fidelity.perturbations import ALONE, MAX_ANSWER_TOKENS, PROMPTS, START
-from meta_eval.token_fidelity.probe_table import read_probes
-from meta_eval.token_fidelity.token_table import read_choices, read_tokens
+from meta_eval.plugins.tokens.perturbations import ALONE, MAX_ANSWER_TOKENS, PROMPTS, START
+from meta_eval.plugins.tokens.probe_table import read_probes
+from meta_eval.plugins.tokens.token_scoring import FidelityResult
+from meta_eval.plugins.tokens.token_table import read_choices, read_tokens
 
 # The docs alone; the probes have tests of their own.
 measure = partial(fidelity, probe=False)
@@ -41,8 +41,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.token_scoring.find_client", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.plugins.tokens.token_scoring.find_client", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
     return made
 
 

@@ -11,15 +11,15 @@ from fake_server import logprob, write_by_grammar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.answers.token_logprobs import LOWEST
-from meta_eval.running.grammar_forcing import (
+from meta_eval.ask.answers.token_logprobs import LOWEST
+from meta_eval.ask.transport import GarbledError
+from meta_eval.plugins.engines.llamacpp.grammar_forcing import (
     build_grammar_request,
     check_written,
     force_tokens,
     read_written,
     score_labels,
 )
-from meta_eval.running.transport import GarbledError
 
 TOKENS = st.lists(st.integers(0, 40), max_size=12)
 

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from places import THOROUGH
 
-from meta_eval.answers.requests import Request
-from meta_eval.backends.base import BackendError
-from meta_eval.backends.settings import RunSettings
-from meta_eval.running import completions
-from meta_eval.running.client import EngineRequest
-from meta_eval.running.completions_connection import CompletionsConnection
-from meta_eval.running.transport import CutError, Failed, GarbledError, Transport, parse_body
+from meta_eval.ask import completions
+from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.client import EngineRequest
+from meta_eval.ask.completions_connection import CompletionsConnection
+from meta_eval.ask.transport import CutError, Failed, GarbledError, Transport, parse_body
+from meta_eval.harness.settings import RunSettings
+from meta_eval.pack.backends.base import BackendError
 
 KEY = "s3cret-key-of-an-api"
 MODELS = {"data": [{"id": "tiny", "owned_by": "vllm", "max_model_len": 8192}]}

@@ -21,10 +21,10 @@ from places import REPOSITORY, TEMPLATES
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
-from meta_eval.backends.llamacpp import make_server_settings
-from meta_eval.config import Config
+from meta_eval.ask.journal import compute_model_fingerprint
 from meta_eval.doctor.known_answers import find_model_folder
-from meta_eval.running.journal import compute_model_fingerprint
+from meta_eval.pack.config import Config
+from meta_eval.plugins.engines.llamacpp.backend import make_server_settings
 
 HELPERS = REPOSITORY / "tests/helpers"
 TASK = "meta_gpqa_cot"
@@ -186,7 +186,7 @@ def served(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]
         tokenizer=Tokenizer.from_file(str(place / "model.gguf.json")),
     ) as server:  # fmt: skip
         running = SimpleNamespace(url=server.url, name="model.gguf", ended=lambda: None, stop=lambda: None)
-        monkeypatch.setattr("meta_eval.running.llamacpp_client.start_server", lambda *_: running)
+        monkeypatch.setattr("meta_eval.plugins.engines.llamacpp.llamacpp_client.start_server", lambda *_: running)
         yield server
 
 
@@ -236,7 +236,7 @@ def test_a_tokenizer_of_another_model_is_refused_before_the_first_request(place:
 def test_an_engine_that_was_killed_says_so_and_not_the_last_line_of_its_log(
     status: int, words: str, tmp_path: Path
 ) -> None:
-    from meta_eval.running.engine_faults import diagnose_engine
+    from meta_eval.ask.engine_faults import diagnose_engine
 
     log_file = tmp_path / "serve.log"
     log_file.write_text("warming up\na line\n", encoding="utf-8")

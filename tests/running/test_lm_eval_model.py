@@ -13,15 +13,15 @@ from lm_eval.api.registry import register_model
 from lm_eval.models import MODEL_MAPPING
 from tokenizers import Tokenizer, models
 
-from meta_eval.answers.requests import Request
-from meta_eval.backends.base import BackendError
-from meta_eval.backends.lm_eval_model import REFUSED, LmEvalModel
-from meta_eval.backends.registry import SHIPPED
-from meta_eval.backends.settings import RunSettings
+from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.client import EngineRequest, EngineResponse, find_client
+from meta_eval.base.errors import ConfigError
 from meta_eval.cli import console
-from meta_eval.config import load_config
-from meta_eval.messages.errors import ConfigError
-from meta_eval.running.client import EngineRequest, EngineResponse, find_client
+from meta_eval.harness.settings import RunSettings
+from meta_eval.pack.backends.base import BackendError
+from meta_eval.pack.backends.registry import SHIPPED
+from meta_eval.pack.config import load_config
+from meta_eval.plugins.engines.lm_eval.backend import REFUSED, LmEvalModel
 
 NAME = "meta-eval-small"
 BOS = 256

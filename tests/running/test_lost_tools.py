@@ -17,7 +17,7 @@ from runs import write_run
 from meta_eval import compare, report, verify
 from meta_eval.doctor.prompt_checks import check_prompts
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.reports.model import Report
+from meta_eval.report.model import Report
 
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}
 CALL = {"role": "assistant", "content": None,

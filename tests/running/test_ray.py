@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from meta_eval.backends.registry import SHIPPED
-from meta_eval.backends.settings import RunSettings
-from meta_eval.running import ray_rows
-from meta_eval.running.ray_client import explain_ending
+from meta_eval.harness.settings import RunSettings
+from meta_eval.pack.backends.registry import SHIPPED
+from meta_eval.plugins.engines.ray import ray_rows
+from meta_eval.plugins.engines.ray.ray_client import explain_ending
 
 
 def test_what_travels_needs_nothing_of_meta_eval() -> None:

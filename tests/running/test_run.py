@@ -23,16 +23,16 @@ from pack_runs import run_pack as run_with_canary
 from packs import some_templates, yaml_of
 
 from meta_eval import Config
-from meta_eval.answers.grading import Grading
-from meta_eval.answers.requests import Request, build_requests
-from meta_eval.backends.base import BackendError
-from meta_eval.messages.errors import PackError, UserError
+from meta_eval.ask.answers.grading import Grading
+from meta_eval.ask.answers.requests import Request, build_requests
+from meta_eval.ask.client import EngineResponse
+from meta_eval.ask.pipeline import RunResult
+from meta_eval.ask.time_left import Pace
+from meta_eval.base.errors import PackError, UserError
+from meta_eval.harness.evaluator import Evaluator
+from meta_eval.pack.backends.base import BackendError
+from meta_eval.pack.baseline import read_baseline
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.results.baseline import read_baseline
-from meta_eval.running.client import EngineResponse
-from meta_eval.running.pipeline import RunResult
-from meta_eval.running.time_left import Pace
-from meta_eval.verification.evaluator import Evaluator
 
 # What the fake model says is not what was recorded.
 run = partial(run_with_canary, canary=False)
@@ -50,8 +50,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.pipeline.find_client", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.pipeline.find_client", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
     return made
 
 
@@ -321,10 +321,10 @@ def test_a_full_disk_is_a_message_and_loses_nothing(
                 raise OSError(28, "No space left on device")
         return real(number, data)
 
-    monkeypatch.setattr("meta_eval.running.journal.os.write", write)
+    monkeypatch.setattr("meta_eval.ask.journal.os.write", write)
     with pytest.raises(PackError, match="No space left on device.*Free some space"):
         run(config())
-    monkeypatch.setattr("meta_eval.running.journal.os.write", real)
+    monkeypatch.setattr("meta_eval.ask.journal.os.write", real)
     client.asked.clear()
     ran = run(config())
     assert ran.before == 19
@@ -357,8 +357,8 @@ def test_an_engine_that_is_not_installed_is_said_before_the_hub_is_asked(
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("meta_eval.source.hub.download_model_files", lambda name, *_: asked.append(name))
-    monkeypatch.setattr("meta_eval.backends.base.find_spec", lambda _: None)
+    monkeypatch.setattr("meta_eval.pack.source.hub.download_model_files", lambda name, *_: asked.append(name))
+    monkeypatch.setattr("meta_eval.pack.backends.base.find_spec", lambda _: None)
     with pytest.raises(BackendError, match=re.escape("pip install 'vllm>=0.18', or use a server")):
         run(config(model_name="org/nobody-has-it"))
     assert not asked
@@ -392,7 +392,7 @@ def test_a_task_is_scored_as_soon_as_it_is_answered(
         "evaluate",
         lambda self, name, *some, **keys: graded.append(name) or evaluate(self, name, *some, **keys),
     )
-    monkeypatch.setattr("meta_eval.answers.grading.build_requests", None)
+    monkeypatch.setattr("meta_eval.ask.answers.grading.build_requests", None)
     told: dict[str, dict[str, float]] = {}
     asked_then: list[int] = []
 

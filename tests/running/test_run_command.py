@@ -15,10 +15,10 @@ from packs import prepare
 from places import TEMPLATES
 from recorded import Answer, Meta, learn
 
-from meta_eval.backends.base import BackendError
+from meta_eval.ask import pipeline as story
+from meta_eval.ask.client import EngineRequest, EngineResponse
 from meta_eval.doctor.known_answers import find_model_folder
-from meta_eval.running import pipeline as story
-from meta_eval.running.client import EngineRequest, EngineResponse
+from meta_eval.pack.backends.base import BackendError
 
 Run = Callable[..., "CompletedProcess[str]"]
 

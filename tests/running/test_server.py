@@ -22,8 +22,8 @@ from marks import thorough
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
-from meta_eval.token_fidelity.probe_table import read_probes
-from meta_eval.token_fidelity.token_table import read_tokens
+from meta_eval.plugins.tokens.probe_table import read_probes
+from meta_eval.plugins.tokens.token_table import read_tokens
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
 
@@ -92,8 +92,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("meta_eval.running.transport._FIRST", 0.02)
-    monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.transport._FIRST", 0.02)
+    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
 
 
 @pytest.mark.parametrize("fault", ["busy", "broken", "half", "cut", "another order"])

@@ -20,10 +20,10 @@ from marks import thorough
 from places import HELPERS, REPOSITORY, THOROUGH
 from small_model import write_tokenizer
 
-from meta_eval.backends.settings import RunSettings
-from meta_eval.messages.errors import ConfigError
-from meta_eval.running.slurm_jobs import SCRIPTS, count_gpus, render_scripts
-from meta_eval.running.slurm_layout import Jobs
+from meta_eval.base.errors import ConfigError
+from meta_eval.harness.settings import RunSettings
+from meta_eval.plugins.engines.slurm.slurm_jobs import SCRIPTS, count_gpus, render_scripts
+from meta_eval.plugins.engines.slurm.slurm_layout import Jobs
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
 STAND_IN = f"{REPOSITORY / 'src'}:{HELPERS / 'stand_in'}"

@@ -18,11 +18,11 @@ from pack_runs import run_pack as run_with_canary
 from rows import make_row, write_rows
 
 from meta_eval import Config, grade, report
-from meta_eval.answers.requests import Request
-from meta_eval.messages.errors import ConfigError, UserError
-from meta_eval.results.baseline import Baseline, read_baseline
-from meta_eval.results.doc_results import DocResult
-from meta_eval.running.pipeline import RunResult
+from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.pipeline import RunResult
+from meta_eval.base.errors import ConfigError, UserError
+from meta_eval.harness.doc_results import DocResult
+from meta_eval.pack.baseline import Baseline, read_baseline
 from meta_eval.stats.sequential import PairableDocs, plan_rounds
 
 # The canary keeps its answers back, and is a test of its own.
@@ -57,8 +57,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.pipeline.find_client", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.pipeline.find_client", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
     return made
 
 
@@ -158,7 +158,7 @@ def test_docs_count_with_the_mean_of_a_baselines_runs(
         runs = tuple(tuple(all_scored(doc, score) for doc in docs) for score in (1.0, 0.0))
         return replace(baseline, regraded=dict.fromkeys(baseline.regraded, runs))
 
-    monkeypatch.setattr("meta_eval.running.early_stop.read_baseline", two_runs)
+    monkeypatch.setattr("meta_eval.ask.early_stop.read_baseline", two_runs)
     ran = decided(place, evals, monkeypatch, 0.0)
     assert ran.stopped is not None
     assert ran.stopped.outcome == "SHIP"

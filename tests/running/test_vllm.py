@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from places import HELPERS
 
-from meta_eval.answers.requests import Request
-from meta_eval.backends.settings import RunSettings
-from meta_eval.running.client import EngineRequest
-from meta_eval.running.vllm_client import VllmClient
+from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.client import EngineRequest
+from meta_eval.harness.settings import RunSettings
+from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 
 CONTEXT = list(range(100, 114))
 

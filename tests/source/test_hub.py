@@ -18,10 +18,10 @@ import pytest
 from fakehub import FakeHub, sha256
 from marks import thorough
 
-from meta_eval.catalog.dataset_names import Identity
-from meta_eval.messages.errors import SourceError
-from meta_eval.source import hub
-from meta_eval.source.dataset import DataFile
+from meta_eval.base.errors import SourceError
+from meta_eval.pack.source import hub
+from meta_eval.pack.source.dataset import DataFile
+from meta_eval.plugins.meta.catalog.dataset_names import Identity
 
 EVALS = "acme/Llama-3.1-8B-Instruct-evals"
 OLD = "acme/Meta-Llama-3.1-8B-Instruct-evals"
@@ -416,9 +416,9 @@ def test_the_hub_is_asked_once_for_a_model_and_nothing_is_waited_for(
 
 DRIVER = f"""
 import json, sys
-from meta_eval.messages.errors import SourceError
-from meta_eval.source import hub
-from meta_eval.catalog.dataset_names import Identity
+from meta_eval.base.errors import SourceError
+from meta_eval.pack.source import hub
+from meta_eval.plugins.meta.catalog.dataset_names import Identity
 if len(sys.argv) > 1:
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))

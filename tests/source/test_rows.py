@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rows import make_row
 
-from meta_eval.messages.errors import SourceError
-from meta_eval.source import rows as tables
-from meta_eval.source.dataset import DataFile
+from meta_eval.base.errors import SourceError
+from meta_eval.pack.source.dataset import DataFile
+from meta_eval.plugins.meta.source import rows as tables
 
 ROWS = [make_row("What is 1 + 1?"), make_row("Où est le 2?", subtask=None, output=None)]
 

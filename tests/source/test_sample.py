@@ -18,10 +18,10 @@ import yaml
 from jinja2 import UndefinedError
 from places import REPOSITORY
 
-from meta_eval.catalog.dataset_names import Identity
-from meta_eval.messages.errors import SourceError
-from meta_eval.source import sample, sample_rows
-from meta_eval.source.rows import read_rows
+from meta_eval.base.errors import SourceError
+from meta_eval.plugins.meta.catalog.dataset_names import Identity
+from meta_eval.plugins.meta.source import sample, sample_rows
+from meta_eval.plugins.meta.source.rows import read_rows
 
 FOLDER = REPOSITORY / "src" / "meta_eval" / "sample"
 

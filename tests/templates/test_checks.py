@@ -11,9 +11,9 @@ import pytest
 from one_task import TEMPLATE, as_template, as_yaml, one_template, run
 from rows import make_row, write_rows
 
-from meta_eval.messages.errors import TemplateError
-from meta_eval.templates.checks import FILTERS, KEYS, OUTPUT_TYPES
-from meta_eval.templates.template_folder import read_templates
+from meta_eval.base.errors import TemplateError
+from meta_eval.pack.templates.checks import FILTERS, KEYS, OUTPUT_TYPES
+from meta_eval.pack.templates.template_folder import read_templates
 
 
 def test_the_lists_are_those_of_the_installed_lm_eval() -> None:

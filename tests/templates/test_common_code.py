@@ -12,9 +12,9 @@ from packs import edit, prepare
 from places import TEMPLATES
 from rows import make_row, write_rows
 
-from meta_eval.messages.errors import DataError, TemplateError
+from meta_eval.base.errors import DataError, TemplateError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.templates import read_templates
+from meta_eval.pack.templates import read_templates
 
 OWN_TASK = """
 include: ../_generative_yaml

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from places import TEMPLATES
 from ruamel.yaml import YAML
 
-from meta_eval.templates.task_yaml import bundle_task, rewrite_for_hub, write_group
+from meta_eval.pack.templates.task_yaml import bundle_task, rewrite_for_hub, write_group
 
 MMLU_PRO = (TEMPLATES / "mmlu_pro/mmlu_pro_5shot_cot_instruct.yaml").read_text(encoding="utf-8")
 

@@ -12,10 +12,10 @@ from golden import shipped
 from places import TEMPLATES
 from rows import StubDataset
 
-from meta_eval.catalog.dataset_names import Identity
-from meta_eval.messages.errors import ConfigError, TemplateError, locating
-from meta_eval.templates import read_templates
-from meta_eval.templates.task_selection import select_tasks
+from meta_eval.base.errors import ConfigError, TemplateError, locating
+from meta_eval.pack.templates import read_templates
+from meta_eval.plugins.meta.catalog.dataset_names import Identity
+from meta_eval.plugins.meta.task_selection import select_tasks
 
 INSTRUCT_31 = StubDataset(("gpqa", "ifeval__strict", "math_hard", "mmlu", "mmlu_pro"))
 PRETRAIN_31 = StubDataset(("bbh", "mmlu", "mmlu_pro"), Identity("Llama-3.1-8B", "3.1", "pretrain"))

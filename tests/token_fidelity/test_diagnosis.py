@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from places import REPOSITORY
 
-from meta_eval.token_fidelity.causes import (
+from meta_eval.plugins.tokens.causes import (
     ATTENTION,
     FAULTS,
     GROUPS,
@@ -32,15 +32,15 @@ from meta_eval.token_fidelity.causes import (
     Finding,
     Group,
 )
-from meta_eval.token_fidelity.comparison import compare_tables
-from meta_eval.token_fidelity.diagnosis import diagnose
-from meta_eval.token_fidelity.diagnosis_case import ProbePair
-from meta_eval.token_fidelity.perturbations import ALONE
-from meta_eval.token_fidelity.probe_table import Probed, Probes, read_probes
-from meta_eval.token_fidelity.table_checks import diagnose_unpaired
-from meta_eval.token_fidelity.table_pairing import Pair, PairingError, pair_tables
-from meta_eval.token_fidelity.token_columns import Vocabulary, make_columns
-from meta_eval.token_fidelity.token_table import Forced, Tokens, read_tokens, write_tokens
+from meta_eval.plugins.tokens.comparison import compare_tables
+from meta_eval.plugins.tokens.diagnosis import diagnose
+from meta_eval.plugins.tokens.diagnosis_case import ProbePair
+from meta_eval.plugins.tokens.perturbations import ALONE
+from meta_eval.plugins.tokens.probe_table import Probed, Probes, read_probes
+from meta_eval.plugins.tokens.table_checks import diagnose_unpaired
+from meta_eval.plugins.tokens.table_pairing import Pair, PairingError, pair_tables
+from meta_eval.plugins.tokens.token_columns import Vocabulary, make_columns
+from meta_eval.plugins.tokens.token_table import Forced, Tokens, read_tokens, write_tokens
 
 TABLES = REPOSITORY / "tests" / "data" / "fidelity"
 # Nats per token: several times the noise of these small models.

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from meta_eval.messages.errors import UserError
-from meta_eval.token_fidelity.table_file import Header, TokensError
-from meta_eval.token_fidelity.token_table import (
+from meta_eval.base.errors import UserError
+from meta_eval.plugins.tokens.table_file import Header, TokensError
+from meta_eval.plugins.tokens.token_table import (
     Choices,
     Forced,
     find_choices_path,

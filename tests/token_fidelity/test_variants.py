@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from meta_eval.answers.requests import Encoder
+from meta_eval.ask.answers.requests import Encoder
 from meta_eval.doctor.known_answers import find_model_folder
-from meta_eval.token_fidelity.perturbations import (
+from meta_eval.plugins.tokens.perturbations import (
     ALONE,
     BARE,
     MAX_ANSWER_TOKENS,

@@ -19,7 +19,7 @@ from action_runner import ACTION, run_action
 from marks import thorough
 from runs import write_run
 
-from meta_eval.judging.run_history import read_history
+from meta_eval.plugins.nightly.run_history import read_history
 
 MARKER = "<!-- meta-eval gate -->"
 RIGHT = [1.0] * 150 + [0.0] * 50

@@ -10,7 +10,7 @@ import pytest
 from packs import prepare
 from places import REPOSITORY
 
-from meta_eval.verification import verify
+from meta_eval.pack.verify import verify
 
 sys.path.insert(0, str(REPOSITORY / "tools" / "grader_validation"))
 from rebuild import details_row, write_details

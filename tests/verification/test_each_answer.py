@@ -13,8 +13,8 @@ from packs import prepare
 from recorded_runs import own_gsm8k, record
 
 from meta_eval import report, verify
+from meta_eval.pack.baseline import read_baseline
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.results.baseline import read_baseline
 
 # What is answered to each doc, 5 being right. Of equally frequent answers the first counts, as does "nothing found".
 ANSWERS = ("5575", "7577", "7755", "8557", "xx55")

@@ -16,8 +16,8 @@ from command import cli
 from packs import edit, prepare, tree
 from runs import run_lm_eval
 
-from meta_eval.messages.errors import PackError
-from meta_eval.verification import find_verify_folder, verify
+from meta_eval.base.errors import PackError
+from meta_eval.pack.verify import find_verify_folder, verify
 
 TASK = "meta_gpqa"
 ROWS = Path("_common/rows.py")

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from meta_eval.boundary.code_lock import call_outside
-from meta_eval.verification.evaluator import silence_libraries
+from meta_eval.base.code_lock import call_outside
+from meta_eval.harness.evaluator import silence_libraries
 
 
 def test_of_libraries_errors_alone_are_told_and_of_graders_warnings(capfd: pytest.CaptureFixture[str]) -> None:

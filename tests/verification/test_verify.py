@@ -27,13 +27,13 @@ from rows import make_row, write_rows
 from runs import run_lm_eval
 from shared import whole_pack
 
-from meta_eval.messages.errors import ConfigError, PackError, TemplateError
+from meta_eval.base.errors import ConfigError, PackError, TemplateError
+from meta_eval.base.thresholds import SAME_VERDICT
+from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.results.doc_results import ResultsError
-from meta_eval.results.lm_eval_run import read_run
-from meta_eval.source import sample as embedded
-from meta_eval.thresholds import SAME_VERDICT
-from meta_eval.verification import Proof, TaskProof, find_verify_folder, verify
+from meta_eval.pack.verify import Proof, TaskProof, find_verify_folder, verify
+from meta_eval.plugins.meta.source import sample as embedded
 
 LETTERS = "meta_mmlu_pro_instruct"
 CHOICE = "meta_mmlu_pretrain"

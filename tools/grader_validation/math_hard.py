@@ -9,7 +9,7 @@ text.
 
 This prints the entries of the catalog. ``--evals FOLDER`` also writes the rows as a local evals dataset in the hub's
 layout, with its original and an eval_config.yaml, for prepare, verify and report. Replace ``lm_eval --model vllm`` in
-the printed command by ``python -m meta_eval.verification.replay --model meta-replay``. Missing columns (the model's
+the printed command by ``python -m meta_eval.harness.replay --model meta-replay``. Missing columns (the model's
 metrics, the subject) stay out. The hashes are new.
 """
 

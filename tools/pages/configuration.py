@@ -8,9 +8,9 @@ import typing
 
 from pydantic.fields import FieldInfo
 
-from meta_eval.backends.settings import Settings
-from meta_eval.config import ALLOWED, Config
-from meta_eval.joins import JOINS
+from meta_eval.harness.settings import Settings
+from meta_eval.pack.config import ALLOWED, Config
+from meta_eval.plugins.meta.joins import JOINS
 
 
 def values() -> dict[str, typing.Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from meta_eval.judging.conditions import CONDITIONS
-from meta_eval.token_fidelity.causes import GROUPS
+from meta_eval.judge.conditions import CONDITIONS
+from meta_eval.plugins.tokens.causes import GROUPS
 
 _TABLE = re.compile(
     r"(?P<head>^ *<!-- table (?P<name>[\w ]+)[:.].*?-->\n).*?(?=^ *<!-- end of table -->)", re.DOTALL | re.MULTILINE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from meta_eval.templates import read_templates
-from meta_eval.templates.listing import TaskLine, list_tasks
+from meta_eval.pack.templates import read_templates
+from meta_eval.plugins.meta.listing import TaskLine, list_tasks
 from pages.grader_validation import TITLES
 
 ROOT = Path(__file__).resolve().parents[2]

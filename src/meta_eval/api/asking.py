@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from meta_eval.messages.errors import ConfigError, documented
-from meta_eval.messages.logs import Progress, display_logs
+from meta_eval.base.errors import ConfigError, documented
+from meta_eval.base.logs import Progress, display_logs
 from meta_eval.verb_options import (
     DEFAULT_CONFIG,
     AuditKeywords,
@@ -26,14 +26,14 @@ from meta_eval.verb_options import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from meta_eval.answers.grading import Graded
-    from meta_eval.answers.request_export import Exported
-    from meta_eval.backends.settings import RunSettings
-    from meta_eval.config import Config
-    from meta_eval.pack.meta_pack import Prepared
-    from meta_eval.reports.audit_report import AuditReport
-    from meta_eval.running.pipeline import RunResult
-    from meta_eval.running.token_scoring import FidelityResult
+    from meta_eval.ask.answers.grading import Graded
+    from meta_eval.ask.answers.request_export import Exported
+    from meta_eval.ask.pipeline import RunResult
+    from meta_eval.harness.settings import RunSettings
+    from meta_eval.pack.config import Config
+    from meta_eval.plugins.meta.meta_pack import Prepared
+    from meta_eval.plugins.tokens.audit_report import AuditReport
+    from meta_eval.plugins.tokens.token_scoring import FidelityResult
 
 
 @documented
@@ -64,13 +64,13 @@ def prepare(
     Raises:
         UserError: An error that the user can fix. The work_dir is unchanged.
     """
-    from meta_eval.config import open_config
+    from meta_eval.pack.config import open_config
 
     chosen = (options or PrepareOptions()).updated(**keywords)
     with display_logs(progress):
         templates = () if chosen.template_dir is None else (f"template_dir={json.dumps(str(chosen.template_dir))}",)
         settings, place = open_config(config or DEFAULT_CONFIG, [*chosen.overrides, *templates])
-        from meta_eval.records.preparation import (
+        from meta_eval.pack.records.preparation import (
             prepare_config,
         )  # a slow import, not needed to report errors in the file
 
@@ -105,8 +105,8 @@ def run(
     Raises:
         UserError: An error that the user can fix. Earlier answers are kept; the same call resumes.
     """
-    from meta_eval.config import open_config
-    from meta_eval.running.pipeline import run_pack as ask
+    from meta_eval.ask.pipeline import run_pack as ask
+    from meta_eval.pack.config import open_config
 
     settings, place = open_config(config)
     with display_logs(progress):
@@ -128,7 +128,7 @@ def fidelity(
     ::
 
         from meta_eval import fidelity
-        from meta_eval.token_fidelity.token_table import read_tokens
+        from meta_eval.plugins.tokens.token_table import read_tokens
 
         measured = fidelity("eval_config.yaml", docs=200)
         for answer in read_tokens(measured.tables.texts):
@@ -145,7 +145,7 @@ def fidelity(
         UserError: An error that the user can fix. Earlier answers are kept; the same call resumes.
     """
 
-    from meta_eval.running.token_scoring import score_recorded_answers
+    from meta_eval.plugins.tokens.token_scoring import score_recorded_answers
 
     chosen = (options or FidelityOptions()).updated(**keywords)
     with display_logs(progress):
@@ -157,10 +157,10 @@ def fidelity(
 
 def _describe_config(config: Config | Path | str | None, options: FidelityOptions) -> tuple[Path, RunSettings]:
     """The pack (prepared if none is named) and its settings."""
-    from meta_eval.config import open_config, override_settings
+    from meta_eval.ask.capabilities import check_scores
+    from meta_eval.ask.pipeline import prepare_pack, settings_of
+    from meta_eval.pack.config import open_config, override_settings
     from meta_eval.pack.manifest import read_manifest
-    from meta_eval.running.capabilities import check_scores
-    from meta_eval.running.pipeline import prepare_pack, settings_of
 
     if options.pack is not None:
         pack = Path(options.pack)
@@ -204,7 +204,7 @@ def export(
     Raises:
         UserError: The folder is not a pack or was edited, a task is unknown, or the file cannot be written.
     """
-    from meta_eval.answers.request_export import export_requests as run
+    from meta_eval.ask.answers.request_export import export_requests as run
 
     with display_logs(progress):
         return run(Path(pack), Path(file), (options or ExportOptions()).updated(**keywords))
@@ -238,7 +238,7 @@ def grade(
     Raises:
         UserError: Answers are missing, failed, of another pack or of several models, or the results cannot be written.
     """
-    from meta_eval.answers.grading import grade_answers as run
+    from meta_eval.ask.answers.grading import grade_answers as run
 
     files = [Path(answer) for answer in ([answers] if isinstance(answers, Path | str) else answers)]
     chosen = (options or GradingOptions()).updated(**keywords)
@@ -275,10 +275,10 @@ def audit(
         UserError: An error that the user can fix. Earlier scores are kept; the same call resumes.
     """
     from meta_eval.pack.prompt_lengths import find_tokenizer
-    from meta_eval.reports.audit_build import build_audit_report
-    from meta_eval.reports.fidelity_build import find_table
-    from meta_eval.running.answer_scoring import score_endpoint_answers
-    from meta_eval.token_fidelity.token_table import read_tokens
+    from meta_eval.plugins.tokens.answer_scoring import score_endpoint_answers
+    from meta_eval.plugins.tokens.audit_build import build_audit_report
+    from meta_eval.plugins.tokens.fidelity_build import find_table
+    from meta_eval.plugins.tokens.token_table import read_tokens
 
     chosen = (options or AuditOptions()).updated(**keywords)
     noise = None if chosen.noise is None else find_table(Path(chosen.noise))

@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from meta_eval.messages.errors import ConfigError, documented
-from meta_eval.messages.logs import Progress, display_logs, report_progress
+from meta_eval.base.errors import ConfigError, documented
+from meta_eval.base.logs import Progress, display_logs, report_progress
 
 if TYPE_CHECKING:
-    from meta_eval.judging.gate import Gate
-    from meta_eval.judging.judging_options import JudgingKeywords, JudgingOptions
-    from meta_eval.reports.candidates import CandidatesReport
-    from meta_eval.reports.fidelity_report import FidelityReport
-    from meta_eval.reports.model import Report
-    from meta_eval.reports.texts_report import TextsReport
-    from meta_eval.results.baseline import Baseline
-    from meta_eval.results.lm_eval_run import Run
+    from meta_eval.harness.lm_eval_run import Run
+    from meta_eval.judge.gate import Gate
+    from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
+    from meta_eval.pack.baseline import Baseline
+    from meta_eval.plugins.tokens.fidelity_report import FidelityReport
+    from meta_eval.report.candidates import CandidatesReport
+    from meta_eval.report.model import Report
+    from meta_eval.report.texts_report import TextsReport
 
 
 @documented
@@ -43,15 +43,15 @@ def report(
 
     Args:
         results: Results folders, or files in them.
-        options: The attributes of `meta_eval.judging.judging_options.JudgingOptions`.
+        options: The attributes of `meta_eval.judge.judging_options.JudgingOptions`.
         progress: Called with the file that is being read.
         keywords: Single options by name, such as ``pack``, ``margin`` and ``gate``.
 
     Raises:
         UserError: Results, pack or gate cannot be read.
     """
-    from meta_eval.judging.judge import judge_run
-    from meta_eval.reports.build import build_report
+    from meta_eval.judge.judge import judge_run
+    from meta_eval.report.build import build_report
 
     chosen = _options(options, keywords)
     paths = _paths(results)
@@ -138,9 +138,9 @@ def compare_candidates(
         UserError: A, the pack or the gate cannot be read, or no candidate can be compared. Of others that cannot be,
             ``error`` says why.
     """
-    from meta_eval.messages.errors import UserError, join_errors, refused
-    from meta_eval.reports.candidates import Candidate, CandidatesReport, list_notes, name_runs
-    from meta_eval.reports.model import UNKNOWN_MODEL
+    from meta_eval.base.errors import UserError, join_errors, refused
+    from meta_eval.report.candidates import Candidate, CandidatesReport, list_notes, name_runs
+    from meta_eval.report.model import UNKNOWN_MODEL
 
     chosen = _options(options, keywords)
     baseline, sides = _paths(a), [_paths(side) for side in candidates]
@@ -211,8 +211,8 @@ def compare_texts(
         UserError: A run, a table, the pack or the gate cannot be read, a run was sampled, or the runs have no prompt in
             common.
     """
-    from meta_eval.judging.judging_options import JudgingOptions
-    from meta_eval.reports.texts_build import build_texts_report
+    from meta_eval.judge.judging_options import JudgingOptions
+    from meta_eval.report.texts_build import build_texts_report
 
     chosen = JudgingOptions(pack=pack, gate=gate)
     rules, manifest = chosen.read_rules(), chosen.read_manifest()
@@ -256,10 +256,10 @@ def fidelity_report(
     Raises:
         UserError: A table, the gate or the tokenizer cannot be read, or the tables cover different tokens.
     """
-    from meta_eval.judging.judging_options import JudgingOptions
+    from meta_eval.judge.judging_options import JudgingOptions
     from meta_eval.pack.prompt_lengths import find_tokenizer
-    from meta_eval.reports.fidelity_build import build_fidelity_report, find_table
-    from meta_eval.token_fidelity.token_table import find_choices_path, read_choices, read_tokens
+    from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report, find_table
+    from meta_eval.plugins.tokens.token_table import find_choices_path, read_choices, read_tokens
 
     rules = JudgingOptions(gate=gate).read_rules().fidelity
     if margin is not None:
@@ -285,7 +285,7 @@ def _paths(places: Path | str | Sequence[Path | str]) -> list[Path]:
 
 
 def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> JudgingOptions:
-    from meta_eval.judging.judging_options import JudgingOptions
+    from meta_eval.judge.judging_options import JudgingOptions
 
     return (options or JudgingOptions()).updated(**keywords)
 
@@ -323,8 +323,8 @@ class _Reading:
 
     def compare(self, a: Sequence[Path], b: Sequence[Path]) -> Report:
         """Read two runs, and compare them."""
-        from meta_eval.judging.compare import compare_runs
-        from meta_eval.reports.build import build_report_of_two
+        from meta_eval.judge.compare import compare_runs
+        from meta_eval.report.build import build_report_of_two
 
         read = self.read(a, b)
         baseline, candidate = self.regrade(read)
@@ -343,9 +343,9 @@ class _Reading:
         options, manifest = self._options, self.manifest
         if not options.regrade:
             return runs
-        from meta_eval.answers.regrading import Regrader
+        from meta_eval.ask.answers.regrading import Regrader
+        from meta_eval.pack.verify.baselines import refresh_baseline
         from meta_eval.verb_options import TEMPLATES, ScoringOptions
-        from meta_eval.verification.baselines import refresh_baseline
 
         if options.folder and manifest:
             tasks = [name for name in manifest.tasks if any(name in run.tasks for run in runs)]
@@ -359,7 +359,7 @@ class _Reading:
 
     def baseline(self) -> Baseline | None:
         """The baseline in the pack, or None without a pack."""
-        from meta_eval.results.baseline import read_baseline
+        from meta_eval.pack.baseline import read_baseline
 
         folder = self._options.folder
         return read_baseline(folder, self.manifest) if folder and self.manifest else None
@@ -373,9 +373,9 @@ class _Reading:
         return self._kept[key]
 
     def _read_anew(self, places: Sequence[Path | str], groups: Mapping[str, tuple[str, ...]] | None) -> Run:
+        from meta_eval.harness.lm_eval_run import read_run
+        from meta_eval.pack.pack_match import match_pack
         from meta_eval.pack.prompt_lengths import make_token_counter
-        from meta_eval.results.lm_eval_run import read_run
-        from meta_eval.results.pack_match import match_pack
 
         options, manifest = self._options, self.manifest
         run = read_run(

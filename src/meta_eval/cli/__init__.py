@@ -16,25 +16,25 @@ import typer
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
+from meta_eval.base.errors import UserError, refused
+from meta_eval.base.escaping import visible
+from meta_eval.base.logs import log
 from meta_eval.cli import (
-    audit,
     doctor,
     export,
-    fidelity,
     grade,
-    history,
     init,
     prepare,
     report,
     run,
-    slurm,
-    tasks,
-    verify,
-)  # fmt: skip
+    verify,  # fmt: skip
+)
 from meta_eval.cli.console import err, notes, print_result
-from meta_eval.messages.errors import UserError, refused
-from meta_eval.messages.escaping import visible
-from meta_eval.messages.logs import log
+from meta_eval.plugins.engines.slurm import slurm_verb as slurm
+from meta_eval.plugins.meta import tasks_verb as tasks
+from meta_eval.plugins.nightly import history_verb as history
+from meta_eval.plugins.tokens import audit_verb as audit
+from meta_eval.plugins.tokens import fidelity_verb as fidelity
 from meta_eval.version import __version__
 
 _INTERRUPTED = 130
@@ -158,7 +158,7 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
 
 def _find_fault(error: BaseException) -> str | None:
     """An exception as the fault of another package that extends us; None if it is none."""
-    from meta_eval.boundary.extensions import find_extension_fault
+    from meta_eval.base.extensions import find_extension_fault
 
     fault = find_extension_fault(error)
     return None if fault is None else str(fault)

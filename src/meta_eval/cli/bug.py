@@ -13,7 +13,7 @@ import sys
 import tempfile
 import traceback
 
-from meta_eval.boundary.extensions import list_loaded
+from meta_eval.base.extensions import list_loaded
 from meta_eval.cli.console import err
 from meta_eval.version import __version__
 

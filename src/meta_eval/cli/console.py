@@ -19,15 +19,15 @@ from rich.segment import Segment
 from rich.status import Status
 from rich.text import Text
 
-from meta_eval.boundary.isolation import own_stdout
-from meta_eval.messages.colours import CAUTION
-from meta_eval.messages.errors import UserError
-from meta_eval.messages.escaping import one_line, visible
-from meta_eval.messages.logs import display_logs, log
+from meta_eval.base.colours import CAUTION
+from meta_eval.base.errors import UserError
+from meta_eval.base.escaping import one_line, visible
+from meta_eval.base.isolation import own_stdout
+from meta_eval.base.logs import display_logs, log
 
 if TYPE_CHECKING:
-    from meta_eval.reports.document import Document
-    from meta_eval.reports.view import View
+    from meta_eval.report.document import Document
+    from meta_eval.report.view import View
 
 # Limits for the width of a table. COLUMNS may hold any number.
 _NARROWEST, _WIDEST = 20, 500
@@ -160,7 +160,7 @@ def write_document(document: Document, views: Iterable[tuple[Path, View]]) -> No
     Raises:
         OutputError: A file cannot be written.
     """
-    from meta_eval.reports.view import write_view
+    from meta_eval.report.view import write_view
 
     for path, view in views:
         write_view(path, view, document)
@@ -169,7 +169,7 @@ def write_document(document: Document, views: Iterable[tuple[Path, View]]) -> No
 
 def show_result(document: Document, *, as_json: bool) -> None:
     """Show a document to people, and print it as JSON if requested."""
-    from meta_eval.reports.shipped_views import JsonView, TextView
+    from meta_eval.report.shipped_views import JsonView, TextView
 
     TextView().show(document, make_result_console(as_json=as_json))
     if as_json:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from meta_eval.base.colours import CAUTION
+from meta_eval.base.errors import ConfigError
+from meta_eval.base.escaping import quoted
+from meta_eval.base.logs import report_progress
+from meta_eval.base.value_errors import describe_wrong_value
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, print_result, show_progress
-from meta_eval.messages.colours import CAUTION
-from meta_eval.messages.errors import ConfigError
-from meta_eval.messages.escaping import quoted
-from meta_eval.messages.logs import report_progress
-from meta_eval.messages.value_errors import describe_wrong_value
 from meta_eval.verb_options import EngineOptions
 
 if TYPE_CHECKING:
@@ -162,11 +162,11 @@ def diagnose_engine(chosen: EngineOptions, as_json: bool) -> dict[str, Any]:
 def _ask_engine(chosen: EngineOptions) -> EngineChecks:
     from pydantic import ValidationError
 
-    from meta_eval.backends.registry import UnknownBackendError
-    from meta_eval.config.config_errors import describe_allowed
+    from meta_eval.ask.client import describe_start, find_client
     from meta_eval.doctor.engine_checks import check_engine
     from meta_eval.doctor.known_answers import END, make_settings
-    from meta_eval.running.client import describe_start, find_client
+    from meta_eval.pack.backends.registry import UnknownBackendError
+    from meta_eval.pack.config.config_errors import describe_allowed
 
     try:
         settings = make_settings(chosen)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import typer
 
+from meta_eval.base.counts import plural
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result
 from meta_eval.cli.verify import Steps
-from meta_eval.messages.counts import plural
 from meta_eval.verb_options import ExportOptions
 
 
@@ -49,7 +49,7 @@ def export(
 
     Example: meta-eval export work_dir -o requests.jsonl
     """
-    from meta_eval.answers.request_export import export_requests as run
+    from meta_eval.ask.answers.request_export import export_requests as run
 
     folder = options.pack_folder(pack, config)
     output = output or Path(f"{Form(chosen.to)}.jsonl")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import typer
 
+from meta_eval.base.errors import ConfigError
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result
 from meta_eval.cli.verify import Steps
-from meta_eval.messages.errors import ConfigError
 from meta_eval.verb_options import GradingOptions
 
 
@@ -48,7 +48,7 @@ def grade(
 
     Example: meta-eval grade answers.jsonl --pack work_dir
     """
-    from meta_eval.answers.grading import grade_answers as run
+    from meta_eval.ask.answers.grading import grade_answers as run
 
     folder = options.pack_folder(pack, config, hint="Name it with --pack PACK")
     with Steps("grading"):

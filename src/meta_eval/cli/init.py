@@ -11,11 +11,11 @@ from pathlib import Path
 import typer
 
 from meta_eval import assets
-from meta_eval.boundary.inputs import describe_error
+from meta_eval.base.errors import ConfigError
+from meta_eval.base.inputs import describe_error
+from meta_eval.base.thresholds import PLANNED_FLIPS
 from meta_eval.cli.console import err
 from meta_eval.cli.options import Flag, spread_options
-from meta_eval.messages.errors import ConfigError
-from meta_eval.thresholds import PLANNED_FLIPS
 from meta_eval.verb_options import InitOptions
 
 _HERE = Path()
@@ -84,8 +84,8 @@ def init(
 
 def _write_gate(source: Path, docs: int | None, directory: Path) -> None:
     """Write the gate of a file of thresholds, and say how often these fail an identical model and what they see."""
-    from meta_eval.boundary.outputs import replace_file
-    from meta_eval.judging.score_thresholds import read_thresholds, write_gate
+    from meta_eval.base.outputs import replace_file
+    from meta_eval.plugins.nightly.score_thresholds import read_thresholds, write_gate
 
     thresholds = read_thresholds(source, docs)
     target = directory / "gate.yaml"

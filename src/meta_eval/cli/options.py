@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from meta_eval.messages.errors import ConfigError
+from meta_eval.base.errors import ConfigError
 from meta_eval.verb_options import DEFAULT_CONFIG
 
 
@@ -52,7 +52,7 @@ def pack_folder(pack: Path | None, config: Path, *, hint: str = "Name its folder
     """
     if pack is not None:
         return pack
-    from meta_eval.config import Config, is_missing_default, load_config
+    from meta_eval.pack.config import Config, is_missing_default, load_config
 
     default = Path(Config.model_fields["work_dir"].default)
     if is_missing_default(config):

@@ -12,16 +12,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from meta_eval.base.errors import ConfigError
+from meta_eval.base.thresholds import PLANNED_FLIPS
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, show_progress, warn
-from meta_eval.messages.errors import ConfigError
-from meta_eval.thresholds import PLANNED_FLIPS
 from meta_eval.verb_options import PrepareOptions
 
 if TYPE_CHECKING:
-    from meta_eval.judging.gate import Gate
-    from meta_eval.judging.pack_plan import Flips
-    from meta_eval.judging.planning import PackPlan
+    from meta_eval.judge.gate import Gate
+    from meta_eval.judge.pack_plan import Flips
+    from meta_eval.judge.planning import PackPlan
     from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry
 
 
@@ -89,7 +89,7 @@ def prepare(
         _print_plan(planned, manifest, decision=plan)
     serve = manifest.backend.serve_command(manifest.run_settings)
     if as_json:
-        from meta_eval.reports.plan_table import plan_json
+        from meta_eval.report.plan_table import plan_json
 
         print_result(
             json.dumps(
@@ -132,7 +132,7 @@ def _read_rules(gate: Path | None) -> Gate | None:
     """The rules to plan by, read before a pack is made."""
     if gate is None:
         return None
-    from meta_eval.judging.gate import read_gate
+    from meta_eval.judge.gate import read_gate
 
     return read_gate(gate)
 
@@ -145,7 +145,7 @@ def _read_flips(text: str | None, option: str) -> Flips | None:
     """
     if text is None:
         return None
-    from meta_eval.judging.pack_plan import measure_flips
+    from meta_eval.judge.pack_plan import measure_flips
 
     if os.path.lexists(text):
         return measure_flips([Path(text)])
@@ -158,7 +158,7 @@ def _read_flips(text: str | None, option: str) -> Flips | None:
 
 
 def _plan(pack: Path, gate: Gate | None, flips: Flips | None, sampled: Flips | None, *, decision: bool) -> PackPlan:
-    from meta_eval.judging.pack_plan import plan_pack
+    from meta_eval.judge.pack_plan import plan_pack
 
     with show_progress("planning"):
         return plan_pack(pack, gate, flips, sampled_flips=sampled, whole=decision)
@@ -166,14 +166,14 @@ def _plan(pack: Path, gate: Gate | None, flips: Flips | None, sampled: Flips | N
 
 def _is_sample(manifest: Manifest) -> bool:
     """Whether the pack is of the embedded sample, which is no benchmark to plan."""
-    from meta_eval.catalog.dataset_names import SAMPLE
+    from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE
 
     return manifest.prepared_from.evals_dataset == SAMPLE
 
 
 def _print_trust(manifest: Manifest) -> None:
     """Say how far the verdicts of Meta's tasks are proven. The sample's are answers of our own."""
-    from meta_eval.catalog.grader_validation import describe_trust
+    from meta_eval.plugins.meta.catalog.grader_validation import describe_trust
 
     verdicts = {name: entry.primary_metric for name, entry in manifest.tasks.items() if entry.record is None}
     if verdicts and not _is_sample(manifest):
@@ -182,10 +182,10 @@ def _print_trust(manifest: Manifest) -> None:
 
 def _print_plan(plan: PackPlan, manifest: Manifest, *, decision: bool) -> None:
     """The table of a plan; without it a note for each weak point. The sample has none: it is no benchmark."""
-    from meta_eval.reports.plan_table import describe_weak_points, plan_table, sampled_table
+    from meta_eval.report.plan_table import describe_weak_points, plan_table, sampled_table
 
     if decision:
-        from meta_eval.reports.terminal import print_table
+        from meta_eval.report.terminal import print_table
 
         for table in (plan_table(plan), sampled_table(plan)):
             if table.rows:

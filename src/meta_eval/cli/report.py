@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from meta_eval.boundary.outputs import check_outputs
+from meta_eval.base.errors import ConfigError, join_errors
+from meta_eval.base.logs import report_progress
+from meta_eval.base.outputs import check_outputs
+from meta_eval.base.thresholds import CAP, MARGIN
 from meta_eval.cli import options
 from meta_eval.cli.console import show_progress, show_result, warn, write_document
-from meta_eval.judging.judging_options import JudgingOptions
-from meta_eval.messages.errors import ConfigError, join_errors
-from meta_eval.messages.logs import report_progress
-from meta_eval.thresholds import CAP, MARGIN
+from meta_eval.judge.judging_options import JudgingOptions
 
 if TYPE_CHECKING:
-    from meta_eval.reports.model import Report, ShownSample
-    from meta_eval.reports.view import View
+    from meta_eval.report.model import Report, ShownSample
+    from meta_eval.report.view import View
 
 # What stands for ``--`` between two sides: no argument of a command line holds it.
 _BETWEEN = "\ue000"
@@ -35,7 +35,7 @@ _MAX_DROP = typer.Option(
 
 
 def _clusters(assignments: list[str]) -> Mapping[str, str]:
-    from meta_eval.results.clusters import read_fields
+    from meta_eval.harness.clusters import read_fields
 
     return read_fields(assignments)
 
@@ -92,7 +92,7 @@ def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOpt
     Raises:
         ConfigError: Two options set the margin, or a value is not allowed.
     """
-    from meta_eval.judging.gate import Gate
+    from meta_eval.judge.gate import Gate
 
     margins = {"--margin": chosen.margin, "--gate": chosen.gate, "--max-drop": max_drop}
     names = [name for name, value in margins.items() if value is not None]
@@ -129,7 +129,7 @@ def report(
     Example: meta-eval report eval_results --pack work_dir --html report.html
     """
     from meta_eval import api
-    from meta_eval.reports.view_registry import choose_views
+    from meta_eval.report.view_registry import choose_views
 
     views = choose_views("report", view, {"html": html, "markdown": markdown, "eval-results": eval_results})
     check_outputs((path for path, _ in views), _read_from(results, chosen))
@@ -177,7 +177,7 @@ def compare(
     """
     from meta_eval import api
     from meta_eval.cli.texts import check_text_options, compare_texts
-    from meta_eval.reports.view_registry import choose_views
+    from meta_eval.report.view_registry import choose_views
 
     of_verdicts: dict[str, object] = {"--margin": chosen.margin, "--cap": chosen.cap, "--max-drop": max_drop}
     of_verdicts |= {"--cluster": chosen.cluster, "--repeats": chosen.repeats, "--regrade": chosen.regrade}
@@ -212,7 +212,7 @@ def _compare_candidates(
         UserError: A candidate could not be compared; the others were shown before.
     """
     from meta_eval import api
-    from meta_eval.reports.view import find_document
+    from meta_eval.report.view import find_document
 
     with show_progress("reading"):
         compared = api.compare_candidates(a, candidates, options=chosen)
@@ -263,7 +263,7 @@ def _split_sides(runs: Sequence[Path]) -> list[list[Path]]:
 
 def _read_from(results: Iterable[Path], chosen: JudgingOptions) -> list[Path | None]:
     """Files and folders that the report reads. No output may replace them."""
-    from meta_eval.results.baseline import find_verify_folder
+    from meta_eval.pack.baseline import find_verify_folder
 
     pack, gate = chosen.folder, chosen.gate if isinstance(chosen.gate, Path) else None
     tasks = None if chosen.include_path is None else Path(chosen.include_path)
@@ -276,8 +276,8 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
     Raises:
         OutputError: A file cannot be written.
     """
-    from meta_eval.reports.samples import read_samples
-    from meta_eval.reports.view import find_document
+    from meta_eval.report.samples import read_samples
+    from meta_eval.report.view import find_document
 
     def samples() -> Iterable[ShownSample]:
         from meta_eval.pack.manifest import read_manifest
@@ -292,7 +292,7 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
 
 def _finish(judged: Report, *, as_json: bool) -> None:
     """Print the report for people, and as JSON if requested. Exit with its code."""
-    from meta_eval.reports.view import find_document
+    from meta_eval.report.view import find_document
 
     show_result(find_document(judged), as_json=as_json)
     raise typer.Exit(judged.exit_code)

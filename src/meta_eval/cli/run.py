@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from meta_eval.boundary.sigterm import interrupt_on_sigterm
+from meta_eval.base.counts import plural
+from meta_eval.base.errors import ConfigError, UserError
+from meta_eval.base.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, print_result, show_progress, warn, write_document
 from meta_eval.cli.verify import Steps
-from meta_eval.messages.counts import plural
-from meta_eval.messages.errors import ConfigError, UserError
 from meta_eval.verb_options import RunOptions
 
 if TYPE_CHECKING:
-    from meta_eval.reports.model import Report
-    from meta_eval.running.pipeline import RunResult
+    from meta_eval.ask.pipeline import RunResult
+    from meta_eval.report.model import Report
     from meta_eval.stats.sequential import State
 
 # Seconds between two lines of progress in a log file.
@@ -65,10 +65,10 @@ def run(
 
     Example: meta-eval run --set model_name=org/model --set tasks=mmlu
     """
-    from meta_eval.boundary.outputs import check_outputs
-    from meta_eval.config import open_config
-    from meta_eval.judging.decide import find_worst_code
-    from meta_eval.judging.gate import read_gate
+    from meta_eval.base.outputs import check_outputs
+    from meta_eval.judge.decide import find_worst_code
+    from meta_eval.judge.gate import read_gate
+    from meta_eval.pack.config import open_config
 
     settings, place = open_config(config, overrides)
     makes_report = report and chosen.shard[1] == 1
@@ -81,8 +81,8 @@ def run(
     if chosen.grade_only and chosen.shard[1] > 1:
         raise ConfigError("cannot grade a single shard", where="--grade-only", hint="Leave --shard out")
     models = [settings.model_name, *settings.other_models]
-    from meta_eval.running.pipeline import Interrupted
-    from meta_eval.running.pipeline import run_pack as ask
+    from meta_eval.ask.pipeline import Interrupted
+    from meta_eval.ask.pipeline import run_pack as ask
 
     done: dict[str, tuple[RunResult, Report | None]] = {}
     failed: dict[str, UserError] = {}
@@ -132,9 +132,9 @@ def _end(
     reports = {model: judged for model, (_, judged) in done.items() if judged is not None}
     places: list[Any] = []
     if len(reports) > 1 or (reports and html is not None):
-        from meta_eval.reports.candidates import Candidate, CandidatesReport, rank_runs, shorten_models
-        from meta_eval.reports.shipped_views import HtmlView, TextView
-        from meta_eval.reports.view import find_document
+        from meta_eval.report.candidates import Candidate, CandidatesReport, rank_runs, shorten_models
+        from meta_eval.report.shipped_views import HtmlView, TextView
+        from meta_eval.report.view import find_document
 
         models = [*reports, *failed]
         found = tuple(
@@ -167,7 +167,7 @@ def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> 
     """Make the report of a graded run."""
     from meta_eval import api
     from meta_eval.cli.report import write_views
-    from meta_eval.reports.view_registry import choose_views
+    from meta_eval.report.view_registry import choose_views
 
     if ran.graded is None:
         return None
@@ -214,7 +214,7 @@ def _score(pack: Path, task: str, scores: dict[str, float], docs: Collection[int
     Where only some docs have an answer, the other score is that of the same docs, if the record has it.
     """
     from meta_eval.pack.manifest import read_manifest
-    from meta_eval.results.record_docs import score_recorded_docs
+    from meta_eval.pack.record_docs import score_recorded_docs
 
     entry = read_manifest(pack).tasks[task]
     whose, shown = "Meta published" if entry.record is None else "recorded", []
@@ -231,8 +231,8 @@ def _score(pack: Path, task: str, scores: dict[str, float], docs: Collection[int
 
 def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool) -> None:
     if judged is not None:
-        from meta_eval.reports.shipped_views import TextView
-        from meta_eval.reports.view import find_document
+        from meta_eval.report.shipped_views import TextView
+        from meta_eval.report.view import find_document
 
         TextView().show(find_document(judged), make_result_console(as_json=as_json))
     words = f"{plural(ran.asked, 'request')} asked, {ran.before:,} were answered before"

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meta_eval.base.errors import ConfigError
+from meta_eval.base.logs import report_progress
 from meta_eval.cli.console import show_progress, show_result, write_document
-from meta_eval.messages.errors import ConfigError
-from meta_eval.messages.logs import report_progress
 
 if TYPE_CHECKING:
-    from meta_eval.judging.judging_options import JudgingOptions
-    from meta_eval.reports.view import View
+    from meta_eval.judge.judging_options import JudgingOptions
+    from meta_eval.report.view import View
 
 
 def check_text_options(texts: bool, tables: Sequence[Path], refused: Mapping[str, object]) -> None:
@@ -39,7 +39,7 @@ def compare_texts(
 ) -> int:  # fmt: skip
     """Compare the texts, write the views and show the result. Return the exit code."""
     from meta_eval import api
-    from meta_eval.reports.view import find_document
+    from meta_eval.report.view import find_document
 
     with show_progress("reading"):
         report = api.compare_texts(

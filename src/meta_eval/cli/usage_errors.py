@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from meta_eval.messages.errors import UserError, suggest_name
-from meta_eval.messages.value_errors import describe_wrong_value
+from meta_eval.base.errors import UserError, suggest_name
+from meta_eval.base.value_errors import describe_wrong_value
 
 
 def describe_usage_error(error: Any) -> UserError:
@@ -68,7 +68,7 @@ def _describe_value(error: Any) -> str:
 
 def _suggest_option(option: str, context: Any) -> str:
     """The nearest options of the command, or ``--set`` for a key of the configuration."""
-    from meta_eval.config import Config
+    from meta_eval.pack.config import Config
 
     known = {name for param in context.command.params for name in (*param.opts, *param.secondary_opts)}
     key = option.lstrip("-").replace("-", "_")

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, Self
 import typer
 from rich.table import Table
 
-from meta_eval.boundary.pack_names import join_names
-from meta_eval.boundary.paths import shorten_path
+from meta_eval.base.colours import CAUTION
+from meta_eval.base.logs import display_logs
+from meta_eval.base.pack_names import join_names
+from meta_eval.base.paths import shorten_path
 from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, make_result_console, notes, print_result
-from meta_eval.messages.colours import CAUTION
-from meta_eval.messages.logs import display_logs
 from meta_eval.verb_options import VerifyOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from meta_eval.verification import Proof, TaskProof
-    from meta_eval.verification.tallies import Tally
+    from meta_eval.pack.verify import Proof, TaskProof
+    from meta_eval.pack.verify.tallies import Tally
 
 
 @options.spread_options(
@@ -55,7 +55,7 @@ def verify(
     Example: meta-eval verify work_dir
     """
     folder = options.pack_folder(pack, config)
-    from meta_eval.verification import verify as run
+    from meta_eval.pack.verify import verify as run
 
     with Steps("checking"):
         proof = run(folder, options=chosen)
@@ -238,7 +238,7 @@ def _legend(proof: Proof) -> list[str]:
 
 
 def _object(proof: Proof) -> dict[str, Any]:
-    from meta_eval.thresholds import SAME_VERDICT
+    from meta_eval.base.thresholds import SAME_VERDICT
 
     return {
         "schema_version": 2,

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from meta_eval.ask.client import EngineResponse
+from meta_eval.base.counts import plural
+from meta_eval.base.thresholds import KNOWN_LIKELIHOOD_CLOSE, KNOWN_LIKELIHOOD_ROUNDED
 from meta_eval.doctor.check import Check, failed, not_checked, passed
 from meta_eval.doctor.known_answers import END, MAX_MODEL_LEN, KnownAnswer
-from meta_eval.messages.counts import plural
-from meta_eval.running.client import EngineResponse
-from meta_eval.thresholds import KNOWN_LIKELIHOOD_CLOSE, KNOWN_LIKELIHOOD_ROUNDED
 
 Responses = Mapping[str, EngineResponse]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from meta_eval.answers.requests import Encoder
+from meta_eval.ask.answers.requests import Encoder
+from meta_eval.ask.client import Client, with_token_ids
 from meta_eval.doctor.answer_checks import check_answers
 from meta_eval.doctor.check import Check
 from meta_eval.doctor.known_answers import find_model_folder, read_known_answers
-from meta_eval.running.client import Client, with_token_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from meta_eval.base.counts import plural
 from meta_eval.doctor.check import Check, failed, not_checked, passed
 from meta_eval.doctor.lm_eval_install import LmEval, find_lm_eval, read_installed_version
 from meta_eval.doctor.lm_eval_probe import Probe
-from meta_eval.messages.counts import plural
 from meta_eval.pack.manifest import Manifest
 
 # How to install libraries that scoring imports. For others the import name is the package.

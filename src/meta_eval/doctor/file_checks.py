@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from meta_eval.boundary.inputs import open_parquet
+from meta_eval.base.counts import plural
+from meta_eval.base.errors import PackError
+from meta_eval.base.inputs import open_parquet
 from meta_eval.doctor.check import Check, failed, not_checked, passed
-from meta_eval.messages.counts import plural
-from meta_eval.messages.errors import PackError
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry
 

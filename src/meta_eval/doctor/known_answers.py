@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval import assets
-from meta_eval.answers.requests import Request, RequestKind
-from meta_eval.backends.registry import find_backend
-from meta_eval.backends.settings import RunSettings
-from meta_eval.catalog.families import list_families
+from meta_eval.ask.answers.requests import Request, RequestKind
+from meta_eval.harness.families import list_families
+from meta_eval.harness.settings import RunSettings
+from meta_eval.pack.backends.registry import find_backend
 from meta_eval.verb_options import EngineOptions
 
 MAX_MODEL_LEN = 4096

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_eval.boundary.inputs import open_regular
+from meta_eval.base.inputs import open_regular
 
 
 @dataclass(frozen=True, slots=True)

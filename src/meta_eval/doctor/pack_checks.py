@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from meta_eval.base.counts import plural
+from meta_eval.base.errors import PackError
 from meta_eval.doctor.check import Check, failed, not_checked, passed
 from meta_eval.doctor.environment_checks import check_engine_install, check_environment, check_version
 from meta_eval.doctor.file_checks import check_files, check_output
 from meta_eval.doctor.lm_eval_probe import start_probe
 from meta_eval.doctor.prompt_checks import check_prompts
-from meta_eval.messages.counts import plural
-from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import Manifest, read_manifest
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from meta_eval.boundary.inputs import parse_json, read_regular
+from meta_eval.base.inputs import parse_json, read_regular
 from meta_eval.pack.prompt_lengths import find_model_file
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def fetch_chat_template(model: str) -> ChatTemplate | None:
     Raises:
         SourceError: The hub does not give it.
     """
-    from meta_eval.source.hub import download_model_files
+    from meta_eval.pack.source.hub import download_model_files
 
     template = find_chat_template(model)
     if template is None and not Path(model).is_dir():

@@ -11,11 +11,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from meta_eval.boundary.bytecode import is_bytecode_of
-from meta_eval.boundary.hashing import hash_file
-from meta_eval.boundary.inputs import POINTER, is_pointer, read_regular
-from meta_eval.boundary.pack_names import join_names
-from meta_eval.messages.errors import PackError
+from meta_eval.base.bytecode import is_bytecode_of
+from meta_eval.base.errors import PackError
+from meta_eval.base.hashing import hash_file
+from meta_eval.base.inputs import POINTER, is_pointer, read_regular
+from meta_eval.base.pack_names import join_names
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.punkt import NLTK_DATA
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from meta_eval.messages.errors import UserError
-from meta_eval.source.hub_faults import UnreachableError
+from meta_eval.base.errors import UserError
+from meta_eval.pack.source.hub_faults import UnreachableError
 
 T = TypeVar("T")
 

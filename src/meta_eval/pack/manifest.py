@@ -11,17 +11,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from meta_eval.backends.base import Backend
-from meta_eval.backends.registry import UnknownBackendError, find_backend
-from meta_eval.backends.settings import RunSettings
-from meta_eval.boundary.inputs import InputError, describe_error, read_text, suggest_path
-from meta_eval.boundary.model_errors import Public
-from meta_eval.boundary.ownership import finish_folder
-from meta_eval.boundary.pack_names import PackPath, TaskName
-from meta_eval.catalog.families import find_family
-from meta_eval.joins.join import Original
-from meta_eval.messages.errors import PackError
-from meta_eval.messages.escaping import quoted
+from meta_eval.base.errors import PackError
+from meta_eval.base.escaping import quoted
+from meta_eval.base.inputs import InputError, describe_error, read_text, suggest_path
+from meta_eval.base.model_errors import Public
+from meta_eval.base.ownership import finish_folder
+from meta_eval.base.pack_names import PackPath, TaskName
+from meta_eval.harness.families import find_family
+from meta_eval.harness.settings import RunSettings
+from meta_eval.pack.backends.base import Backend
+from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
+from meta_eval.plugins.meta.joins.join import Original
 
 MANIFEST = "manifest.json"
 _MAX_BYTES = 64 * 2**20
@@ -169,7 +169,7 @@ class TaskEntry(_Entry):
 
     ``choice_scoring`` is how a choice task is scored, else None. ``likelihood_reason`` says why requested next-token
     scoring was not possible. ``dataset_config`` is the configuration of the dataset on the hub, ``subset`` Meta's
-    name of the benchmark in it. ``filters`` to ``unsafe_code`` are for verify: see `meta_eval.templates.TaskSpec`.
+    name of the benchmark in it. ``filters`` to ``unsafe_code`` are for verify: see `meta_eval.pack.templates.TaskSpec`.
     ``record`` is None for Meta's evals datasets. ``asked_as`` says whether prompts are texts or chat messages,
     ``answer`` whether a text or a whole chat message is graded.
     """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from meta_eval.boundary.pack_names import expand_patterns
-from meta_eval.messages.errors import ConfigError, suggest_name
-from meta_eval.thresholds import MARGIN
+from meta_eval.base.errors import ConfigError, suggest_name
+from meta_eval.base.pack_names import expand_patterns
+from meta_eval.base.thresholds import MARGIN
 
 # The key of a mapping that says the margin of the mean drop, and of every task that the mapping does not name.
 MEAN_KEY = "mean"

@@ -13,14 +13,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from meta_eval import assets
-from meta_eval.backends.registry import find_backend
-from meta_eval.config import Config
-from meta_eval.messages.errors import locating
-from meta_eval.messages.logs import log
+from meta_eval.base.errors import locating
+from meta_eval.base.logs import log
+from meta_eval.pack.backends.registry import find_backend
+from meta_eval.pack.config import Config
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.templates import task_yaml
-from meta_eval.templates.checks import defines_function
-from meta_eval.templates.spec import FunctionRef, Template
+from meta_eval.pack.templates import task_yaml
+from meta_eval.pack.templates.checks import defines_function
+from meta_eval.pack.templates.spec import FunctionRef, Template
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from meta_eval import assets
-from meta_eval.backends.registry import find_backend
-from meta_eval.backends.settings import RunSettings
-from meta_eval.boundary.hashing import hash_bytes
-from meta_eval.boundary.inputs import read_text
-from meta_eval.boundary.pack_names import expand_patterns, split_excluded
-from meta_eval.messages.errors import DataError, TemplateError, locating
-from meta_eval.messages.logs import log
+from meta_eval.base.errors import DataError, TemplateError, locating
+from meta_eval.base.hashing import hash_bytes
+from meta_eval.base.inputs import read_text
+from meta_eval.base.logs import log
+from meta_eval.base.pack_names import expand_patterns, split_excluded
+from meta_eval.harness.settings import RunSettings
+from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.manifest import (
     LM_EVAL_BELOW,
@@ -27,9 +27,9 @@ from meta_eval.pack.manifest import (
     explain_no_command,
 )
 from meta_eval.pack.punkt import read_punkt
-from meta_eval.pack.task_preparation import PrepareContext, PreparedTask
-from meta_eval.templates import task_yaml
-from meta_eval.templates.template_folder import TemplateFolder
+from meta_eval.pack.templates import task_yaml
+from meta_eval.pack.templates.template_folder import TemplateFolder
+from meta_eval.plugins.meta.task_preparation import PrepareContext, PreparedTask
 from meta_eval.version import __version__
 
 

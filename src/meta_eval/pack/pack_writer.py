@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from meta_eval.boundary.ownership import check_folder, replace_folder
+from meta_eval.base.ownership import check_folder, replace_folder
 from meta_eval.pack.manifest import MANIFEST, Manifest
 
 _KIND = "pack"

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from meta_eval.boundary.inputs import InputError, describe_error, open_data
+from meta_eval.base.inputs import InputError, describe_error, open_data
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from meta_eval.boundary.inputs import read_regular
-from meta_eval.messages.logs import log
+from meta_eval.base.inputs import read_regular
+from meta_eval.base.logs import log
 
 # A pack is whole without it: nltk then looks for its own copy.
 NLTK_DATA = "nltk_data"

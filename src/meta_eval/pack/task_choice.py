@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meta_eval.boundary.pack_names import expand_patterns, join_names, split_excluded
-from meta_eval.messages.errors import ConfigError, suggest_name
-from meta_eval.messages.logs import log
+from meta_eval.base.errors import ConfigError, suggest_name
+from meta_eval.base.logs import log
+from meta_eval.base.pack_names import expand_patterns, join_names, split_excluded
 from meta_eval.pack.manifest import Manifest
 
 # The log-likelihood of a whole text; only lm_eval itself can request it.

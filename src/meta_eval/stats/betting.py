@@ -17,8 +17,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from meta_eval.base.thresholds import LEVEL
 from meta_eval.stats.intervals import Interval
-from meta_eval.thresholds import LEVEL
 
 Doc = tuple[str, int | str]
 

@@ -28,10 +28,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.drop import Drop, mean_drop, paired_drop
 from meta_eval.stats.intervals import Interval
-from meta_eval.thresholds import SAME_VALUE
 
 _T = TypeVar("_T")
 

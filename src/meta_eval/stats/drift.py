@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from meta_eval.thresholds import DRIFT_ALPHA, ROUNDING
+from meta_eval.base.thresholds import DRIFT_ALPHA, ROUNDING
 
 if TYPE_CHECKING:
     import numpy as np

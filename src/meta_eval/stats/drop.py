@@ -36,10 +36,10 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from meta_eval.base.thresholds import ALPHA, LEVEL, POWER, ROUNDING, WHOLE_CHANGE
 from meta_eval.stats.clustered_mean import average_docs, number_names
 from meta_eval.stats.intervals import Interval, t_quantile
 from meta_eval.stats.run_effect import RunSpread, mean_spread
-from meta_eval.thresholds import ALPHA, LEVEL, POWER, ROUNDING, WHOLE_CHANGE
 
 if TYPE_CHECKING:
     from meta_eval.stats.clustered_mean import Floats

@@ -14,10 +14,10 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from meta_eval.base.thresholds import LEVEL, ROUNDING, SURE, WHOLE_CHANGE
 from meta_eval.stats.clustered_mean import average_docs, number_names
 from meta_eval.stats.drop import Drop
 from meta_eval.stats.intervals import t_quantile
-from meta_eval.thresholds import LEVEL, ROUNDING, SURE, WHOLE_CHANGE
 
 if TYPE_CHECKING:
     from meta_eval.stats.clustered_mean import Floats

@@ -15,10 +15,10 @@ import math
 from collections.abc import Hashable, Sequence
 from statistics import NormalDist
 
+from meta_eval.base.thresholds import LEVEL, MAX_PLANNED_ANSWERS, SURE
 from meta_eval.stats.clustered_mean import Average, average_docs
 from meta_eval.stats.intervals import Interval, normal_quantile, t_quantile
 from meta_eval.stats.score import score_interval, wilson_bounds
-from meta_eval.thresholds import LEVEL, MAX_PLANNED_ANSWERS, SURE
 
 # Differing docs needed for a further answer to count fully. With few of them the observed variance is too small.
 _DOCS_PER_ANSWER = 3

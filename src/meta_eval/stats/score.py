@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
+from meta_eval.base.thresholds import LEVEL, ROUNDING
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.intervals import Interval, group_values, normal_quantile, t_quantile
-from meta_eval.thresholds import LEVEL, ROUNDING
 
 
 def wilson_interval(successes: float, n: float, level: float = LEVEL) -> Interval:

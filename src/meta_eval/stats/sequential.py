@@ -13,7 +13,7 @@ There is a look after each round.
 
 **The bounds** come from betting: if the drop were beyond them, a gambler's wealth would be too large (`stats.betting`).
 
-**Levels** are those of `meta_eval.judging.decide`: 2.5 % on each side of an interval. A task among several is decided
+**Levels** are those of `meta_eval.judge.decide`: 2.5 % on each side of an interval. A task among several is decided
 at 2.5 % after Holm's correction, with p values that are valid at any look (twice the inverse of the largest wealth so
 far). So a stop is wrong at most as often as the decision of a whole run. A run that is undecided before the last doc is
 decided as a whole.
@@ -29,10 +29,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal
 
-from meta_eval.boundary.hashing import hash_text
+from meta_eval.base.hashing import hash_text
+from meta_eval.base.thresholds import ALPHA, ROUNDING, Weighting
 from meta_eval.stats.betting import Bounds, Doc, Target, Wealth
 from meta_eval.stats.intervals import correct_by_holm
-from meta_eval.thresholds import ALPHA, ROUNDING, Weighting
 
 # The seed of simulations. It is public, so a run draws its own.
 SEED = 0

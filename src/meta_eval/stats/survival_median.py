@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
+from meta_eval.base.thresholds import LEVEL
 from meta_eval.stats.intervals import normal_quantile
-from meta_eval.thresholds import LEVEL
 
 
 def median_interval(

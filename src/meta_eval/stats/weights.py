@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from meta_eval.base.thresholds import Weighting
 from meta_eval.stats.drop import Drop
-from meta_eval.thresholds import Weighting
 
 
 def weigh_tasks(drops: Sequence[Drop], weighting: Weighting = "precision") -> list[float]:

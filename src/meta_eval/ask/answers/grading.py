@@ -1,0 +1,330 @@
+"""Grades answers from any source with lm-eval's evaluator, and writes results as lm_eval does."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meta_eval.ask.answers.answer_files import Answers, AnswersError, EngineAnswer
+from meta_eval.ask.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
+from meta_eval.ask.answers.origin_counts import count_origins
+from meta_eval.ask.answers.requests import Request, RequestDigest, build_requests, is_graded_as_message
+from meta_eval.base.errors import UserError, locating
+from meta_eval.base.inputs import expand_home
+from meta_eval.base.logs import log
+from meta_eval.base.pack_names import join_names
+from meta_eval.harness.chat_completion import ChatChoice, ToolCall
+from meta_eval.harness.each_answer import add_each_answer
+from meta_eval.harness.evaluator import Evaluated, Evaluator
+from meta_eval.harness.replay import Answers as Replayed
+from meta_eval.harness.results_writer import Speed, Writer
+from meta_eval.harness.settings import Settings
+from meta_eval.pack.integrity import check_unchanged
+from meta_eval.pack.manifest import Manifest, read_manifest
+from meta_eval.pack.task_choice import choose_tasks_to_grade
+from meta_eval.plugins.chat.batch_binding import read_bound_answers
+from meta_eval.verb_options import GradingOptions, ScoringOptions
+
+# Bootstrap iterations for standard errors without a formula. lm_eval uses 100,000; 1,000 give an error of about 2 %.
+_BOOTSTRAP_ITERS = 1000
+
+
+@dataclass(slots=True)
+class Graded:
+    """The result of grading.
+
+    Attributes:
+        results: The results file. The samples are beside it.
+        model: The model that gave the answers.
+        speed: Tokens and seconds of the answers.
+        scores: By task: ``metric,filter`` to a score from 0 to 1, by the task's own aggregation.
+        missing: Number of requests without an answer. They are left out.
+        failed: Number of requests that failed at every attempt. They are left out.
+        broken: By task: why it could not be graded. The other tasks were graded.
+    """
+
+    results: Path
+    model: str
+    speed: Speed
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    missing: int = 0
+    failed: int = 0
+    broken: dict[str, str] = field(default_factory=dict)
+
+
+def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) -> Graded:
+    """Score answers with the filters and metrics of a pack.
+
+    Args:
+        answers: Files of answers, read together. Files of requests beside results of batches say what was asked.
+        pack: The pack.
+        options: Tasks, and options of grading.
+
+    Raises:
+        AnswersError: A file cannot be read, is of another pack, or mixes models or settings. Or an answer is missing
+            without ``partial``.
+        PackError: The folder is not a pack or was edited, or the results cannot be written.
+        ConfigError: The pack lacks a named task, or a task runs code.
+    """
+    grading = Grading(pack, options)
+    engine_answers = read_bound_answers(answers, grading.build_requests, prefer=options.prefer)
+    if engine_answers.second:
+        raise AnswersError(
+            "holds second answers, which change no score",
+            where=engine_answers.second[0],
+            hint="Leave this file out; `meta-eval run --grade-only` reads it",
+        )
+    if len(engine_answers.settings) > 1:
+        listed = ", ".join(engine_answers.settings.values())
+        raise AnswersError(
+            f"these answers were generated with different settings: {listed}", hint="Grade them one at a time"
+        )
+    if engine_answers.cut_off and not engine_answers.by_key and not engine_answers.failed:
+        raise AnswersError(
+            "no line is an answer", where=join_names([str(file) for file in answers], 3),
+            hint="Each line of a file of answers is JSON with the id of a request of `meta-eval export` and its text",
+        )  # fmt: skip
+    output = None if options.output is None else Path(options.output)
+    with locating(join_names([str(file) for file in answers], 3)):
+        return grading.grade(engine_answers, output=output, partial=options.partial)
+
+
+class Grading:
+    """A pack that is ready to grade answers.
+
+    Args:
+        pack: The pack.
+        options: Tasks to grade.
+
+    Attributes:
+        options: Tasks to grade.
+        tasks: Names of these tasks, in order.
+        evaluator: Evaluator of the pack.
+        requests: The requests of each task, if they were built before; otherwise grading builds them.
+
+    Raises:
+        PackError: The folder is not a pack or was edited.
+        ConfigError: The pack lacks a named task, or a task runs code.
+    """
+
+    def __init__(self, pack: Path, options: ScoringOptions) -> None:
+        self._started, self._pack = time.time(), pack
+        self._manifest = read_manifest(pack)
+        self.tasks = choose_tasks_to_grade(self._manifest, options.tasks, allow_code=options.allow_code)
+        self.options = options
+        self._changed = check_unchanged(pack, self._manifest, edited=options.edited)
+        self.evaluator = Evaluator(pack)
+        self.requests: Mapping[str, Sequence[RequestDigest]] = {}
+
+    def build_requests(self) -> Iterator[Request]:
+        """Build the requests of all tasks."""
+        for name in self.tasks:
+            yield from build_requests(self.evaluator, name, self._manifest.run_settings.limit)
+
+    def score(self, name: str, engine_answers: Answers) -> dict[str, float]:
+        """Compute the scores of a task, 0 to 1 by ``metric,filter``. Writes nothing.
+
+        Raises:
+            AnswersError: None of its requests has an answer.
+            PackError: lm-eval cannot score it.
+        """
+        matched = match_answers(self._digests(name), engine_answers, Problems())
+        if not matched.docs:
+            raise AnswersError("holds no gradable answer", where=name)
+        return self.evaluate(name, matched.docs).scores
+
+    def grade(
+        self,
+        engine_answers: Answers,
+        *,
+        output: Path | None = None,
+        partial: bool = False,
+        prices: Settings | None = None,
+        facts: Mapping[str, Any] | None = None,
+        go_on: bool = False,
+    ) -> Graded:
+        """Score all tasks, and write results and samples as lm_eval does.
+
+        Args:
+            engine_answers: The answers.
+            output: Output folder, as lm_eval's ``--output_path``. None means the pack's.
+            partial: Grade the docs with answers although others have none.
+            prices: Settings with the prices of the machines or tokens. None means the pack's.
+            facts: Further entries of the results file about how the answers were made.
+            go_on: If a task cannot be graded, grade the others. Otherwise the first such task ends grading.
+
+        Raises:
+            AnswersError: The answers are of another pack or of several models, or an answer is missing without
+                ``partial``.
+            PackError: The results cannot be written.
+        """
+        manifest, problems = self._manifest, Problems()
+        matched = self._match_all(engine_answers, problems)
+        problems.check(engine_answers, partial=partial)
+        chosen = [name for name in self.tasks if matched[name].docs]
+        if not chosen:
+            if problems.failed:
+                raise AnswersError(
+                    f"every request failed ({problems.failed[0]})",
+                    hint="Mend what the error names, and rerun the same command: it asks them again",
+                )
+            raise AnswersError(
+                "none of the answers can be graded", hint="Ask the model: `meta-eval run` without --grade-only"
+            )
+        used = [
+            answer
+            for task_answers in matched.values()
+            for doc_answers in task_answers.docs.values()
+            for answer in doc_answers
+        ]
+        model = _one_model(used, manifest)
+        _log_problems(matched, problems, engine_answers)
+        writer = Writer(output or expand_home(manifest.run_settings.output_path, where=str(self._pack)), model)
+        origins = {
+            name: origin
+            for name in chosen
+            if (origin := count_origins(itertools.chain(*matched[name].docs.values()), engine_answers.deployments))
+        }
+        speed = Speed.of(used, prices or manifest.run_settings)
+        done = Graded(Path(), model, speed, {}, len(problems.missing), len(problems.failed))
+        with writer:
+            for name in chosen:
+                try:
+                    evaluated = self.evaluate(name, matched[name].docs, bootstrap_iters=_BOOTSTRAP_ITERS, hashed=True)
+                except UserError as error:
+                    if not go_on or len(done.broken) + 1 == len(chosen):
+                        raise
+                    log.warning(f"{name}: not graded: {error}")
+                    done.broken[name] = str(error)
+                    continue
+                done.scores[name] = evaluated.scores
+                writer.add(name, evaluated, matched[name].docs)
+            engines = sorted({answer.engine for answer in used if answer.engine})
+            done.results = writer.finish(
+                engine=", ".join(engines) or "unknown engine",
+                limit=manifest.run_settings.limit,
+                started=min((answer.span[0] for answer in used if answer.span), default=self._started),
+                identity={
+                    **asdict(done.speed),
+                    **({"origins": origins} if origins else {}),
+                    **({"edited": self._changed} if self._changed else {}),
+                    **(facts or {}),
+                },
+            )
+        return done
+
+    def evaluate(
+        self, name: str, docs: Mapping[int, Sequence[EngineAnswer]], *, bootstrap_iters: int = 0, hashed: bool = False
+    ) -> Evaluated:
+        """Run lm-eval's evaluator on answers.
+
+        Args:
+            name: The task.
+            docs: By doc: the answer to each repeat. Only these docs are scored.
+            bootstrap_iters: lm-eval's parameter for standard errors. 0 means none.
+            hashed: Whether to add lm-eval's hashes, for samples that are written.
+
+        Raises:
+            PackError: lm-eval cannot score them.
+        """
+        task = self.evaluator.load(name)
+        numbers = sorted(docs)
+        settings = task.config.generation_kwargs or {}
+        stop = settings.get("until") or ()
+        stop = (stop,) if isinstance(stop, str) else tuple(stop)
+        repeats, whole = int(task.config.repeats or 1), is_graded_as_message(task)
+        answers = [_replayed(docs[number], stop, repeats, whole=whole) for number in numbers]
+        indices, allow_code = numbers if len(numbers) < len(task.eval_docs) else None, self.options.allow_code
+        evaluated = self.evaluator.evaluate(
+            name, task=task, answers=answers, indices=indices, allow_code=allow_code,
+            bootstrap_iters=bootstrap_iters, hashed=hashed,
+        )  # fmt: skip
+        add_each_answer(self.evaluator, name, answers, evaluated, indices=indices, allow_code=allow_code)
+        return evaluated
+
+    def _digests(self, name: str) -> Iterable[RequestDigest]:
+        if name in self.requests:
+            return self.requests[name]
+        built = build_requests(self.evaluator, name, self._manifest.run_settings.limit)
+        return (request.digest() for request in built)
+
+    def _match_all(self, engine_answers: Answers, problems: Problems) -> dict[str, Matched]:
+        """Match the answers of all tasks before grading, so that problems show at once."""
+        matched = {}
+        unchosen = set(self._manifest.tasks) - set(self.tasks)
+        for name in self.tasks:
+
+            def noted(name: str = name) -> Iterable[RequestDigest]:
+                for request in self._digests(name):
+                    unchosen.add(request.id)
+                    yield request
+
+            matched[name] = match_answers(noted(), engine_answers, problems)
+        note_unknown_answers(engine_answers, self.tasks, unchosen, problems)
+        return matched
+
+
+def _replayed(doc_answers: Sequence[EngineAnswer], stop: Sequence[str], repeats: int, *, whole: bool) -> Replayed:
+    """Convert a doc's answers to responses of a model: by request index, a response per repeat.
+
+    Args:
+        doc_answers: The answers. For choices behind several prompts: those of each prompt, in order.
+        stop: Stop sequences.
+        repeats: How often the task asks each request.
+        whole: Whether the task grades whole chat messages.
+    """
+    if whole:
+        return {0: [format_message(answer) for answer in doc_answers]}
+    if doc_answers[0].text is not None:
+        return {0: [cut_at_stop(answer.text or "", stop) for answer in doc_answers]}
+    if repeats == 1:
+        choices = [choice for answer in doc_answers for choice in answer.choices]
+        return {index: [(value, bool(greedy))] for index, (value, greedy) in enumerate(choices)}
+    return {
+        index: [(answer.choices[index][0], bool(answer.choices[index][1])) for answer in doc_answers]
+        for index in range(len(doc_answers[0].choices))
+    }
+
+
+def format_message(answer: EngineAnswer) -> str:
+    """A chat message as JSON text, for a task that grades its tool calls."""
+    calls = tuple(ToolCall(*call) for call in answer.tool_calls)
+    return ChatChoice(answer.text or "", None, calls, answer.finish_reason).format_message()
+
+
+def _one_model(used: Sequence[EngineAnswer], manifest: Manifest) -> str:
+    models = {answer.model: answer.where for answer in reversed(used) if answer.model}
+    if len(models) > 1:
+        listed = ", ".join(f"{name} ({where})" for name, where in sorted(models.items()))
+        raise AnswersError(f"these answers come from {len(models)} models: {listed}", hint="Grade one model at a time")
+    return next(iter(models), manifest.run_settings.model_name)
+
+
+def _log_problems(matched: dict[str, Matched], problems: Problems, engine_answers: Answers) -> None:
+    if engine_answers.cut_off:
+        log.warning(
+            f"{len(engine_answers.cut_off):,} truncated lines were ignored; the first is {engine_answers.cut_off[0]}"
+        )
+    if problems.missing or problems.failed:
+        first = (problems.missing or problems.failed)[0]
+        log.warning(
+            f"this run is unfinished: of {problems.requests:,} requests, {len(problems.missing):,} have no answer and "
+            f"{len(problems.failed):,} failed; the first: {first}"
+        )
+    for what, counts in (
+        (
+            "go on past a stop sequence, and are cut there as lm_eval cuts them",
+            [task_answers.cut_by_us for task_answers in matched.values()],
+        ),
+        (
+            "end with 'length' and fewer tokens than max_tokens, by a limit of the engine's own, such as its context",
+            [task_answers.cut_early for task_answers in matched.values()],
+        ),
+    ):
+        if sum(counts):
+            tasks = ", ".join(f"{name} {count:,}" for name, count in zip(matched, counts, strict=True) if count)
+            log.warning(f"answers that {what}: {tasks}")

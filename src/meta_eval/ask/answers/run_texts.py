@@ -1,0 +1,140 @@
+"""Reads the generated texts of a run, each with the hashes of its prompt and of its scoring request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from meta_eval.ask.answers.recorded_answers import Recorded, make_scoring_request
+from meta_eval.ask.answers.requests import Request
+from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.lm_eval_run import Run
+from meta_eval.harness.sample_files import open_samples
+from meta_eval.harness.sample_parser import read_arguments
+from meta_eval.harness.task_run import TaskRun
+
+# Task, SHA-256 of the prompt, and the number of earlier docs of the task with the same prompt.
+Key = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RunText:
+    """The generated answer of a run to a doc.
+
+    Attributes:
+        task: The task.
+        doc: lm-eval's number of the doc.
+        text: The answer, cut at the first stop sequence, without an end token.
+        scoring_sha256: The hash of the request that scores this text behind its prompt; None for an empty text.
+        stop: The stop sequences of the request.
+        max_tokens: The largest number of tokens of an answer; 0 if unknown.
+    """
+
+    task: str
+    doc: int
+    text: str
+    scoring_sha256: str | None
+    stop: tuple[str, ...] = ()
+    max_tokens: int = 0
+
+
+def read_run_texts(run: Run, side: str) -> tuple[dict[Key, RunText], Counter[str]]:
+    """Read the generated texts of a run. Choices have none.
+
+    Args:
+        run: The run.
+        side: Its name in messages.
+
+    Returns:
+        The texts, and by task the number of docs that are left out because they have several answers.
+
+    Raises:
+        ResultsError: An answer was sampled, no text was generated, or a file has changed.
+    """
+    texts: dict[Key, RunText] = {}
+    seen: Counter[tuple[str, str]] = Counter()
+    several: Counter[str] = Counter()
+    for task in run.tasks.values():
+        _check_greedy(task.task, task.provenance.decoding, side)
+        for prompt_sha256, text in _read_task(task, side, several):
+            texts[task.task, prompt_sha256, seen[task.task, prompt_sha256]] = text
+            seen[task.task, prompt_sha256] += 1
+    if not texts:
+        raise ResultsError(
+            "holds no generated text", where=side,
+            hint="Run lm_eval with --log_samples on a task that generates a single answer per doc",
+        )  # fmt: skip
+    return texts, several
+
+
+def check_same_decoding(a: Run, b: Run) -> None:
+    """Refuse two runs with other settings of generation: their texts differ for that reason alone.
+
+    Raises:
+        ResultsError: A task was generated with other settings.
+    """
+    for name in sorted(a.tasks.keys() & b.tasks.keys()):
+        first, second = (run.tasks[name].provenance for run in (a, b))
+        if first.results_file is None or second.results_file is None:
+            continue
+        for key in sorted(first.decoding.keys() | second.decoding.keys()):
+            values = first.decoding.get(key), second.decoding.get(key)
+            if values[0] != values[1]:
+                raise ResultsError(
+                    f"{key} is {values[0]!r:.80} in A and {values[1]!r:.80} in B", where=name,
+                    hint="Generate both runs with the same settings, or leave the task out with --tasks",
+                )  # fmt: skip
+
+
+def _check_greedy(task: str, settings: Mapping[str, Any], side: str) -> None:
+    """Refuse sampled answers: two samples of the same model part at once, and that says nothing."""
+    temperature = settings.get("temperature")
+    sampled = bool(temperature) or (temperature is None and settings.get("do_sample") not in (None, False, "False"))
+    if sampled:
+        how = f"temperature {temperature:g}" if isinstance(temperature, int | float) else "do_sample"
+        raise ResultsError(
+            f"{task} was sampled ({how}), and two samples of the same model differ", where=side,
+            hint="Compare greedy runs (temperature 0), or leave the task out with --tasks",
+        )  # fmt: skip
+
+
+def _read_task(task: TaskRun, side: str, several: Counter[str]) -> Iterator[tuple[str, RunText]]:
+    """Yield each text with the hash of its prompt, by doc. Count docs with several answers."""
+    if task.samples_file is None:
+        return
+    with open_samples(task.samples_file) as read:
+        for doc in task.docs:
+            sample = read(next(iter(doc.filter_results.values())))
+            request = _read_request(task.task, doc.doc_id, sample)
+            answers = [answer for response in sample["resps"] for answer in _as_list(response)]
+            if request is None or not answers or not isinstance(answers[0], str):
+                continue
+            if len(answers) > 1:
+                several[task.task] += 1
+                continue
+            _check_greedy(task.task, request.settings or {}, side)
+            scoring = make_scoring_request(request, Recorded(answers[0]))
+            text = scoring.continuations[0] if scoring else ""
+            scoring_sha256 = scoring.sha256 if scoring else None
+            yield (
+                request.prompt_sha256,
+                RunText(task.task, doc.doc_id, text, scoring_sha256, request.stop, request.max_tokens),
+            )
+
+
+def _as_list(response: Any) -> list[Any]:
+    return response if isinstance(response, list) else [response]
+
+
+def _read_request(task: str, doc: int, sample: Mapping[str, Any]) -> Request | None:
+    """The first request of a sample; None unless it generates."""
+    requests = read_arguments(sample)
+    if not requests or len(requests[0]) < 2 or not isinstance(requests[0][1], dict):
+        return None
+    settings = dict(requests[0][1])
+    stop, limit = settings.pop("until", None) or (), settings.pop("max_gen_toks", None)
+    stops = (stop,) if isinstance(stop, str) else tuple(map(str, stop)) if isinstance(stop, list | tuple) else ()
+    limit = limit if isinstance(limit, int) else 0
+    return Request(f"{task}/{doc}", task, doc, 0, "generate", str(requests[0][0]), stops, limit, settings)

@@ -1,0 +1,399 @@
+"""The canary: the first docs are compared with the recorded answers, to stop a broken set-up early.
+
+These observations stop a run. The limits are reasoned, not measured on real models:
+
+* **The engine counts another number of tokens** in a prompt than were sent: a BOS was added or removed, or the prompt
+  was cut. There is no threshold. It is checked for every request, if the engine counts.
+* **All texts are degenerate** and the recorded texts are not: empty, only special tokens, or a repeated word or sign.
+  No working Llama does that on every doc. At least `FEWEST` docs are needed.
+* **Hardly any text has the recorded first token.** A model that agrees on a third of the docs would have so few with a
+  probability below `CHANCE`: 0 of 12, 2 of 24, 4 of 32. (Requiring none would be too strict: doctor's tiny Llama
+  without BOS is wrong on every doc and has 1 of 24 by chance.) A model may open all answers in another way
+  (``<think>``). It passes if it can be forced and predicts most tokens of the recorded answers. Otherwise it is stopped
+  by mistake, which costs a minute instead of hours.
+* **The recorded answers are likelier with another number of BOS**, where the engine can be forced
+  (`running.canary_evidence`). The share of likeliest tokens also suggests causes for the other observations.
+* **Likelihoods are useless**: not a number, or equal for all continuations of every doc, within `ALIKE` nats.
+* **The likeliest continuation is the recorded one on too few docs.** A model that agrees on half of them would have so
+  few with a probability below `CHANCE`. With four choices a broken model agrees on a quarter.
+
+With too few docs nothing stops the run; the figures are shown. If the backend takes token ids, suspect docs are asked
+again with a BOS less and a BOS more. If that gives the recorded answer, the cause is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from meta_eval.ask.answers.answer_matching import cut_at_stop
+from meta_eval.ask.answers.recorded_answers import Recorded
+from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.canary_docs import join_calls
+from meta_eval.ask.canary_evidence import (
+    CanaryEvidence,
+    change_bos_number,
+    find_other_bos,
+    make_forced_requests,
+    measure_evidence,
+)
+from meta_eval.ask.client import Client, EngineRequest, EngineResponse
+from meta_eval.harness.families import find_family, list_families
+from meta_eval.pack.backends.base import BackendError
+
+# Number of docs that are asked again with another BOS count.
+VARIANTS = 8
+
+# The probability of a false stop of each statistical rule, for a fine-tuned or quantised model that agrees on the
+# assumed share of docs.
+CHANCE = 0.01
+BEGINS_ALIKE = 1 / 3
+CHOOSES_ALIKE = 1 / 2
+
+# Minimum number of texts, all degenerate; with only 4, a model may have reasons to leave each empty.
+FEWEST = 6
+
+# Nats within which likelihoods of all continuations count as the same.
+ALIKE = 1e-4
+
+# The share of texts with the same first token if a model opens its answers in another way.
+OPENS_ALIKE = 0.8
+
+_GO_ON = "Fix it, or go on all the same with --no-canary. These answers were not kept"
+
+
+class CanaryError(BackendError):
+    """The first answers show that the set-up is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerComparison:
+    """An answer compared with the recorded answer.
+
+    Attributes:
+        request: The request.
+        tokens: Tokens of the prompt; None if unknown.
+        alike: Texts: tokens of the common prefix, or characters without a tokenizer.
+        of: Texts: tokens of the recorded text.
+        identical: Texts: whether they are exactly equal.
+        empty: Texts: how the text is degenerate; ``""`` if it is not.
+        header: Texts: whether it begins with the header of a turn, which a chat template adds.
+        opening: Texts: the first token.
+        same: Choices: whether the likeliest choice is the same.
+        off: Choices: the largest difference of two probabilities, normalised over the continuations.
+        flat: Choices: whether all are equal or not a number.
+    """
+
+    request: Request
+    tokens: int | None
+    alike: int = 0
+    of: int = 0
+    identical: bool = False
+    empty: str = ""
+    header: bool = False
+    opening: Any = None
+    same: bool | None = None
+    off: float = 0.0
+    flat: bool = False
+
+
+# A text as its tokens, or as its characters.
+SplitText = Callable[[str], Sequence[Any]]
+
+
+def check_token_counts(
+    client: Client, asks: Iterable[EngineRequest], *, check: bool = True
+) -> Iterator[tuple[EngineRequest, EngineResponse]]:
+    """Send requests, and compare the engine's count of prompt tokens with what was sent, if ``check`` is set.
+
+    Raises:
+        CanaryError: They differ.
+    """
+    open_: dict[str, EngineRequest] = {}
+
+    def noted() -> Iterator[EngineRequest]:
+        for ask in asks:
+            open_[ask.request.id] = ask
+            yield ask
+
+    for response in client.answer(noted()):
+        ask = open_.pop(response.request.id)
+        if check and response.error is None and response.prompt_tokens is not None and ask.prompt_ids is not None:
+            more = response.prompt_tokens - len(ask.prompt_ids)
+            if more:
+                raise CanaryError(
+                    f"the engine counts {response.prompt_tokens:,} tokens in a prompt of {len(ask.prompt_ids):,}, "
+                    f"one BOS included: "
+                    f"{_MORE.get(more, 'it cuts it' if more < 0 else 'it puts something around it')}",
+                    where=response.request.id, hint=_GO_ON,
+                )  # fmt: skip
+        yield ask, response
+
+
+_MORE = {
+    1: "it adds a BOS of its own (or its tokenizer is another)",
+    -1: "something strips the BOS (or its tokenizer is another)",
+}
+
+
+def compare_answer(
+    ask: EngineRequest, response: EngineResponse, recorded: Recorded, split_text: SplitText
+) -> AnswerComparison:
+    """Compare an answer with the recorded answer."""
+    tokens = None if ask.prompt_ids is None else len(ask.prompt_ids)
+    if response.choices:
+        logprobs = [value for value, _ in response.choices]
+        if not all(math.isfinite(value) for value in logprobs):
+            return AnswerComparison(ask.request, tokens, same=False, off=1.0, flat=True)
+        recorded_logprobs = [-value for value in recorded.nlls]
+        pairs = zip(_shares(logprobs), _shares(recorded_logprobs), strict=True)
+        return AnswerComparison(
+            ask.request, tokens, same=logprobs.index(max(logprobs)) == recorded_logprobs.index(max(recorded_logprobs)),
+            off=max(abs(logprob - right) for logprob, right in pairs), flat=max(logprobs) - min(logprobs) < ALIKE,
+        )  # fmt: skip
+    text = join_calls(response.text or "", response.tool_calls)
+    right = cut_at_stop(recorded.text or "", ask.request.stop)
+    said_tokens, right_tokens = split_text(text), split_text(right)
+    alike = next(
+        (number for number, (a, b) in enumerate(zip(said_tokens, right_tokens, strict=False)) if a != b),
+        min(len(said_tokens), len(right_tokens)),
+    )
+    return AnswerComparison(
+        ask.request, tokens, alike=alike, of=len(right_tokens), identical=text.strip() == right.strip(),
+        empty=_degenerate(text) if right.strip() else "", header=text.lstrip().startswith(_heads()),
+        opening=said_tokens[0] if said_tokens else None,
+    )  # fmt: skip
+
+
+def _heads() -> tuple[str, ...]:
+    """The texts that begin the header of a turn."""
+    return (*(token for family in list_families() for token in family.openings), "assistant\n", "assistant<|")
+
+
+def _degenerate(text: str) -> str:
+    bare = text.strip()
+    if not bare:
+        return "empty"
+    pieces = [piece for piece in bare.replace("|>", "|>\n").split() if piece]
+    if all(piece.startswith("<|") and piece.endswith("|>") for piece in pieces):
+        return "special tokens alone"
+    if (len(pieces) >= 8 and len(set(pieces)) == 1) or (len(bare) >= 16 and len(set(bare)) == 1):
+        return "one token over and over"
+    return ""
+
+
+def _shares(values: Sequence[float]) -> list[float]:
+    """Probabilities normalised over the continuations."""
+    top = max(values)
+    grown = [math.exp(value - top) for value in values]
+    return [value / sum(grown) for value in grown]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The findings of a canary.
+
+    Attributes:
+        texts: Number of texts that were compared.
+        begin: Number of these with the recorded first token.
+        prefix: The mean share of the recorded text's tokens in the common prefix, 0 to 1.
+        identical: Number of exactly equal texts.
+        choices: Number of choice docs that were compared.
+        same: Number of these with the recorded likeliest continuation.
+        off: The median difference of two normalised probabilities, the largest of each doc.
+        forced: Number of forced tokens of recorded answers; 0 if the engine cannot force.
+        top: The share of these that are the likeliest at their place, 0 to 1; None without.
+        logprob: Their mean log-probability, in nats; None without.
+    """
+
+    texts: int
+    begin: int
+    prefix: float
+    identical: int
+    choices: int
+    same: int
+    off: float
+    forced: int = 0
+    top: float | None = None
+    logprob: float | None = None
+
+    @classmethod
+    def of(cls, seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None = None) -> Summary:
+        texts = [comparison for comparison in seen if comparison.same is None]
+        choices = [comparison for comparison in seen if comparison.same is not None]
+        shares = [comparison.alike / max(comparison.of, 1) for comparison in texts]
+        return cls(
+            texts=len(texts), begin=sum(comparison.alike > 0 for comparison in texts),
+            prefix=sum(shares) / max(len(shares), 1),
+            identical=sum(comparison.identical for comparison in texts), choices=len(choices),
+            same=sum(bool(comparison.same) for comparison in choices),
+            off=sorted(comparison.off for comparison in choices)[len(choices) // 2] if choices else 0.0,
+            forced=evidence.tokens if evidence else 0, top=evidence.top if evidence else None,
+            logprob=evidence.logprob if evidence else None,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        words = []
+        if self.texts:
+            words.append(
+                f"of {self.texts} texts {self.begin} begin as the recorded ones and {self.identical} are equal word "
+                f"for word (common prefix {self.prefix:.0%})"
+            )
+        if self.choices:
+            words.append(
+                f"of {self.choices} docs of choices {self.same} have the same answer "
+                f"(probabilities differ by {self.off:.2f})"
+            )
+        if self.top is not None:
+            words.append(f"of {self.forced:,} tokens of recorded answers {self.top:.0%} are the likeliest ones")
+        return ", ".join(words) or "nothing to compare"
+
+
+def find_suspicion(seen: Sequence[AnswerComparison], *, own_opening: bool = False) -> str | None:
+    """Find what is certainly wrong with some answers; None if nothing is.
+
+    Args:
+        seen: The answers.
+        own_opening: Whether the model is known to open its answers in another way; first tokens may then differ.
+    """
+    texts = [comparison for comparison in seen if comparison.same is None]
+    choices = [comparison for comparison in seen if comparison.same is not None]
+    ways = {comparison.empty for comparison in texts}
+    if len(texts) >= FEWEST and "" not in ways:
+        return f"every answer is degenerate ({', '.join(sorted(ways))})"
+    begin = sum(comparison.alike > 0 for comparison in texts)
+    if texts and not own_opening and compute_binomial_cdf(begin, len(texts), BEGINS_ALIKE) < CHANCE:
+        return f"{begin} of {len(texts)} answers begin as the recorded one"
+    if len(choices) >= FEWEST and all(comparison.flat for comparison in choices):
+        return "the likelihoods of the continuations are all alike, or no numbers"
+    same = sum(bool(comparison.same) for comparison in choices)
+    if choices and compute_binomial_cdf(same, len(choices), CHOOSES_ALIKE) < CHANCE:
+        return f"the likeliest of the choices is the recorded one on {same} of {len(choices)} docs"
+    return None
+
+
+def compute_binomial_cdf(hits: int, of: int, share: float) -> float:
+    """The binomial probability of at most so many hits."""
+    return sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(hits + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """Judges the first answers.
+
+    Args:
+        client: Gets further requests if something is suspect.
+        recorded: The recorded answers, by id of the request.
+        split_text: Splits a text into tokens.
+        bos: The BOS token; None if the backend takes no token ids.
+        known_cause: What the check of the endpoint found to be wrong with prompts.
+    """
+
+    client: Client
+    recorded: Mapping[str, Recorded]
+    split_text: SplitText
+    bos: int | None
+    known_cause: str | None = None
+
+    def check(self, responses: Sequence[tuple[EngineRequest, EngineResponse]]) -> Summary:
+        """Summarise the answers.
+
+        Raises:
+            CanaryError: The set-up is broken.
+        """
+        answered = [(ask, answer) for ask, answer in responses if answer.error is None]
+        if responses and not answered:
+            raise CanaryError(
+                f"none of the first {len(responses)} requests was answered: {responses[0][1].error}", hint=_GO_ON
+            )
+        seen = self._compared(answered)
+        long_from = find_family(self.client.model.rpartition("/")[2]).rope_scaled_from
+        long = [comparison for comparison in seen if long_from is not None and (comparison.tokens or 0) > long_from]
+        forced = (
+            make_forced_requests([ask for ask, _ in answered], self.recorded, self.split_text)
+            if self.bos is not None
+            else []
+        )
+        evidence = measure_evidence(self.client, forced)
+        other = find_other_bos(self.client, forced, evidence, self.bos or 0) if evidence is not None else None
+        if other is not None:
+            raise CanaryError(other, where="canary", hint=_GO_ON)
+        opens_alike = evidence is not None and evidence.is_sound and _opens_alike(seen)
+        why = find_suspicion(seen, own_opening=opens_alike)
+        if why is not None:
+            cause = self.known_cause or self._cause([ask for ask, _ in answered], seen, evidence)
+            raise CanaryError(f"{why}. {cause}", where="canary", hint=_GO_ON)
+        why = find_suspicion(long, own_opening=opens_alike)
+        if why is not None:
+            cause = "Short ones are well: rope_scaling (rotary embeddings) is missing, or it cuts prompts"
+            raise CanaryError(f"for prompts over {long_from:,} tokens, {why}. {cause}", where="canary", hint=_GO_ON)
+        return Summary.of(seen, evidence)
+
+    def _compared(self, answered: Iterable[tuple[EngineRequest, EngineResponse]]) -> list[AnswerComparison]:
+        return [
+            compare_answer(ask, answer, self.recorded[answer.request.id], self.split_text) for ask, answer in answered
+        ]
+
+    def _cause(
+        self, asks: Sequence[EngineRequest], seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None
+    ) -> str:
+        """Find the likeliest cause, by asking a few docs with another number of BOS."""
+        ids = self.bos is not None and all(ask.prompt_ids for ask in asks)
+        if ids:
+            some = sorted(asks, key=lambda ask: len(ask.prompt_ids or ()))[:VARIANTS]
+            base = _agreement(
+                [comparison for comparison in seen if comparison.request.id in {ask.request.id for ask in some}]
+            )
+            for fewer, cause in (
+                (True, "With no BOS it answers as recorded: something adds a BOS to the one that is sent"),
+                (False, "With two BOS it answers as recorded: something strips one"),
+            ):
+                changed_asks = [change_bos_number(ask, self.bos or 0, fewer=fewer) for ask in some]
+                answered = [
+                    (ask, answer) for ask, answer in pair_responses(self.client, changed_asks) if answer.error is None
+                ]
+                repeated = _agreement(self._compared(answered))
+                if repeated >= 0.5 and repeated > base + 0.25:
+                    return cause
+        texts = [comparison for comparison in seen if comparison.same is None]
+        if texts and sum(comparison.header for comparison in texts) * 2 > len(texts):
+            return "They begin with the head of a turn: a chat template stands around prompts that have theirs already"
+        if any(comparison.empty == "one token over and over" for comparison in texts) or any(
+            comparison.flat for comparison in seen
+        ):
+            return "So do weights or activations that overflow: check dtype (float16 needs care) and the quantisation"
+        tried = "Another number of BOS does not help" if ids else "Which BOS the server adds is not known"
+        names = "model_name is the model of the dataset (instruct or base)"
+        template, weights = "no chat template is applied by the server", "rope_scaling in config.json, dtype"
+        if evidence is not None and evidence.is_sound:
+            tried += f", and {evidence}: most of the model is there"
+            return f"{tried}. Check that {names}, that {template}, and rope_scaling in config.json"
+        if evidence is not None and evidence.is_broken:
+            tried += f", and {evidence}, of which any model that reads them finds half"
+            return f"{tried}. Check {weights}, quantisation, that the weights are whole, and that {names}"
+        return f"{tried}: check that {names}, that {template}, {weights}, and that the weights are whole"
+
+
+def _opens_alike(seen: Sequence[AnswerComparison]) -> bool:
+    """Whether nearly all texts begin with the same token, such as ``<think>``, and not with the header of a turn."""
+    texts = [comparison for comparison in seen if comparison.same is None and not comparison.empty]
+    if not texts or any(comparison.header for comparison in texts):
+        return False
+    (_, most), *_ = Counter(comparison.opening for comparison in texts).most_common(1)
+    return most >= OPENS_ALIKE * len(texts)
+
+
+def pair_responses(client: Client, asks: Sequence[EngineRequest]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
+    """Pair each answer with its request."""
+    by_id = {ask.request.id: ask for ask in asks}
+    return ((by_id[response.request.id], response) for response in client.answer(asks))
+
+
+def _agreement(seen: Sequence[AnswerComparison]) -> float:
+    """The share of docs with the recorded first token or choice."""
+    return sum(comparison.alike > 0 if comparison.same is None else bool(comparison.same) for comparison in seen) / max(
+        len(seen), 1
+    )

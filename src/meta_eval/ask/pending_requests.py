@@ -1,0 +1,203 @@
+"""The pending requests of a run: those of its tasks and shard that have no answer yet."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from meta_eval.ask.answers.answer_files import Answers
+from meta_eval.ask.answers.requests import Request, RequestDigest, build_requests
+from meta_eval.ask.capabilities import find_refusals
+from meta_eval.ask.client import Client
+from meta_eval.ask.prefix_order import Beginnings, interleave_docs
+from meta_eval.base.logs import log
+from meta_eval.harness.evaluator import Evaluator
+from meta_eval.pack.backends.base import Backend, BackendError
+from meta_eval.plugins.chat.chat_body import read_conversation
+from meta_eval.plugins.chat.chat_requests import offers_tools
+
+
+class PendingRequests:
+    """Iterate over the requests by task, grouped by shared prompt prefix. Each iteration builds the requests again;
+    they are never all in memory.
+
+    Args:
+        evaluator: The evaluator of the pack.
+        tasks: The tasks, in order.
+        limit: ``--limit`` of the pack.
+        shard: ``(I, N)``: every N-th request from the I-th on, counted over all tasks.
+        answers: Earlier answers.
+        lanes: Number of servers; so many ranges of a task are interleaved.
+
+    Attributes:
+        total: Number of requests of this shard, by task.
+        left: Number of these without an answer.
+        kinds: The kind of a task's requests: ``generate`` or ``choices``.
+        digests: The requests of this shard without their texts, by task, in order.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        tasks: Sequence[str],
+        limit: float | None,
+        shard: tuple[int, int],
+        answers: Answers,
+        *,
+        lanes: int = 1,
+    ) -> None:
+        self._evaluator, self._tasks, self._limit, self._shard = evaluator, tuple(tasks), limit, shard
+        self._lanes = max(lanes, 1)
+        self._answered = {(answer.id, answer.request_sha256) for answer in answers.by_key.values()}
+        self.total: dict[str, int] = {}
+        self.left: dict[str, int] = {}
+        self.kinds: dict[str, str] = {}
+        self.digests: dict[str, list[RequestDigest]] = {}
+        self._order: dict[str, list[int]] = {}
+        self._with_tools: dict[str, int] = {}
+        for name, requests in itertools.groupby(self._own(), key=lambda request: request.task):
+            digests, beginnings = self.digests.setdefault(name, []), Beginnings()
+            for request in requests:
+                digests.append(request.digest())
+                beginnings.add(request.doc, request.prompt)
+                if request.kind == "chat" and offers_tools(request.prompt):
+                    self._with_tools.setdefault(name, request.doc)
+            self.kinds[name] = digests[-1].kind
+            self._order[name] = beginnings.order()
+            self.total[name], self.left[name] = len(digests), sum(not self.is_answered(some) for some in digests)
+
+    def by_doc(self) -> dict[str, dict[int, list[Request]]]:
+        """All requests, answered or not, by task and doc; all in memory."""
+        requests: dict[str, dict[int, list[Request]]] = {}
+        for request in self._own():
+            requests.setdefault(request.task, {}).setdefault(request.doc, []).append(request)
+        return requests
+
+    def is_answered(self, request: Request | RequestDigest) -> bool:
+        """Whether a request was answered before this run, or marked since."""
+        return (request.id, request.sha256) in self._answered
+
+    def note(self, request: Request) -> None:
+        """Mark a request as answered, so that iterating skips it."""
+        self._answered.add((request.id, request.sha256))
+
+    def leave_out(self, tasks: Iterable[str]) -> None:
+        """Skip some tasks."""
+        for name in tasks:
+            del self.left[name], self._order[name]
+
+    def explain_no_messages(self, task: str, can_continue: bool) -> str | None:
+        """Why the prompts of a task are not chat messages, as its first shows; None if they are. See
+        `read_conversation`."""
+        try:
+            read_conversation(self._first_request(task), can_continue=can_continue)
+        except ValueError as error:
+            return f"the prompt {error}"
+        return None
+
+    def first_requests(self) -> Iterator[Request]:
+        """The first request of each task that is asked, and the first with tools."""
+        for task in (name for name, left in self.left.items() if left):
+            yield self._first_request(task)
+            if task in self._with_tools:
+                yield next(build_requests(self._evaluator, task, self._limit, [self._with_tools[task]]))
+
+    def _first_request(self, task: str) -> Request:
+        return next(build_requests(self._evaluator, task, self._limit, [self.digests[task][0].doc]))
+
+    def docs_left(self, task: str) -> set[int]:
+        """The docs of a task with unanswered requests in this shard."""
+        return {request.doc for request in self.digests.get(task, ()) if not self.is_answered(request)}
+
+    def find_answered_docs(self, task: str, answers: Answers) -> set[int]:
+        """The docs of a task whose requests all have an answer among some."""
+        digests = self.digests.get(task, ())
+        return {some.doc for some in digests} - {
+            some.doc for some in digests if (some.id, some.sha256) not in answers.by_key
+        }
+
+    def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
+        """The pending requests of some docs, given by task."""
+        for name, numbers in docs.items():
+            wanted = {request.id for request in self.digests[name] if not self.is_answered(request)}
+            for request in build_requests(self._evaluator, name, self._limit, numbers):
+                if request.id in wanted:
+                    yield request
+
+    def hashes(self, task: str | None = None) -> dict[str, str]:
+        """The hash of each request by id, for a task or for all."""
+        some = self.digests.values() if task is None else [self.digests.get(task, [])]
+        return {request.id: request.sha256 for digests in some for request in digests}
+
+    def __iter__(self) -> Iterator[Request]:
+        for name, order in self._order.items():
+            left = self.docs_left(name)
+            docs = [doc for doc in order if doc in left]
+            yield from self.of_docs({name: list(interleave_docs(docs, self._lanes))})
+
+    def _own(self) -> Iterator[Request]:
+        number, of = self._shard
+        return itertools.islice(self._all(), number, None, of)
+
+    def _all(self) -> Iterable[Request]:
+        for name in self._tasks:
+            yield from build_requests(self._evaluator, name, self._limit)
+
+
+def leave_out_tasks(
+    pending: PendingRequests,
+    backend: Backend,
+    client: Client | None = None,
+    *,
+    has_tokenizer: bool = True,
+    needs_all: bool,
+) -> dict[str, str]:
+    """Leave out the tasks that a backend cannot answer, and warn before the first request.
+
+    Args:
+        pending: The pending requests.
+        backend: The backend.
+        client: The started backend; None before it is started.
+        has_tokenizer: Whether requests have token ids.
+        needs_all: Whether no task may be missing.
+
+    Returns: The reason for each left-out task.
+
+    Raises:
+        BackendError: No task may be missing, or none is left and nothing was answered before.
+    """
+    names = [name for name, left in pending.left.items() if left]
+    kinds = find_refusals(backend, (pending.kinds[name] for name in names), client, has_tokenizer=has_tokenizer)
+    reasons = {name: kinds[pending.kinds[name]] for name in names if pending.kinds[name] in kinds}
+    if backend.renders_messages and client is not None:
+        can_continue = bool(client.settings.model_args.get("continue_final_message"))
+        others = [name for name in names if name not in reasons]
+        reasons |= {name: why for name in others if (why := pending.explain_no_messages(name, can_continue))}
+    begun = any(pending.left.get(name, total) < total for name, total in pending.total.items())
+    for why in sorted(set(reasons.values())):
+        some = ", ".join(name for name in reasons if reasons[name] == why)
+        what = "multiple choice" if kinds.get("choices") == why else "it"
+        if needs_all or (len(reasons) == len(names) and not begun):
+            raise BackendError(f"cannot be scored: {why}", where=some, hint="Name other tasks with --tasks")
+        log.warning(f"{some}: left out, because {what} cannot be scored: {why}")
+    pending.leave_out(reasons)
+    return reasons
+
+
+def select_answers(answers: Answers, hashes: Mapping[str, str]) -> Answers:
+    """Select the answers to some requests. A file of a run may also have answers to other tasks and to changed prompts.
+
+    Args:
+        answers: All answers.
+        hashes: The hashes of requests by id.
+    """
+
+    def is_current(key: tuple[str, str | None]) -> bool:
+        return hashes.get(key[0]) == key[1]
+
+    return Answers(
+        by_key={key: answer for key, answer in answers.by_key.items() if is_current(key)},
+        failed={key: answer for key, answer in answers.failed.items() if is_current(key)},
+        cut_off=answers.cut_off,
+        deployments=answers.deployments,
+    )

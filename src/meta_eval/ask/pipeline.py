@@ -1,0 +1,405 @@
+"""run: prepare if it is needed, check, ask what has no answer yet, grade.
+
+A request is built by lm-eval's task (`answers.requests`), selected if it has no answer (`pending_requests`), tokenized
+(`model_tokens`), sent (`client`), its answer kept (`journal`), and graded with its task (`answers.grading`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meta_eval.ask.answers.answer_files import Answers
+from meta_eval.ask.answers.grading import Graded, Grading
+from meta_eval.ask.answers.recorded_answers import Recordings
+from meta_eval.ask.canary import Summary
+from meta_eval.ask.client import describe_start, find_client
+from meta_eval.ask.deployment import read_earlier_answers
+from meta_eval.ask.early_stop import Stopping
+from meta_eval.ask.engine_faults import counting_saved
+from meta_eval.ask.journal import Journal, check_shard, compute_model_fingerprint
+from meta_eval.ask.model_tokens import ModelTokens, tokens_of
+from meta_eval.ask.pending_requests import PendingRequests, leave_out_tasks, select_answers
+from meta_eval.ask.request_loop import RequestLoop
+from meta_eval.ask.run_order import RunOrder, open_order
+from meta_eval.ask.second_answers import EARLY, SecondAnswers, open_second_answers
+from meta_eval.ask.time_left import Pace, estimate_tokens
+from meta_eval.base.errors import ConfigError, UserError
+from meta_eval.base.logs import log, report_progress
+from meta_eval.harness.endpoint_notes import merge_endpoint_notes
+from meta_eval.harness.settings import RunSettings, Settings
+from meta_eval.judge.gate import Gate, read_gate
+from meta_eval.pack.backends.base import Backend
+from meta_eval.pack.backends.registry import backend_of
+from meta_eval.pack.config import CONFIG_OBJECT, Config, ValuePlace
+from meta_eval.pack.integrity import check_unchanged
+from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
+from meta_eval.pack.prompt_lengths import find_tokenizer_file
+from meta_eval.stats.sequential import State
+from meta_eval.verb_options import RunOptions
+
+# Settings that may change from run to run, such as the output folder. They do not affect answers beyond ordinary
+# run-to-run noise; of an address `read_earlier_answers` makes sure of it.
+_FREE = frozenset(
+    (
+        "api_key_env", "base_url", "batch_size", "concurrency", "data_parallel_size", "gpu_memory_utilization",
+        "log_samples", "margin", "output_path", "price_per_hour", "price_per_million_tokens", "ray_address",
+        "request_timeout", "requests_per_minute", "retries", "serve", "show_config", "stream", "tokens_per_minute",
+        "verbosity", "weights",
+    )
+)  # fmt: skip
+
+# The selection of docs does not change an answer.
+_NO_MATTER = _FREE | {"limit"}
+
+# Settings of the pack that do not affect answers.
+_OF_PACK = frozenset(("tasks", "include_path", "runs_code"))
+
+# Called with a completely answered task, its scores, 0 to 1 by ``metric,filter``, and the docs that they are of.
+Scored = Callable[[str, dict[str, float], Collection[int]], None]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during requests; ``kept`` answers of ``total`` are on disk."""
+
+    def __init__(self, answered: int, total: int) -> None:
+        super().__init__()
+        self.kept, self.total = answered, total
+
+
+@dataclass(slots=True)
+class RunResult:
+    """The result of a run.
+
+    Attributes:
+        pack: The folder of the pack.
+        answers: The files of answers of all shards.
+        engine: The engine; None if there was nothing to ask.
+        before: Number of requests answered before it began.
+        asked: Number of requests that it sent.
+        failed: Number of requests that failed on every attempt.
+        canary: The findings of the canary; None without a canary.
+        last: The tasks that were finished when nothing else was left to ask: they are graded only once.
+        left_out: The tasks that the engine cannot answer, each with the reason.
+        unanswered: Number of requests without an answer by task, if nothing was to be asked.
+        graded: Scores and the results file; None for a shard, which is graded when all are done.
+        stopped: The decision of a run that stopped early.
+        asked_again: Requests that were asked a second time.
+        order: The random order of its docs; None where there is none.
+    """
+
+    pack: Path
+    answers: list[Path] = field(default_factory=list)
+    engine: str | None = None
+    before: int = 0
+    asked: int = 0
+    failed: int = 0
+    canary: Summary | None = None
+    last: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    unanswered: dict[str, int] = field(default_factory=dict)
+    graded: Graded | None = None
+    stopped: State | None = None
+    asked_again: int = 0
+    order: RunOrder | None = None
+
+
+def run_pack(
+    config: Config,
+    options: RunOptions,
+    *,
+    model: str | None = None,
+    config_place: ValuePlace = CONFIG_OBJECT,
+    baseline: bool = False,
+    scored: Scored | None = None,
+) -> RunResult:
+    """Send the requests of a pack to a model, and grade its answers.
+
+    Args:
+        config: What to evaluate and how. A pack that lies in its work_dir and is of the same settings is used as it is.
+        options: What is asked, and how it is graded.
+        model: The model of the configuration to use; None for the first. All use the same pack.
+        config_place: Where its values were written, for messages.
+        baseline: Also grade the recorded answers, if `verify` has not: report compares the run with them.
+        scored: Called with each completely answered task. The task is graded at once, and again with all others.
+
+    Raises:
+        UserError: Anything that the user can fix. Earlier answers are kept; the same call resumes.
+        Interrupted: By Ctrl-C; likewise.
+    """
+    check_shard(options.shard)
+    check_order_options(options)
+    shard, grade_only = options.shard, options.grade_only
+    if not grade_only:
+        _check_engine(config, model or config.model_name)
+    pack = prepare_pack(config, config_place, edited=options.edited)
+    manifest = read_manifest(pack)
+    settings = settings_of(manifest, config)
+    if model is not None:
+        settings = settings.model_copy(update={"model_name": model})
+    grading = Grading(pack, options)
+    model, output = settings.model_name, Path(settings.output_path).expanduser()
+    backend = backend_of(settings)
+    tokens = _tokens(model, backend, settings, manifest, grade_only=grade_only)
+    logs = output / "answers" / "logs"
+    if shard[1] > 1:  # a file shared by several machines would be useless
+        logs = logs / f"{shard[0]}-of-{shard[1]}"
+    identity = collect_identity(settings)
+    with Journal(output / "answers", model, identity, shard) as journal:
+        answers = read_earlier_answers(journal, settings, asks=not grade_only, same=options.same_deployment)
+        pending = PendingRequests(
+            grading.evaluator, grading.tasks, settings.limit, shard, answers, lanes=len(settings.base_url)
+        )
+        second = open_second_answers(output, model, identity, grading, manifest, pending, _reruns(options))
+        order = stopping = None
+        if second.count or options.stop_when_decided or answers.orders:
+            order = open_order(journal, answers.orders, options.order_seed)
+        if options.stop_when_decided and order:
+            stopping = _stopping(pack, manifest, grading, pending, order.seed, settings, options.gate)
+        done = RunResult(pack, before=sum(pending.total.values()) - sum(pending.left.values()))
+        done.left_out = {} if grade_only else leave_out_tasks(pending, backend, needs_all=options.stop_when_decided)
+        if grade_only:
+            done.unanswered = {name: left for name, left in pending.left.items() if left}
+        elif any(pending.left.values()) or second.pending:
+            report_progress(describe_start(settings, logs))
+            with find_client(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
+                done.engine = client.engine
+                done.left_out |= leave_out_tasks(
+                    pending,
+                    backend,
+                    client,
+                    has_tokenizer=tokens.encoder is not None,
+                    needs_all=options.stop_when_decided,
+                )
+                expected = {name: estimate_tokens(pack, manifest, name) for name in pending.left}
+                recordings = Recordings(pack, manifest) if options.canary else None
+                asking = RequestLoop(client, journal, tokens, pending, Pace(pending.left, expected), recordings)
+                for name in _ask_everything(done, asking, stopping, second, order):
+                    _tell(name, grading, journal, pending, scored, shard)
+        done.order, done.answers = order, journal.files()
+        if shard[1] == 1:
+            report_progress("grading")
+            grading.requests = pending.digests
+            answers = answers if grade_only else journal.read()
+            done.graded = grading.grade(
+                select_answers(answers, pending.hashes()),
+                output=output, partial=True, prices=settings, go_on=True,
+                facts=_facts(done, stopping, second, answers),
+            )  # fmt: skip
+            _tell_graded(done, pending, answers, scored)
+            if baseline:
+                _make_baseline(pack, grading)
+    return done
+
+
+def _check_engine(config: Config, model: str) -> None:
+    """Refuse an engine or a model that is not on this machine, or a key that is not set, before a pack is made.
+
+    Raises:
+        BackendError: It is not there.
+    """
+    backend = backend_of(config)
+    backend.check_model(model)
+    if backend.reads_text or find_tokenizer_file(config.tokenizer_of(model)) is None:
+        backend.check_installed(config)
+    if config.base_url and not backend.starts_engine(config):
+        from meta_eval.ask.servers_client import read_key
+
+        read_key(config.api_key_env)
+
+
+def _reruns(options: RunOptions) -> int:
+    """How many docs are asked again."""
+    default = EARLY if options.stop_when_decided else 0
+    return 0 if options.grade_only else default if options.rerun is None else options.rerun
+
+
+def _ask_everything(
+    done: RunResult, asking: RequestLoop, stopping: Stopping | None, second: SecondAnswers, order: RunOrder | None
+) -> Iterator[str]:
+    """Ask all that is wanted, and some of it again; the name of each task that is done before the last.
+
+    Raises:
+        Interrupted: By Ctrl-C.
+    """
+    try:
+        with counting_saved(lambda: (done.before + asking.kept, asking.total)):
+            yield from asking.first()
+            if stopping is not None:
+                done.stopped = asking.until_decided(stopping)
+            else:
+                yield from asking.all()
+            if order is not None:
+                asking.ask_again(second, order, stopping.early_docs if stopping else None)
+    except KeyboardInterrupt:
+        raise Interrupted(done.before + asking.kept, asking.total) from None
+    finally:
+        asking.note_endpoint()
+    done.asked, done.failed, done.canary = asking.asked, asking.failed, asking.canary
+    done.asked_again, done.last = second.asked, asking.last
+
+
+def _tokens(
+    model: str, backend: Backend, settings: RunSettings, manifest: Manifest, *, grade_only: bool
+) -> ModelTokens:
+    if backend.renders_messages or (backend.reads_text and settings.tokenizer is None):
+        return ModelTokens(None, None)
+    report_progress(f"reading the tokenizer of {model}")
+    return tokens_of(
+        settings.tokenizer_of(model),
+        needed=backend.needs_token_ids and not grade_only,
+        needs_bos=manifest.needs_bos,
+        add_bos=settings.add_bos_token,
+    )
+
+
+def _stopping(
+    pack: Path,
+    manifest: Manifest,
+    grading: Grading,
+    pending: PendingRequests,
+    seed: str,
+    settings: RunSettings,
+    gate: Path | str | None,
+) -> Stopping:
+    _make_baseline(pack, grading)
+    decision_gate = Gate() if gate is None else read_gate(Path(gate))
+    decision_rules = {
+        "margin": decision_gate.margin or settings.margin,
+        "weights": decision_gate.weights or settings.weights,
+    }
+    cut_answers = decision_gate.cut_answers or settings.cut_answers
+    if cut_answers != "graded":
+        raise ConfigError(
+            f"cut_answers is {cut_answers}, and a run that stops early takes answers as they were graded",
+            where="--stop-when-decided",
+            hint="Run all docs, or set cut_answers: graded",
+        )
+    decision_gate = decision_gate.model_copy(update=decision_rules).complete(manifest, manifest.tasks, manifest.groups)
+    return Stopping(pack, manifest, grading, pending.by_doc(), decision_gate, seed)
+
+
+def check_order_options(options: RunOptions) -> None:
+    """Refuse what a random order and second answers cannot be used with.
+
+    Raises:
+        ConfigError: A shard with either of them, a seed without them, or a number of docs that is none.
+    """
+    used = {"--stop-when-decided": options.stop_when_decided, "--rerun": bool(options.rerun)}
+    if options.shard[1] > 1 and (names := [name for name, on in used.items() if on]):
+        raise ConfigError("cannot be used with a shard", where=names[0], hint="Leave out --shard")
+    if options.order_seed is not None and not any(used.values()):
+        raise ConfigError("needs a random order", where="--order-seed", hint="Add --rerun or --stop-when-decided")
+    if options.order_seed == "":
+        raise ConfigError("is empty", where="--order-seed", hint="Leave it out for a secret seed, or name one")
+    if options.rerun is not None and options.rerun < 0:
+        raise ConfigError(f"{options.rerun} is no number of docs", where="--rerun", hint="Use 100, or leave it out")
+
+
+def _make_baseline(pack: Path, grading: Grading) -> None:
+    """Grade recorded answers that were not graded yet; a failure is only a warning."""
+    from meta_eval.pack.verify.baselines import refresh_baseline
+
+    try:
+        refresh_baseline(pack, grading.tasks, grading.options)
+    except UserError as error:
+        log.warning(f"the recorded answers cannot be graded: {error}")
+
+
+def _facts(done: RunResult, stopping: Stopping | None, second: SecondAnswers, answers: Answers) -> dict[str, Any]:
+    """What the results file says besides: a stop before the last doc, the order with its seed, second answers, what was
+    seen of the endpoint."""
+    facts: dict[str, Any] = {}
+    state = done.stopped
+    if state is not None and stopping is not None and state.outcome is not None:
+        facts["stopped"] = {
+            "outcome": state.outcome, "margin": stopping.margin, "docs": state.docs, "of": stopping.docs,
+        }  # fmt: skip
+    if done.order is not None:
+        facts["order"] = done.order.to_json()
+    if rerun := second.grade():
+        facts["rerun"] = rerun
+    if answers.endpoint:
+        facts["endpoint"] = merge_endpoint_notes(answers.endpoint)
+    return facts
+
+
+def collect_identity(settings: RunSettings) -> dict[str, Any]:
+    """Collect everything except the request that an answer depends on, as plain JSON: the key of kept answers."""
+    dumped = settings.model_dump(mode="json")
+    identity = {name: value for name, value in sorted(dumped.items()) if name not in _NO_MATTER | _OF_PACK}
+    tokenizer_name = identity.pop("tokenizer")
+    tokenizer = (
+        {"tokenizer": tokenizer_name, "tokenizer_files": compute_model_fingerprint(tokenizer_name)}
+        if tokenizer_name
+        else {}
+    )
+    return {**identity, **tokenizer, "model_files": compute_model_fingerprint(settings.model_name)}
+
+
+def prepare_pack(config: Config, config_place: ValuePlace, *, edited: bool) -> Path:
+    """The pack of a configuration: the existing pack if it has the same settings, else a new one."""
+    pack = Path(config.work_dir)
+    if (pack / MANIFEST).exists():
+        manifest = read_manifest(pack)
+        changed = _changed(manifest, config)
+        if not changed:
+            check_unchanged(pack, manifest, edited=edited)
+            return pack
+        log.warning(f"{pack} was prepared with different settings ({', '.join(changed)}): preparing it again")
+    from meta_eval.pack.records.preparation import prepare_config
+
+    prepare_config(config, config_place)
+    return pack
+
+
+def _changed(manifest: Manifest, config: Config) -> list[str]:
+    """The keys that differ between a configuration and a pack, except those that do not affect answers."""
+    prepared_from = manifest.prepared_from
+    pairs = {
+        name: (getattr(manifest.run_settings, name), getattr(config, name))
+        for name in Settings.model_fields
+        if name not in _FREE or name in ("margin", "weights")  # report uses the pack's
+    }
+    for name in type(prepared_from).model_fields:
+        value = config.originals.by_join() if name == "originals" else getattr(config, name)
+        pairs[name] = (getattr(prepared_from, name), value)
+    return [name for name, (old_value, value) in pairs.items() if old_value != value]
+
+
+def settings_of(manifest: Manifest, config: Config) -> RunSettings:
+    """The pack's settings, with those that the user may change from run to run."""
+    return manifest.run_settings.model_copy(update={name: getattr(config, name) for name in _FREE})
+
+
+def _tell(
+    name: str,
+    grading: Grading,
+    journal: Journal,
+    pending: PendingRequests,
+    scored: Scored | None,
+    shard: tuple[int, int],
+) -> None:
+    """Grade a task before the others are asked. It is graded again with them, so a failure here is only reported.
+
+    Does nothing without a listener, or for a part of a task.
+    """
+    if scored is None or shard[1] > 1:
+        return
+    grading.requests = pending.digests
+    try:
+        answers = journal.read()
+        scores = grading.score(name, select_answers(answers, pending.hashes(name)))
+    except UserError as error:
+        log.warning(f"{name} cannot be graded: {error}")
+    else:
+        scored(name, scores, pending.find_answered_docs(name, answers))
+
+
+def _tell_graded(done: RunResult, pending: PendingRequests, answers: Answers, scored: Scored | None) -> None:
+    if scored is not None and done.graded is not None:
+        for name in done.last:
+            if name in done.graded.scores:
+                scored(name, done.graded.scores[name], pending.find_answered_docs(name, answers))

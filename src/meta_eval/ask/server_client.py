@@ -1,0 +1,136 @@
+"""The client of servers with OpenAI's ``/v1/completions``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from meta_eval.ask import completions
+from meta_eval.ask.answers.token_logprobs import TokenLogprobs, collect_tokens
+from meta_eval.ask.client import EngineResponse
+from meta_eval.ask.completions_connection import CompletionsConnection
+from meta_eval.ask.servers_client import Job, RefusedError, ServersClient
+from meta_eval.ask.transport import CutError, Failed, GarbledError, Json
+from meta_eval.base.addresses import normalise_url
+from meta_eval.base.logs import report_progress
+from meta_eval.harness.chat_completion import read_usage
+from meta_eval.plugins.engines.llamacpp.grammar_forcing import GRAMMAR, force_tokens, score_labels
+
+
+class ServerClient(ServersClient[CompletionsConnection]):
+    """Completions over HTTP."""
+
+    def connect(self, url: str, model: str, key: str | None) -> CompletionsConnection:
+        return CompletionsConnection(normalise_url(url), self.settings, model, key)
+
+    def cannot(self, kind: str, *, has_tokenizer: bool) -> str | None:
+        if kind == "generate":
+            return None
+        if not has_tokenizer:
+            return "the model's tokenizer is not on this machine: set tokenizer to a hub id or a folder"
+        return self._on_loop(self._cannot(kind))
+
+    async def _cannot(self, kind: str) -> str | None:
+        for server in self._servers:
+            if not server.up.is_set():
+                continue
+            if not server.can.token_ids:
+                return f"{server.url} takes no token ids"
+            try:
+                if kind == "choices" and await server.can_label():
+                    continue
+                how = await server.how_forced()
+            except (CutError, Failed):  # the requests themselves will show it
+                continue
+            if not how:
+                named = "named tokens or of " if kind == "choices" else ""
+                return f"{server.url} says no log-probabilities of {named}a prompt (prompt_logprobs, echo, grammar)"
+            if how == GRAMMAR and kind == "force":
+                report_progress(f"{server.url} scores a text by writing it: a doc takes as long as its answer did")
+        return None
+
+    async def ask(self, server: CompletionsConnection, job: Job) -> EngineResponse:
+        ask, can = job.ask, server.can
+        if ask.request.kind == "choices":
+            return await self._choices(server, job)
+        if ask.request.kind == "force":
+            return await self._force(server, job)
+        body = completions.build_text_request(ask, seed=self.settings.seed, end=self.end, can=can)
+        answer = _checked(await server.complete(body), ask.prompt_ids)
+        return completions.read_text(ask, answer, end=self.end, **self._shared(server, job, answer))
+
+    async def _choices(self, server: CompletionsConnection, job: Job) -> EngineResponse:
+        ask = job.ask
+        if ask.prompt_ids is None or ask.continuation_ids is None or not server.can.token_ids:
+            raise RefusedError("choices need token ids")
+        if ask.one_token_each and await server.can_label():
+            ids = [continuation[0] for continuation in ask.continuation_ids]
+            answer = await self._scored(server, completions.build_label_request(ask.prompt_ids, ids))
+            job.choices = completions.read_labels(answer, ids)
+        else:
+            how = await server.how_forced()
+            if not how:
+                raise RefusedError("it returns no prompt log-probabilities")
+            if how == GRAMMAR and ask.one_token_each:
+                ids = [continuation[0] for continuation in ask.continuation_ids]
+                job.choices, answer = await score_labels(partial(self._scored, server), ask.prompt_ids, ids)
+            for continuation in ask.continuation_ids[len(job.choices) :]:
+                tokens, answer = await self._score_tokens(server, ask.prompt_ids, continuation, how)
+                job.choices.append(completions.sum_tokens(tokens))
+        shared = {**self._shared(server, job, answer), "prompt_tokens": len(ask.prompt_ids)}
+        return EngineResponse(ask.request, choices=job.choices, completion_tokens=0, **shared)
+
+    async def _force(self, server: CompletionsConnection, job: Job) -> EngineResponse:
+        ask, how = job.ask, await server.how_forced()
+        if ask.prompt_ids is None or not server.can.token_ids:
+            raise RefusedError("scoring a given answer needs token ids")
+        if not how:
+            raise RefusedError("it returns no prompt log-probabilities")
+        if ask.top_k and how == "echo":
+            raise RefusedError("it returns no ids of the likeliest tokens (prompt_logprobs): leave --top-k out")
+        ids = ask.forced_ids
+        tokens, answer = await self._score_tokens(server, ask.prompt_ids, ids, how, ask.top_k)
+        shared = {**self._shared(server, job, answer), "prompt_tokens": len(ask.prompt_ids)}
+        return EngineResponse(ask.request, forced=tokens, completion_tokens=len(ids), **shared)
+
+    async def _score_tokens(
+        self, server: CompletionsConnection, prompt: Sequence[int], ids: Sequence[int], how: str, top_k: int = 0
+    ) -> tuple[TokenLogprobs, Json]:
+        """The log-probabilities of given tokens after a prompt; and the last answer."""
+        if how == GRAMMAR:
+            places, answer = await force_tokens(partial(self._scored, server), prompt, ids, max(1, top_k))
+            try:
+                return collect_tokens(ids, places, top_k), answer
+            except ValueError as error:
+                raise GarbledError(f"a response that {error}") from None
+        body = completions.build_forced_request(prompt, ids, how, max(1, top_k))
+        answer = await self._scored(server, body)
+        return completions.read_tokens(answer, ids, how, top_k), answer
+
+    async def _scored(self, server: CompletionsConnection, body: dict[str, Any]) -> Json:
+        return _checked(await server.complete({**server.can.extras, **body}), body["prompt"])
+
+    def _shared(self, server: CompletionsConnection, job: Job, answer: Json) -> dict[str, Any]:
+        usage = read_usage(answer)
+        prompt_ids = job.ask.prompt_ids
+        return {
+            "started": job.first_asked,
+            "ended": time.time(),
+            "prompt_tokens": usage.get("prompt_tokens", None if prompt_ids is None else len(prompt_ids)),
+            "cached_tokens": usage.get("cached_tokens"),
+            "model": server.read_model_name(answer.get("model")),
+        }
+
+
+def _checked(answer: Json | str, prompt: Sequence[int] | None) -> Json:
+    """Check that an answer belongs to the prompt that was sent.
+
+    Raises:
+        RefusedError: It does not.
+    """
+    why = answer if isinstance(answer, str) else completions.explain_other_prompt(answer, prompt)
+    if isinstance(answer, str) or why:
+        raise RefusedError(why)
+    return answer

@@ -1,0 +1,175 @@
+"""Errors that a user can cause. Each becomes a single message and exit code 2.
+
+Errors of the system (`OSError`) end in the same way. Anything else is a bug of meta-eval: exit code 70.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from meta_eval.base.escaping import one_line
+from meta_eval.base.secrets import redact_secrets
+
+_LONGEST_WORD = 200
+# From this similarity on, a word is a typo of the other. Shorter parts of a name than this tell nothing.
+_TYPO, _SHORTEST_PART = 0.8, 4
+
+# Errors that a single message lists.
+_MOST_JOINED = 8
+
+_P = ParamSpec("_P")
+_E = TypeVar("_E", bound="UserError")
+_T = TypeVar("_T")
+
+
+class UserError(Exception):
+    """An error that the user can fix.
+
+    Attributes:
+        what: What is wrong, without a full stop.
+        where: The place: a file, a key, a line, a row. None if there is none.
+        hint: What to do. None if ``what`` says it already.
+        behind: Set by `locating`: the text between a surrounding place and ``where``, if that is a part of it.
+    """
+
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        self.what = what
+        self.where = where
+        self.hint = hint
+        self.behind = ""
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        message = f"{self.where}: {self.what}" if self.where else self.what
+        end = "" if message.endswith("?") else "."
+        return one_line(redact_secrets(f"{message}{end} {self.hint}" if self.hint else message))
+
+
+class locating:  # noqa: N801 (it stands in a `with`, as a verb)
+    """A block that adds a place to each `UserError` raised in it without a place.
+
+    The innermost place wins. The block may contain a generator's `yield`, but not that of a context manager, which
+    would catch the errors of its own block.
+
+    Args:
+        place: A file, a key, a line, a row, or None.
+        behind: Text between the surrounding place and this place, which is a part of it. Empty if this place is
+            independent.
+    """
+
+    __slots__ = ("_behind", "_place")
+
+    def __init__(self, place: object, *, behind: str = "") -> None:
+        self._place = place
+        self._behind = behind
+
+    def __enter__(self) -> None:
+        """Do nothing. Only errors matter."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if not isinstance(error, UserError) or self._place is None:
+            return
+        if error.where is None:
+            error.where = str(self._place)
+        elif error.behind:
+            error.where = f"{self._place}{error.behind}{error.where}"
+        else:
+            return
+        error.behind = self._behind
+        error.args = (str(error),)
+
+
+def refused(error: OSError) -> UserError:
+    """Turn an error of the system into a user's error."""
+    if error.filename is None and error.strerror == os.strerror(
+        errno.ENOENT
+    ):  # getcwd(2) failed; relative paths need it
+        return UserError("the working directory no longer exists", hint="Change to another folder: cd ~")
+    where = error.filename if error.filename is not None else "stdout, or another file that was open"
+    return UserError(error.strerror or str(error) or type(error).__name__, where=str(where))
+
+
+class ConfigError(UserError):
+    """The configuration or an override has an invalid value."""
+
+
+class TemplateError(UserError):
+    """A template folder is invalid."""
+
+
+class SourceError(UserError):
+    """An evals dataset or an original dataset is missing, gated, incomplete or corrupt."""
+
+
+class DataError(UserError):
+    """A row would cause a wrong number."""
+
+
+class JoinError(DataError):
+    """Rows of an evals dataset and of its original do not match one to one."""
+
+
+class PackError(UserError):
+    """A work_dir cannot be written, or is not a pack."""
+
+
+def join_errors(errors: Sequence[_E]) -> _E:
+    """Make a single error of several: the first, with the others behind it. A hint that several have is said once."""
+    first, *others = errors
+    parts, hints = [first.hint] if first.hint else [], {first.hint}
+    for error in others[: _MOST_JOINED - 1]:
+        parts.append(
+            f"Also {type(error)(error.what, where=error.where, hint=None if error.hint in hints else error.hint)}"
+        )
+        hints.add(error.hint)
+    if len(errors) > _MOST_JOINED:
+        parts.append(f"And {len(errors) - _MOST_JOINED} more")
+    hint = "".join(f"{part}{'' if part.endswith('?') else '.'} " for part in parts).strip().removesuffix(".")
+    return type(first)(first.what, where=first.where, hint=hint or None)
+
+
+def documented(job: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Wrap a function so that it raises what its docstring says. An OSError becomes a UserError."""
+
+    @wraps(job)
+    def done(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
+        for value in (*arguments, *keywords.values()):
+            for part in _parts(value):
+                if isinstance(part, (str, Path)) and "\0" in str(part):
+                    raise UserError("holds a NUL byte, which a file name cannot", where=str(part))
+        try:
+            return job(*arguments, **keywords)
+        except OSError as error:
+            raise refused(error) from error
+
+    return done
+
+
+def _parts(value: object) -> Iterable[object]:
+    """The members of a list, a tuple or an options object. Any other value is its own only member."""
+    if isinstance(value, (list, tuple)):
+        return value
+    names: Iterable[str] = getattr(value, "__dataclass_fields__", ())
+    return [value, *(getattr(value, name) for name in names)]
+
+
+def suggest_name(word: str, names: Iterable[str]) -> str:
+    """The text ``; did you mean 'x'?`` for the nearest known words, or an empty string.
+
+    A clear typo has one suggestion. Otherwise there are up to three, also words that contain the word.
+    """
+    if len(word) > _LONGEST_WORD:  # too long for a typo, and the comparison takes quadratic time
+        return ""
+    known = sorted({name for name in names if len(name) <= _LONGEST_WORD})
+    near = get_close_matches(word, known, n=1, cutoff=_TYPO) or [
+        *get_close_matches(word, known, cutoff=0.6),
+        *(name for name in known if len(word) >= _SHORTEST_PART and word in name),
+    ]
+    shown = [repr(name) for name in list(dict.fromkeys(near))[:3]]
+    return f"; did you mean {' or '.join(filter(None, (', '.join(shown[:-1]), shown[-1])))}?" if shown else ""

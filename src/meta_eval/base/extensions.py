@@ -1,0 +1,123 @@
+"""Loads classes of other packages by their entry points, and names the package whose class failed.
+
+Nothing else loads them. What they print goes to stderr, and where they end the program, that is an error.
+"""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from meta_eval.base import isolation
+from meta_eval.base.errors import UserError
+from meta_eval.base.isolation import isolate_import
+
+# By the package in which it is defined: the class as messages name it.
+_LOADED: dict[str, str] = {}
+
+
+class ExtensionError(UserError):
+    """A class of another package cannot be loaded, or failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """What packages offer under a name.
+
+    Attributes:
+        name: The name.
+        points: The entry points of this name: more than one where several classes claim it.
+    """
+
+    name: str
+    points: tuple[EntryPoint, ...]
+
+    def find_conflict(self) -> ExtensionError | None:
+        """An error that names every class of this name; None if there is one class."""
+        offers = sorted(set(map(_name_of, self.points)))
+        if len(offers) == 1:
+            return None
+        return ExtensionError(
+            f"{self.name!r} is offered {len(offers)} times: {' and '.join(offers)}",
+            where=f"entry points {self.points[0].group}", hint="Uninstall all of these packages but one",
+        )  # fmt: skip
+
+
+def find_extensions(group: str) -> dict[str, Extension]:
+    """What packages offer in a group of entry points, sorted by name."""
+    points: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        points.setdefault(point.name, []).append(point)
+    return {name: Extension(name, tuple(some)) for name, some in points.items()}
+
+
+def load_extension(extension: Extension, socket: type[Any], **attributes: tuple[type, ...]) -> Any:
+    """An object of the class that an entry point names.
+
+    Args:
+        extension: Its name and entry point.
+        socket: The class that it must derive from.
+        attributes: The types of its attributes that are read before it does anything.
+
+    Raises:
+        ExtensionError: Several classes have this name, or the class cannot be loaded, or is not of this form.
+    """
+    if (conflict := extension.find_conflict()) is not None:
+        raise conflict
+    point = extension.points[0]
+    name = _name_of(point)
+    try:
+        with isolate_import(lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=name)):
+            loaded = point.load()()
+    except UserError:
+        raise
+    except Exception as error:
+        raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=name) from error
+    if not isinstance(loaded, socket):
+        raise ExtensionError(f"is not a {socket.__name__}", where=name)
+    for attribute, kinds in attributes.items():
+        if not isinstance(getattr(loaded, attribute, None), kinds):
+            raise ExtensionError(f"{attribute} is not a {kinds[0].__name__}", where=name)
+    _LOADED[_package(type(loaded).__module__)] = name
+    return loaded
+
+
+def list_loaded() -> tuple[str, ...]:
+    """The classes of other packages that were loaded."""
+    return tuple(_LOADED.values())
+
+
+def find_extension_fault(error: BaseException) -> ExtensionError | None:
+    """An exception as the fault of the other package in whose code it was raised; None where it was raised in ours."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        module = frame.f_globals.get("__name__", "")
+        package = _package(module)
+        if module == isolation.__name__:  # what stands for os._exit
+            continue
+        if package == _package(__name__):
+            return None
+        if package in _LOADED:
+            place = f"{Path(frame.f_code.co_filename).name}, line {line}"
+            return ExtensionError(
+                f"failed with {_describe(error)} ({place})", where=_LOADED[package], hint="Report it to that package"
+            )
+    return None
+
+
+def _name_of(point: EntryPoint) -> str:
+    with suppress(Exception):  # metadata of any form
+        if point.dist is not None:
+            return f"{point.value} of package {point.dist.name} {point.dist.version}"
+    return point.value
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,48 @@
+"""SHA-256 of texts, bytes, JSON and files, in hex. Every digest that is written or compared is made here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from meta_eval.base.inputs import open_data
+
+
+def hash_text(text: str) -> str:
+    """The SHA-256 of a text in UTF-8. A lone surrogate, which JSON allows, is hashed as its three bytes."""
+    return hash_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def hash_bytes(content: bytes) -> str:
+    """The SHA-256 of bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def hash_json(value: Any) -> str:
+    """The SHA-256 of a value as ASCII JSON with sorted keys.
+
+    Raises:
+        TypeError: JSON cannot hold the value.
+    """
+    return hash_text(json.dumps(value, sort_keys=True))
+
+
+def hash_pieces(pieces: Iterable[str]) -> str:
+    """The SHA-256 of consecutive texts, without joining them in memory."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """The SHA-256 of a regular file of at most `meta_eval.base.inputs.MAX_DATA` bytes.
+
+    Raises:
+        OSError: The file cannot be read, is not a regular file, or is too large.
+    """
+    with open_data(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

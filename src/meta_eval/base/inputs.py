@@ -1,0 +1,262 @@
+"""Reads all foreign files. None of them can hang a command or fill its memory.
+
+Only regular files are read, up to a limit for each kind. Named pipes and devices are refused.
+``tests/test_layout.py`` lists the few modules that may open files in another way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedReader, FileIO
+from itertools import islice
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.base.errors import UserError, suggest_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+# Nesting limit for every tree that is read here. Code that walks a tree is recursive, and Python's stack is small.
+MAX_DEPTH = 100
+
+_MIB = 2**20
+
+# Files that are read whole: code, YAML, settings, manifests.
+MAX_FILE = 64 * _MIB
+
+# Files that are hashed or read in pieces: rows, samples, answers.
+MAX_DATA = 16 * 2**30
+
+
+# A Git LFS pointer: its first bytes and its maximum size (git-lfs/spec).
+_POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/", 1024
+POINTER = "a Git LFS pointer and not the file itself: run `git lfs pull` there"
+
+# The first bytes of compressed files (RFC 1952, RFC 8878, and the formats of bzip2, xz and zip).
+_COMPRESSED = {
+    "gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "bzip2": b"BZh", "xz": b"\xfd7zXZ\0", "zip": b"PK\3\4",
+}  # fmt: skip
+
+_PACKED = (".gz", ".zst", ".bz2", ".xz", ".zip")
+
+# Names of a folder that a missing file's name is compared with.
+_MOST_ENTRIES = 1000
+
+
+class TooDeepError(ValueError):
+    """A tree has more than `MAX_DEPTH` levels."""
+
+    def __init__(self) -> None:
+        super().__init__(f"is nested more than {MAX_DEPTH} deep")
+
+
+class InputError(UserError):
+    """A file cannot be read, is not a regular file, or is too large."""
+
+
+class PointerError(OSError):
+    """The file is a Git LFS pointer."""
+
+
+def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
+    """Open a regular file for reading. Never blocks, even on a named pipe.
+
+    Raises:
+        OSError: The file cannot be opened, is not a regular file, or is a Git LFS pointer.
+    """
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(number)
+        what = "a folder, not a file" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+        raise OSError(0, f"it is {what}", str(path))
+    file: BufferedReader = BufferedReader(FileIO(number), buffering)
+    if len(_POINTER) < status.st_size <= _POINTER_BYTES and file.peek(len(_POINTER)).startswith(_POINTER):
+        file.close()
+        raise PointerError(0, f"it is {POINTER}", str(path))
+    return file
+
+
+def is_pointer(path: Path) -> bool:
+    """Whether a file is a Git LFS pointer.
+
+    Raises:
+        OSError: The file cannot be opened, or is not a regular file.
+    """
+    try:
+        open_regular(path).close()
+    except PointerError:
+        return True
+    return False
+
+
+def read_regular(path: Path, *, limit: int = MAX_FILE) -> bytes:
+    """Read a regular file of at most ``limit`` bytes, whatever size it reports.
+
+    Raises:
+        OSError: The file cannot be read, is not a regular file (or is an empty system file), or is too large.
+    """
+    with open_regular(path) as file:
+        content = file.read(limit + 1)
+    if content is None:
+        raise OSError(0, "it is empty", str(path))
+    if len(content) > limit:
+        raise OSError(0, f"it is larger than {max(limit // _MIB, 1)} MiB", str(path))
+    return content
+
+
+def read_text(path: Path, *, limit: int = MAX_FILE, hint: str | None = None) -> str:
+    r"""Read a text file with ``\n`` line ends.
+
+    Raises:
+        InputError: The file cannot be read, is larger than ``limit`` bytes, or is not UTF-8.
+    """
+    try:
+        return read_regular(path, limit=limit).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
+        raise InputError(f"cannot be read: {describe_error(error)}", where=str(path), hint=hint) from None
+
+
+def open_data(path: Path) -> BufferedReader:
+    """Open a regular file of at most `MAX_DATA` bytes.
+
+    Raises:
+        OSError: The file cannot be opened, is not a regular file, or is too large.
+    """
+    file = open_regular(path, buffering=2**17)
+    if os.fstat(file.fileno()).st_size > MAX_DATA:
+        file.close()
+        raise OSError(0, f"it is larger than {MAX_DATA // 2**30} GiB", str(path))
+    return file
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a parquet file. Names of parent folders never become columns.
+
+    Raises:
+        OSError: The file cannot be opened, is not a regular file, or is larger than `MAX_DATA`.
+        pyarrow.ArrowException: The file is not parquet.
+    """
+    import pyarrow.parquet as pq
+
+    open_data(path).close()  # pyarrow would block on a pipe
+    with pq.ParquetFile(path) as parquet:
+        yield parquet
+
+
+def read_table(path: Path, *, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a parquet file, or some of its columns.
+
+    Raises:
+        OSError: The file cannot be opened, is not a regular file, or is larger than `MAX_DATA`.
+        pyarrow.ArrowException: The file is not parquet.
+        ValueError: A column is missing.
+    """
+    with open_parquet(path) as parquet:
+        missing = [name for name in columns or () if name not in parquet.schema_arrow.names]
+        if missing:
+            raise ValueError(f"has no column {missing[0]}")
+        return parquet.read(columns=None if columns is None else list(columns))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON, and check the tree with `check_tree`.
+
+    Raises:
+        TooDeepError: The tree has more than `MAX_DEPTH` levels.
+        ValueError: The text is not JSON, or not UTF-8.
+    """
+    try:
+        return check_tree(json.loads(text))
+    except RecursionError:
+        raise TooDeepError from None
+
+
+def check_tree(tree: Any) -> Any:
+    """Make a tree safe to walk and write. Lone surrogates, which UTF-8 cannot encode, become U+FFFD.
+
+    Raises:
+        TooDeepError: The tree has more than `MAX_DEPTH` levels.
+    """
+    if is_deep(tree):
+        raise TooDeepError
+    return _with_whole_pairs(tree)
+
+
+def _with_whole_pairs(tree: Any) -> Any:
+    if isinstance(tree, str):
+        return tree if tree.isascii() else tree.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(tree, list):
+        return [_with_whole_pairs(item) for item in tree]
+    if isinstance(tree, dict):
+        return {_with_whole_pairs(key): _with_whole_pairs(value) for key, value in tree.items()}
+    return tree
+
+
+def describe_form(start: bytes) -> str | None:
+    """What a file is instead of UTF-8 text, and what to do, from its first bytes; None if they do not show it."""
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "it is UTF-16 and not UTF-8: convert it with `iconv -f UTF-16 -t UTF-8`"
+    kind = next((kind for kind, magic in _COMPRESSED.items() if start.startswith(magic)), None)
+    return kind and f"it is compressed ({kind}): unpack it"
+
+
+def is_packed(path: PurePath) -> bool:
+    """Whether a file has the name of data, and behind it that of a compression: ``samples.jsonl.gz``."""
+    return path.suffix in _PACKED and path.with_suffix("").suffix in (".json", ".jsonl", ".csv", ".parquet")
+
+
+def describe_error(error: Exception) -> str:
+    """The error in one line, without the path. Messages name the path anyway."""
+    if isinstance(error, UnicodeDecodeError) and (form := describe_form(error.object[:8])):
+        return form
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    if isinstance(error, FileNotFoundError) and isinstance(error.filename, str):
+        return f"there is no such file{suggest_path(Path(error.filename))}"
+    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(words.split())[:300] or type(error).__name__
+
+
+def suggest_path(path: Path) -> str:
+    """The text ``; did you mean 'x'?`` for the nearest names in the folder of a missing path, or an empty string."""
+    try:
+        with os.scandir(path.parent) as entries:
+            return suggest_name(path.name, [entry.name for entry in islice(entries, _MOST_ENTRIES)])
+    except (OSError, ValueError):
+        return ""
+
+
+def expand_home(path: str, *, where: str | None = None) -> Path:
+    """Expand ``~`` and ``~user`` in a path.
+
+    Raises:
+        InputError: The user does not exist.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        user = path.partition("/")[0]
+        raise InputError(
+            f"there is no user {user!r} on this machine", where=where, hint=f"Write ./{path} if it is a file name"
+        ) from None
+
+
+def is_deep(tree: Any) -> bool:
+    """Whether a tree of dicts and lists has more than `MAX_DEPTH` levels."""
+    level = [tree]
+    for _ in range(MAX_DEPTH):
+        inner = (
+            list(node.values()) if isinstance(node, dict) else node for node in level if isinstance(node, (dict, list))
+        )
+        level = [value for values in inner for value in values if isinstance(value, (dict, list))]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,53 @@
+"""Base class for models that programs build. An invalid value is a UserError, as in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ValidationError
+
+from meta_eval.base.errors import UserError
+from meta_eval.base.value_errors import describe_wrong_value
+
+
+class Public(BaseModel):
+    """A model of the API. Its errors never quote all values, as pydantic's ValidationError does."""
+
+    @classmethod
+    def refusal(cls, error: ValidationError) -> UserError:
+        """The error to raise instead."""
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        message = describe_wrong_value(first["msg"], first["input"])
+        return UserError(f"{key}: {message}" if key else message, where=cls.__name__)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy with validation. pydantic's own copy accepts unknown keys and any value."""
+        return type(self).model_validate({**dict(self), **update}) if update else super().model_copy(deep=deep)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls.__pydantic_validator__ = _Validator(cls)  # type: ignore[assignment]
+
+
+class _Validator:
+    """Wrap pydantic's validator, as plug-ins of pydantic do."""
+
+    def __init__(self, model: type[Public]) -> None:
+        self._model, self._inner = model, model.__pydantic_validator__
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def validate_python(self, *given: Any, **how: Any) -> Any:
+        try:
+            return self._inner.validate_python(*given, **how)
+        except ValidationError as error:
+            raise self._model.refusal(error) from None
+
+    def validate_json(self, *given: Any, **how: Any) -> Any:
+        try:
+            return self._inner.validate_json(*given, **how)
+        except ValidationError as error:
+            raise self._model.refusal(error) from None

@@ -1,0 +1,109 @@
+"""Writes output files: whole or not at all, and never over anything but a text file."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from meta_eval.base.errors import UserError
+
+
+class OutputError(UserError):
+    """A file cannot be written, or must not be replaced."""
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Refuse, before any work, an output that is also an input, is no regular file, has no folder, or is named twice.
+
+    Args:
+        outputs: Files to be written.
+        inputs: Files that are read, and folders. In a folder only JSON and JSON lines count, at any depth: lm_eval,
+            prepare and verify leave nothing else to read there.
+
+    Raises:
+        OutputError: An output must not be written.
+    """
+    # Unlike Path.resolve, realpath accepts links in a loop. Opening them reports the error.
+    read = {Path(os.path.realpath(path)) for path in inputs if path is not None}
+    seen: set[Path] = set()
+    for path in outputs:
+        if path is None:
+            continue
+        _check_kind(path)
+        if path.is_dir() or not path.parent.is_dir():
+            what = "is a folder, and a file is to be written" if path.is_dir() else "its folder does not exist"
+            raise OutputError(what, where=str(path), hint=_hint(path))
+        place = Path(os.path.realpath(path.parent), path.name)
+        if place in seen:
+            raise OutputError("would be written twice", where=str(path), hint="Give each output its own name")
+        seen.add(place)
+        data = place.suffix in (".json", ".jsonl") and place.exists()
+        if any(place == source or (data and source in place.parents) for source in read):
+            raise OutputError(
+                "is an input, and would be overwritten", where=str(path), hint="Give the output another name"
+            )
+
+
+def _check_kind(path: Path) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:  # missing, or writing will report it
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        what = "a link" if stat.S_ISLNK(mode) else "a device, pipe or socket"
+        raise OutputError(
+            f"is {what} and cannot be replaced by a file", where=str(path), hint="Name a file or a new path"
+        )
+
+
+@contextmanager
+def replace_file(path: Path, *, private: bool = False) -> Iterator[IO[str]]:
+    """A UTF-8 text file that replaces ``path`` when the block succeeds. Otherwise nothing remains.
+
+    Args:
+        path: The file.
+        private: Whether only its owner may read it.
+
+    Raises:
+        OutputError: The file cannot be written, or ``path`` is not a regular file.
+    """
+    _check_kind(path)
+    name = ""
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(21, "it is a folder")
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=".meta-eval-", delete=False
+        ) as file:
+            name = file.name
+            yield file.file
+            file.flush()
+            os.fsync(file.fileno())
+        if not private:  # as temporary files are
+            umask = os.umask(0)
+            os.umask(umask)
+            Path(name).chmod(0o666 & ~umask)
+        Path(name).replace(path)
+    except OSError as error:
+        _remove(name)
+        raise OutputError(f"cannot be written ({error.strerror or error})", where=str(path), hint=_hint(path)) from None
+    except BaseException:
+        _remove(name)
+        raise
+
+
+def _hint(path: Path) -> str:
+    if path.parent.exists():
+        return "Name a file that you may write, in a folder that exists"
+    return f"Make its folder first: mkdir -p {shlex.quote(str(path.parent))}"
+
+
+def _remove(name: str) -> None:
+    if name:
+        Path(name).unlink(missing_ok=True)

@@ -1,0 +1,361 @@
+"""Reads a run: the newest results of each task, with docs and provenance.
+
+Scores come from samples if there are any. The results file has the settings, and its averages must agree.
+docs/reference/files.md lists the formats of lm-eval's versions.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meta_eval.base.inputs import is_packed
+from meta_eval.base.logs import report_progress
+from meta_eval.base.pack_names import join_names
+from meta_eval.harness.choice import Choice, Groups
+from meta_eval.harness.clusters import Fields, check_fields, find_field
+from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.metrics import LOWER_IS_BETTER
+from meta_eval.harness.output_index import OutputIndex, TaskOutput, explain_missing_samples, index_outputs
+from meta_eval.harness.provenance import Provenance, read_provenance
+from meta_eval.harness.repeats import check_repeat
+from meta_eval.harness.results_file import GroupTotal, as_mapping, read_template_block
+from meta_eval.harness.sample_files import SamplesFile, read_samples
+from meta_eval.harness.scores import check_averages
+from meta_eval.harness.several_answers import average_answers
+from meta_eval.harness.task_run import TaskRun as TaskRun  # noqa: PLC0414 (a run is made of them)
+
+OnNotice = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The results of one model.
+
+    Attributes:
+        tasks: The newest results of each task, sorted by name.
+        notes: Notes about them.
+        groups: lm-eval's totals of groups, sorted by name; only groups with exactly these results.
+        repeats: Older runs of each task, newest first, if repeats were requested. They have the same model, the same
+            docs in the same order, and the same settings except the seed.
+        left_out: Tasks that were not chosen, or that are damaged and skipped.
+        faults: Tasks that cannot be judged, with the faults of their files; under None, faults of files with an unknown
+            task.
+        known_groups: The tasks of each group that has a score in any results file.
+    """
+
+    tasks: Mapping[str, TaskRun]
+    notes: tuple[str, ...]
+    groups: Mapping[str, GroupTotal]
+    repeats: Mapping[str, tuple[TaskRun, ...]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    known_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    faults: Mapping[str | None, str] = field(default_factory=dict)
+
+    def all_runs(self, task: str) -> tuple[TaskRun, ...]:
+        """All runs of a task, newest first; empty if it was not run."""
+        return (self.tasks[task], *self.repeats.get(task, ())) if task in self.tasks else ()
+
+
+def read_run(
+    paths: Sequence[Path],
+    *,
+    skip_damaged: bool = False,
+    repeats: bool = False,
+    count_tokens: Callable[[str], int] | None = None,
+    clusters: Fields | None = None,
+    choice: Choice | None = None,
+    groups: Groups | None = None,
+) -> Run:
+    """Read the output of lm_eval.
+
+    Args:
+        paths: Folders, searched to any depth, and files.
+        skip_damaged: Leave out damaged data, with a note; an older run of the task replaces an unreadable file.
+            Otherwise a damaged task is in `Run.faults`.
+        repeats: Keep all runs of a task for averaging, not only the newest.
+        count_tokens: See `read_samples`.
+        clusters: The field with the cluster of each doc, by task or by a pattern such as ``mmlu_*``.
+        choice: The tasks to read; None for all.
+        groups: Further groups that the choice may name, such as those of a pack.
+
+    Raises:
+        ConfigError: ``clusters`` names an unknown task, or a field that no doc has.
+        ResultsError: There is no output, no task can be read, or the files are of several models.
+    """
+    files = index_outputs(paths, skip_damaged=skip_damaged)
+    notes = [f"left out: {error}" for error in files.damaged.values() if skip_damaged]
+    if not files.tasks and not notes:
+        packed = next((file for path in paths for file in sorted(path.rglob("*")) if is_packed(file)), None)
+        if packed is not None:
+            raise ResultsError(
+                "is compressed, and not read so", where=str(packed), hint="Unpack the files of the folder"
+            )
+        raise ResultsError(
+            "no lm_eval files found (results_<time>.json, samples_<task>_<time>.jsonl)",
+            where=", ".join(map(str, paths)),
+            hint="Name the --output_path of a run",
+        )
+    check_fields(clusters or {}, list(files.tasks))
+    if not repeats:
+        _check_models(files)
+    known_groups = {name: group.tasks for file in files.results.values() for name, group in file.groups().items()}
+    names = (choice or Choice()).of(files.tasks, {**(groups or {}), **known_groups})
+    runs: dict[str, list[TaskRun]] = {}
+    faults: dict[str | None, ResultsError] = {}
+    for task in names:
+        report_progress(f"reading {task}")
+        try:
+            runs[task] = _read_task(
+                files, task, repeats=repeats, skip_damaged=skip_damaged, count_tokens=count_tokens,
+                cluster_field=find_field(clusters or {}, task), on_note=notes.append, name_newest=False,
+            )  # fmt: skip
+        except ResultsError as error:
+            faults[task] = error
+    tasks = {task: read[0] for task, read in runs.items() if read}
+    if not tasks and (names or not files.tasks):
+        raise next(iter(faults.values()), ResultsError("every file is damaged", where=", ".join(map(str, paths))))
+    if not skip_damaged and (unknown := files.unknown_damage()):
+        faults[None] = unknown[0]
+    unchosen = [name for name in files.tasks if name not in names]
+    damaged = [name for name, read in runs.items() if not read]
+    notes += [f"left out by name: {', '.join(unchosen)}"] if unchosen else []
+    notes += [f"left out, since all files of it are damaged: {', '.join(damaged)}"] if damaged else []
+    check_one_model({task: result.provenance for task, result in tasks.items()})
+    counts = {task: len(files.tasks[task]) for task in tasks if len(files.tasks[task]) > 1}
+    if counts and not repeats:
+        listed = _list_counts(counts)
+        notes.append(f"{listed}: the newest counts; with --repeats, runs of a task are averaged")
+    older = {task: tuple(read[1:]) for task, read in runs.items() if read[1:]}
+    if older:
+        listed = _list_counts({task: 1 + len(others) for task, others in older.items()})
+        notes.append(f"{listed} are averaged, doc by doc")
+    return Run(
+        tasks, (*notes, *_without_samples(tasks)), _groups(files, tasks), older, (*unchosen, *damaged), known_groups,
+        explain_faults(faults),
+    )  # fmt: skip
+
+
+def _read_task(files: OutputIndex, task: str, *, repeats: bool, **reading: Any) -> list[TaskRun]:
+    """Read the newest run of a task, or all, newest first; empty if all are damaged and skipped.
+
+    Raises:
+        ResultsError: As of `read_newest`, or the runs are not repeats.
+    """
+    candidates = files.tasks[task]
+    runs = [
+        read_newest(files, chosen, **reading) for chosen in ([[run] for run in candidates] if repeats else [candidates])
+    ]
+    task_runs = [task_run for task_run in runs if task_run is not None]
+    for other in task_runs[1:]:
+        check_repeat(task_runs[0], other)
+    return task_runs
+
+
+def explain_faults(faults: Mapping[str | None, ResultsError]) -> dict[str | None, str]:
+    """The reasons of faults by task, each without a full stop."""
+    return {task: str(error).rstrip(".") for task, error in faults.items()}
+
+
+def _list_counts(counts: Mapping[str, int]) -> str:
+    """Summarise the number of runs of tasks: ``7 runs of each of 22 tasks``."""
+    if len(counts) > 1 and len(set(counts.values())) == 1:
+        return f"{next(iter(counts.values()))} runs of each of {len(counts)} tasks"
+    return join_names([f"{count} runs of {task}" for task, count in counts.items()])
+
+
+def _check_models(files: OutputIndex) -> None:
+    """Refuse runs of a task by several models; the newest would hide the others.
+
+    Raises:
+        ResultsError: A task has runs of several models.
+    """
+    for task, candidates in files.tasks.items():
+        folders: dict[str | None, Path] = {}
+        for candidate in candidates:
+            folder = (candidate.results or candidate.samples or Path()).parent
+            results = files.results[candidate.results] if candidate.results else None
+            folders.setdefault(read_provenance(results, folder.name, task).model, folder)
+        if len(folders) > 1:
+            listed = ", ".join(f"{name} ({folder})" for name, folder in folders.items())
+            raise ResultsError(
+                f"{task} was run with {len(folders)} models: {listed}",
+                where=str(os.path.commonpath(list(folders.values()))),
+                hint="Name the folder of one of them; `meta-eval compare A B` compares two",
+            )
+
+
+def read_newest(
+    files: OutputIndex,
+    candidates: Sequence[TaskOutput],
+    *,
+    skip_damaged: bool = False,
+    count_tokens: Callable[[str], int] | None = None,
+    cluster_field: str | None = None,
+    on_note: OnNotice = lambda _: None,
+    name_newest: bool = True,
+) -> TaskRun | None:
+    """Read the newest of several runs of a task; None if all are damaged and damage is skipped.
+
+    Args:
+        files: The outputs from `index_outputs`.
+        candidates: The runs of the task, newest first.
+        skip_damaged: See `read_run`.
+        count_tokens, cluster_field: See `read_samples`.
+        on_note: Called with notes.
+        name_newest: Report which file is the newest of several runs.
+
+    Raises:
+        ResultsError: Its files are damaged or contradictory, or the newest run is unknown.
+    """
+    if len(candidates) > 1 and not candidates[0].time:
+        first, second = (str(candidate.samples or candidate.results) for candidate in candidates[:2])
+        raise ResultsError(
+            f"{candidates[0].task}: there are {len(candidates)} runs, and lm-eval before 0.4.2 does not record "
+            "which is the newest",
+            where=f"{first}, {second}",
+            hint="Name one of them",
+        )
+    for candidate in candidates:
+        try:
+            if candidate.damage is not None and not skip_damaged:
+                raise candidate.damage
+            task_run = _read(candidate, files, skip_damaged, count_tokens, cluster_field, on_note)
+        except ResultsError as error:
+            if not skip_damaged:
+                raise
+            on_note(f"skipped: {error}")
+            continue
+        file = candidate.samples or candidate.results
+        if candidate is not candidates[0]:
+            on_note(f"{candidate.task}: {len(candidates)} runs; using an older run: {file}")
+        elif name_newest and len(candidates) > 1:
+            on_note(f"{candidate.task}: {len(candidates)} runs; using the newest: {file}")
+        return task_run
+    return None
+
+
+# Reading
+
+
+def _read(
+    task_files: TaskOutput,
+    files: OutputIndex,
+    skip_damaged: bool,
+    count_tokens: Callable[[str], int] | None,
+    cluster_field: str | None,
+    on_note: OnNotice,
+) -> TaskRun:
+    results = files.results[task_files.results] if task_files.results else None
+    folder = (task_files.samples or task_files.results or Path()).parent.name
+    provenance = read_provenance(results, folder, task_files.task)
+    aggregates = results.aggregates(task_files.task) if results else {}
+    block = read_template_block(results.config(task_files.task)) if results else {}
+    filters = tuple(dict.fromkeys(metric_key.partition(",")[2] for metric_key in aggregates))
+    samples = SamplesFile(Path(), (), filters, 0, 0, None, ())
+    custom_aggregation: tuple[str, ...] = ()
+    if task_files.samples is not None:
+        others = (
+            {name for name, how in results.aggregations(task_files.task).items() if how != "mean"} if results else set()
+        )
+        samples = read_samples(
+            task_files.samples,
+            offset=task_files.offset,
+            skip_damaged=skip_damaged,
+            filters=filters,
+            may_be_nan=others,
+            count_tokens=count_tokens,
+            cluster_field=cluster_field,
+        )
+        for note in samples.notes:
+            on_note(note)
+        if results is None:
+            file = task_files.samples
+            on_note(f"{task_files.task}: {file} has no results file next to it, so its model and limit are unknown")
+        else:
+            custom_aggregation = check_averages(
+                task_files.task,
+                samples,
+                results,
+                skip_damaged,
+                on_note,
+                is_pack_task=bool(block),
+                is_recorded_task=bool(block.get("record")),
+            )
+    average_answers(samples.docs)
+    published, primary, is_correct = (block.get(key) for key in ("published", "primary_metric", "is_correct_metric"))
+    metrics = [as_mapping(entry).get("metric") for entry in published] if isinstance(published, list) else []
+    return TaskRun(
+        task=task_files.task,
+        time=task_files.time,
+        docs=samples.docs,
+        filters=samples.filters,
+        aggregates=aggregates,
+        custom_aggregation=custom_aggregation,
+        samples_file=task_files.samples,
+        skipped=samples.skipped,
+        published_metrics=tuple(dict.fromkeys(metric for metric in metrics if isinstance(metric, str))),
+        primary_metric=primary if isinstance(primary, str) else None,
+        is_correct_metric=is_correct if isinstance(is_correct, str) else None,
+        provenance=provenance,
+        lower_is_better=results.lower_is_better(task_files.task) if results else LOWER_IS_BETTER,
+        is_chat=block.get("asked_as") == "chat",
+        higher_is_better=results.read_directions(task_files.task) if results else {},
+    )
+
+
+def refuse_without_samples(tasks: Mapping[str, TaskRun]) -> ResultsError:
+    """The error of runs none of whose tasks has samples."""
+    task, file = next((task, file) for task, run in tasks.items() if (file := run.provenance.results_file) is not None)
+    what, hint = explain_missing_samples(file, task)
+    return ResultsError(what, where=str(file), hint=hint)
+
+
+def _without_samples(tasks: Mapping[str, TaskRun]) -> list[str]:
+    """Make a note for each results file that lacks samples of some tasks."""
+    lacking: dict[tuple[Path, str], list[str]] = {}
+    for task, result in tasks.items():
+        file = result.provenance.results_file
+        if result.samples_file is None and file is not None:
+            lacking.setdefault((file, explain_missing_samples(file, task)[0]), []).append(task)
+    return [f"{_some(names)}: {path} {what}" for (path, what), names in lacking.items()]
+
+
+def _groups(files: OutputIndex, tasks: Mapping[str, TaskRun]) -> dict[str, GroupTotal]:
+    used = {result.provenance.results_file for result in tasks.values()}
+    groups: dict[str, GroupTotal] = {}
+    for path in sorted(path for path in files.results if path in used):
+        for name, group in files.results[path].groups().items():
+            here = [task for task in group.tasks if task in tasks and tasks[task].provenance.results_file == path]
+            if here and len(here) == len(group.tasks):
+                groups[name] = group
+    return dict(sorted(groups.items()))
+
+
+def check_one_model(provenances: Mapping[str, Provenance]) -> None:
+    """Refuse a run with tasks of several models: its numbers cannot be compared.
+
+    Args:
+        provenances: Where the results of each task came from.
+
+    Raises:
+        ResultsError: They are of several models.
+    """
+    models: dict[tuple[str, ...], tuple[str, Provenance]] = {}
+    for task, provenance in provenances.items():
+        if provenance.identity is not None:
+            models.setdefault(provenance.identity, (task, provenance))
+    if len(models) > 1:
+        listed = "; ".join(f"{' '.join(model)} ({task})" for model, (task, _) in models.items())
+        raise ResultsError(
+            f"these results come from {len(models)} models: {listed}",
+            where=", ".join(str(provenance.results_file) for _, provenance in models.values()),
+            hint="Name the folders of one model",
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more tasks" if len(names) > 3 else "")

@@ -1,0 +1,410 @@
+"""Parses a sample of a samples file.
+
+Every version of lm-eval writes doc_id, doc, target, arguments, resps, filtered_resps and the metrics. 0.4.3 (May 2024)
+added three hashes, 0.4.7 ``filter`` and ``metrics``. Since 0.4.3 answers and likelihoods are text, and arguments are an
+object. Docs may have any shape.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+from meta_eval.base.hashing import hash_json, hash_text
+from meta_eval.base.json_text import parse_loose_json
+from meta_eval.base.thresholds import MAX_GEN_TOKS
+from meta_eval.harness.clusters import read_field
+from meta_eval.harness.doc_figures import read_figures
+from meta_eval.harness.doc_results import (
+    MAX_EXTRACTED_CHARS,
+    MAX_TAIL_CHARS,
+    DocResult,
+    FilterResult,
+    ResultsError,
+    make_not_a_sample_error,
+)
+from meta_eval.harness.families import find_leading_bos
+from meta_eval.harness.metrics import NON_METRIC_FIELDS, MetricValue, has_bad_perplexity, read_value, to_plain_number
+from meta_eval.plugins.chat.chat_requests import asks_chat_body, offers_tools
+
+# Finish reason of an answer that a server's content filter cut off.
+FILTERED = "content_filter"
+
+# What filters give for an answer without a match: lm-eval's fallback, and the empty text.
+_NOTHING = ("", "[invalid]")
+
+# lm-eval's names of the token limit of an answer; the first one present counts.
+_LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+
+
+def parse_sample(content: bytes, *, cut: bool) -> dict[str, Any]:
+    """Parse a sample as an object; ``cut`` if it ends a file without a line break.
+
+    Raises:
+        ResultsError: It is not an object.
+    """
+    try:
+        sample = parse_loose_json(content)
+    except ValueError:
+        ends = ", and ends the file: it is cut off" if cut else ""
+        raise ResultsError(f"is not JSON{ends}", hint="Use the file of a finished run") from None
+    if not isinstance(sample, dict):
+        raise make_not_a_sample_error("is no object")
+    return sample
+
+
+def read_sample(
+    sample: Mapping[str, Any],
+    *,
+    offset: int,
+    length: int,
+    filter_name: str | None,
+    may_be_nan: Container[str] = (),
+    cluster_field: str | None = None,
+) -> tuple[DocResult, str, FilterResult]:
+    """Read a sample: its doc, still without answers, the name of its filter, and the filter's result.
+
+    Args:
+        sample: The sample.
+        offset: Its start in the file.
+        length: Its length in bytes.
+        filter_name: Its filter if it has no filter name (lm-eval before 0.4.7); None if unknown.
+        may_be_nan: Metrics with values that are left out if they are not numbers.
+        cluster_field: The field of the doc with its cluster; None for a pack's own column.
+
+    Raises:
+        ResultsError: It is not a sample of lm_eval, or a score is not a number.
+    """
+    doc_id = _doc_id(sample)
+    name = _filter(sample, filter_name)
+    try:
+        doc = _doc(doc_id, sample, cluster_field)
+        extraction = read_extraction(sample)
+        answer = FilterResult(
+            None if extraction is None else extraction[:MAX_EXTRACTED_CHARS], read_metrics(sample, may_be_nan), offset,
+            length, read_each_answer(sample), read_majority(sample), _count_given(sample), is_timed_out(extraction),
+            read_unextracted(sample),
+        )  # fmt: skip
+        return doc, name, answer
+    except RecursionError:
+        raise make_not_a_sample_error("is nested too deeply") from None
+
+
+def read_doc_number(sample: Mapping[str, Any]) -> int | None:
+    """Read lm-eval's number of a sample's doc; None if there is none."""
+    doc_id = sample.get("doc_id")
+    return doc_id if isinstance(doc_id, int) and not isinstance(doc_id, bool) and doc_id >= 0 else None
+
+
+def _doc_id(sample: Mapping[str, Any]) -> int:
+    doc_id = read_doc_number(sample)
+    if doc_id is None:
+        raise make_not_a_sample_error(f"doc_id is {sample.get('doc_id')!r:.80}")
+    return doc_id
+
+
+def _filter(sample: Mapping[str, Any], filter_name: str | None) -> str:
+    name = sample.get("filter", filter_name)
+    if not isinstance(name, str):
+        raise ResultsError(
+            "names no filter (as before lm-eval 0.4.7), and no results file next to it does",
+            hint="Put the run's results file next to it",
+        )
+    return name
+
+
+def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> DocResult:
+    if "doc" not in sample or not isinstance(sample.get("resps"), list):
+        raise make_not_a_sample_error("doc or resps are missing")
+    # The doc of a task may be any JSON value.
+    doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
+    question, hashes = doc.get("input_question_hash"), doc.get("input_final_prompts_hash")
+    has_meta_hash, prompt = isinstance(question, str), doc.get("recorded_prompt", doc.get("prompt"))
+    is_pack_doc = isinstance(hashes, list) and isinstance(prompt, str)
+    recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if has_meta_hash else None
+    gold, metrics, subtask = doc.get("gold"), doc.get("recorded_metrics"), doc.get("subtask_name")
+    cluster = read_field(doc, cluster_field or "cluster") if cluster_field or has_meta_hash else None
+    answers, requests = read_outputs(sample), read_arguments(sample)
+    choices = doc.get("choices") if is_pack_doc else None
+    sent = _prompt_hash(sample, requests)
+    count = len(choices) if isinstance(choices, list) and choices else len(requests) if len(requests) > 1 else None
+    return DocResult(
+        doc_id=doc_id,
+        question_hash=str(question) if has_meta_hash else _hash_of(sample, "doc_hash", sample["doc"]),
+        prompt_hashes=tuple(map(str, hashes)) if isinstance(hashes, list) else (sent,),
+        prompt_matches=asks_chat_body(requests[0], prompt) if requests and is_pack_doc else None,
+        subtask=subtask if isinstance(subtask, str) else None,
+        cluster=cluster,
+        gold=gold if isinstance(gold, str) else str(sample.get("target")),
+        n_choices=count,
+        recorded_is_correct=recorded if isinstance(recorded, bool) else None,
+        recorded_metrics=_recorded(metrics) if isinstance(metrics, str) and has_meta_hash else None,
+        answer_tail=(answers[0] if answers else "")[-MAX_TAIL_CHARS:],
+        answer_empty=bool(answers) and not any(text.strip() for text in answers),
+        limit_hit=None,
+        figures=read_figures(sample, answers),
+        place=place if isinstance(place := sample.get("random_place"), int) else None,
+        sent_hash=sent,
+        answer_hash=hash_answers(sample["resps"]),
+        leading_bos=find_leading_bos(requests[0][0]) if requests and isinstance(requests[0][0], str) else "",
+        has_bad_likelihood=has_bad_likelihood(sample) or has_bad_perplexity(sample),
+        tools_lost=sample.get("tools_lost") is True and is_pack_doc and offers_tools(prompt),
+    )
+
+
+def _recorded(text: str) -> str:
+    """Check that text is a JSON object; anything else was damaged after prepare."""
+    try:
+        is_object = isinstance(json.loads(text, parse_int=float), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    if not is_object:
+        raise ResultsError(
+            "recorded_metrics is not a JSON object", hint="Use the file as lm_eval wrote it, of a whole pack"
+        )
+    return text
+
+
+def _hash_of(sample: Mapping[str, Any], name: str, content: Any) -> str:
+    """The hash in a sample; for old files without hashes, computed as lm-eval does."""
+    digest = sample.get(name)
+    if isinstance(digest, str):
+        return digest
+    text = content if isinstance(content, str) else json.dumps(content, indent=2, ensure_ascii=False)
+    return hash_text(text)
+
+
+def _prompt_hash(sample: Mapping[str, Any], requests: Sequence[Sequence[Any]]) -> str:
+    return _hash_of(sample, "prompt_hash", requests[0][0] if requests else None)
+
+
+def read_arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
+    """Read the requests: for each a prompt, and generation settings or a continuation."""
+    arguments = sample.get("arguments")
+    if isinstance(arguments, dict):  # {"gen_args_0": {"arg_0": …, "arg_1": …}, …}
+        arguments = [list(request.values()) if isinstance(request, dict) else request for request in arguments.values()]
+    return (
+        [list(request) for request in arguments if isinstance(request, (list, tuple)) and request]
+        if isinstance(arguments, list)
+        else []
+    )
+
+
+def read_output(sample: Mapping[str, Any]) -> str | None:
+    """Read the model's output; None for a choice by likelihood."""
+    return next(iter(read_outputs(sample)), None)
+
+
+def read_outputs(sample: Mapping[str, Any]) -> list[str]:
+    """Read all outputs of the model, for each repeat; none for a choice by likelihood. A null text is empty."""
+    responses: Any = sample["resps"]
+    is_text = bool(read_settings(sample))
+    while isinstance(responses, list) and responses:
+        if not is_text and _is_likelihood(responses[0]):
+            return []
+        if responses[0] is None or isinstance(responses[0], str):
+            return [response or "" for response in responses if response is None or isinstance(response, str)]
+        responses = responses[0]
+    return []
+
+
+def hash_answers(responses: Any) -> str | None:
+    """Hash all answers of a sample; None if there are none. Numbers count as the text that lm-eval writes of them."""
+
+    def list_parts(value: Any) -> list[str]:
+        if isinstance(value, (list, tuple)):
+            return [text for part in value for text in list_parts(part)]
+        return [str(value)]
+
+    return hash_json(list_parts(responses)) if responses else None
+
+
+def _count_given(sample: Mapping[str, Any]) -> int:
+    """Count the answers that a filter gives to the metric: a filter of a single request gives a text, or a list."""
+    given = sample.get("filtered_resps")
+    first = given[0] if isinstance(given, list) and len(given) == 1 else None
+    return len(first) if isinstance(first, list) and first else 1
+
+
+def is_timed_out(extraction: str | None) -> bool:
+    """Whether an extraction is the verdict of the pack's sandbox on a program that ran out of time."""
+    if extraction is None or not extraction.startswith('{"code"'):
+        return False
+    try:
+        verdict = json.loads(extraction)
+    except (ValueError, RecursionError):
+        return False
+    return bool(verdict.get("why") == "timeout")
+
+
+def has_bad_likelihood(sample: Mapping[str, Any]) -> bool:
+    """Whether a log-likelihood of a doc is no finite number: NaN, infinite, or missing."""
+    if read_settings(sample):
+        return False
+    pairs: list[Any] = []
+    left: list[Any] = [sample["resps"]]
+    while left:
+        responses = left.pop()
+        if _is_likelihood(responses):
+            pairs.append(responses)
+        elif isinstance(responses, (list, tuple)):
+            left += responses
+    return not all(math.isfinite(_to_likelihood(pair[0])) for pair in pairs)
+
+
+def _to_likelihood(value: Any) -> float:
+    """A log-likelihood, which lm_eval writes as text; NaN for what is no number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _is_likelihood(response: Any) -> bool:
+    """Whether a response is a pair (log-likelihood, is-greedy), which lm_eval writes as text."""
+    if not isinstance(response, (list, tuple)) or len(response) != 2 or str(response[1]) not in ("True", "False"):
+        return False
+    return (
+        response[0] in (None, "None", "null")
+        or str(response[0]) == "nan"
+        or not math.isnan(_to_likelihood(response[0]))
+    )
+
+
+def read_settings(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """The generation settings of the first request; empty for a likelihood."""
+    requests = read_arguments(sample)
+    settings = requests[0][1] if requests and len(requests[0]) > 1 else None
+    return settings if isinstance(settings, dict) else {}
+
+
+def find_limit(sample: Mapping[str, Any]) -> int | None:
+    """Find the token limit of an answer: from its generation settings, or else lm-eval's default.
+
+    None for a doc without a text request.
+    """
+    settings = read_settings(sample)
+    if not settings:
+        return None
+    limit = next((settings[key] for key in _LIMITS if key in settings), MAX_GEN_TOKS)
+    return limit if isinstance(limit, int) and not isinstance(limit, bool) else None
+
+
+def read_extraction(sample: Mapping[str, Any]) -> str | None:
+    """Read what a filter extracted; for a choice by likelihood, the likeliest continuation.
+
+    None if it extracted nothing, or returns the whole output.
+
+    Args:
+        sample: The sample from a file of lm_eval, or from its evaluator.
+    """
+    responses: Any = sample.get("filtered_resps")
+    if not isinstance(responses, list) or not responses or read_unextracted(sample):
+        return None
+    if len(responses) > 1 and all(map(_is_likelihood, responses)):
+        likelihoods = [_to_likelihood(response[0]) for response in responses]
+        requests = read_arguments(sample)
+        chosen = max(range(len(responses)), key=likelihoods.__getitem__)
+        is_finite = (
+            all(map(math.isfinite, likelihoods)) and len(requests) == len(responses) and len(requests[chosen]) > 1
+        )
+        return str(requests[chosen][1]).strip() if is_finite else None
+    first = responses[0]
+    while isinstance(first, (list, tuple)) and len(first) == 1:
+        first = first[0]
+    return str(first) if isinstance(first, str) and first != read_output(sample) else None
+
+
+def read_unextracted(sample: Mapping[str, Any]) -> bool | None:
+    """Whether a filter found nothing in an answer: the one definition of it.
+
+    It is what the grader logs as ``unextracted``, else a filtered answer that is empty, null or lm-eval's
+    ``[invalid]``. A filter that gives back the whole text extracts nothing, so it cannot fail; neither can one that
+    finds an empty answer where the target is empty.
+
+    Returns:
+        None if it is unknown: the filtered answer is not in the sample, or a likelihood is no number. Of several
+        answers, whether it is so of all.
+    """
+    logged = to_plain_number(sample.get("unextracted")) if "unextracted" in list_metrics(sample) else None
+    if isinstance(logged, (bool, int, float)):
+        return logged == 1
+    responses: Any = sample.get("filtered_resps")
+    if not isinstance(responses, list) or not responses:
+        return None
+    outputs = read_outputs(sample)
+    if not outputs:
+        return None if has_bad_likelihood(sample) else False
+    while isinstance(responses, list) and len(responses) == 1:
+        responses = responses[0]
+    several = responses if isinstance(responses, list) and len(responses) == len(outputs) else [responses]
+    texts = outputs if len(several) == len(outputs) else outputs[:1]
+    is_empty_right = sample.get("target") in ("", [], None) and "target" in sample
+    return all(
+        _is_nothing(response, text) and not (is_empty_right and not response)
+        for response, text in zip(several, texts, strict=True)
+    )
+
+
+def _is_nothing(response: Any, text: str) -> bool:
+    if response is not None and not isinstance(response, str):
+        return False
+    extracted = (response or "").strip()
+    return extracted in _NOTHING and extracted != text.strip()
+
+
+def list_metrics(sample: Mapping[str, Any]) -> list[str]:
+    """List the metrics that a sample names, in lm-eval's order."""
+    names = sample.get("metrics")
+    return (
+        list(map(str, names)) if isinstance(names, list) else [name for name in sample if name not in NON_METRIC_FIELDS]
+    )
+
+
+def read_metrics(sample: Mapping[str, Any], may_be_nan: Container[str]) -> dict[str, MetricValue]:
+    """Read the metrics of a sample, except shapes that only their own aggregation understands.
+
+    Args:
+        sample: The sample, or only its metrics.
+        may_be_nan: Metrics that are left out if they are not numbers.
+
+    Raises:
+        ResultsError: A metric is missing, or another metric is not a number.
+    """
+    values: dict[str, MetricValue] = {}
+    for name in list_metrics(sample):
+        if name not in sample:
+            raise make_not_a_sample_error(f"the metric {name!r:.80} is missing")
+        value = read_value(name, sample[name])
+        score = value[-1] if isinstance(value, tuple) else value
+        if isinstance(score, float) and not math.isfinite(score):
+            if name in may_be_nan:
+                continue
+            raise ResultsError(f"{name} is {score}, which is not a score", hint="Fix the task's scoring")
+        if value is not None:
+            values[name] = value
+    return values
+
+
+def read_each_answer(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    """Read the verdict on each of several answers, by metric, as `meta-eval grade` writes them.
+
+    Raises:
+        ResultsError: They are not shares.
+    """
+    logged, verdicts = sample.get("each_answer"), {}
+    for name, values in logged.items() if isinstance(logged, dict) else [("", logged)] if logged is not None else ():
+        numbers = [read_value(name, value) for value in values] if isinstance(values, list) else []
+        shares = tuple(value for value in numbers if isinstance(value, float) and 0 <= value <= 1)
+        if not shares or len(shares) < len(numbers) or name not in list_metrics(sample):
+            raise ResultsError("each_answer holds no verdicts from 0 to 1", hint="Grade the answers again")
+        verdicts[name] = shares
+    return verdicts
+
+
+def read_majority(sample: Mapping[str, Any]) -> int | None:
+    """Read which of several answers is the most frequent one, as `meta-eval grade` writes it."""
+    place = sample.get("majority_answer")
+    return place if isinstance(place, int) and not isinstance(place, bool) and place >= 0 else None

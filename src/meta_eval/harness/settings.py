@@ -1,0 +1,284 @@
+"""Settings of a run, shared by the configuration and the manifest of a pack."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+)
+
+from meta_eval.base.escaping import one_line, quoted
+from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
+
+
+def make_visible(text: str) -> str:
+    """Check a text of the printed command, which people read and paste.
+
+    Raises:
+        ValueError: It contains control characters or hidden characters.
+    """
+    if one_line(text) != text:
+        raise ValueError(f"{quoted(text)} holds an invisible character")
+    return text
+
+
+Scalar = bool | int | float | str
+Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(make_visible)]
+
+# numpy's largest seed. lm_eval passes the seed to numpy.
+_MOST_SEED = 2**32 - 1
+
+
+def _check_margin(value: object) -> object:
+    """Check a number of points, or a mapping of names to such numbers."""
+    margins: dict[str, Any] = value if isinstance(value, dict) and value else {"": value}
+    for name, points in margins.items():
+        is_number = isinstance(points, int | float) and not isinstance(points, bool)
+        if not (is_number and 0 < points < 100):
+            at = f"{quoted(name)}: " if name else ""
+            raise ValueError(f"{at}{quoted(points)} is not a number of points above 0 and below 100")
+    return value
+
+
+# The largest accepted drop in percentage points: a number, or numbers by name for the mean, tasks, groups and patterns.
+Margin = Annotated[float | dict[Name, float], BeforeValidator(_check_margin)]
+
+
+def parse_args(value: object) -> object:
+    """``model_args`` in lm-eval's form, ``a=1,b=x``, or as a mapping."""
+    if not isinstance(value, str):
+        return {} if value is None else value
+    pairs: dict[str, str] = {}
+    for item in filter(None, (part.strip() for part in value.split(","))):
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise ValueError(f"{item!r} is not of the form name=value")
+        pairs[name.strip()] = text.strip()
+    return pairs
+
+
+def _one_or_more(value: object) -> object:
+    """An address, comma-separated addresses, or a YAML list."""
+    if isinstance(value, str):
+        return tuple(item.strip() for item in value.split(",") if item.strip())
+    return () if value is None else tuple(value) if isinstance(value, list) else value
+
+
+def _address(url: str) -> str:
+    """Check an address.
+
+    Raises:
+        ValueError: Its host or port is invalid.
+    """
+    try:
+        parts = urlsplit(url)
+        valid = bool((parts.hostname or "").encode("idna")) and parts.port != 0
+    except ValueError:  # an invalid IPv6 address or name, or a port above 65,535
+        valid = False
+    if not valid:
+        raise ValueError(f"{quoted(url)} has no valid host and port")
+    return url
+
+
+# Without ? and #: a path is appended, and a key in a query would be stored in the pack.
+Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", max_length=4096), AfterValidator(_address)]
+
+
+# Environment variables of the shell, in the usual capitals: a key of an API hardly ever looks so.
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+
+
+def _check_variable(name: str) -> str:
+    """Check the name of an environment variable. It is not quoted, because it may be the key itself.
+
+    Raises:
+        ValueError: It is not a name.
+    """
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError("names no environment variable: write the variable's name, never the key itself")
+    return name
+
+
+class TokenPrices(BaseModel):
+    """What an endpoint charges for a million tokens.
+
+    Attributes:
+        prompt: For tokens of prompts.
+        completion: For tokens of answers, reasoning included.
+        cached: For tokens of prompts that came from the endpoint's cache; None for the price of prompts.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prompt: float = Field(ge=0, allow_inf_nan=False)
+    completion: float = Field(ge=0, allow_inf_nan=False)
+    cached: float | None = Field(None, ge=0, allow_inf_nan=False)
+
+
+class Settings(BaseModel):
+    """The settings of a run that a configuration and a pack share."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    model_name: Name = Field(description="the model that is evaluated")
+    tokenizer: Name | None = Field(
+        None,
+        description="a hub id or folder with the model's tokenizer, if `model_name` is neither; null for `model_name`",
+    )
+    backend: Name = Field("vllm", description="how the model is reached: [engines](../guides/engines.md)")
+    tensor_parallel_size: int = Field(1, ge=1, description="GPUs per copy of the model")
+    data_parallel_size: int = Field(
+        1, ge=1, description="copies of the model; `meta-eval run` serves them, lm_eval starts a Ray actor for each"
+    )
+    gpu_memory_utilization: float = Field(
+        0.9, gt=0, le=1, description="share of each GPU's memory that the engine may use"
+    )
+    max_model_len: int = Field(
+        8192, ge=1, description="tokens of prompt and answer together; prepare checks every prompt against it"
+    )
+    dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] = Field(
+        "auto", description="the engine's dtype; for an FP8 checkpoint keep `auto`"
+    )
+    seed: int = Field(42, ge=0, le=_MOST_SEED, description="of the engine and of lm_eval")
+    model_args: Annotated[dict[str, Scalar], BeforeValidator(parse_args)] = Field(
+        default_factory=dict, description="more arguments of the engine"
+    )
+
+    base_url: Annotated[tuple[Url, ...], BeforeValidator(_one_or_more)] = Field(
+        (), description="with a backend that asks servers, such as `server`: the address, or a list of several"
+    )
+    concurrency: int = Field(64, ge=1, le=4096, description="requests per server at a time")
+    request_timeout: float = Field(
+        3600, gt=0, allow_inf_nan=False, description="seconds to wait for an answer before asking again"
+    )
+    retries: int = Field(5, ge=0, le=100, description="how often a failed request is asked again")
+    api_key_env: Annotated[str, AfterValidator(_check_variable)] = Field(
+        "OPENAI_API_KEY", description="the environment variable that holds the API key of these servers"
+    )
+    requests_per_minute: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="limit of requests to all servers together; null for none"
+    )
+    tokens_per_minute: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="limit of tokens, of prompts and answers; null for none"
+    )
+    stream: bool = Field(False, description="with backend `chat`: ask for streamed answers")
+    serve: bool = Field(
+        False,
+        description="with backend `server`: start `vllm serve` for the run and stop it afterwards, whatever happens",
+    )
+    ray_address: Name | None = Field(
+        None,
+        description="with backend `ray`: the cluster, such as `ray://head:10001` or `auto`; null starts a local one",
+    )
+    price_per_hour: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="what all GPUs together cost per hour; the report then shows the cost",
+    )
+    price_per_million_tokens: TokenPrices | None = Field(
+        None,
+        description="what the endpoint charges: a mapping with `prompt`, `completion` and, where it is cheaper, "
+        "`cached`; the report then shows the cost",
+    )
+
+    batch_size: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^auto(:\d+)?$")] = Field(
+        "auto", description="lm_eval's batch size"
+    )
+    output_path: Name = Field("eval_results", description="where results go")
+    limit: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="docs per task, or a fraction of them; a limited run is not comparable"
+    )
+    verbosity: Literal["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"] | None = Field(
+        None, description="lm_eval's log level"
+    )
+    log_samples: bool = Field(True, description="keep every answer: report and compare need them")
+    show_config: bool = Field(False, description="lm_eval prints its full configuration")
+    margin: Margin = Field(
+        100 * MARGIN,
+        description="the largest drop that you accept, in points; or one for the mean and others for tasks, groups "
+        "and patterns ([how](../method/decisions.md#the-margin)). It does not change the run",
+    )
+    cut_answers: CutAnswers = Field(
+        "graded",
+        description="what a drop does with answers that were cut at the token limit or by a content filter, or are "
+        "empty: `graded` as the grader finds them, `wrong`, or `unscored` "
+        "([how](../method/decisions.md#cut-answers)). It does not change the run",
+    )
+    weights: Weighting = Field(
+        "precision",
+        description="what each task counts in the mean drop ([how](../method/decisions.md#weights)). It does not "
+        "change the run",
+    )
+
+    @field_validator(
+        "tensor_parallel_size", "data_parallel_size", "gpu_memory_utilization", "max_model_len", "seed", "batch_size",
+        "limit", mode="before",
+    )  # fmt: skip
+    @classmethod
+    def _no_boolean_for_a_number(cls, value: object) -> object:
+        """Refuse booleans. Python accepts True as 1."""
+        if isinstance(value, bool):
+            raise ValueError(f"{value} is not allowed; give a number")
+        return value
+
+    @field_validator("verbosity", mode="before")
+    @classmethod
+    def _upper(cls, value: object) -> object:
+        return value.upper() if isinstance(value, str) else value
+
+    @field_validator("model_name", "tokenizer")
+    @classmethod
+    def _name_in_model_args(cls, name: str | None) -> str | None:
+        if name is not None:
+            refuse_separators(name, equals=0)
+        return name
+
+    @field_validator("model_args")
+    @classmethod
+    def _visible_arguments(cls, args: dict[str, Scalar]) -> dict[str, Scalar]:
+        for name, value in args.items():
+            make_visible(f"{name}={value}")
+        return args
+
+    def tokenizer_of(self, model: str | None = None) -> str:
+        """Hub id or folder of a model's tokenizer.
+
+        Args:
+            model: A model of a sweep. None means ``model_name``.
+        """
+        return str(self.tokenizer or self.model_args.get("tokenizer") or model or self.model_name)
+
+
+def refuse_separators(text: str, *, equals: int) -> None:
+    """Refuse separators. lm-eval splits ``--model_args`` at commas and at the first ``=``, and has no quoting.
+
+    Raises:
+        ValueError: It holds a comma, or ``=`` more often than ``equals``.
+    """
+    if "," in text or text.count("=") > equals:
+        raise ValueError(f"{text!r} holds ',' or '=', where lm_eval splits --model_args")
+
+
+class RunSettings(Settings):
+    """The settings of a run as a manifest stores them.
+
+    Attributes:
+        tasks: Names for lm_eval's ``--tasks``, in order.
+        include_path: The pack, as the user wrote its work_dir.
+        runs_code: Whether scoring may run code that the model writes. lm-eval asks for confirmation.
+        add_bos_token: Whether each prompt starts with BOS. False if the record was made without it.
+    """
+
+    tasks: tuple[str, ...]
+    include_path: str
+    runs_code: bool = False
+    add_bos_token: bool = True

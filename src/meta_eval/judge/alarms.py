@@ -1,0 +1,458 @@
+"""Finds problems of runs that scores do not show. They are listed before the scores; most of them forbid SHIP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from meta_eval import stats
+from meta_eval.base.pack_names import join_names
+from meta_eval.base.thresholds import (
+    ALARM_BAD_LIKELIHOOD,
+    ALARM_EMPTY,
+    ALARM_FLOOR,
+    ALARM_FLOOR_OF_BASELINE,
+    ALARM_LIMIT_HIT,
+    ALARM_OTHER_FORMAT,
+    ALARM_SELF_JUDGED,
+    ALARM_UNEXTRACTED,
+    ALARM_UNEXTRACTED_GRAVE,
+    ALARM_UNGRADED,
+    NAMED,
+)
+from meta_eval.harness.doc_results import DocResult
+from meta_eval.harness.endpoint_notes import CUT_EARLY
+from meta_eval.harness.lm_eval_run import Run, TaskRun
+from meta_eval.judge.conditions import is_unextracted
+from meta_eval.judge.decide import Veto
+from meta_eval.judge.judgement import Alarm, AlarmOccurrence
+from meta_eval.judge.origin_alarms import find_task_origins
+from meta_eval.judge.task_comparison import ScoredRun
+from meta_eval.judge.two_bos import find_two_bos
+from meta_eval.pack.manifest import TaskEntry
+from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE
+
+AlarmKind = Literal[
+    "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
+    "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
+    "format", "gate failed", "gate not met", "drift", "cut more", "endpoint", "graded", "grader", "two bos",
+    "same answers", "one of several", "likelihoods", "unread", "unit failed", "unit worse", "unit open",
+    "models", "endpoints", "tools",
+]  # fmt: skip
+
+# By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
+KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
+    "drift": (
+        "drift",
+        "Late answers differ from early ones by more than chance (1 in 100 runs): the model or its server changed.",
+        None,
+    ),
+    "gate failed": ("gate failed", "More of these answers than the gate allows: that is a DON'T SHIP.", None),
+    "gate not met": ("gate not met", "More of these answers than the gate allows, or it cannot be known.", None),
+    "unit failed": ("beyond its margin", "A task that is no share, in its own unit: that is a DON'T SHIP.", None),
+    "unit worse": (
+        "worse by more than a tenth",
+        "A task that is no share is not part of the mean. A margin in its own unit decides: margin: {TASK: 2}.",
+        None,
+    ),
+    "unit open": ("margin not shown", "These docs do not show that a task that is no share keeps its margin.", None),
+    "no pack": ("no pack named", "Nothing says what a run is to be compared with: name its pack with --pack.", None),
+    "not run": ("not run", "There is no result of these tasks to compare.", None),
+    "left out": (
+        "left out",
+        "Nothing is decided of these tasks. Mend their files, or decide without them: --tasks=-NAME.",
+        None,
+    ),
+    "no samples": ("no samples", "Without samples (lm_eval --log_samples) nothing is paired or checked.", None),
+    "unfinished": ("not all docs", "What is said of these tasks is said of a part of them.", None),
+    "sample": ("embedded sample", "These are the invented rows of the embedded sample, and no benchmark.", None),
+    "prompts": (
+        "changed prompts",
+        "These prompts were not given to the model as they stand in the pack. Run without a chat template, system "
+        "instruction or shots: they are in the prompts.",
+        None,
+    ),
+    "tools": (
+        "tools not in the prompt",
+        "The endpoint takes the tools, and its chat template leaves them out: these docs had another prompt. Serve the "
+        "model with a template that renders tools, and ask in a new output folder.",
+        None,
+    ),
+    "settings": ("other settings", "The answers were generated with other settings than the task's.", None),
+    "unlike": ("runs not alike", "More than the model differs, so that no verdict on the model follows.", None),
+    "graded": (
+        "graded differently",
+        "This difference is the grader's. Add --regrade: the answers of both sides are graded again with one grader, "
+        "the pack's or the installed lm-eval's, and that decides.",
+        None,
+    ),
+    "grader": (
+        "perhaps graded differently",
+        "With --regrade the answers of both sides are graded again with one grader.",
+        None,
+    ),
+    "two bos": (
+        "BOS twice",
+        "The model was given two BOS tokens, which many models answer worse. Run it again without add_bos_token, or "
+        "for vllm and hf with lm-eval 0.4.9.2 or newer.",
+        None,
+    ),
+    "same answers": ("same answers", "Look at what the engine loaded before you decide on this.", None),
+    "one of several": (
+        "one of several answers",
+        "The other answers are in the samples and in no verdict. With --regrade all of them are judged.",
+        None,
+    ),
+    "endpoint": (
+        "endpoint",
+        "What answers is not what the settings ask for: another prompt, other parameters or other forms.",
+        None,
+    ),
+    "models": (
+        "another model",
+        "These answers name another model than the requested one. A dated snapshot or a path may be the same model; "
+        "several names are several models.",
+        None,
+    ),
+    "endpoints": (
+        "several endpoints",
+        "These answers came from several addresses, and nothing says that they are one deployment: judge each apart.",
+        None,
+    ),
+    "one side": ("in one run only", "Docs that only one run has are left out.", None),
+    "empty": (
+        "empty answers",
+        "The prompt may have been cut to fit max_model_len, or the model ended at once for want of a BOS token.",
+        "empty",
+    ),
+    "likelihoods": (
+        "likelihoods that are no numbers",
+        "These docs have no answer, whatever their score is. Float16 may overflow: try bfloat16 or float32.",
+        None,
+    ),
+    "chance": ("below chance", "Guessing would score more: look at the answers before anything else.", None),
+    "floor": ("almost nothing right", "No model that works scores so little: look at the answers first.", None),
+    "unextracted": ("nothing extracted", "Answers that nothing could be extracted from count as wrong.", "unextracted"),
+    "unread": (
+        "answers not read",
+        "One model's answers are read less often. Where the format changed, that part of the drop is not the model's.",
+        "unextracted",
+    ),
+    "limit": ("limit hit", "Answers that reached the token limit may have been cut off.", "limit hit"),
+    "ungraded": ("not graded", "A grader failed; these answers count as wrong. lm_eval's log names them.", "ungraded"),
+    "self judged": (
+        "self-judged passes",
+        "These programs could only be run in one process with their tests, where a program can make any test pass.",
+        None,
+    ),
+    "alone": ("nothing to compare with", "Nothing is decided of these tasks.", None),
+    "cut unknown": (
+        "cut off: unknown",
+        "Whether long answers were cut off cannot be known: their limit is not recorded, or the model's tokenizer is "
+        "not on this machine.",
+        None,
+    ),
+    "cut more": (
+        "cut answers differ",
+        "One model is cut more often than the other, beyond chance. With a higher limit of tokens (max_gen_toks) the "
+        "comparison is of whole answers.",
+        "limit hit",
+    ),
+    "filters": (
+        "filters disagree",
+        "A change of the answers' format is no change of the model: read the drop by each filter.",
+        None,
+    ),
+    "format": ("other format", "The model does not keep to the format that the prompt asks for.", None),
+}
+
+_LIMIT_OF_ENDPOINT = (
+    "One model is cut more often than the other, beyond chance. The endpoint cuts answers at a limit of its own, which "
+    "max_gen_toks does not raise: remove that limit, or ask another endpoint."
+)
+
+RaisedAlarm = tuple[AlarmKind, AlarmOccurrence]
+
+# Kinds that make a comparison invalid: it says nothing about the model.
+INVALID: frozenset[AlarmKind] = frozenset(("prompts", "tools", "settings", "unlike", "graded", "two bos"))
+# Kinds of which a run alone says nothing.
+OF_TWO_SIDES: frozenset[AlarmKind] = frozenset(("graded", "grader", "same answers"))
+_FIRST: tuple[AlarmKind, ...] = (
+    "cut more", "drift", "filters", "graded", "grader", "two bos", "same answers", "one of several", "likelihoods",
+    "unread",
+)  # fmt: skip
+_FIRST_NAMES = frozenset(KINDS[kind][0] for kind in _FIRST)
+_FAILED_NAMES = frozenset(KINDS[kind][0] for kind in ("gate failed", "unit failed"))
+_INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
+
+
+def find_alarms(
+    task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str, *,
+    baseline: ScoredRun | None, expected: float | None,
+) -> Iterator[RaisedAlarm]:  # fmt: skip
+    """Find what is wrong with a run of a task.
+
+    Args:
+        task: Its name.
+        result: The run.
+        scored: All runs of the model.
+        run: The index of the run.
+        metric_key: The ``metric,filter`` of single verdicts.
+        baseline: The baseline. A property that its answers share as often is not a fault of this run.
+        expected: The baseline's score, or the published score; None if neither is known.
+    """
+    docs = scored.runs[run]
+    if not docs:
+        return
+
+    def raise_above(
+        kind: AlarmKind, count: int, above: float, baseline_rate: float = 0.0, grave: float = 0.0
+    ) -> list[RaisedAlarm]:
+        more = count / len(docs) - baseline_rate
+        return [(kind, AlarmOccurrence(task, None, count, len(docs), veto=more > grave))] if more > above else []
+
+    yield from find_task_origins(task, result.provenance.origins)
+    yield from raise_above("prompts", count_changed_prompts(docs), 0.0)
+    yield from raise_above("tools", sum(doc.tools_lost for doc in docs), 0.0)
+    yield from raise_above("empty", sum(doc.answer_empty and not doc.is_cut_thinking for doc in docs), ALARM_EMPTY)
+    if bad := sum(doc.has_bad_likelihood for doc in docs):
+        yield "likelihoods", AlarmOccurrence(task, None, bad, len(docs), veto=bad >= ALARM_BAD_LIKELIHOOD * len(docs))
+    yield from _find_low_score(task, scored, run, metric_key, expected)
+    lost = _count_unextracted(docs, metric_key)
+    baseline_rate = _count_unextracted(baseline.docs, metric_key) / len(baseline.docs) if baseline else 0.0
+    yield from raise_above("unextracted", lost, ALARM_UNEXTRACTED, baseline_rate, ALARM_UNEXTRACTED_GRAVE)
+    hit = _hits(docs)
+    yield from raise_above(
+        "limit", hit, ALARM_LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0
+    )
+    unknown = sum(doc.limit_hit is None and not doc.is_cut_thinking and doc.answer_tail != "" for doc in docs)
+    if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
+        yield "cut unknown", AlarmOccurrence(task, None, unknown, len(docs), veto=False)
+    yield from raise_above(
+        "ungraded", _count(docs, "ungraded", metric_key), ALARM_UNGRADED, _rate(baseline, "ungraded", metric_key)
+    )
+    self_judged = _count(docs, "self_judged", metric_key)
+    yield from raise_above(
+        "self judged", self_judged, 0.0, _rate(baseline, "self_judged", metric_key), ALARM_SELF_JUDGED
+    )
+    yield from _find_other_format(task, result, scored, run, metric_key)
+    yield from _find_unjudged_answers(task, result, docs, metric_key)
+
+
+def count_changed_prompts(docs: Sequence[DocResult]) -> int:
+    """Count the docs that were asked with another prompt than the pack's."""
+    return sum(doc.prompt_matches is False for doc in docs)
+
+
+def find_faults(run: Run, side: str | None = None) -> list[RaisedAlarm]:
+    """The tasks of a run that cannot be judged, because their files are damaged or have other docs.
+
+    Args:
+        run: The run.
+        side: ``A`` or ``B`` if two runs are compared.
+    """
+    return [("left out", AlarmOccurrence(task, side, note=reason)) for task, reason in run.faults.items()]
+
+
+def group_alarms(raised_alarms: Iterable[RaisedAlarm]) -> tuple[Alarm, ...]:
+    """Merge alarms of the same kind; those that forbid SHIP come first, and each lists a task once."""
+    groups: dict[AlarmKind, dict[tuple[str | None, str | None], AlarmOccurrence]] = {}
+    for kind, occurrence in raised_alarms:
+        groups.setdefault(kind, {}).setdefault((occurrence.task, occurrence.run), occurrence)
+    alarms = []
+    for kind, (name, hint, flag) in KINDS.items():
+        if kind in groups:
+            occurrences = tuple(groups[kind].values())
+            if kind == "endpoint":
+                occurrences = _merge_equal_notes(occurrences)
+            of_endpoint = kind == "cut more" and _cuts_early(groups.get("endpoint", {}).values())
+            alarms.append(Alarm(name, _LIMIT_OF_ENDPOINT if of_endpoint else hint, flag, occurrences))
+    return tuple(sorted(alarms, key=lambda alarm: not alarm.veto))
+
+
+def _merge_equal_notes(occurrences: Sequence[AlarmOccurrence]) -> tuple[AlarmOccurrence, ...]:
+    """Say once, without a task, what is the same of all tasks of a run."""
+    by_note: dict[tuple[str | None, str | None], list[AlarmOccurrence]] = {}
+    for occurrence in occurrences:
+        by_note.setdefault((occurrence.run, occurrence.note), []).append(occurrence)
+    return tuple(
+        some[0] if len(some) == 1 else replace(some[0], task=None, note=f"in {run}: {note}" if run else note)
+        for (run, note), some in by_note.items()
+    )
+
+
+def _cuts_early(occurrences: Iterable[AlarmOccurrence]) -> bool:
+    """Whether an endpoint ends answers before the limit of their requests."""
+    return any(CUT_EARLY in (occurrence.note or "") for occurrence in occurrences)
+
+
+def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:
+    """Find the vetoes of these tasks, one for each kind of alarm that forbids SHIP."""
+    names = set(tasks)
+    vetoes = []
+    for alarm in alarms:
+        occurrences = [
+            alarmed for alarmed in alarm.tasks if alarmed.veto and (alarmed.task is None or alarmed.task in names)
+        ]
+        if occurrences:
+            more = f" and {len(occurrences) - NAMED} more" if len(occurrences) > NAMED else ""
+            listed = ", ".join(filter(None, map(describe_alarm, occurrences[:NAMED])))
+            invalid = frozenset(
+                alarmed.task for alarmed in occurrences if alarmed.task and alarm.kind in _INVALID_NAMES
+            )
+            reason = f"{alarm.kind}: {listed}{more}" if listed else alarm.kind
+            vetoes.append(
+                Veto(reason, invalid=invalid, first=alarm.kind in _FIRST_NAMES, fails=alarm.kind in _FAILED_NAMES)
+            )
+    return tuple(vetoes)
+
+
+def find_caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ...]:
+    """Find the warnings that stand before all figures of these tasks and forbid nothing, one for each kind of alarm.
+
+    What is the same of all its tasks is said with them. What differs from task to task stands beside the alarm alone.
+    """
+    names = set(tasks)
+    caveats = []
+    for alarm in alarms:
+        alarmed = [
+            occurrence
+            for occurrence in sorted(alarm.tasks, key=lambda occurrence: occurrence.run or "")
+            if not occurrence.veto and (occurrence.task is None or occurrence.task in names)
+        ]
+        if not alarmed or alarm.kind not in _FIRST_NAMES:
+            continue
+        of_run = [describe_alarm(occurrence) for occurrence in alarmed if occurrence.task is None]
+        of_tasks = [occurrence for occurrence in alarmed if occurrence.task]
+        places = [f"{each.task} in {each.run}" if each.run else str(each.task) for each in of_tasks]
+        said = {describe_alarm(replace(each, task=None)) for each in of_tasks}
+        shared = f" ({''.join(said)})" if len(said) == 1 and said != {""} else ""
+        listed = [f"{join_names(places, NAMED)}{shared}"] if places else []
+        caveats.append(": ".join(filter(None, [alarm.kind, "; ".join(filter(None, [*of_run, *listed]))])))
+    return tuple(caveats)
+
+
+def describe_alarm(occurrence: AlarmOccurrence) -> str:
+    """``meta_ifeval in B (54 of 541)``; empty for the whole run."""
+    where = f" in {occurrence.run}" if occurrence.run else ""
+    count = None if occurrence.count is None else f"{occurrence.count:,} of {occurrence.of:,}"
+    more = ": ".join(filter(None, (count, occurrence.note)))
+    return f"{occurrence.task}{where}{f' ({more})' if more else ''}" if occurrence.task else more
+
+
+def _find_low_score(
+    task: str, scored: ScoredRun, run: int, metric_key: str, expected: float | None
+) -> Iterator[RaisedAlarm]:
+    scores = scored.scores_of_run(run, metric_key)
+    if scores is None or scores.lower_is_better:
+        return
+    counts = [scored.runs[run][position].n_choices for position in scores.doc_indices]
+    choice_counts = [count for count in counts if count]
+    upper, score = scores.interval.upper, 100 * scores.value
+    if len(choice_counts) == len(counts):
+        chance = stats.mean([1 / count for count in choice_counts])
+        if upper < chance:
+            yield "chance", AlarmOccurrence(task, note=f"{score:.1f}, and guessing would give {100 * chance:.1f}")
+    elif upper < max(ALARM_FLOOR, ALARM_FLOOR_OF_BASELINE * (expected or 0.0)):
+        expectation = "" if expected is None else f", and {100 * expected:.1f} was to be expected"
+        yield "floor", AlarmOccurrence(task, note=f"{score:.{1 if score >= 0.1 else 2}f}{expectation}")
+
+
+def _find_other_format(
+    task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str
+) -> Iterator[RaisedAlarm]:
+    """Raise an alarm if another filter of the same metric scores much higher than the verdict's filter."""
+    metric, _, strict = metric_key.partition(",")
+    verdict_scores = scored.scores_of_run(run, metric_key)
+    others = {name: scored.scores_of_run(run, f"{metric},{name}") for name in result.filters if name != strict}
+    sign = -1 if verdict_scores and verdict_scores.lower_is_better else 1
+    best = max(((sign * other.value, name) for name, other in others.items() if other is not None), default=None)
+    if verdict_scores is None or best is None or best[0] - sign * verdict_scores.value <= ALARM_OTHER_FORMAT:
+        return
+    note = f"filter {best[1]} scores {100 * abs(best[0]):.1f}, and {strict} {100 * verdict_scores.value:.1f}"
+    yield "format", AlarmOccurrence(task, note=note, veto=False)
+
+
+def _find_unjudged_answers(
+    task: str, result: TaskRun, docs: Sequence[DocResult], metric_key: str
+) -> Iterator[RaisedAlarm]:
+    """Raise an alarm if a filter takes one of several answers to a doc. A vote takes all of them."""
+    name = metric_key.partition(",")[2]
+    if name in result.provenance.grader.voting or "maj" in name.lower():
+        return
+    answers = [(doc.filter_results.get(name), len(doc.cuts)) for doc in docs]
+    counts = [count for answer, count in answers if answer and answer.answers_given == 1 and not answer.verdict_of_each]
+    if max(counts, default=1) > 1:
+        yield "one of several", AlarmOccurrence(task, note=f"{name} judges 1 of {max(counts)} answers", veto=False)
+
+
+def _hits(docs: Sequence[DocResult]) -> int:
+    return sum(doc.limit_hit is True or doc.is_cut_thinking for doc in docs)
+
+
+def _count_unextracted(docs: Sequence[DocResult], metric_key: str) -> int:
+    return sum(is_unextracted(doc, metric_key.partition(",")[2]) is True for doc in docs)
+
+
+def _count(docs: Sequence[DocResult], metric: str, metric_key: str) -> int:
+    name = metric_key.partition(",")[2]
+    return sum(answer.metrics.get(metric) == 1 for doc in docs if (answer := doc.filter_results.get(name)) is not None)
+
+
+def _rate(baseline: ScoredRun | None, metric: str, metric_key: str) -> float:
+    return _count(baseline.docs, metric, metric_key) / len(baseline.docs) if baseline else 0.0
+
+
+def find_run_problems(
+    name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, *, needs_all: bool
+) -> list[RaisedAlarm]:
+    """Find what is wrong with a run, apart from its answers.
+
+    Args:
+        name: The task.
+        runs: Its runs.
+        entry: What the pack says of it.
+        needs_all: Whether all docs of the pack are needed.
+    """
+    problems: list[RaisedAlarm] = []
+    for result in runs:
+        if not result.docs:
+            problems.append(("no samples", AlarmOccurrence(name)))
+            continue
+        part = explain_unfinished(result, entry) if entry and needs_all else None
+        problems += [("unfinished", AlarmOccurrence(name, note=part))] if part else []
+        faults = result.provenance.endpoint.faults if result.provenance.endpoint else ()
+        problems += [("endpoint", AlarmOccurrence(name, note="; ".join(faults), veto=False))] if faults else []
+        settings = find_other_generation(result) if entry else None
+        problems += [("settings", AlarmOccurrence(name, note=settings.partition(": ")[2]))] if settings else []
+        problems += [("two bos", two_bos)] if (two_bos := find_two_bos(result)) else []
+    problems += [("sample", AlarmOccurrence(name))] if entry and entry.dataset_id == SAMPLE else []
+    return problems
+
+
+def explain_unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
+    """Why a run does not have all docs of the pack, or why this is unknown; None if it has."""
+    provenance = result.provenance
+    if provenance.results_file is None:
+        return "there is no results file beside the samples, so nobody knows what was run"
+    if result.skipped:
+        return f"{result.skipped} damaged lines or docs are left out"
+    if len(result.docs) != entry.docs:
+        limited = f" (--limit {provenance.limit:g})" if provenance.limit is not None else ""
+        stopped = f": it stopped when it was decided, {provenance.stopped}" if provenance.stopped else ""
+        return f"{len(result.docs)} of {entry.docs} docs were run{limited}{stopped}"
+    return None
+
+
+def find_other_settings(result: TaskRun) -> str | None:
+    """Why the answers are not to the pack's requests under its settings; None if they are."""
+    changed = count_changed_prompts(result.docs)
+    if changed:
+        return f"{changed} of {len(result.docs)} prompts did not reach the model as they stand in the pack"
+    return find_other_generation(result)
+
+
+def find_other_generation(result: TaskRun) -> str | None:
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(result.provenance.gen_kwargs.items()))
+    return f"the answers were generated with other settings than the task's: {settings}" if settings else None

@@ -1,0 +1,266 @@
+"""Compares two runs over the same docs, such as a model and its quantised version. A is the baseline; the drop is A -
+B.
+
+Docs are paired by question and gold (Meta's hashes, or lm-eval's hash of the doc), whatever their numbers. Among
+duplicates the prompt decides. Docs that only one run has are left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from meta_eval.base.thresholds import NAMED
+from meta_eval.harness.choice import Choice
+from meta_eval.harness.doc_results import DocResult, ResultsError
+from meta_eval.harness.lm_eval_run import Run, TaskRun, refuse_without_samples
+from meta_eval.harness.provenance import Provenance
+from meta_eval.harness.task_run import find_disputed_metrics
+from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, AlarmKind, RaisedAlarm, find_alarms, find_faults
+from meta_eval.judge.baseline_choice import RUN_A
+from meta_eval.judge.drop_breakdown import break_down_regraded_drop
+from meta_eval.judge.gate import Gate
+from meta_eval.judge.groups import assess_groups, choose_entries, list_decided_names
+from meta_eval.judge.judge import assess_task, is_share
+from meta_eval.judge.judgement import AlarmOccurrence, Judgement
+from meta_eval.judge.lacking_docs import has_fixed_order
+from meta_eval.judge.origin_alarms import find_run_origins
+from meta_eval.judge.same_answers import find_same_answers
+from meta_eval.judge.shared_questions import find_shared_questions
+from meta_eval.judge.task_assessment import TaskAssessment, conclude_judgement
+from meta_eval.judge.task_comparison import (
+    ScoredRun,
+    build_task_comparison,
+    find_verdict_metric,
+)
+from meta_eval.judge.two_bos import find_two_bos
+from meta_eval.pack.baseline import Baseline
+from meta_eval.pack.manifest import Manifest
+
+
+def compare_runs(
+    baseline: Run,
+    candidate: Run,
+    manifest: Manifest | None = None,
+    stored: Baseline | None = None,
+    gate: Gate | None = None,
+    choice: Choice | None = None,
+    *,
+    before: tuple[Run, Run] | None = None,
+) -> Judgement:
+    """Compare two runs, task by task.
+
+    Args:
+        baseline: Run A.
+        candidate: Run B.
+        manifest: The pack of both, with the published metric of each task; without it the runs decide.
+        stored: The recorded answers as the pack grades them, for rules that need them.
+        gate: The rules of the decision.
+        choice: The tasks to decide on; tasks that it leaves out never count.
+        before: Both runs with the verdicts in their files, if they were graded again.
+
+    Raises:
+        ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
+        ConfigError: The rules name an unknown task.
+    """
+    in_a, in_b = ({name for name, task in run.tasks.items() if task.docs} for run in (baseline, candidate))
+    if not in_a & in_b:
+        for run, with_docs in ((baseline, in_a), (candidate, in_b)):
+            if run.tasks and not with_docs:
+                raise refuse_without_samples(run.tasks)
+        raise ResultsError(
+            f"the runs have no task in common: {', '.join(sorted(in_a))}, and {', '.join(sorted(in_b))}",
+            hint="Run lm_eval with --log_samples on at least one common task",
+        )
+    entries, groups, left_out = choose_entries([baseline, candidate], manifest, choice or Choice())
+    names = [*in_a, *in_b, *entries, *left_out]
+    completed = (gate or Gate()).complete(manifest, names, groups)
+    common = sorted(in_a & in_b)
+    faults = {task for run in (baseline, candidate) for task in run.faults if task}
+    lacking = sorted(((in_a ^ in_b) | (set(entries) - in_a - in_b)) - faults - left_out)
+    # Tasks that are not in the pack, or only in B, are not needed.
+    default_tasks = sorted({*common, *(in_a - in_b - left_out), *entries, *(faults - left_out)})
+    completed, default_tasks = completed.choose(default_tasks, groups, left_out)
+    task_gate = completed.expand_groups(groups)
+    shared = find_shared_questions([baseline.tasks[name].docs for name in common])
+    assessments = [
+        _assess_task(
+            name,
+            baseline.all_runs(name),
+            candidate.all_runs(name),
+            manifest,
+            stored,
+            task_gate,
+            shared,
+        )
+        for name in common
+    ]
+    if not any(
+        assessment.task_drop or assessment.task.averages or any(kind in INVALID for kind, _ in assessment.alarms)
+        for assessment in assessments
+    ):
+        where = f"{baseline.tasks[common[0]].samples_file} and {candidate.tasks[common[0]].samples_file}"
+        reasons = "; ".join(
+            f"{assessment.task.name}: {assessment.task.not_compared_reason}" for assessment in assessments[:NAMED]
+        )
+        raise ResultsError(f"nothing to compare: {reasons}", where=where, hint="Run both with one pack")
+    if before:
+        assessments = [_add_breakdown(assessment, *before) for assessment in assessments]
+    assessments += assess_groups(candidate, assessments, completed)
+    decided_names = list_decided_names(completed, groups, assessments, default_tasks)
+    pairs = [assessment.pair for assessment in assessments if assessment.pair]
+    run_alarms: list[RaisedAlarm] = [*find_faults(baseline, "A"), *find_faults(candidate, "B")]
+    run_alarms += find_same_answers(baseline, candidate, pairs)
+    run_alarms += [*find_run_origins(baseline, "A"), *find_run_origins(candidate, "B")]
+    for name in lacking:
+        only = "only A has samples of it" if name in in_a else "only B has samples of it" if name in in_b else None
+        run_alarms.append(("not run", AlarmOccurrence(name, note=only, veto=name in decided_names)))
+    return conclude_judgement(assessments, completed, decided_names, run_alarms)
+
+
+def _assess_task(
+    name: str,
+    baseline_runs: Sequence[TaskRun],
+    candidate_runs: Sequence[TaskRun],
+    manifest: Manifest | None,
+    stored: Baseline | None,
+    gate: Gate,
+    shared: frozenset[str],
+) -> TaskAssessment:
+    rule = gate.task_rules(name)
+    entry = manifest.tasks.get(name) if manifest else None
+    metric_key = find_verdict_metric(baseline_runs[0], entry)
+    compared = build_task_comparison(name, candidate_runs, entry, stored, baseline_runs)
+    assessment = assess_task(compared, gate, shared)
+    pairs = list(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True)) if compared.pair else []
+    if not pairs:
+        return _without_decision(assessment, "the runs have no doc in common")
+    own_unit = assessment.task.own_unit
+    if assessment.task_drop is None and own_unit is None and not is_share(metric_key):
+        return _without_decision(assessment, "none of its metrics is a share, and no other is in both runs")
+    if assessment.task_drop is None and own_unit is None and rule.baseline_kind in (None, "run"):
+        by_cut_answers = assessment.task.cut is not None and rule.cut_answers in ("wrong", "unscored")
+        return _without_decision(
+            assessment,
+            assessment.task.not_compared_reason
+            if by_cut_answers
+            else "the runs have no metric in common that is a share",
+        )
+    of_two_sides = [raised for raised in assessment.alarms if raised[0] in OF_TWO_SIDES]
+    is_run_compared = assessment.task.baseline_label in (None, RUN_A)
+    metric = own_unit.metric if own_unit else assessment.task.metric
+    disputed = _explain_disputed_metric(metric, baseline_runs, candidate_runs)
+    if disputed and is_run_compared:
+        assessment = replace(assessment, task=replace(assessment.task, flips=None, own_unit=None))
+        return _without_decision(assessment, disputed, kind="unlike")
+    alarms: list[RaisedAlarm] = [
+        (kind, replace(alarmed, run="B"))
+        for kind, alarmed in assessment.alarms
+        if kind not in OF_TWO_SIDES and (own_unit is None or kind != "alone")
+    ]
+    candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)
+    for number, task_run in enumerate(baseline_runs):
+        assert compared.baseline is not None  # noqa: S101 (these are its runs)
+        alarms += [
+            (kind, replace(alarmed, run="A"))
+            for kind, alarmed in find_alarms(
+                name, task_run, compared.baseline, number, metric_key or "", baseline=candidate, expected=None
+            )
+        ]
+    differences = _describe_differences(baseline_runs[0].provenance, candidate_runs[0].provenance, pairs)
+    if is_run_compared:
+        # A deviation from the pack that both runs share is not a difference between them.
+        alarms = [(kind, replace(alarmed, veto=alarmed.veto and kind not in INVALID)) for kind, alarmed in alarms]
+        alarms += [("unlike", AlarmOccurrence(name, note=differences))] if differences else []
+        alarms = _mark_two_bos(alarms, baseline_runs)
+    elif differences:
+        alarms.append(("unlike", AlarmOccurrence(name, note=differences, veto=False)))
+    alarms += of_two_sides
+    counts = [len(runs[0].docs) - len(pairs) for runs in (baseline_runs, candidate_runs)]
+    left_out = [
+        f"{count:,} {'doc' if count == 1 else 'docs'} only in {run}"
+        for run, count in zip("AB", counts, strict=True)
+        if count
+    ]
+    if left_out:
+        # Docs that A has and B did not answer may be B's losses, so no number of others makes up for them.
+        is_lacking = counts[0] > 0 and not all(has_fixed_order(run, entry) for run in candidate_runs)
+        veto = rule.min_docs is None or is_lacking
+        alarms.append(("one side", AlarmOccurrence(name, note=" and ".join(left_out), veto=veto)))
+    prepared = assessment.task.prepared
+    if entry is None and rule.min_docs is None and (prepared is None or len(pairs) < prepared) and not left_out:
+        note = f"{len(pairs)} of {prepared or 'an unknown number of'} docs were run"
+        alarms.append(("unfinished", AlarmOccurrence(name, note=note)))
+    task = replace(assessment.task, docs=len(pairs))
+    if own_unit:
+        task = replace(task, metric=None, baseline_label=None, not_compared_reason="none of its metrics is a share")
+    return replace(assessment, task=task, alarms=tuple(alarms))
+
+
+def _add_breakdown(assessment: TaskAssessment, baseline: Run, candidate: Run) -> TaskAssessment:
+    """Split the difference in the runs' files into the parts of the grader, the model and the prompts."""
+    name, metric_key = assessment.task.name, assessment.task.metric
+    old = build_task_comparison(name, candidate.all_runs(name), None, None, baseline.all_runs(name)).pair
+    if metric_key is None or old is None or assessment.pair is None or assessment.clusters is None:
+        return assessment
+    parts = break_down_regraded_drop(old, assessment.pair, metric_key, assessment.clusters)
+    return replace(assessment, task=replace(assessment.task, drop_breakdown=parts))
+
+
+def _mark_two_bos(alarms: list[RaisedAlarm], baseline_runs: Sequence[TaskRun]) -> list[RaisedAlarm]:
+    """Two BOS on one side make the comparison invalid; on both sides they are no difference."""
+    in_a = next(filter(None, map(find_two_bos, baseline_runs)), None)
+    in_b = any(kind == "two bos" for kind, _ in alarms)
+    marked: list[RaisedAlarm] = [
+        (kind, replace(alarmed, veto=in_a is None) if kind == "two bos" else alarmed) for kind, alarmed in alarms
+    ]
+    return [("two bos", replace(in_a, run="A", veto=not in_b)), *marked] if in_a else marked
+
+
+def _explain_disputed_metric(
+    metric_key: str | None, baseline_runs: Sequence[TaskRun], candidate_runs: Sequence[TaskRun]
+) -> str | None:
+    """Why a drop in this metric has no sign; None where the files agree on it."""
+    metric = (metric_key or "").partition(",")[0]
+    if metric not in find_disputed_metrics(*baseline_runs, *candidate_runs):
+        return None
+    a, b = (
+        next(run.higher_is_better[metric] for run in runs if metric in run.higher_is_better)
+        for runs in (baseline_runs, candidate_runs)
+    )
+    return f"higher_is_better of {metric} is {str(a).lower()} in A and {str(b).lower()} in B, so a drop has no sign"
+
+
+def _without_decision(assessment: TaskAssessment, reason: str | None, *, kind: AlarmKind = "alone") -> TaskAssessment:
+    """Show a task without deciding on it."""
+    alarms: tuple[RaisedAlarm, ...] = ((kind, AlarmOccurrence(assessment.task.name, note=reason, veto=True)),)
+    return TaskAssessment(
+        replace(assessment.task, not_compared_reason=reason, metric=None, baseline_label=None), None, alarms
+    )
+
+
+def _describe_differences(
+    baseline: Provenance, candidate: Provenance, pairs: Sequence[tuple[DocResult, ...]]
+) -> str | None:
+    """Name the difference, other than the model, that makes the comparison invalid; None if there is none."""
+    prompts = sum(not a.shares_prompt_with(b) for a, b in pairs)
+    differences = [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
+    if None not in (baseline.shots, candidate.shots) and baseline.shots != candidate.shots:
+        differences.append(f"{baseline.shots} shots in A, {candidate.shots} in B")
+    names = sorted({*baseline.decoding, *candidate.decoding})
+    settings: list[tuple[str, object, object]] = [
+        ("a chat template", baseline.chat_template, candidate.chat_template),
+        ("a system instruction", baseline.system_instruction, candidate.system_instruction),
+        *((name, baseline.decoding.get(name), candidate.decoding.get(name)) for name in names),
+    ]
+    differences += [
+        f"{what}: {_format_setting(a)} in A, {_format_setting(b)} in B" for what, a, b in settings if a != b
+    ]
+    return "; ".join(differences) or None
+
+
+def _format_setting(setting: object) -> str:
+    """A setting in a few words: ``none``, ``yes``, ``0.7``."""
+    if setting is None or isinstance(setting, bool):
+        return "yes" if setting else "none"
+    return f"{setting:g}" if isinstance(setting, float) else f"{setting!s:.60}"

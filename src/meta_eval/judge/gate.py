@@ -1,0 +1,247 @@
+"""The rules of a decision: tasks, baseline and allowed drop."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+
+from meta_eval import assets
+from meta_eval.base.errors import ConfigError, join_errors, locating, suggest_name
+from meta_eval.base.escaping import quoted
+from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
+from meta_eval.base.value_errors import describe_wrong_value
+from meta_eval.base.yaml_files import read_yaml
+from meta_eval.harness.choice import Choice
+from meta_eval.harness.settings import Margin
+from meta_eval.judge.conditions import CONDITIONS
+from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.margins import MEAN_KEY, expand_margins
+
+BaselineKind = Literal["published", "recorded", "run"]
+
+_HINT = f"Rules and examples: {assets.asset_path('docs/guides/gate.md')}"
+
+_Points = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)]
+_Name = Annotated[str, Field(min_length=1)]
+_Docs = Annotated[int, Field(ge=1, strict=True)]
+_Percent = Annotated[float, Field(ge=0, lt=100, allow_inf_nan=False, strict=True)]
+
+
+class _GateLimits(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cap: _Points | None = None
+    cut_answers: CutAnswers | None = None
+    baseline_kind: BaselineKind | None = None
+    min_docs: _Docs | None = None
+    limits: dict[str, _Percent] = Field(default_factory=dict)
+
+    @field_validator("limits")
+    @classmethod
+    def _check_limits(cls, limits: dict[str, float]) -> dict[str, float]:
+        keys = [condition.key for condition in CONDITIONS]
+        for key in limits:
+            if key not in keys:
+                raise ValueError(
+                    f"there is no condition {key!r}{suggest_name(key, keys) or '.'} Conditions: {', '.join(keys)}"
+                )
+        return limits
+
+    @property
+    def cap_fraction(self) -> float | None:
+        """The cap from 0 to 1."""
+        return None if self.cap is None else self.cap / 100
+
+
+class GateTask(_GateLimits):
+    """Rules of a task that override the gate's; None, or a missing limit, keeps the gate's value."""
+
+    margin: _Points | None = None
+
+    @property
+    def margin_fraction(self) -> float | None:
+        """The margin from 0 to 1."""
+        return None if self.margin is None else self.margin / 100
+
+
+class FidelityRule(BaseModel):
+    """The rules of `meta-eval fidelity`.
+
+    Attributes:
+        margin: The largest allowed distance, in nats per token; None for the default.
+        min_docs: With fewer docs the outcome is undecided. None for the default.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    margin: Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)] | None = None
+    min_docs: _Docs | None = None
+
+
+class Gate(_GateLimits):
+    """``gate.yaml``.
+
+    Attributes:
+        margin: The largest allowed drop, in percentage points; or a mapping of ``mean``, tasks, groups and patterns to
+            such numbers. That of a task that is no share is in the unit of its metric. None for the pack's, else 1.
+        weights: The weight of each task in the mean drop (`meta_eval.stats.weights`). None for the pack's, else by
+            precision.
+        cap: The limit of the worse end of the interval of every task and subtask for SHIP, in percentage points; None
+            for 5.
+        cut_answers: What the drop does with cut answers (`meta_eval.judge.cut_answers`). None for the pack's
+            value, else ``graded``.
+        baseline_kind: The kind of baseline: the published score, Meta's recorded answers or verdicts, or a run.
+            None for the best available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
+        min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed. It does not cover
+            docs that the run did not answer (`meta_eval.judge.lacking_docs`).
+        limits: The largest allowed share of a task's answers, in percent, by key of a condition
+            (`meta_eval.judge.conditions`).
+        tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `GateTask`; a minus leaves
+            a name out (``-mmlu_law``). Empty for every task of the pack. A group that lm-eval averages is decided on as
+            a whole; other groups are replaced by their tasks.
+        cluster: The field of docs that names their cluster, by task or by a pattern such as ``mmlu_*``.
+        fidelity: The rules of `meta-eval fidelity`; other commands ignore them.
+    """
+
+    margin: Margin | None = None
+    weights: Weighting | None = None
+    tasks: dict[str, GateTask] = Field(default_factory=dict)
+    cluster: dict[str, _Name] = Field(default_factory=dict)
+    fidelity: FidelityRule = FidelityRule()
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _names_alone(cls, value: Any) -> Any:
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            return {name: GateTask() for name in value}
+        return (
+            {name: GateTask() if rule is None else rule for name, rule in value.items()}
+            if isinstance(value, dict)
+            else value
+        )
+
+    def task_rules(self, task: str) -> GateTask:
+        """The rules of a task. Its margin is None if it is the gate's."""
+        task_rule = self.tasks.get(task, GateTask())
+        by_name = self.margin if isinstance(self.margin, dict) else {}
+        return GateTask(
+            margin=task_rule.margin or by_name.get(task),
+            cap=task_rule.cap,
+            cut_answers=task_rule.cut_answers or self.cut_answers,
+            baseline_kind=task_rule.baseline_kind or self.baseline_kind,
+            min_docs=task_rule.min_docs or self.min_docs,
+            limits={**self.limits, **task_rule.limits},
+        )
+
+    def choose(
+        self, names: Sequence[str], groups: Mapping[str, Sequence[str]], left_out: Collection[str] = ()
+    ) -> tuple[Gate, list[str]]:
+        """Resolve patterns and names with a minus. Return the gate, and the default tasks to decide on.
+
+        Args:
+            names: The existing tasks.
+            groups: The tasks of each group that it may name.
+            left_out: What ``--tasks`` leaves out.
+
+        Raises:
+            ConfigError: It names an unknown task, or leaves out every task.
+        """
+        choice = Choice.of_names(list(self.tasks))
+        members_of_groups = [task for tasks in groups.values() for task in tasks]
+        choice.check([*names, *left_out, *members_of_groups], groups, where="tasks")
+        tasks = Choice((), choice.excluded).of(names, groups)
+        rules: dict[str, GateTask] = {}
+        for name in sorted(choice.tasks, key=lambda name: name not in names):  # a task's own rule comes first
+            is_complete = {*groups.get(name, ())} <= {*tasks}
+            members = (name,) if name in groups and is_complete else Choice((name,)).of(tasks, groups)
+            for member in members:
+                rules.setdefault(member, self.tasks[name])
+        if choice.tasks and not rules:
+            raise ConfigError("--tasks leaves out every task of the gate", hint="Name others with --tasks")
+        return self.model_copy(update={"tasks": rules}), tasks
+
+    def expand_groups(self, groups: Mapping[str, Sequence[str]]) -> Gate:
+        """Replace groups by their tasks, with the group's rule unless a task has its own."""
+        tasks = dict(self.tasks)
+        for name, rule in self.tasks.items():
+            for task in groups.get(name, ()):
+                tasks.setdefault(task, rule)
+        return self.model_copy(update={"tasks": tasks})
+
+    @property
+    def margin_fraction(self) -> float:
+        """The margin of the mean, from 0 to 1."""
+        points = self.margin.get(MEAN_KEY) if isinstance(self.margin, dict) else self.margin
+        return MARGIN if points is None else points / 100
+
+    def complete(self, manifest: Manifest | None, tasks: Iterable[str], groups: Mapping[str, Sequence[str]]) -> Gate:
+        """Fill in margin and weights from the pack, else from the defaults.
+
+        Args:
+            manifest: Of the pack.
+            tasks: The tasks that a margin may be for.
+            groups: The groups that a margin may be for, with their tasks.
+
+        Raises:
+            ConfigError: A margin is for a task that is not there.
+        """
+        run = manifest.run_settings if manifest else None
+        margin = self.margin or (run.margin if run else 100 * MARGIN)
+        if isinstance(margin, dict):
+            with locating("margin"):
+                margin = expand_margins(margin, [*tasks, *(manifest.left_out if manifest else ())], groups)
+        weights = self.weights or (run.weights if run else "precision")
+        cut_answers = self.cut_answers or (run.cut_answers if run else "graded")
+        return self.model_copy(update={"margin": margin, "weights": weights, "cut_answers": cut_answers})
+
+    def with_margin(self, points: float, *, where: str = "margin") -> Gate:
+        """Set another margin.
+
+        Raises:
+            ConfigError: It is not a valid margin; ``where`` is its place.
+        """
+        return self.model_copy(update={"margin": _check_points(points, where)})
+
+    def with_cap(self, points: float, *, where: str = "cap") -> Gate:
+        """Set another cap.
+
+        Raises:
+            ConfigError: It is not a valid cap; ``where`` is its place.
+        """
+        return self.model_copy(update={"cap": _check_points(points, where)})
+
+
+def _check_points(points: float, where: str) -> float:
+    if not 0 < points < 100:
+        what = f"{points:g} is not a number of points above 0 and below 100"
+        raise ConfigError(what, where=where, hint="Such as 1 or 0.5")
+    return points
+
+
+def read_gate(path: Path) -> Gate:
+    """Read ``gate.yaml``.
+
+    Raises:
+        ConfigError: It cannot be read, is not YAML, or has an invalid value.
+    """
+    tree = read_yaml(path, error=ConfigError, hint=_HINT).tree
+    try:
+        return Gate.model_validate(tree)
+    except ValidationError as error:
+        raise join_errors([_key_error(item, path) for item in error.errors(include_url=False)]) from None
+
+
+def _key_error(first: ErrorDetails, path: Path) -> ConfigError:
+    key = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        inner = FidelityRule if first["loc"][0] == "fidelity" else GateTask
+        keys = list(inner.model_fields if len(first["loc"]) > 1 else Gate.model_fields)
+        what = f"{key}: there is no such key{suggest_name(str(first['loc'][-1]), keys)}"
+        return ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(keys)}")
+    message = describe_wrong_value(first["msg"], first["input"])
+    what = f"{quoted(first['input'])} is not allowed: {message}"
+    return ConfigError(f"{key}: {what}" if key else what, where=str(path), hint=_HINT)

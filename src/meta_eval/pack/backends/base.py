@@ -1,0 +1,189 @@
+"""The base class of backends: name, kinds of requests, requirements, and client."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from meta_eval.base.addresses import OWN_SERVER, hash_address
+from meta_eval.base.errors import UserError
+from meta_eval.base.inputs import suggest_path
+from meta_eval.harness.settings import RunSettings, Settings, refuse_separators
+
+
+class BackendError(UserError):
+    """A backend cannot start, does not know the model, or is gone. Earlier answers are kept."""
+
+
+class Backend(ABC):
+    """Answers the requests of a pack. This class never imports or starts an engine; its client does.
+
+    Attributes:
+        name: Value of the key ``backend``.
+        kinds: Supported requests: ``generate`` (a text), ``chat`` (a message after messages), ``choices``
+            (log-likelihoods of continuations), ``force`` (log-probability of each token of a given text). Others are
+            refused before any request is sent.
+        reads_text: Whether it tokenises prompts with the tokenizer in the model's file. Then no other tokenizer is
+            loaded, unless the key ``tokenizer`` names it.
+        needs_token_ids: Whether it accepts only token ids, and so needs the tokenizer.
+        renders_messages: Whether it makes the prompt of chat messages itself, so that its token ids are its own. Text
+            prompts are parsed into messages.
+        restricts_tokens: Whether the printed command can restrict generation to some tokens (``allowed_token_ids``).
+        reloads_model: Whether each call of the client's `answer` loads the model again. Then small calls are avoided.
+        reserved: Arguments that ``model_args`` must not set, with what to do instead. Each has its own key, or would
+            change the meaning of the scores.
+        tokenizer: The argument of ``model_args`` that names the tokenizer. None if there is none; then the key
+            ``tokenizer`` is refused.
+        imports: Module that must be importable where the model runs. Empty if none.
+        install: What to install with pip for it.
+        extra: The same for `meta-eval run`. Empty if it is `install`.
+        can_serve: Whether it can start a server for the run (``serve: true``).
+        args_of: The engine whose arguments ``model_args`` are. Backends of one engine understand those of each other.
+            Empty if no other backend does.
+        tuning: Arguments of ``model_args`` that set speed and memory alone. An override that names another engine
+            leaves them out.
+        args_in_command: Whether `command` holds ``model_args``. lm-eval splits them at commas, so that no value may
+            hold one.
+        args_in_body: Whether ``model_args`` are fields of the body of each request.
+        commanded_as: What the prompts of a pack may be if `command` is to ask them: ``text`` or ``chat`` messages.
+        no_command: Why ``lm_eval`` cannot use it. Empty if `command` returns a command.
+    """
+
+    name: str
+    kinds: frozenset[str] = frozenset(("generate",))
+    reads_text: bool = False
+    needs_token_ids: bool = False
+    renders_messages: bool = False
+    restricts_tokens: bool = False
+    reloads_model: bool = False
+    reserved: Mapping[str, str] = {}
+    tokenizer: str | None = "tokenizer"
+    imports: str = ""
+    install: str = ""
+    extra: str = ""
+    can_serve: bool = False
+    args_of: str = ""
+    tuning: frozenset[str] = frozenset()
+    args_in_command: bool = True
+    args_in_body: bool = False
+    commanded_as: frozenset[str] = frozenset(("text",))
+    no_command: str = "lm_eval has no such model"
+
+    @abstractmethod
+    def load_client(self) -> type[Any]:
+        """Import its client class, a subclass of `meta_eval.ask.client.Client`."""
+
+    def check_args(self, args: Mapping[str, object]) -> None:
+        """Refuse ``model_args`` that its command would not hold as they are.
+
+        Raises:
+            ValueError: lm-eval would split a value.
+        """
+        for name, value in args.items() if self.args_in_command else ():
+            refuse_separators(f"{name}={value}", equals=1)
+
+    def resolve(self, settings: Settings) -> Backend:  # noqa: ARG002 (most answer themselves)
+        """The backend that answers under these settings. Usually this backend itself."""
+        return self
+
+    def check_installed(self, settings: Settings) -> None:  # noqa: ARG002 (most need the same for all)
+        """Refuse settings that need something that is not installed. Runs before any download.
+
+        Raises:
+            BackendError: Something is missing.
+        """
+        if self.imports:
+            require_module(self.imports, self.extra or self.install, backend=self.name)
+
+    def check_model(self, model: str) -> None:  # noqa: B027 (most load a model from anywhere)
+        """Refuse a model that cannot be loaded on this machine. Runs before a pack is made.
+
+        Raises:
+            BackendError: It cannot.
+        """
+
+    def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (most have nothing to say)
+        """Warnings about these settings, each a sentence without a full stop."""
+        return ()
+
+    def find_warnings(self, settings: Settings) -> tuple[str, ...]:
+        """`warnings`, and whether the folder of a model that this machine would load is missing."""
+        return (*self._find_missing_model(settings), *self.warnings(settings))
+
+    def _find_missing_model(self, settings: Settings) -> tuple[str, ...]:
+        name = settings.model_name
+        path = Path(name).expanduser()
+        is_path = name.startswith((".", "/", "~", "\\")) or name.count("/") > 1
+        if not is_path or not self.starts_engine(settings) or path.exists():
+            return ()
+        return (f"model_name: there is no folder {name} on this machine{suggest_path(path)}; the run needs it",)
+
+    def starts_server(self, settings: Settings) -> bool:
+        """Whether a run starts its own server."""
+        return self.can_serve and settings.serve
+
+    def starts_engine(self, settings: Settings) -> bool:
+        """Whether a run starts an engine, in this process or as a server: of the module in ``imports``."""
+        return bool(self.imports) or self.starts_server(settings)
+
+    def list_endpoints(self, settings: Settings) -> tuple[str, ...]:
+        """What gives the answers: a hash of each address, `OWN_SERVER` for a server that the run starts; empty for an
+        engine of the run's own, which its settings tell."""
+        if self.starts_server(settings):
+            return (OWN_SERVER,)
+        return () if self.starts_engine(settings) else tuple(map(hash_address, settings.base_url))
+
+    def gpus(self, settings: Settings) -> int:
+        """Number of GPUs of a run."""
+        return settings.tensor_parallel_size * settings.data_parallel_size
+
+    def rounding(self, settings: Settings) -> dict[str, str]:
+        """Settings that change how the same weights round, by name. The token check records them beside the engine."""
+        return {"dtype": settings.dtype, "tensor_parallel_size": str(settings.tensor_parallel_size)}
+
+    def vary_rounding(self, settings: RunSettings) -> RunSettings:
+        """Settings of the same model that round in another way, for a second measurement."""
+        return settings.model_copy(update={"concurrency": 8 if settings.concurrency == 1 else 1})
+
+    def command(self, run: RunSettings) -> tuple[str, ...]:  # noqa: ARG002 (others have one)
+        """The ``lm_eval`` command that runs a pack, as an argument vector. Empty if there is none."""
+        return ()
+
+    def says_bos(self, command: Sequence[str], *, added: bool) -> bool:  # noqa: ARG002 (others have one)
+        """Whether a command adds exactly one BOS to each prompt, or none if ``added`` is False. Prompts of a pack never
+        contain their own.
+        """
+        return not command
+
+    def serve_command(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (most need none)
+        """The command that starts the server for `command`, as an argument vector. Empty if none is needed."""
+        return ()
+
+
+def load_class(path: str) -> type[Any]:
+    """Import the class ``module:Class``."""
+    module, _, name = path.partition(":")
+    loaded: type[Any] = getattr(import_module(module), name)
+    return loaded
+
+
+def require_module(module: str, install: str, *, backend: str) -> None:
+    """Refuse to continue without a module.
+
+    Raises:
+        BackendError: It cannot be imported.
+    """
+    try:
+        is_installed = module in sys.modules or find_spec(module) is not None
+    except (ImportError, ValueError):
+        is_installed = False
+    if not is_installed:
+        raise BackendError(
+            f"{module} is not installed", where=f"backend {backend}",
+            hint=f"pip install {install}, or use a server: set `backend: server` and `base_url`",
+        )  # fmt: skip

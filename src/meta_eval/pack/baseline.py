@@ -1,0 +1,327 @@
+"""The baseline: recorded answers graded by the pack's own graders, doc by doc. Runs are paired with it.
+
+`meta_eval.verify` writes a JSON Lines file per task next to the pack. Of prompts and answers it has only the
+extractions, and a hash of each answer. The first line identifies docs and graders, lm-eval's version among them, or
+says why there is no baseline. Every other line is a doc.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+from meta_eval.base.errors import locating
+from meta_eval.base.hashing import hash_file, hash_pieces, hash_text
+from meta_eval.base.inputs import open_regular
+from meta_eval.harness.clusters import make_content_keys, make_given_key, name_clusters
+from meta_eval.harness.doc_figures import read_figures
+from meta_eval.harness.doc_results import MAX_EXTRACTED_CHARS, DocResult, FilterResult, ResultsError
+from meta_eval.harness.grader_facts import find_installed_lm_eval
+from meta_eval.harness.raw_samples import MAX_SAMPLE_BYTES
+from meta_eval.harness.sample_parser import (
+    hash_answers,
+    is_timed_out,
+    list_metrics,
+    read_arguments,
+    read_extraction,
+    read_majority,
+    read_metrics,
+    read_outputs,
+    read_unextracted,
+)
+from meta_eval.harness.several_answers import average_answers
+from meta_eval.pack.baseline_answers import read_baseline_run_answers, restore_recorded_answers
+from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry
+
+# End of the reason for a missing baseline if verify can make it.
+VERIFY_HINT = "run `meta-eval verify`"
+
+# Why a task of lm-eval's own has no baseline.
+NOTHING_RECORDED = (
+    "nobody has answered it yet, so there is nothing to verify: run two models and compare them, or name a run in "
+    "baseline and prepare again"
+)
+
+# The docs of each run.
+Runs = tuple[tuple[DocResult, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The baseline of a pack's tasks.
+
+    Attributes:
+        regraded: Runs by task: of each the docs with a recorded answer, in the order of doc ids. Each has doc id,
+            question hash, subtask and cluster, and the extractions and metrics of its answers. Several runs only if
+            ``baseline:`` names several.
+        missing_reasons: The other tasks of the pack, each with a reason (a clause).
+        as_recorded: For tasks with records in ``baseline:``, their docs with the recorded metrics. ``regraded`` then
+            also come from these records.
+        lm_eval: By task the version of lm-eval that graded it; None if unknown.
+    """
+
+    regraded: Mapping[str, Runs]
+    missing_reasons: Mapping[str, str]
+    as_recorded: Mapping[str, Runs] = field(default_factory=dict)
+    lm_eval: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def find_verify_folder(pack: Path, *, regraded: bool = False) -> Path:
+    """The folder that verify writes, next to the pack. The pack itself never changes."""
+    real = Path(os.path.realpath(pack))  # unlike Path.resolve it accepts circular links
+    return real.parent / f"{real.name}.{'regrade' if regraded else 'verify'}"
+
+
+def find_baseline_file(pack: Path, task: str, run: BaselineEntry | None = None) -> Path:
+    """The file of a task; with ``run``, for this run of ``baseline:``. Its place is that of its answers in the pack."""
+    if run is None:
+        return find_verify_folder(pack) / "baseline" / f"{task}.jsonl"
+    return find_verify_folder(pack) / "named" / Path(*Path(run.file).parts[1:]).with_suffix(".jsonl")
+
+
+def compute_baseline_run_fingerprint(key: str, manifest: Manifest, run: BaselineEntry) -> str:
+    """The key as of `compute_grading_fingerprints`, for the answers of a run of ``baseline:``."""
+    return hash_text(f"{key} {manifest.files[run.file].sha256}")
+
+
+def read_baseline(pack: Path, manifest: Manifest, *, lm_eval: str | None = None) -> Baseline:
+    """Read the verdicts that verify kept for a pack.
+
+    Args:
+        pack: The folder that prepare wrote.
+        manifest: Its manifest.
+        lm_eval: The version of lm-eval that must have graded them; None for any.
+    """
+    keys = compute_grading_fingerprints(pack, manifest)
+    docs: dict[str, Runs] = {}
+    missing: dict[str, str] = {}
+    recorded: dict[str, Runs] = {}
+    versions: dict[str, str | None] = {}
+    for task, entry in manifest.tasks.items():
+        if not entry.has_recorded_answers:
+            missing[task] = NOTHING_RECORDED
+            continue
+        runs: list[tuple[DocResult, ...]] = []
+        whole = True
+        for run in entry.baseline or (None,):
+            key = keys[task] if run is None else compute_baseline_run_fingerprint(keys[task], manifest, run)
+            try:
+                graded, versions[task] = _read_file(find_baseline_file(pack, task, run), key, entry, lm_eval)
+                runs.append(graded)
+            except _NoBaselineError as error:
+                missing[task] = str(error)
+                whole &= error.from_verify
+        # A run that verify could not grade leaves the others; a file that is missing or stale does not.
+        if runs and whole:
+            docs[task] = tuple(runs)
+            missing.pop(task, None)
+        if entry.baseline:
+            recorded[task] = tuple(
+                restore_recorded_answers(read_baseline_run_answers(pack, run)) for run in entry.baseline
+            )
+    return Baseline(docs, missing, recorded, versions)
+
+
+def _read_file(path: Path, key: str, entry: TaskEntry, lm_eval: str | None) -> tuple[tuple[DocResult, ...], str | None]:
+    """Read the docs of a task, and the version of lm-eval that graded them.
+
+    Raises:
+        _NoBaselineError: There is none, with the reason.
+    """
+    try:
+        return _read(path, key, lm_eval)
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise _NoBaselineError(f"verify has not been run on this pack: {VERIFY_HINT}") from None
+        if entry.unsafe_code:
+            hint = "run `meta-eval verify --allow-code`"
+            raise _NoBaselineError(f"scoring it runs code that a model wrote: {hint}") from None
+        raise _NoBaselineError(f"verify has not been run on this task: {VERIFY_HINT}") from None
+    except OSError as error:
+        raise _NoBaselineError(f"{path} cannot be read ({error.strerror})") from None
+    except (ResultsError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise _NoBaselineError(f"{path} is damaged: {VERIFY_HINT}") from None
+
+
+def format_baseline(
+    key: str,
+    samples: Sequence[Mapping[str, Any]],
+    has_answer: Callable[[Mapping[str, Any]], bool],
+    edited: Sequence[str] = (),
+    prompt_matches: Mapping[int, bool] | None = None,
+) -> str:
+    """Write the file of a task.
+
+    Args:
+        key: Identifies docs and graders (`compute_grading_fingerprints`).
+        samples: lm-eval's samples of the replay, for each doc and filter.
+        has_answer: Whether a doc has a recorded answer. Docs without have no verdict.
+        edited: Files of the pack that changed since prepare.
+        prompt_matches: Whether each doc's answer belongs to the pack's prompt; None if all do.
+    """
+    docs = _by_doc(samples, has_answer)
+    if prompt_matches is not None:
+        docs = {number: {**doc, "prompt_matches": prompt_matches[number]} for number, doc in docs.items()}
+    if not docs:
+        return format_missing(key, "no doc has a recorded answer", edited)
+    return _lines([{**_make_head(key, edited), "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
+
+
+def collect_graded_docs(samples: Sequence[Mapping[str, Any]]) -> tuple[DocResult, ...]:
+    """Convert samples to docs in the form of the baseline, so that both compare."""
+    docs = _by_doc(samples, lambda _doc: True)
+    graded = []
+    for number in sorted(docs):
+        with locating(f"doc {number}"):
+            graded.append(_doc(json.loads(json.dumps(docs[number]))))
+    return tuple(graded)
+
+
+def _by_doc(
+    samples: Sequence[Mapping[str, Any]], has_answer: Callable[[Mapping[str, Any]], bool]
+) -> dict[int, dict[str, Any]]:
+    docs: dict[int, dict[str, Any]] = {}
+    keys: dict[int, tuple[str, ...]] = {}
+    for sample in samples:
+        number, doc = sample["doc_id"], sample["doc"]
+        if not has_answer(doc):
+            continue
+        keys[number] = keys.get(number) or _cluster_keys(sample)
+        entry = docs.setdefault(
+            number,
+            {
+                "doc_id": number,
+                "question_hash": doc["input_question_hash"],
+                "subtask": doc.get("subtask_name"),
+                "cluster": None,
+                "figures": read_figures(sample, read_outputs(sample)),
+                "answer": hash_answers(sample["resps"]),
+                "answers": {},
+            },
+        )
+        extraction = read_extraction(sample)
+        entry["answers"][sample["filter"]] = {
+            "extracted": None if extraction is None else extraction[:MAX_EXTRACTED_CHARS],
+            "metrics": {name: sample[name] for name in list_metrics(sample)},
+            **{key: sample[key] for key in ("each_answer", "majority_answer") if key in sample},
+            **({"timed_out": True} if is_timed_out(extraction) else {}),
+            **({"unextracted": True} if "unextracted" not in list_metrics(sample) and read_unextracted(sample) else {}),
+        }
+    for number, cluster in zip(keys, name_clusters(list(keys.values())), strict=True):
+        docs[number]["cluster"] = cluster
+    return docs
+
+
+def _cluster_keys(sample: Mapping[str, Any]) -> tuple[str, ...]:
+    doc = sample["doc"]
+    prompts, gold = map(str, doc.get("input_final_prompts_hash") or ()), str(doc.get("gold"))
+    keys = make_content_keys(doc["input_question_hash"], tuple(prompts), gold, read_arguments(sample))
+    return keys if doc.get("cluster") is None else (make_given_key(doc["cluster"]), *keys)
+
+
+def format_missing(key: str, reason: str, edited: Sequence[str] = ()) -> str:
+    """Write the file of a task without baseline; the reason is a clause."""
+    return _lines([{**_make_head(key, edited), "missing": reason}])
+
+
+def _make_head(key: str, edited: Sequence[str]) -> dict[str, Any]:
+    return {"pack": key, "lm_eval": find_installed_lm_eval(), **({"edited": list(edited)} if edited else {})}
+
+
+def compute_grading_fingerprints(pack: Path, manifest: Manifest) -> dict[str, str]:
+    """Compute for each task a SHA-256 of everything that its verdicts depend on: its docs, and every YAML and module of
+    the pack.
+
+    Docs are hashed by the manifest, which a pack checks on loading. Other files are hashed as they are on disk, because
+    a grader may be edited. Tasks share modules, so each depends on all.
+    """
+    names = [name for name in sorted(manifest.files) if name.endswith((".py", ".yaml"))]
+    files = [(name, pack / name) for name in names]
+    graders = hash_pieces(f"{name}\n{hash_file(path) if path.is_file() else None}\n" for name, path in files)
+    keys = {}
+    for task, entry in manifest.tasks.items():
+        docs = manifest.files[entry.docs_file].sha256 if entry.docs_file is not None else None
+        rows = [task, docs, entry.dataset_id, entry.dataset_revision, entry.dataset_config, graders]
+        keys[task] = hash_text(json.dumps(rows))
+    return keys
+
+
+class _NoBaselineError(Exception):
+    """There is no baseline: the file is missing, belongs to another pack, or says why (``from_verify``)."""
+
+    from_verify = False
+
+
+def _read(path: Path, key: str, lm_eval: str | None) -> tuple[tuple[DocResult, ...], str | None]:
+    with TextIOWrapper(open_regular(path), encoding="utf-8") as file:
+        lines = iter(partial(file.readline, MAX_SAMPLE_BYTES), "")
+        head = json.loads(next(lines, ""))
+        if head["pack"] != key:
+            raise _NoBaselineError(f"the pack changed after verify: {VERIFY_HINT}")
+        graded_by = head.get("lm_eval")
+        if lm_eval not in (None, graded_by):
+            other = graded_by or "of another version"
+            raise _NoBaselineError(f"lm-eval {other} graded it, and {lm_eval} is installed: {VERIFY_HINT}")
+        if "missing" in head:
+            error = _NoBaselineError(head["missing"])
+            error.from_verify = True
+            raise error
+        with locating(path):
+            docs = tuple(_doc(json.loads(line)) for line in lines)
+    if len(docs) != head["docs"]:
+        raise ValueError
+    return docs, graded_by
+
+
+def _doc(line: Mapping[str, Any]) -> DocResult:
+    answers = {
+        # Values that are not numbers are left out, as in the task's own average.
+        name: FilterResult(
+            answer["extracted"], read_metrics(answer["metrics"], answer["metrics"]), 0, 0,
+            {metric: tuple(verdicts) for metric, verdicts in answer.get("each_answer", {}).items()},
+            read_majority(answer), is_timed_out=answer.get("timed_out") is True, is_unextracted=_is_unextracted(answer),
+        )
+        for name, answer in line["answers"].items()
+    }  # fmt: skip
+    doc = DocResult(
+        doc_id=line["doc_id"],
+        question_hash=line["question_hash"],
+        prompt_hashes=(),
+        prompt_matches=line.get("prompt_matches"),
+        subtask=line["subtask"],
+        cluster=line["cluster"],
+        gold="",
+        n_choices=None,
+        recorded_is_correct=None,
+        recorded_metrics=None,
+        answer_tail="",
+        answer_empty=False,
+        limit_hit=None,
+        figures=line.get("figures", {}),
+        filter_results=answers,
+        answer_hash=line.get("answer"),
+    )
+    average_answers([doc])
+    return doc
+
+
+def _is_unextracted(answer: Mapping[str, Any]) -> bool | None:
+    """Whether nothing was found in a stored answer: as it was stored, else as its grader logged it."""
+    logged = answer["metrics"].get("unextracted", answer.get("unextracted"))
+    return False if logged is None else logged == 1
+
+
+def _lines(objects: Iterable[Mapping[str, Any]]) -> str:
+    # ASCII, because an extraction may contain a lone surrogate, which UTF-8 cannot encode.
+    return "".join(json.dumps(line, separators=(",", ":"), default=_plain) + "\n" for line in objects)
+
+
+def _plain(value: Any) -> Any:
+    """A numpy number as a Python number. Other values that JSON lacks become text, as in lm-eval's files."""
+    return value.item() if getattr(value, "ndim", None) == 0 else str(value)

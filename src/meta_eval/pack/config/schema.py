@@ -1,0 +1,317 @@
+"""The keys of a configuration: meaning, type and allowed values.
+
+Keys of Meta's recipe keep their names and meanings, so files for the recipe work unchanged. Paths stay as the user
+wrote them, also in the printed command. Relative paths start at the working directory, as in the recipe. So a prepared
+folder can be moved.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
+
+from meta_eval.base.errors import ConfigError
+from meta_eval.base.escaping import quoted
+from meta_eval.base.model_errors import Public
+from meta_eval.base.pack_names import split_excluded
+from meta_eval.base.secrets import holds_secret, is_secret
+from meta_eval.harness.settings import Name, RunSettings, Scalar, Settings, make_visible
+from meta_eval.pack.backends.registry import find_backend, find_engine_of
+from meta_eval.pack.config.config_errors import ValuePlace, describe_errors
+from meta_eval.plugins.meta.joins import JOINS
+from meta_eval.plugins.meta.joins.join import Original
+
+# Characters that lm_eval replaces by "__" in folder names, and the longest file name of common file systems.
+_NOT_IN_FOLDERS = re.compile(r'["<>:/|\\?*\[\]]+')
+_LONGEST_NAME = 255
+
+_INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `hf auth login`)"
+
+
+def _split_commas(value: object) -> object:
+    """Accept comma-separated text or a YAML list. Empty items are dropped."""
+    if isinstance(value, str):
+        return [item.strip() for item in value.split(",") if item.strip()]
+    return value
+
+
+def _list_places(value: object) -> object:
+    """A single place as a list of it; None as an empty list."""
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
+class _Originals(BaseModel):
+    """The source of each join's ground truth, a key per join."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _default_id(cls, value: object, info: ValidationInfo) -> object:
+        """Without an id, use the default dataset. Its fallback applies unless a revision is pinned."""
+        if not isinstance(value, dict) or "id" in value or info.field_name is None:
+            return value
+        default = JOINS[info.field_name].original
+        return {"id": default.id, **({} if value.get("revision") else {"fallback": default.fallback}), **value}
+
+    def by_join(self) -> dict[str, Original]:
+        """The original of each join."""
+        return {name: getattr(self, name) for name in JOINS}
+
+
+if TYPE_CHECKING:
+    Originals = _Originals
+else:
+    _KEYS = {name: (Original, join.original) for name, join in JOINS.items()}
+    Originals = create_model("Originals", __base__=_Originals, **_KEYS)
+
+
+class Config(Settings, Public):
+    """An evaluation: the model, the evals dataset, the tasks, and how to run them.
+
+    Raises:
+        ConfigError: A key is missing or unknown, or has an invalid value.
+    """
+
+    other_models: tuple[Name, ...] = Field(
+        (),
+        description="more models for `meta-eval run`, evaluated one after the other with the same pack; a "
+        "list in `model_name` means the same",
+    )
+    evals_dataset: Name = Field(
+        description="the record that the pack is made from: one of Meta's datasets, a results folder of "
+        "lm_eval, details of a leaderboard or of lighteval, or batch files of a chat endpoint ([all "
+        "sources](../guides/baseline.md#other-sources)). `lm-eval` takes the tasks of the "
+        "installed lm-eval, `sample` the embedded sample. A local folder may hold "
+        "`<subset>.parquet` or `<subset>.jsonl` files. Old `Meta-Llama-3.1-*` names are "
+        "translated"
+    )
+    tasks: Annotated[tuple[Name, ...], BeforeValidator(_split_commas)] = Field(
+        min_length=1,
+        description="tasks, groups ([list](tasks.md)), patterns: `mmlu_*`. A minus leaves out: `mmlu,-mmlu_law`",
+    )
+
+    work_dir: Name = Field(
+        "./work_dir", description="where the pack goes; files of yours there [stay](files.md#your-own-files)"
+    )
+    template_dir: Name = Field(
+        "./meta_template", description="the task templates; the shipped ones if there is no such folder"
+    )
+
+    evals_revision: str | None = Field(
+        None,
+        description="commit or branch of the evals dataset on the hub; null for the newest. The manifest "
+        "records the commit",
+    )
+    evals_run: str | None = Field(
+        None,
+        description="time of the run to use, or its beginning, if the evals dataset holds several; null if it "
+        "holds one",
+    )
+    baseline: Annotated[tuple[Name, ...], BeforeValidator(_list_places)] = Field(
+        (),
+        description="an earlier run to compare with "
+        "([how](../guides/baseline.md#add-a-baseline-to-another-pack)): a results folder or file, "
+        "or details; a list, or a pattern such as `runs/base_*`, for several runs of one model; null for the record "
+        "of the evals dataset",
+    )
+    originals: Originals = Field(Originals(), description="where joins find gold answers: [below](#originals)")
+    apply_chat_template: bool = Field(
+        False,
+        description="with `evals_dataset: lm-eval`, render prompts with the model's chat template, as "
+        "lm_eval's flag does; recorded prompts stay as they are, and backend chat always asks messages",
+    )
+    fewshot_as_multiturn: bool = Field(
+        True,
+        description="under a chat template, and with backend chat, make each example a turn; false puts all into "
+        "one turn",
+    )
+    system_instruction: str | None = Field(
+        None, description="with `evals_dataset: lm-eval`, the system message before each prompt, as lm_eval's option"
+    )
+    bundle: bool = Field(
+        True,
+        description="write every doc into the pack, so that the GPU machine needs no hub and no token; "
+        "`false` leaves tasks without a join on the hub, and their docs without `cluster`",
+    )
+    choice_scoring: Literal["likelihood", "next_token"] = Field(
+        "likelihood",
+        description="how the printed command asks multiple choice: `likelihood`, one prompt per choice; "
+        "`next_token`, one prompt and one token per doc [where that is "
+        "equivalent](../guides/engines.md#how-multiple-choice-is-asked)",
+    )
+    cluster: dict[Name, Name] = Field(
+        {},
+        description="per task, or per pattern such as `mmlu_*`, the field of its docs whose equal values mark "
+        "[docs that are not independent](../method/uncertainty.md#clusters); for results folders "
+        "and `evals_dataset: lm-eval`",
+    )
+    allow_unmatched: bool = Field(
+        False, description="leave out rows without an original, and list them, instead of stopping"
+    )
+    allow_code: bool = Field(
+        False,
+        description="prepare tasks whose scoring runs generated programs (human_eval, mbpp), in a "
+        "[sandbox](../method/code_tasks.md)",
+    )
+
+    @model_validator(mode="after")
+    def _one_tokenizer(self) -> Config:
+        name = find_backend(self.backend).tokenizer
+        if self.tokenizer is not None and name is None:
+            raise ValueError(f"backend {self.backend} has no known tokenizer option: use model_args")
+        if self.tokenizer is not None and name in self.model_args:
+            raise ValueError(f"tokenizer and model_args.{name} are both set: leave model_args.{name} out")
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several_models(cls, data: Any) -> Any:
+        names = data.get("model_name") if isinstance(data, dict) else None
+        if not isinstance(names, (list, tuple)):
+            return data
+        if data.get("other_models"):
+            raise ValueError("model_name is a list and other_models is set: leave other_models out")
+        return {**data, "model_name": names[0] if names else "", "other_models": tuple(names[1:])}
+
+    @field_validator("other_models")
+    @classmethod
+    def _no_model_twice(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if len({*names, info.data.get("model_name")}) <= len(names):
+            raise ValueError("a model is listed twice")
+        return names
+
+    @field_validator("backend")
+    @classmethod
+    def _known_backend(cls, backend: str) -> str:
+        return find_backend(backend).name
+
+    @field_validator("model_args")
+    @classmethod
+    def _no_reserved_argument(cls, args: dict[str, Scalar], info: ValidationInfo) -> dict[str, Scalar]:
+        backend = info.data.get("backend")  # absent if invalid, which is reported instead
+        reserved = find_backend(backend).reserved if backend else {}
+        if backend:
+            find_backend(backend).check_args(args)
+        for name, value in args.items():
+            if not name.strip():
+                raise ValueError(f"{quoted(f'={value}')} has no name before the =")
+            if name in reserved:
+                raise ValueError(f"{name!r} is not allowed here: {reserved[name]}")
+            if backend and (engine := find_engine_of(name, find_backend(backend))):
+                raise ValueError(
+                    f"{name!r} is an argument of {engine}, and backend {backend} does not have it: take it out"
+                )
+            if is_secret(name, value):
+                raise ValueError(
+                    f"{name!r} is a credential, which would be saved in the pack and printed in the command: {_INSTEAD}"
+                )
+        return args
+
+    @field_validator(
+        "model_name",
+        "tokenizer",
+        "other_models",
+        "evals_dataset",
+        "evals_revision",
+        "evals_run",
+        "baseline",
+        "work_dir",
+        "output_path",
+        "template_dir",
+        "tasks",
+        "base_url",
+        "ray_address",
+    )
+    @classmethod
+    def _no_secret(cls, value: Any) -> Any:
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and holds_secret(text):
+                raise ValueError(f"holds a credential, which would be saved in the pack: {_INSTEAD}")
+        return value
+
+    @field_validator("evals_revision", "evals_run")
+    @classmethod
+    def _revision_is_seen(cls, revision: str | None) -> str | None:
+        return revision and make_visible(revision)
+
+    @field_validator("originals")
+    @classmethod
+    def _no_secret_in_originals(cls, originals: Originals) -> Originals:
+        for original in originals.by_join().values():
+            cls._no_secret((original.id, original.revision, original.fallback))
+        return originals
+
+    @field_validator("model_name", "tokenizer", "work_dir", "output_path", "template_dir")
+    @classmethod
+    def _no_home(cls, path: str | None) -> str | None:
+        """Expand ``~``. The printed command quotes paths, and lm_eval does not expand them."""
+        try:
+            return str(Path(path).expanduser()) if path and path.startswith("~") else path
+        except RuntimeError:
+            raise ValueError(f"{path!r}: no such user on this machine") from None
+
+    @field_validator("model_name", "other_models")
+    @classmethod
+    def _names_a_folder(cls, value: Any) -> Any:
+        """Check that the model's name works as a folder name. lm_eval would fail only after generation."""
+        for name in value if isinstance(value, tuple) else (value,):
+            folder = _NOT_IN_FOLDERS.sub("__", name)
+            if folder in (".", ".."):
+                raise ValueError(f"{name!r} cannot name the results folder: write the model's full path")
+            if max(len(folder.encode()), len(name.encode())) > _LONGEST_NAME:
+                raise ValueError(
+                    f"{quoted(name)} is too long to name the results folder ({_LONGEST_NAME} bytes at most): make a "
+                    "shorter path, such as a link"
+                )
+        return value
+
+    @field_validator("work_dir", "output_path")
+    @classmethod
+    def _no_option(cls, path: str) -> str:
+        """Make a path that lm_eval finds: no option, and without ``x/..`` of a folder ``x`` that need not exist."""
+        parts = Path(path).parts
+        if any(part == ".." and before not in ("..", "/") for before, part in pairwise(parts)):
+            real = os.path.realpath(path)
+            path = real if path.startswith("/") else os.path.relpath(real)
+        return f"./{path}" if path.startswith("-") else path
+
+    @field_validator("tasks")
+    @classmethod
+    def _each_task_once(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        included, excluded = split_excluded(tasks)
+        if not included:
+            raise ValueError(f"names no task, and only leaves out {', '.join(excluded)}")
+        return tuple(dict.fromkeys(tasks))
+
+    @classmethod
+    def refusal(cls, error: ValidationError) -> ConfigError:
+        return describe_errors(error, ValuePlace(cls.__name__), Config)
+
+    def run_settings(self, tasks: Sequence[str], *, runs_code: bool) -> RunSettings:
+        """The settings of a pack.
+
+        Args:
+            tasks: Names for lm_eval's ``--tasks``, in order.
+            runs_code: Whether scoring runs code that the model writes.
+        """
+        shared = {name: getattr(self, name) for name in Settings.model_fields}
+        return RunSettings(
+            **shared, tasks=tuple(tasks), include_path=self.work_dir, runs_code=runs_code and self.allow_code
+        )

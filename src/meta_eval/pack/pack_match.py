@@ -1,0 +1,85 @@
+"""Matches a run with a pack: the same docs, or those of the record that the pack was made from."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+from meta_eval.base.pack_names import join_names
+from meta_eval.base.thresholds import NAMED
+from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.lm_eval_run import Run, explain_faults
+from meta_eval.harness.task_run import TaskRun
+from meta_eval.pack.integrity import describe_changes
+from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.pack.record_docs import match_record_docs
+
+
+def match_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
+    """Compare a run with its pack.
+
+    Returns:
+        The run, with a note if the pack was edited. A run of lm-eval's own tasks over the docs and prompts of a
+        record's pack counts as a run of the pack, with a note. Tasks with other docs than the pack's are in
+        `Run.faults`.
+
+    Raises:
+        ResultsError: All tasks have other docs.
+    """
+    paired: list[str] = []
+    faults: dict[str | None, ResultsError] = {}
+    runs = {name: list(run.all_runs(name)) for name in run.tasks}
+    for task, results in runs.items():
+        for at, result in enumerate(results):
+            entry = manifest.tasks.get(task)
+            if entry is not None and (fault := _other_docs(result, entry, manifest)):
+                try:
+                    results[at] = _of_record(result, entry, Path(pack), fault)
+                    paired.append(task)
+                except ResultsError as error:
+                    faults[task] = error
+    if faults and not runs.keys() - faults.keys():
+        raise next(iter(faults.values()))
+    runs = {name: results for name, results in runs.items() if name not in faults}
+    notes = [*run.notes, *filter(None, [describe_changes(Path(pack), manifest)])]
+    if paired:
+        names = join_names(list(dict.fromkeys(paired)), NAMED)
+        notes.append(f"{names}: not run with the pack {pack}; docs and prompts are those of the pack, by their hashes")
+    tasks = {name: results[0] for name, results in runs.items()}
+    repeats = {name: tuple(results[1:]) for name, results in runs.items() if results[1:]}
+    return replace(
+        run, tasks=tasks, repeats=repeats, notes=tuple(notes), faults={**run.faults, **explain_faults(faults)}
+    )
+
+
+def _other_docs(result: TaskRun, entry: TaskEntry, manifest: Manifest) -> str | None:
+    """The reason why a run's docs are not the pack's; None if they are equal, or if this is unknown."""
+    if entry.docs_file is not None:
+        kind, pack_digest, run_digest = "SHA-256", manifest.files[entry.docs_file].sha256, result.provenance.docs_sha256
+    else:
+        kind, pack_digest, run_digest = "commit", entry.dataset_revision, result.provenance.dataset_revision
+    if result.provenance.results_file is None or pack_digest == run_digest:
+        return None
+    return f"was run on docs with {kind} {run_digest or 'unknown'}, and in the pack they have {pack_digest}"
+
+
+def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> TaskRun:
+    """Take a run of lm-eval's own task as a run of a record's pack, if docs and prompts are equal.
+
+    Raises:
+        ResultsError: They differ, or the pack is not from a record.
+    """
+    where = f"{result.provenance.results_file}, beside the pack {pack}"
+    hint = "Name the pack that this run was made with, or run the task again with this one"
+    if entry.record is None or result.provenance.docs_sha256 is not None or not result.docs:
+        raise ResultsError(f"{result.task} {fault}", where=where, hint=hint)
+    docs, others = match_record_docs(result.docs, pack, entry)
+    if others:
+        raise ResultsError(
+            f"{result.task} was not run with this pack: {others:,} of {len(result.docs):,} docs are not in it or "
+            "had another prompt",
+            where=where,
+            hint=f"{hint}; `meta-eval compare {shlex.quote(entry.dataset_id)} RUN` compares the docs they share",
+        )
+    return replace(result, docs=docs)

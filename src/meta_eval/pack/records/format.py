@@ -1,0 +1,198 @@
+"""The socket for recorded runs: a format finds a run in a place and opens it; a record reads its tasks.
+
+`evals_dataset` and `baseline` of the configuration use the same formats. A package adds a format by an entry point of
+the group ``meta_eval.record_formats``. ``examples/csv_record.py`` is a small example.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from meta_eval.pack.manifest import RecordEntry
+from meta_eval.pack.records.recorded_docs import RecordedDocs
+from meta_eval.pack.records.task_code import TaskCode
+from meta_eval.pack.source.dataset import Repository
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+# The group that holds every task of a record.
+ALL = "recorded"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place that may hold a recorded run.
+
+    Attributes:
+        name: As the user wrote it.
+        path: The folder or file on this machine; None for a dataset on the hub.
+        repository: The dataset on the hub; None for a folder or file.
+    """
+
+    name: str
+    path: Path | None = None
+    repository: Repository | None = None
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The files below a folder or in a dataset, by their paths inside it, sorted; empty for a file."""
+        if self.repository is not None:
+            return tuple(sorted(self.repository.names))
+        if self.path is None or not self.path.is_dir():
+            return ()
+        return tuple(sorted(path.relative_to(self.path).as_posix() for path in self.path.rglob("*") if path.is_file()))
+
+    def fetch(self, file: str) -> Path:
+        """Fetch a file to this machine.
+
+        Raises:
+            SourceError: The hub does not give it.
+        """
+        if self.repository is not None:
+            return self.repository.fetch_file(file).path
+        return (self.path or Path()) / file
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the tasks of a record are read.
+
+    Attributes:
+        template_dir: The user's own tasks, which take precedence over lm-eval's.
+        allow_code: Whether a task may run programs that the model wrote.
+        tokenizer: The tokenizer of the model that is evaluated; None where it is not on this machine.
+        output_type: The task's output type, when reading the baseline of a pack; None when making a pack of the record.
+    """
+
+    template_dir: Path
+    allow_code: bool = False
+    tokenizer: Callable[[], Tokenizer | None] = lambda: None
+    output_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedScore:
+    """A score that a record gives to a task.
+
+    Attributes:
+        value: From 0 to 1, or in the metric's own unit.
+        averaging: How the docs were averaged: ``micro``, ``macro``, …; None if unknown.
+        is_mean: Whether it is the plain mean over docs, so that each doc has a verdict.
+    """
+
+    value: float
+    averaging: str | None = "micro"
+    is_mean: bool = True
+
+
+Score = RecordedScore  # the name by which formats of other packages import it
+
+
+@dataclass(slots=True)
+class RecordedTask:
+    """One task of a record.
+
+    Attributes:
+        rows: Its docs, with requests and answers.
+        output_type: lm-eval's ``output_type`` of the task.
+        revision: The commit, or ``sha256:`` over the files that were read.
+        entry: Its origin, for the manifest.
+        benchmark: The task's name as the record writes it.
+        scores: The record's own scores, by ``metric,filter``.
+        specs: Every ``metric,filter`` of the record, including those without a score.
+        warnings: Warnings, each a sentence.
+        about: Data that the format keeps for its own `Record.grader`.
+    """
+
+    rows: RecordedDocs
+    output_type: str
+    revision: str
+    entry: RecordEntry
+    benchmark: str
+    scores: Mapping[str, RecordedScore] = field(default_factory=dict)
+    specs: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    about: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grader:
+    """The grader of a task, which grades answers as the record did.
+
+    Attributes:
+        code: The task's YAML with the modules that it names.
+        primary_metric: The ``metric,filter`` that says whether one answer is right.
+        filters: The names of the task's filters.
+        delimiter: Between prompt and choice; None for the task's own.
+    """
+
+    code: TaskCode
+    primary_metric: str
+    filters: Sequence[str] = ("none",)
+    delimiter: str | None = None
+
+
+class Record(ABC):
+    """A recorded run, opened.
+
+    Attributes:
+        name: The place, as the user wrote it.
+        tasks: The tasks that it holds.
+        groups: The tasks of each group; `ALL` holds every task.
+    """
+
+    name: str
+    tasks: Collection[str]
+    groups: Mapping[str, tuple[str, ...]]
+
+    @abstractmethod
+    def read(self, task: str, reading: Reading) -> RecordedTask:
+        """Read a task.
+
+        Raises:
+            DataError: A doc cannot be asked again, or does not match its hash.
+            ResultsError, SourceError: A file cannot be read.
+        """
+
+    @abstractmethod
+    def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:
+        """Find the grader of a task that was read.
+
+        Raises:
+            ConfigError: It would run programs that the model wrote, which is not allowed.
+            SourceError: Its code is not installed here.
+        """
+
+
+class RecordFormat(ABC):
+    """A format of recorded runs.
+
+    Attributes:
+        name: Its name in messages.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def detect(self, place: Place) -> bool:
+        """Whether a place holds runs of this format. It raises nothing; `open_run` reports damage."""
+
+    @abstractmethod
+    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
+        """Open the run that is meant.
+
+        Args:
+            place: One that `detect` takes.
+            run: The time of the run, or the start of that text; None if there is only one run.
+            names: The requested tasks and groups.
+
+        Raises:
+            ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
+            SourceError: A file is missing, gated, cut off or corrupt.
+        """

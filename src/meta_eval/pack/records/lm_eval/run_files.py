@@ -1,0 +1,259 @@
+"""Finds the files of a run of lm-eval, on this machine or in a dataset of the hub.
+
+Details of the Open LLM Leaderboard 2 are such datasets (``open-llm-leaderboard/<org>__<model>-details``). Only the
+files of the selected run are fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from meta_eval.base.errors import SourceError
+from meta_eval.base.escaping import quoted
+from meta_eval.base.hashing import hash_file, hash_text
+from meta_eval.base.inputs import is_pointer
+from meta_eval.base.logs import log
+from meta_eval.base.pack_names import RULE, is_name
+from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.lm_eval_run import check_one_model
+from meta_eval.harness.output_index import (
+    OutputIndex,
+    TaskOutput,
+    explain_missing_samples,
+    index_outputs,
+    parse_file_name,
+)
+from meta_eval.harness.provenance import Provenance, read_provenance
+from meta_eval.harness.raw_samples import read_raw_samples
+from meta_eval.harness.results_file import ResultsFile, as_mapping, list_leaf_tasks, read_results_file
+from meta_eval.harness.sample_parser import parse_sample
+from meta_eval.pack.records.format import ALL
+from meta_eval.pack.records.run_selection import choose_runs, select_tasks
+from meta_eval.pack.source.dataset import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFiles:
+    """The files of a run.
+
+    Attributes:
+        name: The place, as the user wrote it.
+        revision: The commit, or ``sha256:`` over the names and digests of the files.
+        outputs: The selected run of each task.
+        groups: The tasks of each group of the run; `ALL` holds every task.
+    """
+
+    name: str
+    revision: str
+    outputs: OutputIndex
+    groups: Mapping[str, tuple[str, ...]]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks with samples."""
+        return tuple(self.outputs.tasks)
+
+    def results(self, task: str) -> ResultsFile | None:
+        """The results file of a task."""
+        path = self.outputs.tasks[task][0].results
+        return None if path is None else self.outputs.results[path]
+
+    def provenance(self, task: str) -> Provenance:
+        """The provenance of a task's samples."""
+        run = self.outputs.tasks[task][0]
+        return read_provenance(self.results(task), (run.samples or Path()).parent.name, task)
+
+
+def holds_record(path: Path) -> bool:
+    """Whether a folder or file holds samples that lm-eval wrote, or its results.
+
+    The content decides, not the name of a file or folder.
+    """
+    if not path.exists() or (path.is_file() and path.suffix not in (".json", ".jsonl")):
+        return False
+    try:
+        files = index_outputs([path], skip_damaged=True)
+    except ResultsError:
+        return False
+    runs = [run for runs in files.tasks.values() for run in runs]
+    return bool(files.results or files.damaged) or any(has_samples(run) or _is_pointer(run) for run in runs)
+
+
+def has_samples(run: TaskOutput) -> bool:
+    """Whether the samples file of a run begins with a sample of lm-eval."""
+    try:
+        for piece in read_raw_samples(run.samples, run.offset) if run.samples else ():
+            return {"doc_id", "doc", "resps", "arguments"} <= set(parse_sample(piece.content, cut=False))
+    except ResultsError:
+        pass
+    return False
+
+
+def _should_have_samples(run: TaskOutput) -> bool:
+    """Whether a samples file that does not begin with a sample is a damaged one: something else says that it is one."""
+    return run.samples is not None and (run.results is not None or run.damage is not None or _is_pointer(run))
+
+
+def _is_pointer(run: TaskOutput) -> bool:
+    try:
+        return run.samples is not None and is_pointer(run.samples)
+    except OSError:
+        return False
+
+
+def find_local_run(name: str, path: Path, run: str | None, task_names: Sequence[str]) -> RecordFiles:
+    """The files of a recorded run on this machine.
+
+    Args:
+        name: The folder or file, as the user wrote it.
+        path: Where it is.
+        run: The time of the selected run, as in the names of its files; None if there is only one run.
+        task_names: The requested tasks. If empty, or if a name is not a task, all tasks are read.
+
+    Raises:
+        ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
+        SourceError: It holds no samples.
+        ResultsError: The runs are of several models, or the only results file is damaged.
+    """
+    files = index_outputs([path])
+    for error in files.unknown_damage():
+        log.warning(f"left out: {error}")
+    with_samples = {
+        task: list(filter(has_samples, runs)) or list(filter(_should_have_samples, runs))
+        for task, runs in files.tasks.items()
+    }
+    if not any(with_samples.values()):
+        lacking = [(run.results, run.task) for runs in files.tasks.values() for run in runs if run.results]
+        file, task = lacking[0] if lacking else (path, "")
+        what, hint = explain_missing_samples(file, task)
+        raise SourceError(f"holds lm_eval results without samples: {file.name} {what}", where=name, hint=hint)
+    chosen = choose_runs({task: runs for task, runs in with_samples.items() if runs}, run, task_names, name)
+    return _checked(name, {task: [run] for task, run in chosen.items()}, files.results, path)
+
+
+def find_hub_run(repository: Repository, run: str | None, task_names: Sequence[str]) -> RecordFiles:
+    """Find a recorded run on the hub, and fetch the files that are needed.
+
+    Args:
+        repository: The dataset.
+        run: The time of the selected run; None if there is only one run.
+        task_names: The requested tasks and groups.
+
+    Raises:
+        ConfigError: There is no such task or group, a task has several runs and ``run`` names none of them, or no run
+            has this time.
+        SourceError: A file is missing, gated, cut off or corrupt.
+        ResultsError: A results file is damaged, or the runs are of several models.
+    """
+    chosen = choose_runs(_runs(repository), run, task_names, repository.dataset_id)
+    outputs = OutputIndex({task: [run] for task, run in chosen.items()}, _results(repository, chosen))
+    listed = RecordFiles(repository.dataset_id, repository.revision, outputs, _groups_of(outputs))
+    names, _ = select_tasks(listed, task_names)
+    samples = {task: _fetched(repository, chosen[task].samples) for task in names}
+    fetched_files = index_outputs(list(samples.values()))
+    runs_by_task = {
+        task: [run for run in fetched_files.tasks[task] if run.samples is not None and run.samples.name == path.name]
+        for task, path in samples.items()
+    }
+    folder = next(iter(samples.values())).parent
+    return _checked(repository.dataset_id, runs_by_task, fetched_files.results, folder, repository.revision)
+
+
+def _checked(
+    name: str,
+    chosen: Mapping[str, Sequence[TaskOutput]],
+    results: Mapping[Path, ResultsFile],
+    path: Path,
+    revision: str | None = None,
+) -> RecordFiles:
+    """Check the files of a run.
+
+    Args:
+        name: As the user wrote it.
+        chosen: The selected run of each task.
+        results: The results files, read.
+        path: The folder or file.
+        revision: The commit of a dataset on the hub; None for a digest of the files.
+
+    Raises:
+        SourceError: A name is not that of a task.
+        ResultsError: The runs are of several models.
+    """
+    for task in chosen:
+        if not is_name(task):
+            raise SourceError(f"{quoted(task)} is not a valid task name", where=name, hint=RULE)
+    used = {run.results for runs in chosen.values() for run in runs}
+    files = OutputIndex(chosen, {file: tree for file, tree in results.items() if file in used})
+    check_one_model({task: _provenance(files, runs[0], task) for task, runs in chosen.items()})
+    return RecordFiles(name, revision or _revision(path, files), files, _groups_of(files))
+
+
+def _provenance(files: OutputIndex, run: TaskOutput, task: str) -> Provenance:
+    return read_provenance(files.results[run.results] if run.results else None, "", task)
+
+
+def _revision(path: Path, files: OutputIndex) -> str:
+    """The SHA-256 of names and contents of the files that are read; the path of their folder does not count."""
+    root = (path if path.is_dir() else path.parent).resolve()
+    paths = {run.samples for runs in files.tasks.values() for run in runs} | set(files.results)
+    lines = []
+    for file in sorted(path for path in paths if path is not None):
+        within = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
+        with suppress(OSError):  # the task is left out
+            lines.append(f"{within}\t{hash_file(file)}\n")
+    return f"sha256:{hash_text(''.join(lines))}"
+
+
+def _groups_of(files: OutputIndex) -> dict[str, tuple[str, ...]]:
+    """The groups of the run, each with its tasks that have samples. Names that are also task names are skipped."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for results in files.results.values():
+        children = as_mapping(results.tree.get("group_subtasks"))
+        for name in children:
+            members = tuple(task for task in list_leaf_tasks(name, children) if task in files.tasks)
+            if members and name not in files.tasks and is_name(name):
+                groups[name] = members
+    return {**groups, ALL: tuple(files.tasks)}
+
+
+def holds_samples(repository: Repository) -> bool:
+    """Whether a dataset holds samples of ``lm_eval --log_samples``."""
+    return any(_task(name) for name in repository.names)
+
+
+def _runs(repository: Repository) -> dict[str, list[TaskOutput]]:
+    """The runs of each task, by file names. Paths are those inside the dataset."""
+    runs: dict[str, list[TaskOutput]] = {}
+    results = {
+        (PurePosixPath(name).parent, parsed[1]): Path(name)
+        for name in repository.names
+        if (parsed := parse_file_name(PurePosixPath(name).name)) and parsed[0] is None
+    }
+    for name in sorted(repository.names):
+        path = PurePosixPath(name)
+        task, time = parse_file_name(path.name) or (None, "")
+        if task is not None:
+            runs.setdefault(task, []).append(TaskOutput(task, time, Path(name), results.get((path.parent, time))))
+    return runs
+
+
+def _task(name: str) -> str | None:
+    parsed = parse_file_name(PurePosixPath(name).name)
+    return parsed[0] if parsed else None
+
+
+def _results(repository: Repository, chosen: Mapping[str, TaskOutput]) -> dict[Path, ResultsFile]:
+    return {
+        run.results: read_results_file(_fetched(repository, run.results))
+        for run in {str(run.results): run for run in chosen.values()}.values()
+        if run.results is not None
+    }
+
+
+def _fetched(repository: Repository, name: Path | None) -> Path:
+    if name is None:
+        raise SourceError("names no file", where=repository.dataset_id)
+    return repository.fetch_file(name.as_posix()).path

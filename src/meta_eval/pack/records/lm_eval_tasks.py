@@ -1,0 +1,242 @@
+"""Snapshots of lm-eval's own tasks: their docs and rendered prompts, without answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from meta_eval.base.errors import ConfigError, DataError, PackError, SourceError, locating, suggest_name
+from meta_eval.base.hashing import hash_pieces, hash_text
+from meta_eval.base.logs import log
+from meta_eval.base.pack_names import expand_patterns, is_name, split_excluded
+from meta_eval.base.thresholds import MAX_GEN_TOKS
+from meta_eval.pack.records.chat_template import Chat
+from meta_eval.pack.records.recorded_docs import (
+    RecordedDoc,
+    RecordedDocs,
+    begins_answer,
+    read_sent_settings,
+    split_unconditional,
+)
+from meta_eval.pack.records.run_selection import leave_tasks_out
+from meta_eval.pack.records.task_code import TaskCode, has_task, list_group_members, list_task_names
+from meta_eval.pack.task_choice import ROLLING
+from meta_eval.plugins.boards import boards
+
+# The evals dataset of this name: the tasks of the installed lm-eval.
+LM_EVAL = "lm-eval"
+
+# lm-eval's default seed for drawing examples (`simple_evaluate`, fewshot_random_seed).
+_SEED = 1234
+
+
+def find_lm_eval_tasks(
+    names: Sequence[str], template_dir: Path
+) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
+    """Find the tasks of names, with shots if the user or a leaderboard gives them, and the groups among the names.
+
+    What stands after a minus is left out.
+
+    Args:
+        names: Tasks, patterns such as ``mmlu_*``, groups and leaderboards (``catalog/boards.yaml``);
+            ``arc_challenge@25`` sets the shots.
+        template_dir: The user's own tasks.
+
+    Raises:
+        ConfigError: There is no such task or group, or a task is named with two different numbers of shots.
+    """
+    wanted_names, excluded = split_excluded(expand_patterns(names, list_task_names(template_dir)))
+    shots, groups = _select_named(wanted_names, template_dir)
+    included, groups = leave_tasks_out(shots, groups, _select_named(excluded, template_dir)[0])
+    return {name: shots[name] for name in included}, groups
+
+
+def _select_named(names: Sequence[str], template_dir: Path) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
+    tasks: dict[str, int | None] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for written_name in names:
+        name, at, number = written_name.partition("@")
+        if (at and not number.isdecimal()) or not is_name(name):
+            raise ConfigError(f"{written_name!r} is not a task name", hint="Write arc_challenge, or arc_challenge@25")
+        board = boards.find_board(name)
+        if board and not board.recorded:
+            if at:
+                raise ConfigError(f"{name} fixes the shots of its tasks", hint=f"Write {name}")
+            _of_board(board, template_dir, tasks, groups)
+            continue
+        shots = int(number) if at else None
+        members: tuple[str, ...] = (name,)
+        if not has_task(name, template_dir):
+            members = groups[name] = list_group_members(name)
+        if not members:
+            ready = [board.name for board in boards.list_boards().values() if not board.recorded]
+            raise ConfigError(
+                f"unknown task or group {name!r}: neither lm-eval nor template_dir has it{suggest_name(name, ready)}",
+                hint=f"`lm_eval ls tasks` lists those of lm-eval; ready groups are {', '.join(ready)}",
+            )
+        for member in members:
+            _ask(tasks, member, shots)
+    return tasks, groups
+
+
+def _of_board(
+    board: boards.Board,
+    template_dir: Path,
+    tasks: dict[str, int | None],
+    groups: dict[str, tuple[str, ...]],
+) -> None:
+    """Add the tasks of a leaderboard with its shots, its groups, and the leaderboard as a group of all tasks."""
+    members: dict[str, None] = {}
+    for part in board.parts:
+        for name in part.tasks:
+            of_part: tuple[str, ...] = (name,)
+            if not has_task(name, template_dir) and (of_part := list_group_members(name)):
+                groups[name] = of_part
+            if not of_part:
+                log.warning(f"{board.name}: {part.name} is left out, because the installed lm-eval has no {name}")
+            for member in of_part:
+                _ask(tasks, member, part.shots)
+            members.update(dict.fromkeys(of_part))
+    if not members:
+        raise ConfigError(f"the installed lm-eval has no task of {board.name}", hint="Install a newer one")
+    for note in (board.note, *(f"{part.name}: {part.note}" for part in board.parts if part.note)):
+        log.warning(f"{board.name}: {note}")
+    for benchmark in board.absent:
+        log.warning(f"{board.name}: {benchmark.name} is left out: {benchmark.why}")
+    groups[board.name] = tuple(members)
+
+
+def _ask(tasks: dict[str, int | None], name: str, shots: int | None) -> None:
+    if tasks.setdefault(name, shots) != shots:
+        raise ConfigError(f"{name} is named with two different numbers of shots", hint="Name it once")
+
+
+def read_lm_eval_task(
+    code: TaskCode, shots: int | None, chat: Chat | None = None, system_instruction: str | None = None
+) -> tuple[RecordedDocs, int]:
+    """Have lm-eval load a task and build its requests.
+
+    Args:
+        code: The task.
+        shots: Number of examples before each question; None for the task's own.
+        chat: What renders its prompts; None for plain texts.
+        system_instruction: The system message before each prompt; None for none.
+
+    Returns:
+        The rows, without answers, and their number of shots.
+
+    Raises:
+        SourceError: Its dataset is not available.
+        DataError: A pack cannot hold its requests.
+    """
+    from meta_eval.harness.evaluator import Evaluator, silence_libraries
+
+    where = f"{LM_EVAL}, {code.name}"
+    evaluator = Evaluator(code.root / code.file.parent)
+    try:
+        task = evaluator.load(code.name)
+    except PackError as error:
+        hint = error.hint or "Its dataset is fetched from the hub: go online"
+        raise SourceError(f"lm-eval cannot load it: {error.what}", where=where, hint=hint) from None
+    if chat and chat.asked_as == "chat" and str(task.OUTPUT_TYPE) != "generate_until":
+        raise DataError(
+            "compares the likelihoods of texts, which chat endpoints do not give",
+            where=where,
+            hint="Use a backend of completions, or leave the task out of tasks",
+        )
+    default_shots = task.get_config("num_fewshot")
+    if shots is not None and default_shots != 0:
+        task.set_config(key="num_fewshot", value=shots)
+    elif shots:
+        raise ConfigError(f"{code.name} has a fixed number of 0 shots", where="tasks", hint=f"Write {code.name}")
+    elif default_shots is None:
+        task.set_config(key="num_fewshot", value=0)
+    task.set_fewshot_seed(seed=_SEED)
+    (_, docs), *_ = task.dataset.items()
+    if not docs:
+        raise DataError("has no docs", where=where)
+    instances: dict[int, list[Any]] = {}
+    for instance in evaluator.instances(code.name, task, system_instruction=system_instruction, **_how(chat)):
+        instances.setdefault(instance.doc_id, []).append(instance)
+    rows = RecordedDocs([], None, chat.bos if chat else None, asked_as=chat.asked_as if chat else "text")
+    with silence_libraries():
+        targets = [task.doc_to_target(doc) for doc in docs]
+        rights = [_right(task, doc, target) for doc, target in zip(docs, targets, strict=True)]
+    for number, doc in enumerate(docs):
+        doc_instances = sorted(instances[number], key=lambda instance: instance.idx)
+        with locating(f"{where}, doc {number}"):
+            rows.rows.append(_row(doc, doc_instances, targets[number], rights[number], rows, chat))
+    return rows, int(task.get_config("num_fewshot") or 0)
+
+
+def _how(chat: Chat | None) -> dict[str, Any]:
+    if chat is None:
+        return {}
+    return {"apply_chat_template": True, "fewshot_as_multiturn": chat.multiturn, "chat_template": chat.render}
+
+
+def _right(task: Any, doc: Any, target: Any) -> int | None:
+    """The index of the right choice, as lm-eval finds it; None unless exactly one is right."""
+    if str(task.OUTPUT_TYPE) != "multiple_choice" or task.multiple_input:
+        return None
+    choices = list(task.doc_to_choice(doc))
+    if isinstance(target, str):
+        target = choices.index(target) if target in choices else None
+    return target if isinstance(target, int) and 0 <= target < len(choices) else None
+
+
+def _row(
+    doc: Mapping[str, Any],
+    instances: Sequence[Any],
+    target: Any,
+    right: int | None,
+    rows: RecordedDocs,
+    chat: Chat | None,
+) -> RecordedDoc:
+    from lm_eval.utils import handle_non_serializable, hash_string
+
+    kind, first = instances[0].request_type, instances[0].args
+    if any(len(instance.args) > 2 for instance in instances):
+        raise DataError("uses a picture or a sound, which a pack cannot hold")
+    if kind == "loglikelihood":
+        conditional, unconditional = split_unconditional([instance.args for instance in instances])
+        instances = instances[: len(conditional)]
+    else:
+        unconditional = False
+    several = len({instance.args[0] for instance in instances}) > 1
+    if not isinstance(first[0], str) or (several and len({instance.args[1] for instance in instances}) > 1):
+        raise DataError(
+            "changes both prompt and continuation for each choice, which a pack cannot hold",
+            hint="Leave the task out of tasks",
+        )
+    if kind == "generate_until":
+        settings = json.loads(json.dumps(first[1], default=str))
+        settings = read_sent_settings(settings, MAX_GEN_TOKS) if rows.asked_as == "chat" else settings
+        rows.generation = settings if rows.generation is None else rows.generation
+    text = json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False)
+    prompt = chat.bare(first[0]) if chat and kind != ROLLING else first[0]
+    if prompt != first[0]:
+        rows.warnings["prompt_with_bos"] = rows.warnings.get("prompt_with_bos", 0) + 1
+    if rows.asked_as == "chat" and begins_answer(prompt):
+        rows.warnings["begun_answer"] = rows.warnings.get("begun_answer", 0) + 1
+    choices = () if kind in ("generate_until", ROLLING) else tuple(str(instance.args[1]) for instance in instances)
+    return RecordedDoc(
+        doc=json.loads(text),
+        prompt=prompt,
+        continuations=choices,
+        question_hash=hash_string(text),
+        prompt_hash=hash_text(prompt),
+        gold=str(target),
+        right=right,
+        unconditional=unconditional,
+        prompts=tuple(chat.bare(instance.args[0]) if chat else instance.args[0] for instance in instances)
+        if several
+        else (),
+    )
+
+
+def hash_requests(rows: RecordedDocs) -> str:
+    """``sha256:`` over all requests of a task. It identifies the data that the hub gave."""
+    return "sha256:" + hash_pieces(f"{row.question_hash} {row.prompt_hash} {row.gold}\n" for row in rows.rows)

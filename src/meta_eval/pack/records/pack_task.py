@@ -1,0 +1,161 @@
+"""Makes a task of a pack of a recorded task: its files (`meta_eval.pack.records.task_files`) and its manifest entry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.base.errors import locating
+from meta_eval.base.json_text import format_json
+from meta_eval.harness.clusters import find_field, make_missing_field_error, read_field
+from meta_eval.pack.manifest import RecordEntry, ReferenceScoreEntry, TaskEntry
+from meta_eval.pack.records.recorded_docs import RecordedDocs
+from meta_eval.pack.records.task_code import TaskCode
+from meta_eval.pack.records.task_files import make_task_files, make_template
+from meta_eval.pack.records.text_checks import check_rows
+from meta_eval.pack.task_choice import ROLLING
+from meta_eval.pack.templates.spec import Template
+from meta_eval.plugins.meta.task_preparation import PrepareContext, PreparedTask, measure_length
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# lm-eval's aggregations over all docs at once, and metrics that use them by default.
+_OF_ALL_DOCS = frozenset(("bleu", "chrf", "ter", "f1", "mcc", "matthews_corrcoef"))
+
+
+def make_task(
+    code: TaskCode,
+    rows: RecordedDocs,
+    record: RecordEntry,
+    context: PrepareContext,
+    *,
+    dataset_id: str,
+    revision: str,
+    primary_metric: str,
+    filters: Sequence[str],
+    published: Sequence[ReferenceScoreEntry],
+    delimiter: str | None = None,
+) -> PreparedTask:
+    """Make a task.
+
+    Args:
+        code: Its grader.
+        rows: Its docs.
+        record: Their origin.
+        context: What the tasks of the pack share.
+        dataset_id: The record, as the user wrote it.
+        revision: The revision of its files.
+        primary_metric: The ``metric,filter`` that says whether one answer is right.
+        filters: The names of the task's filters.
+        published: The record's own scores.
+        delimiter: Between prompt and choice, if different from the task's own.
+
+    Raises:
+        ConfigError: A prompt does not fit the context.
+        DataError: A pack cannot hold a doc.
+        TemplateError: The task's YAML needs something that a record cannot replace.
+    """
+    with locating(f"{dataset_id}, {code.name}"):
+        clusters = _clusters(rows, code.name, context)
+        check_rows(rows, clusters)
+    is_chat = rows.asked_as == "chat"
+    template = make_template(code, rows.generation)
+    made = make_task_files(
+        code, rows, primary_metric, clusters,
+        published=[entry.metric for entry in published], delimiter=delimiter,
+    )  # fmt: skip
+    table = made.table
+    entry = TaskEntry(
+        template=made.file.as_posix(),
+        model=record.model,
+        family=None,
+        variant=None,
+        dataset_id=dataset_id,
+        dataset_revision=revision,
+        dataset_config=code.name,
+        subset=f"{code.name} (recorded)",  # facts about Meta's subset of that name do not apply here
+        output_type=template.output_type,
+        rows=table.num_rows,
+        docs=table.num_rows,
+        docs_file=made.docs_file,
+        columns=tuple(table.column_names),
+        join=None,
+        warnings=rows.warnings,
+        recorded_settings={"num_few_shot": (record.shots,)} if record.shots else {},
+        choice_scoring=None if rows.generation is not None or template.output_type == ROLLING else "likelihood",
+        likelihood_reason=_kept_likelihood(template, context),
+        longest_prompt=measure_length(template, _longest(table, is_chat=is_chat), context),
+        reference_scores=tuple(published),
+        row_format="verified",
+        filters=tuple(filters),
+        primary_metric=primary_metric,
+        recorded_metric=primary_metric,
+        graded_by="program",
+        min_agreement=1.0,
+        unsafe_code=template.unsafe_code,
+        record=record,
+        asked_as=rows.asked_as,
+        answer=rows.answer,
+    )
+    return PreparedTask(code.name, entry, code.files(), made.files, made.is_ifeval)
+
+
+def _longest(table: pa.Table, *, is_chat: bool) -> pa.Table:
+    """Keep only the longest prompt of each doc, and of chat messages their texts."""
+    import pyarrow as pa
+
+    if is_chat:
+        longest = [_join_texts(json.loads(body)) for body in table.column("prompt").to_pylist()]
+    elif "recorded_prompts" in table.column_names:
+        longest = [max(prompts, key=len) for prompts in table.column("recorded_prompts").to_pylist()]
+    else:
+        return table
+    return table.set_column(table.column_names.index("prompt"), "prompt", pa.array(longest, pa.string()))
+
+
+def _join_texts(body: Mapping[str, Any]) -> str:
+    """The texts of a chat request. The model's template adds a few tokens a turn."""
+    texts = [message.get("content") for message in body["messages"]]
+    others = [format_json(value) for name, value in body.items() if name in ("tools", "response_format")]
+    return "\n\n".join([*(text if isinstance(text, str) else format_json(text) for text in texts), *others])
+
+
+def _kept_likelihood(template: Template, context: PrepareContext) -> str | None:
+    """Why requested next-token scoring is not possible; None if it was not requested."""
+    if context.config.choice_scoring != "next_token" or template.output_type != "multiple_choice":
+        return None
+    return "its choices are compared by likelihood, as they were recorded"
+
+
+def list_filters(code: TaskCode) -> tuple[str, ...]:
+    """The names of a task's filters, as lm-eval has them."""
+    return make_template(code, None).filters
+
+
+def choose_first_metric(code: TaskCode) -> str:
+    """Choose the ``metric,filter`` of a task without recorded answers: its first metric under its first filter.
+
+    If that metric is computed over all docs at once, and so has no verdict per doc, take the first mean over docs.
+    """
+    template = make_template(code, None)
+    listed = template.settings.get("metric_list")
+    aggregations = {
+        metric.get("metric"): metric.get("aggregation") for metric in listed or () if isinstance(metric, Mapping)
+    }
+    first = template.metrics[0]
+    if {first, aggregations.get(first)}.isdisjoint(_OF_ALL_DOCS):
+        return template.primary_metric
+    mean = next((name for name in template.metrics if aggregations.get(name) == "mean"), first)
+    return f"{mean},{template.filters[0]}"
+
+
+def _clusters(rows: RecordedDocs, task: str, context: PrepareContext) -> list[str | None]:
+    field = find_field(context.config.cluster, task)
+    labels = [read_field(row.doc, field or "cluster") for row in rows.rows]
+    if field is not None and not any(labels):
+        raise make_missing_field_error(
+            field, sorted({name for row in rows.rows for name in row.doc}), f"cluster: {task}"
+        )
+    return labels

@@ -1,0 +1,386 @@
+"""Reads and checks the samples of a task: requests, answers and recorded metrics.
+
+`meta_eval.harness` parses samples; this module makes a record of them. Anything that would make a wrong number is an
+error that names the doc. Anything merely odd is counted in the manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from meta_eval.base.errors import DataError, locating
+from meta_eval.base.escaping import quoted
+from meta_eval.base.hashing import hash_text
+from meta_eval.base.json_text import format_json
+from meta_eval.base.thresholds import MAX_GEN_TOKS
+from meta_eval.harness.doc_results import DocResult
+from meta_eval.harness.families import choose_bos, remove_bos
+from meta_eval.harness.lm_eval_run import TaskRun
+from meta_eval.harness.metrics import to_plain_number
+from meta_eval.harness.provenance import Provenance, read_provenance
+from meta_eval.harness.results_file import ResultsFile
+from meta_eval.harness.sample_files import open_samples
+from meta_eval.harness.sample_parser import list_metrics, read_arguments
+from meta_eval.pack.task_choice import ROLLING
+from meta_eval.plugins.chat.chat_requests import check_chat_messages, parse_chat_messages, read_messages_text
+
+
+@dataclass(slots=True)
+class RecordedDoc:
+    """One doc.
+
+    Attributes:
+        doc: The task's own doc, after its ``process_docs``.
+        prompt: The model's input, without BOS.
+        continuations: The texts with requested likelihoods; empty if a text was generated.
+        question_hash: lm-eval's hash of the doc, or the hash in the doc.
+        prompt_hash: SHA-256 of the prompt.
+        gold: The target, as text.
+        prompts: All prompts, if each choice has its own; empty if they share a prompt.
+        unconditional: Whether each continuation was also requested after an empty prompt (acc_mutual_info).
+        right: The index of the only right choice, if lm-eval provided it; else None.
+        responses: The answers of each request: texts, pairs of log-likelihood and is-greedy, or numbers (rolling
+            likelihoods). None if nothing was recorded.
+        metrics: The values by ``metric,filter``, as lm-eval wrote them; None if nothing was recorded.
+        finish_reason: How the answer ended, as in samples; None if unknown.
+        completion_tokens: The tokens of the answer, with its reasoning; None if unknown.
+    """
+
+    doc: dict[str, Any]
+    prompt: str
+    continuations: tuple[str, ...]
+    question_hash: str
+    prompt_hash: str
+    gold: str
+    prompts: tuple[str, ...] = ()
+    unconditional: bool = False
+    right: int | None = None
+    responses: list[list[Any]] | None = None
+    metrics: dict[str, Any] | None = None
+    finish_reason: str | None = None
+    completion_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class RecordedDocs:
+    """All rows of a task.
+
+    Attributes:
+        rows: In the order of their doc ids.
+        generation: The generation settings of all docs; None if no text was generated.
+        bos: The BOS that was removed from the prompts; None if they had none.
+        warnings: How often each oddity was seen.
+        asked_as: ``chat`` if the prompts are JSON texts of chat messages.
+        answer: ``message`` if a whole message with its tool calls is graded.
+    """
+
+    rows: list[RecordedDoc]
+    generation: dict[str, Any] | None
+    bos: str | None
+    warnings: dict[str, int] = field(default_factory=dict)
+    asked_as: Literal["text", "chat"] = "text"
+    answer: Literal["text", "message"] = "text"
+
+
+WARNING_TEXTS = {
+    "asked_with_two_bos": "were asked with more than one BOS in front; every engine puts one",
+    "asked_without_bos": "were asked without the BOS that this model's tokenizer, and so every engine, puts in front",
+    "other_token_ids": "have other token ids than this model's tokenizer makes of them",
+    "prompt_rebuilt": "came without their prompt as text: it is put together as lighteval does without a chat "
+    "template, and no tokenizer of the model is here that could say whether it was so",
+    "prompt_truncated": "had a prompt that was cut to the model's context; the pack has it whole",
+    "doc_hash_differs_in_every_row": "have a doc whose hash is not the recorded one (not one is, so the hashes vouch "
+    "for nothing)",
+    "duplicate_prompts": "repeat the prompt of another doc",
+    "partial_run": "of the task are missing: the record holds a part of it",
+    "prompt_with_bos": "had a prompt that brings the BOS, which is taken off: every engine adds one",
+    "prompt_hash_missing": "come without a prompt hash, as lm-eval before 0.4.3 wrote none",
+    "stops_unknown": "come without stop texts, for which the schema has no field: an answer ends where the model "
+    "ends it, or at the limit of tokens",
+    "unanswered": "have no answer in the results, and are left out",
+    "answers_no_request": "are in the results and not among the requests",
+    "cut_lines": "have a truncated line in the results",
+    "begun_answer": "end with the beginning of the answer, and most chat endpoints begin a new one; set "
+    "model_args.continue_final_message to true for one that continues it (vLLM)",
+    "repeated_samples": "are in the results twice, word for word; each counts once",
+}
+
+
+def describe_cut_answers(rows: RecordedDocs) -> str | None:
+    """How many recorded answers reached their limit of tokens, and how long the others are; None if none did."""
+    cut = sum(row.finish_reason == "length" for row in rows.rows)
+    limit = (rows.generation or {}).get("max_gen_toks", MAX_GEN_TOKS)
+    if not cut:
+        return None
+    lengths = sorted(
+        row.completion_tokens
+        for row in rows.rows
+        if row.completion_tokens is not None and row.finish_reason not in (None, "length")
+    )
+    others = f"; 99 % of the others have at most {lengths[math.ceil(0.99 * len(lengths)) - 1]:,}" if lengths else ""
+    return f"{cut:,} of {len(rows.rows):,} recorded answers reached the limit of {limit:,} tokens{others}"
+
+
+def find_bos(results: ResultsFile | None) -> str | None:
+    """Find the BOS of the run's tokenizer in its results file."""
+    bos = results.tree.get("tokenizer_bos_token") if results else None
+    if isinstance(bos, list) and bos:
+        bos = bos[0]
+    return None if bos == "None" else choose_bos(bos)
+
+
+def was_asked_with_bos(provenance: Provenance, rows: RecordedDocs) -> bool | None:
+    """Whether a BOS preceded the prompts: the prompts contain it, or the arguments of the run add it."""
+    brought = rows.warnings.get("prompt_with_bos", 0)
+    setting = {"true": True, "false": False}.get(provenance.model_args.get("add_bos_token", "").lower())
+    if brought and setting is not True:
+        return True if brought == len(rows.rows) else None
+    return setting
+
+
+def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> RecordedDocs:
+    """Read the rows of a task.
+
+    Args:
+        run: The task's output files.
+        results: Its results file.
+        output_type: The output type of the task's code.
+
+    Raises:
+        DataError: A doc cannot be asked again as recorded, or does not match its hash.
+        ResultsError: A sample cannot be read.
+    """
+    bos = find_bos(results)
+    reading = _SampleReading(output_type, bos, _read_token_limit(results, run.task))
+    assert run.samples_file is not None  # noqa: S101 (a record has samples)
+    with open_samples(run.samples_file) as read_whole:
+        for doc in run.docs:
+            samples = {name: read_whole(answer) for name, answer in doc.filter_results.items()}
+            with locating(f"doc {doc.doc_id}", behind=", "):
+                reading.add(doc, samples)
+    warnings = reading.warnings
+    prompts = Counter((row.prompt, row.continuations) for row in reading.rows)
+    if repeated := sum(count - 1 for count in prompts.values()):
+        warnings["duplicate_prompts"] = repeated
+    original = results.count(run.task, "original") if results else None
+    if original is not None and original > len(reading.rows):
+        warnings["partial_run"] = original - len(reading.rows)
+    return RecordedDocs(
+        reading.rows,
+        reading.generation,
+        bos if warnings["prompt_with_bos"] else None,
+        {name: count for name, count in sorted(warnings.items()) if count},
+        asked_as="chat" if reading.is_chat else "text",
+    )
+
+
+def _read_token_limit(results: ResultsFile | None, task: str) -> int:
+    """The token limit of lm-eval's clients of servers for tasks without one."""
+    limit = read_provenance(results, "", task).model_args.get("max_gen_toks", "")
+    return int(limit) if limit.isdecimal() else MAX_GEN_TOKS
+
+
+def split_unconditional(requests: Sequence[Sequence[Any]]) -> tuple[Sequence[Sequence[Any]], bool]:
+    """Split off the requests that repeat each choice after an empty prompt, and say whether there are any.
+
+    lm-eval builds these for ``acc_mutual_info``: first every choice after the prompt, then every choice alone.
+    """
+    half, odd = divmod(len(requests), 2)
+    conditional, unconditional = requests[:half], requests[half:]
+    pairs = zip(conditional, unconditional, strict=False)
+    if not half or odd or not all(request[0] and not other[0] and request[1:] == other[1:] for request, other in pairs):
+        return requests, False
+    return conditional, True
+
+
+@dataclass(slots=True)
+class _SampleReading:
+    output_type: str
+    bos: str | None
+    token_limit: int
+    is_chat: bool = False
+    rows: list[RecordedDoc] = field(default_factory=list)
+    generation: dict[str, Any] | None = None
+    warnings: Counter[str] = field(default_factory=Counter)
+
+    def add(self, doc: DocResult, samples: Mapping[str, Mapping[str, Any]]) -> None:
+        sample = next(iter(samples.values()))
+        task_doc = sample["doc"]
+        if not isinstance(task_doc, dict):
+            raise DataError(f"is {type(task_doc).__name__} and no object with columns")
+        requests, unconditional = split_unconditional(self._requests(sample))
+        self._check_shape(requests)
+        prompt, prompts = requests[0][0], tuple(remove_bos(request[0], self.bos) for request in requests)
+        self._check_hash(read_messages_text(read_arguments(sample)[0][0]) or prompt, sample.get("prompt_hash"))
+        bare = remove_bos(prompt, self.bos)
+        if bare != prompt and self.output_type != ROLLING:
+            self.warnings["prompt_with_bos"] += 1
+            prompt = bare
+        elif any(remove_bos(request[0], self.bos) != request[0] for request in requests):
+            raise DataError(f"has the BOS text ({self.bos}) before the scored text")
+        hashed = task_doc.get("input_question_hash")
+        self.rows.append(
+            RecordedDoc(
+                doc=task_doc,
+                prompt=prompt,
+                continuations=self._continuations(requests),
+                prompts=prompts if len(set(prompts)) > 1 else (),
+                unconditional=unconditional,
+                question_hash=hashed if isinstance(hashed, str) else doc.question_hash,
+                prompt_hash=hash_text(prompt),
+                gold=str(sample.get("target")),
+                responses=self._responses(sample["resps"], len(requests) * (1 + unconditional)),
+                metrics={
+                    f"{metric},{name}": to_plain_number(sample[metric])
+                    for name, sample in samples.items()
+                    for metric in list_metrics(sample)
+                },
+                finish_reason=end if isinstance(end := sample.get("finish_reason"), str) else None,
+                completion_tokens=tokens if isinstance(tokens := sample.get("completion_tokens"), int) else None,
+            )
+        )
+
+    def _requests(self, sample: Mapping[str, Any]) -> list[list[Any]]:
+        requests = read_arguments(sample)
+        if not requests:
+            raise DataError("does not say what was asked", hint="Use the file as lm_eval wrote it")
+        if any(len(request) > 2 for request in requests):
+            raise DataError("uses a picture or a sound, which a record cannot hold")
+        self._read_chat(requests)
+        if not requests[0][0] and self.output_type == "generate_until":
+            raise DataError("has an empty prompt")
+        if self.output_type == "generate_until":
+            self._note_generation(requests[0])
+        elif self.output_type != ROLLING and not all(
+            len(request) == 2 and isinstance(request[1], str) for request in requests
+        ):
+            raise DataError(
+                f"holds no likelihood request, but its task is {self.output_type} now",
+                hint="Install the lm-eval version of the record",
+            )
+        if len(requests) > 1 and self.output_type != "multiple_choice":
+            raise DataError(f"has {len(requests)} requests, and its task makes one")
+        return requests
+
+    def _read_chat(self, requests: Sequence[list[Any]]) -> None:
+        """Replace the messages of chat requests by the body of a chat endpoint's request."""
+        texts = [read_messages_text(request[0]) for request in requests]
+        is_chat = None not in texts
+        if (not is_chat and not all(isinstance(request[0], str) for request in requests)) or (
+            is_chat and self.output_type != "generate_until"
+        ):
+            raise DataError(
+                "was sent neither as text nor as chat messages that are answered with a text",
+                hint="Use the file as lm_eval wrote it",
+            )
+        if is_chat != self.is_chat and self.rows:
+            raise DataError("was sent in another way than the docs before it: as text, or as chat messages")
+        self.is_chat = is_chat
+        for request, text in zip(requests, texts, strict=True):
+            if text is not None:
+                request[0] = format_chat_body(text)
+                self.warnings["begun_answer"] += begins_answer(request[0])
+
+    def _check_shape(self, requests: Sequence[Sequence[Any]]) -> None:
+        if len({request[0] for request in requests}) > 1 and len({request[1] for request in requests}) > 1:
+            raise DataError(
+                "changes both prompt and continuation for each choice, which a record cannot hold",
+                hint="Leave the task out of tasks",
+            )
+
+    def _note_generation(self, request: Sequence[Any]) -> None:
+        settings = request[1] if len(request) > 1 else None
+        if not isinstance(settings, dict):
+            raise DataError(
+                "holds no generation request, but its task generates now",
+                hint="Install the lm-eval version of the record",
+            )
+        settings = read_sent_settings(settings, self.token_limit) if self.is_chat else settings
+        if self.generation is None:
+            self.generation = settings
+        elif settings != self.generation:
+            raise DataError(f"was generated with {quoted(settings)}, and docs before it with {quoted(self.generation)}")
+
+    def _check_hash(self, prompt: str, recorded: Any) -> None:
+        if not isinstance(recorded, str):
+            self.warnings["prompt_hash_missing"] += 1
+        elif hash_text(prompt) != recorded:
+            raise DataError(
+                f"the prompt does not have its recorded SHA-256 {recorded:.80}",
+                hint="The samples are edited or damaged: use the file as lm_eval wrote it",
+            )
+
+    def _continuations(self, requests: Sequence[Sequence[Any]]) -> tuple[str, ...]:
+        if self.output_type in ("generate_until", ROLLING):
+            return ()
+        return tuple(request[1] for request in requests)
+
+    def _responses(self, saved: Any, requests: int) -> list[list[Any]]:
+        """Convert ``resps`` back to the model's values. lm-eval writes every part as text."""
+        if not isinstance(saved, list) or len(saved) != requests:
+            raise DataError(f"has {len(saved)} answers to {requests} requests")
+        try:
+            return [[self._response(response) for response in request] for request in saved]
+        except (ValueError, TypeError, LookupError, OverflowError):
+            raise DataError("holds answers that are neither text nor likelihoods") from None
+
+    def _response(self, response: Any) -> Any:
+        if self.output_type == "generate_until":
+            if response is None and self.is_chat:  # a message without content: cut while thinking, or filtered
+                return ""
+            if not isinstance(response, str):
+                raise TypeError
+            return response
+        if self.output_type == ROLLING:
+            return float(response[0] if isinstance(response, list) else response)
+        return [float(response[0]), str(response[1]) == "True"]
+
+
+# lm-eval's client of chat endpoints sends no more stop sequences: OpenAI refuses more.
+_STOPS = 4
+# Its names of the token limit. Endpoints take the first that they are sent.
+_LIMITS = ("max_completion_tokens", "max_tokens", "max_gen_toks")
+
+
+def read_sent_settings(settings: Mapping[str, Any], token_limit: int) -> dict[str, Any]:
+    """The generation settings that lm-eval's client of chat endpoints sends of a task's settings.
+
+    Args:
+        settings: The task's ``generation_kwargs``.
+        token_limit: The client's limit for tasks without one.
+    """
+    stops = settings.get("until") or []
+    limit = next((settings[name] for name in _LIMITS if name in settings), token_limit)
+    others = {name: value for name, value in settings.items() if name not in (*_LIMITS, "until")}
+    return {**others, "until": ([stops] if isinstance(stops, str) else list(stops))[:_STOPS], "max_gen_toks": limit}
+
+
+def format_chat_body(messages: object) -> str:
+    """Format messages as the body of a chat request.
+
+    Args:
+        messages: The messages, or their JSON text.
+
+    Raises:
+        DataError: They are no messages.
+    """
+    try:
+        checked = parse_chat_messages(messages) if isinstance(messages, str) else check_chat_messages(messages)
+    except ValueError as error:
+        raise DataError(f"was sent as chat messages: the request {error}") from None
+    return format_json({"messages": checked})
+
+
+def begins_answer(body: str) -> bool:
+    """Whether the last message of a chat request is the beginning of the answer."""
+    return bool(json.loads(body)["messages"][-1]["role"] == "assistant")
+
+
+def format_doc(doc: Mapping[str, Any]) -> str:
+    """Format a doc as JSON text, which preserves all types."""
+    return format_json(doc)

@@ -1,0 +1,318 @@
+"""Finds the code of a task: its YAML and functions, in the user's template folder or the installed lm-eval.
+
+Both are trusted like installed packages. Function names in a results file are text and never run.
+
+In the pack the files keep their relative paths. Copied YAML files are renamed, so that lm-eval does not register them
+as tasks. The YAML that prepare writes has the original name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from meta_eval import assets
+from meta_eval.base.errors import ConfigError, SourceError, TemplateError
+from meta_eval.base.inputs import read_regular, read_text
+from meta_eval.base.pack_names import COPIED_SUFFIX, is_name
+from meta_eval.base.yaml_files import MAX_BYTES, parse_yaml
+from meta_eval.pack.templates.spec import FunctionRef, find_functions
+from meta_eval.pack.templates.template_folder import FolderReader, list_needed_files, locate_file, merge_includes
+
+# Where the installed lm-eval's files go in a pack.
+FOLDER = "lm_eval_tasks"
+
+_NAMED = rb"""(?m)^["']?%s["']?[ \t]*:[ \t]*["']?%s["']?[ \t]*(?:\#.*)?\r?$"""
+_ANY_NAME = re.compile(rb"""(?m)^["']?(?:task|group)["']?[ \t]*:.*$""")
+_TASK_NAME = re.compile(rb"""(?m)^["']?task["']?[ \t]*:[ \t]*["']?([^"'#\s]+)["']?[ \t]*(?:\#.*)?\r?$""")
+_GROUP = re.compile(rb"(?m)^group[ \t]*:")
+_INCLUDE = re.compile(r"""(?m)^(["']?include["']?[ \t]*:[ \t]*)(["']?)([^"'#\s][^"'#\n]*?)\2[ \t]*(?=\#|$)""")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCode:
+    """The code that grades a task.
+
+    Attributes:
+        name: The task.
+        root: The folder of its files.
+        file: Its YAML, relative to the root.
+        settings: The whole configuration, includes merged in, ``!function`` as `FunctionRef`.
+        folder_of_key: For each key, the folder that its ``!function`` paths are relative to.
+        yaml_chain: The YAML and its includes.
+        all_files: All files, including the chain.
+        source_label: Where it comes from, in words: ``lm-eval 0.4.13``, or ``template_dir``.
+        folder: The folder of its files in a pack.
+        output_yaml: The YAML that prepare writes, if its name differs from ``file`` because the code grades several
+            tasks.
+    """
+
+    name: str
+    root: Path
+    file: PurePosixPath
+    settings: Mapping[str, Any]
+    folder_of_key: Mapping[str, PurePosixPath]
+    yaml_chain: tuple[PurePosixPath, ...]
+    all_files: tuple[PurePosixPath, ...]
+    source_label: str
+    folder: PurePosixPath
+    output_yaml: PurePosixPath | None = None
+
+    @property
+    def version(self) -> str | None:
+        """The version in its metadata."""
+        metadata = self.settings.get("metadata")
+        version = metadata.get("version") if isinstance(metadata, Mapping) else None
+        return None if version is None else str(version)
+
+    def files(self) -> dict[str, bytes]:
+        """The files for the pack by path, without the module that reads the docs."""
+        yaml_chain = set(self.yaml_chain)
+        contents = {}
+        for file in self.all_files:
+            content = read_regular(locate_file(self.root, file))
+            if file in yaml_chain:
+                contents[str(self.folder / name_copied_yaml(file))] = _with_new_names(content, self.root / file)
+            else:
+                contents[str(self.folder / file)] = content
+        return contents
+
+
+def name_copied_yaml(file: PurePosixPath) -> PurePosixPath:
+    """The new name of a copied YAML, which lm-eval does not register as a task."""
+    return file.with_name(file.name + COPIED_SUFFIX) if file.suffix == ".yaml" else file
+
+
+def find_code(name: str, template_dir: Path) -> TaskCode:
+    """The code of a task.
+
+    Args:
+        name: The task.
+        template_dir: The user's template folder, which comes first; ignored if it does not exist.
+
+    Raises:
+        SourceError: No task has this name, several files define it, or it is a class.
+        TemplateError: Its YAML cannot be read.
+    """
+    places: list[tuple[Path, str, PurePosixPath]] = []
+    shipped = assets.asset_path("meta_template")
+    for folder, words in ((template_dir, "template_dir"), (shipped, "the templates that meta-eval ships")):
+        if folder.is_dir():
+            places.append((folder, words, PurePosixPath()))
+    installed = _installed()
+    if installed is not None:
+        places.append((installed[0], installed[1], PurePosixPath(FOLDER)))
+    for root, source_label, prefix in places:
+        reading = FolderReader(root)
+        files = [
+            file
+            for file in _of_name(root, "task", name)
+            if isinstance(merge_includes(reading, file, ())[0].get("task"), str)
+        ]
+        if len(files) > 1:
+            raise SourceError(
+                f"{len(files)} files define the task {name}: {', '.join(map(str, files))}",
+                where=str(root),
+                hint="Copy the right one, with the files it includes, into template_dir",
+            )
+        if files:
+            settings, folder_of_key, yaml_chain = merge_includes(reading, files[0], ())
+            if "class" in settings:
+                raise SourceError(
+                    f"the task {name} is a Python class that reads its own dataset instead of recorded docs",
+                    where=str(root / files[0]),
+                    hint="Leave it out of tasks",
+                )
+            all_files = list_needed_files(reading, yaml_chain)
+            if prefix.name:  # only in lm-eval's folder: leave out files of other tasks
+                function_files = {
+                    folder_of_key[key] / ref.module_file
+                    for key in folder_of_key
+                    for ref in find_functions(settings[key])
+                }
+                others = _of_other_tasks(root, {file.parent for file in (*yaml_chain, *function_files)})
+                all_files = tuple(
+                    file
+                    for file in all_files
+                    if (root / file).exists() and file.suffix != ".md" and others.isdisjoint(file.parents)
+                )
+            return TaskCode(name, root, files[0], settings, folder_of_key, yaml_chain, all_files, source_label, prefix)
+    lm_eval = installed[1] if installed else "no lm-eval is installed"
+    raise SourceError(
+        f"no code for the task {name}: it is neither in template_dir nor in lm-eval ({lm_eval})",
+        where=str(template_dir),
+        hint="Install the lm-eval that has it, or copy the folder of your own task into template_dir",
+    )
+
+
+def find_allowed_code(name: str, template_dir: Path, *, allow_code: bool) -> TaskCode:
+    """Find the code of a task, if it may run here.
+
+    Raises:
+        ConfigError: It runs programs that the model writes, and ``allow_code`` is false.
+        SourceError, TemplateError: As of `find_code`.
+    """
+    code = find_code(name, template_dir)
+    if code.settings.get("unsafe_code") and not allow_code:
+        raise ConfigError(
+            "runs model-written code, and lm-eval's task has no sandbox",
+            where=name,
+            hint="Set allow_code: true, but only on a disposable machine",
+        )
+    return code
+
+
+def _of_other_tasks(root: Path, task_folders: Set[PurePosixPath]) -> frozenset[PurePosixPath]:
+    """Folders below a task's folders that hold other tasks, such as ``ifeval/multilingual``."""
+    return frozenset(
+        folder
+        for folder, above in _folders(root).items()
+        if folder not in task_folders and not task_folders.isdisjoint(above)
+    )
+
+
+def read_group(name: str) -> str | None:
+    """The YAML of a group of the installed lm-eval; None if there is no such group."""
+    installed = _installed()
+    if installed is None:
+        return None
+    files = list(_of_name(installed[0], "group", name))
+    return read_text(installed[0] / files[0]) if len(files) == 1 else None
+
+
+def has_task(name: str, template_dir: Path | None = None) -> bool:
+    """Whether the installed lm-eval, or a template folder, has a task of this name."""
+    installed = _installed()
+    roots = [root for root in (template_dir, installed[0] if installed else None) if root is not None and root.is_dir()]
+    return any(any(_of_name(root, "task", name)) for root in roots)
+
+
+def list_task_names(template_dir: Path) -> Iterator[str]:
+    """The tasks of the installed lm-eval and of a template folder, sorted."""
+    installed = _installed()
+    roots = [root for root in (template_dir, installed[0] if installed else None) if root is not None and root.is_dir()]
+    lines = [lines for root in roots for _, lines in _naming(root) if not _GROUP.search(lines)]
+    names = {match[1].decode(errors="replace") for text in lines for match in _TASK_NAME.finditer(text)}
+    yield from sorted(name for name in names if is_name(name))
+
+
+def list_group_members(name: str) -> tuple[str, ...]:
+    """The tasks of a group or tag of the installed lm-eval, including nested groups; empty for an unknown name.
+
+    Raises:
+        SourceError: A member has its own settings, so it has no name.
+    """
+    installed = _installed()
+    if installed is None:
+        return ()
+    text = read_group(name)
+    if text is None:
+        return _tagged(installed[0], name)
+    listed = parse_yaml(text, where=f"lm-eval's group {name}", constructors={"!function": FunctionRef}).tree.get("task")
+    tasks: dict[str, None] = {}
+    for member in listed if isinstance(listed, list) else [listed]:
+        if not isinstance(member, str):
+            raise SourceError(
+                f"the group {name} overrides the settings of a task", where=installed[1], hint="Name its tasks"
+            )
+        tasks.update(dict.fromkeys((member,) if has_task(member) else list_group_members(member)))
+    return tuple(tasks)
+
+
+def _tagged(root: Path, tag: str) -> tuple[str, ...]:
+    """The tasks that carry a tag, in the order of their files."""
+    # If the tag is in a file that others include, these are in its folder or below.
+    tagged = {file.parent for file, text in _texts(root) if tag.encode() in text}
+    folders = {folder for folder, above in _folders(root).items() if folder in tagged or not tagged.isdisjoint(above)}
+    tasks: dict[str, None] = {}
+    reading = FolderReader(root)
+    for file, _ in _texts(root):
+        if file.suffix != ".yaml" or file.parent not in folders:
+            continue
+        settings = merge_includes(reading, file, ())[0]
+        tags, task = settings.get("tag"), settings.get("task")
+        if isinstance(task, str) and tag in (tags if isinstance(tags, list) else [tags]):
+            tasks[task] = None
+    return tuple(tasks)
+
+
+@lru_cache(maxsize=1)
+def _installed() -> tuple[Path, str] | None:
+    """The folder of lm-eval's tasks, and its version. lm-eval is not imported, which would take seconds."""
+    spec = find_spec("lm_eval")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    try:
+        which = f"lm-eval {version('lm_eval')}"
+    except PackageNotFoundError:
+        which = "lm-eval of unknown version"
+    return Path(spec.submodule_search_locations[0]) / "tasks", which
+
+
+def _of_name(root: Path, key: str, name: str) -> Iterator[PurePosixPath]:
+    """The YAML files below a folder with this name; unreadable files are ignored."""
+    pattern = re.compile(_NAMED % (key.encode(), re.escape(name).encode()))
+    encoded = name.encode()
+    for file, lines in _naming(root):
+        if encoded in lines and pattern.search(lines) and (key == "group" or not _GROUP.search(lines)):
+            yield file
+
+
+@lru_cache(maxsize=4)
+def _naming(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
+    """The naming lines of every YAML below a folder that can be a task or a group."""
+    candidates = ((file, b"\n".join(_ANY_NAME.findall(text))) for file, text in _texts(root) if file.suffix == ".yaml")
+    return [(file, lines) for file, lines in candidates if lines]
+
+
+@lru_cache(maxsize=4)
+def _folders(root: Path) -> Mapping[PurePosixPath, Set[PurePosixPath]]:
+    """The folders below a folder with YAML files that can be tasks, and all folders above them."""
+    return {
+        folder: frozenset(folder.parents)
+        for folder in {file.parent for file, _ in _texts(root) if file.suffix == ".yaml"}
+    }
+
+
+@lru_cache(maxsize=4)
+def _texts(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
+    """Every YAML below a folder, read once, including shared files such as ``_some_yaml``."""
+    texts = []
+    for folder, _, names in os.walk(root):
+        place = Path(folder)
+        inside = PurePosixPath(place.relative_to(root).as_posix())
+        for name in names:
+            if name.endswith("yaml"):
+                try:
+                    texts.append((inside / name, read_regular(place / name, limit=MAX_BYTES)))
+                except OSError:
+                    continue
+    return sorted(texts, key=lambda entry: entry[0].parts)
+
+
+def _with_new_names(content: bytes, path: Path) -> bytes:
+    """Rename the includes of a YAML to the copies.
+
+    Raises:
+        TemplateError: The include is not on a single line.
+    """
+    text = content.decode("utf-8")
+    new, count = _INCLUDE.subn(lambda match: f"{match[1]}{match[2]}{_new_name(match[3])}{match[2]}", text)
+    if count > 1 or (not count and re.search(r"(?m)^[\"']?include[\"']?[ \t]*:", text)):
+        raise TemplateError(
+            "include: must be one name on one line",
+            where=str(path),
+            hint="Copy the task into template_dir and correct it there",
+        )
+    return new.encode()
+
+
+def _new_name(name: str) -> str:
+    return name + COPIED_SUFFIX if name.endswith(".yaml") else name

@@ -1,0 +1,237 @@
+"""Runs verify: each task is evaluated with recorded answers, tallied, judged, and kept as a baseline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from meta_eval.base.errors import ConfigError, PackError, UserError, documented
+from meta_eval.base.isolation import isolate_code
+from meta_eval.base.json_text import format_json
+from meta_eval.base.logs import Progress, display_logs, log, report_progress
+from meta_eval.base.outputs import replace_file
+from meta_eval.harness.each_answer import add_each_answer
+from meta_eval.harness.evaluator import Evaluated, Evaluator
+from meta_eval.harness.output_index import OutputIndex
+from meta_eval.harness.replay import has_recorded_answer, read_recorded
+from meta_eval.pack import integrity
+from meta_eval.pack.baseline import (
+    NOTHING_RECORDED,
+    compute_baseline_run_fingerprint,
+    compute_grading_fingerprints,
+    find_baseline_file,
+    find_verify_folder,
+    format_baseline,
+    format_missing,
+)
+from meta_eval.pack.baseline_answers import read_baseline_run_answers
+from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
+from meta_eval.pack.task_choice import choose_tasks
+from meta_eval.pack.verify.proof import Proof, Status, TaskProof
+from meta_eval.pack.verify.record_check import tally_record
+from meta_eval.pack.verify.saved_answers import Saved, find_samples, read_saved
+from meta_eval.pack.verify.tallies import Explanations, Tallies, tally_task
+from meta_eval.verb_options import VerifyKeywords, VerifyOptions
+
+_GITIGNORE = "# These files quote evals datasets, which may be gated. `meta-eval verify` writes them again.\n*\n"
+
+
+@documented
+def verify(
+    pack: Path | str,
+    *,
+    options: VerifyOptions | None = None,
+    progress: Progress | None = None,
+    **keywords: Unpack[VerifyKeywords],
+) -> Proof:
+    """Replay the recorded answers through a pack and compare every verdict with the recorded one.
+
+    ::
+
+        from meta_eval import verify
+
+        proof = verify("work_dir")
+        for name, task in proof.tasks.items():
+            print(name, task.status, task.reason)
+
+    Args:
+        pack: The folder that prepare wrote.
+        options: Tasks and settings: the attributes of `meta_eval.verb_options.VerifyOptions`.
+        progress: Called with the task, the number of answers scored, and their total.
+        keywords: Single options, such as ``tasks`` and ``min_agreement``, by their names.
+
+    Raises:
+        PackError: The folder is not a pack, was edited, or has nothing to grade again.
+        ResultsError: A results file of the finished run is damaged, or its runs are of several models.
+        ConfigError: The pack lacks a name, or a share is not between 0 and 1.
+    """
+    with display_logs(progress):
+        return _verify(Path(pack), (options or VerifyOptions()).updated(**keywords))
+
+
+def _verify(pack: Path, options: VerifyOptions) -> Proof:
+    min_agreement, regrade = options.min_agreement, None if options.regrade is None else Path(options.regrade)
+    if min_agreement is not None and not 0 <= min_agreement <= 1:
+        raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement", hint="Such as 0.98")
+    manifest = read_manifest(pack)
+    chosen = choose_tasks(manifest, options.tasks)
+    files = find_samples(regrade, chosen) if regrade is not None else None
+    changed = integrity.check_unchanged(pack, manifest, edited=options.edited)
+    evaluator = Evaluator(pack)
+    keys = compute_grading_fingerprints(pack, manifest)
+    proof = Proof(pack, regrade, changed)
+    folder = find_verify_folder(pack, regraded=regrade is not None)
+    for name in chosen:
+        entry = manifest.tasks[name]
+        required = entry.min_agreement if min_agreement is None else min_agreement
+        result = TaskProof(entry, "failed", None, required)
+        proof.tasks[name] = result
+        report_progress(name, 0, 0)
+        if entry.unsafe_code and not options.allow_code:
+            result.status = "not checked"
+            result.reason = "scoring it runs code that a model wrote: add --allow-code"
+            continue
+        if files is not None and name not in files.tasks:
+            result.status, result.reason = "not checked", f"{regrade} has no samples file of it"
+            continue
+        try:
+            evaluated, result.tallies = _check(evaluator, name, entry, files, options.allow_code)
+            for run in entry.baseline if files is None else ():
+                _check_baseline(evaluator, name, run, manifest, result, keys[name], changed, options.allow_code)
+        except UserError as error:
+            result.reason = str(error)
+            if regrade is None:
+                _write(
+                    find_baseline_file(pack, name),
+                    format_missing(keys[name], f"verify failed: {error}", changed),
+                    folder,
+                )
+            continue
+        result.scores = result.scores if result.of_baseline else evaluated.scores
+        result.status, result.reason = _judge(result.tallies, entry, required, of_baseline=result.of_baseline)
+        result.file = folder / f"{name}.jsonl"
+        _write(result.file, "".join(map(_line, result.tallies.disagreements)), folder)
+        if regrade is None:
+            content = (
+                format_missing(keys[name], f"verify did not check all docs: {result.reason}", changed)
+                if result.status == "unfinished"
+                else format_baseline(keys[name], evaluated.samples, has_recorded_answer, changed)
+            )
+            _write(find_baseline_file(pack, name), content, folder)
+    return proof
+
+
+def _check(
+    evaluator: Evaluator, name: str, entry: TaskEntry, files: OutputIndex | None, allow_code: bool
+) -> tuple[Evaluated, Tallies]:
+    task = evaluator.load(name)
+    docs = task.eval_docs
+    if not docs:
+        raise PackError("holds no docs", where=name, hint="Run `meta-eval prepare` again")
+    saved: Saved | None = None
+    if files is not None:
+        saved = read_saved(files, name, docs, entry.primary_metric, log.warning)
+    evaluated = evaluator.evaluate(
+        name,
+        task=task,
+        answers=saved.answers if saved else None,
+        indices=saved.indices if saved and len(saved.indices) < len(docs) else None,
+        allow_code=allow_code,
+        hashed=False,
+    )
+    if saved is None and (answers := read_recorded(docs)):
+        add_each_answer(evaluator, name, answers, evaluated, allow_code=allow_code)
+    context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
+    if entry.record is not None and saved is None:
+        return evaluated, tally_record(entry, evaluated.samples, context)
+    with isolate_code(evaluator.pack):  # runs the template's extraction
+        return evaluated, tally_task(name, entry, evaluated.samples, context)
+
+
+def _check_baseline(
+    evaluator: Evaluator,
+    name: str,
+    run: BaselineEntry,
+    manifest: Manifest,
+    result: TaskProof,
+    key: str,
+    edited: Sequence[str],
+    allow_code: bool,
+) -> None:
+    """Grade the answers of a run of ``baseline:``, keep the verdicts, and report those that differ from the record.
+
+    For a task without other recorded answers, this is the proof; of several runs that with the lowest agreement.
+    """
+    entry = result.entry
+    answers = [answer for answer in read_baseline_run_answers(evaluator.pack, run) if answer.responses is not None]
+    path, key = (
+        find_baseline_file(evaluator.pack, name, run),
+        compute_baseline_run_fingerprint(key, manifest, run),
+    )
+    if not answers:
+        missing = "the baseline was asked in another way, so that its answers cannot be graded here"
+        _write(path, format_missing(key, missing, edited), find_verify_folder(evaluator.pack))
+        return
+    responses, indices = [dict(enumerate(answer.responses or ())) for answer in answers], [a.doc for a in answers]
+    evaluated = evaluator.evaluate(
+        name, task=evaluator.load(name), answers=responses, indices=indices, allow_code=allow_code, hashed=False
+    )
+    add_each_answer(evaluator, name, responses, evaluated, indices=indices, allow_code=allow_code)
+    context = Explanations(evaluated.failures, evaluated.extract, None)
+    tallies = tally_record(entry, evaluated.samples, context, {answer.doc: answer.metrics for answer in answers})
+    total = tallies.total
+    if entry.record is not None and entry.record.model is None:
+        lowest = result.tallies.total.agreement if result.of_baseline and result.tallies else None
+        if lowest is None or (total.agreement is not None and total.agreement < lowest):
+            result.tallies, result.scores, result.of_baseline = tallies, evaluated.scores, run
+    elif total.agreed < total.compared:
+        differing = total.compared - total.agreed
+        log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded differently now")
+    text = format_baseline(
+        key, evaluated.samples, lambda _: True, edited, {answer.doc: answer.prompt_matches for answer in answers}
+    )
+    _write(path, text, find_verify_folder(evaluator.pack))
+
+
+def _judge(
+    tallies: Tallies, entry: TaskEntry, required: float, *, of_baseline: BaselineEntry | None
+) -> tuple[Status, str | None]:
+    total = tallies.total
+    if total.docs != (of_baseline.docs if of_baseline else entry.docs):
+        return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
+    if total.agreement is None and not entry.has_recorded_answers:
+        return "not checked", NOTHING_RECORDED
+    if total.agreement is None:
+        return "not checked", f"no doc has {tallies.compared_with} to compare with"
+    if total.agreement < required:
+        judge_note = "; Meta's verdicts are partly a judge model's" if entry.graded_by == "judge" else ""
+        return "below", (
+            f"agreement {total.agreement:.4f} ({total.agreed:,} of {total.compared:,} docs) is below "
+            f"{required:g}{judge_note}"
+        )
+    return "passed", None
+
+
+def _write(path: Path, text: str, folder: Path) -> None:
+    """Write a file below verify's folder, whole or not at all.
+
+    Raises:
+        PackError: The folder cannot be made.
+        OutputError: The file cannot be written.
+    """
+    ignore = folder / ".gitignore"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.path.lexists(ignore):  # an existing file may have been edited
+            ignore.write_text(_GITIGNORE, encoding="utf-8")
+    except OSError as error:
+        raise PackError(f"cannot be written ({error})", where=str(path)) from None
+    with replace_file(path) as file:
+        file.write(text)
+
+
+def _line(disagreement: dict[str, Any]) -> str:
+    """Format a line of ``<task>.jsonl``; the file is empty without disagreements."""
+    return format_json(disagreement, default=str) + "\n"

@@ -1,0 +1,150 @@
+"""Compares the regraded answers of a recorded run with the recorded metrics of every doc.
+
+Pure: lm-eval's samples of the replay in, counts and disagreements out. A doc agrees if every recorded value is the same
+today: numbers within a millionth, sets in any order, everything else exactly. Newer metrics are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from meta_eval.base.errors import PackError
+from meta_eval.base.thresholds import SAME_VALUE
+from meta_eval.harness.doc_results import MAX_TAIL_CHARS
+from meta_eval.harness.metrics import to_plain_number
+from meta_eval.harness.sample_parser import list_metrics, read_extraction, read_output
+from meta_eval.pack.manifest import TaskEntry
+from meta_eval.pack.verify.tallies import Explanations, Tallies, Tally
+
+
+def tally_record(
+    entry: TaskEntry,
+    samples: Sequence[Mapping[str, Any]],
+    context: Explanations,
+    recorded_by_doc: Mapping[int, Mapping[str, Any]] | None = None,
+) -> Tallies:
+    """Compare today's metrics of each recorded answer with the recorded metrics.
+
+    Args:
+        entry: The task.
+        samples: The samples of the replay, for each doc and filter.
+        context: Why graders failed, by doc.
+        recorded_by_doc: The recorded metrics by doc; None if the docs hold them.
+    """
+    rows: dict[int, dict[str, Mapping[str, Any]]] = {}
+    for sample in samples:
+        rows.setdefault(sample["doc_id"], {})[sample["filter"]] = sample
+    result = Tallies(entry.primary_metric, Tally(), {}, [], "recorded metrics")
+    for number in sorted(rows):
+        doc = next(iter(rows[number].values()))["doc"]
+        today = {f"{metric},{name}": row[metric] for name, row in rows[number].items() for metric in list_metrics(row)}
+        recorded = (
+            recorded_by_doc[number] if recorded_by_doc is not None else _recorded(doc["recorded_metrics"], number)
+        )
+        tallies = [result.total]
+        if isinstance(doc.get("subtask_name"), str):
+            tallies.append(result.subtasks.setdefault(doc["subtask_name"], Tally()))
+        graded, reference = _number(today.get(entry.primary_metric)), _number(recorded.get(entry.primary_metric))
+        differing = [name for name in recorded if not _same(today.get(name), recorded[name])]
+        for tally in tallies:
+            _add(tally, graded, reference, compared=bool(recorded), agrees=not differing)
+        if differing:
+            line = _line(number, rows[number], entry, differing, today, recorded, context)
+            result.disagreements.append(line)
+    result.subtasks = dict(sorted(result.subtasks.items()))
+    return result
+
+
+def _recorded(text: object, number: int) -> Mapping[str, Any]:
+    """Read the recorded metrics of a doc of a pack.
+
+    Raises:
+        PackError: They are invalid: the pack was edited.
+    """
+    try:
+        metrics = json.loads(text or "{}") if isinstance(text, str) or text is None else None
+    except (ValueError, RecursionError):
+        metrics = None
+    if not isinstance(metrics, dict):
+        raise PackError(
+            "recorded_metrics is not a JSON object", where=f"doc {number}", hint="Run `meta-eval prepare` again"
+        )
+    return metrics
+
+
+def _add(tally: Tally, graded: float | None, reference: float | None, *, compared: bool, agrees: bool) -> None:
+    tally.docs += 1
+    tally.graded += graded or 0.0
+    if reference is not None:
+        tally.reference += reference
+        tally.meta += reference
+        tally.with_reference += 1
+        tally.with_meta += 1
+    if not compared:
+        tally.not_recorded += 1
+        return
+    tally.compared += 1
+    tally.like_meta += agrees
+    tally.agreed += agrees
+    if not agrees and graded is not None and reference is not None:
+        tally.graded_only += graded > reference
+        tally.reference_only += graded < reference
+
+
+def _line(
+    number: int,
+    by_filter: Mapping[str, Mapping[str, Any]],
+    entry: TaskEntry,
+    differing: Sequence[str],
+    today: Mapping[str, Any],
+    recorded: Mapping[str, Any],
+    context: Explanations,
+) -> dict[str, Any]:
+    """One line of ``<task>.jsonl``."""
+    row = by_filter.get(entry.primary_metric.partition(",")[2]) or next(iter(by_filter.values()))
+    answer = read_output(row)
+    differences = [f"{name} is {_in_file(today.get(name))} here and was {recorded[name]}" for name in differing]
+    lost = [name for name in differing if name not in today]
+    return {
+        "doc": number,
+        "question_hash": row["doc"]["input_question_hash"],
+        "subtask": row["doc"].get("subtask_name"),
+        "output_tail": None if answer is None else answer[-MAX_TAIL_CHARS:],
+        "extracted": read_extraction(row),
+        "gold": str(row.get("target")),
+        "ours": _number(today.get(entry.primary_metric)),
+        "recorded": _number(recorded.get(entry.primary_metric)),
+        "why": "no such metric today" if lost else "graded otherwise",
+        "detail": context.failures.get(number) or "; ".join(differences),
+        "metrics": {name: _in_file(value) for name, value in today.items()},
+    }
+
+
+def _in_file(value: Any) -> Any:
+    """Convert a value as lm-eval does for values that JSON cannot hold."""
+    from lm_eval.utils import handle_non_serializable
+
+    return json.loads(json.dumps(to_plain_number(value), default=handle_non_serializable))
+
+
+def _same(today: Any, recorded: Any) -> bool:
+    """Whether a value equals the recorded value. Files store a set as a list in any order."""
+    today, recorded = to_plain_number(today), to_plain_number(recorded)
+    if isinstance(today, (list, tuple, set, frozenset)) and isinstance(recorded, list):
+        if isinstance(today, (set, frozenset)):
+            today, recorded = (sorted(map(_in_file, values), key=str) for values in (today, recorded))
+        return len(today) == len(recorded) and all(map(_same, today, recorded))
+    if isinstance(today, (int, float)) and isinstance(recorded, (int, float)):
+        both_nan = math.isnan(today) and math.isnan(recorded)
+        return both_nan or today == recorded or math.isclose(today, recorded, rel_tol=SAME_VALUE, abs_tol=SAME_VALUE)
+    today = _in_file(today)
+    return type(today) is type(recorded) and today == recorded
+
+
+def _number(value: Any) -> float | None:
+    """A verdict as a number; None for values that only their own aggregation can use."""
+    value = to_plain_number(value)
+    return float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""boards: leaderboards and the details of lighteval."""

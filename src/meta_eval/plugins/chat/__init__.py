@@ -1,0 +1,1 @@
+"""chat: endpoints that answer messages, and their batch files."""

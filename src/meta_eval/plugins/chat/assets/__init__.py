@@ -1,0 +1,1 @@
+"""Code that prepare copies into packs of chat tasks."""

@@ -1,0 +1,291 @@
+"""Finds pairs of batch files, and reads them: requests, their results, and golds.
+
+The content of a file decides what it is, and its custom_ids what it belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from meta_eval.plugins.chat.batch_files import (
+    BatchRequest,
+    BatchResult,
+    is_batch_request,
+    is_batch_result,
+    read_batch_request,
+    read_batch_result,
+)
+from meta_eval.sockets import (
+    RULE,
+    DataError,
+    PointerError,
+    SourceError,
+    UserError,
+    describe_form,
+    is_name,
+    is_packed,
+    open_regular,
+    parse_loose_json,
+    read_raw_samples,
+)
+
+Kind = Literal["requests", "results", "golds"]
+
+# What the names of requests files end with, after the name of their task.
+_ENDING = re.compile(r"(?<=.)[._-]+(?:batch[._-]*)?(?:requests?|inputs?|batch)$", re.IGNORECASE)
+
+_SUFFIX = ".jsonl"
+
+_Line = TypeVar("_Line")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPair:
+    """The files of a task.
+
+    Attributes:
+        task: Its name, from the name of the requests file.
+        requests: The requests.
+        results: The results, in one or several files.
+        golds: The right answers; None if there is no such file.
+    """
+
+    task: str
+    requests: Path
+    results: tuple[Path, ...]
+    golds: Path | None
+
+
+def find_kind(file: Path) -> Kind | None:
+    """What the first line of a file says that it is; None if it is no batch file."""
+    content = _read_first(file)
+    if is_batch_result(content):
+        return "results"
+    if is_batch_request(content):
+        return "requests"
+    return "golds" if isinstance(content, dict) and {"custom_id", "gold"} <= content.keys() else None
+
+
+def find_batch_files(path: Path, files: Sequence[str]) -> dict[Path, Kind]:
+    """The batch files of a place.
+
+    Args:
+        path: A folder, or a file of results, which the files beside it belong to.
+        files: The files below the folder.
+    """
+    if path.is_file():
+        if find_kind(path) != "results":
+            return {}
+        beside = sorted(file for file in path.parent.glob(f"*{_SUFFIX}") if file.is_file())
+        kinds = {file: find_kind(file) for file in beside if file != path}
+        return {path: "results", **{file: kind for file, kind in kinds.items() if kind and kind != "results"}}
+    kinds = {path / file: find_kind(path / file) for file in files if file.endswith(_SUFFIX)}
+    return {file: kind for file, kind in kinds.items() if kind}
+
+
+def pair_files(kinds: Mapping[Path, Kind], where: str) -> dict[str, BatchPair]:
+    """Pair the files of requests with their results and golds, by custom_id.
+
+    Args:
+        kinds: The batch files.
+        where: The place, for messages.
+
+    Returns:
+        The pairs by task.
+
+    Raises:
+        SourceError: Requests lack results, or results lack requests, or it is not clear which requests they answer.
+    """
+    ids = {file: read_requests(file).keys() for file, kind in kinds.items() if kind == "requests"}
+    others: dict[Path, dict[Kind, list[Path]]] = {file: {"results": [], "golds": []} for file in ids}
+    for file, kind in kinds.items():
+        if kind != "requests":
+            others[_find_requests(file, ids)][kind].append(file)
+    pairs: dict[str, BatchPair] = {}
+    for requests, of in others.items():
+        if not of["results"]:
+            continue
+        if len(of["golds"]) > 1:
+            raise SourceError(f"has several files of golds: {_names(of['golds'])}", where=where, hint="Keep one")
+        pair = BatchPair(_name_task(requests), requests, tuple(of["results"]), next(iter(of["golds"]), None))
+        if pair.task in pairs:
+            files = _names([pairs[pair.task].requests, requests])
+            raise SourceError(
+                f"has two files of requests of the task {pair.task}: {files}", where=where, hint="Rename one"
+            )
+        pairs[pair.task] = pair
+    if not pairs:
+        _refuse_unread(next(iter(ids)).parent)
+        raise SourceError(
+            "holds requests of a batch without their results", where=where, hint="Put the file of results beside it"
+        )
+    return pairs
+
+
+def _refuse_unread(folder: Path) -> None:
+    """Refuse a file of a folder that is data in a form that is not read: the missing file may be that.
+
+    Raises:
+        SourceError: There is such a file.
+    """
+    for file in sorted(folder.glob(f"*{_SUFFIX}*")):
+        if is_packed(file):
+            raise SourceError("is compressed, and not read so", where=str(file), hint="Unpack it")
+        try:
+            with open_regular(file) as opened:
+                form = describe_form(opened.read(8))
+        except PointerError as error:
+            form = error.strerror
+        except OSError:
+            continue
+        if form is not None:
+            raise SourceError(f"cannot be read ({form})", where=str(file))
+
+
+def _find_requests(file: Path, ids: Mapping[Path, Collection[str]]) -> Path:
+    """The file of requests that a file of results or golds belongs to."""
+    first = _read_first(file)["custom_id"]
+    fitting = [requests for requests, own in ids.items() if isinstance(first, str) and first in own]
+    if not fitting:
+        _refuse_unread(file.parent)
+        raise SourceError(
+            "has no file of requests beside it with its first custom_id", where=str(file),
+            hint="Put the file that was sent into the same folder",
+        )  # fmt: skip
+    fitting = [requests for requests in fitting if requests.parent == file.parent] or fitting
+    shared = {requests: _count_shared(requests.name, file.name) for requests in fitting}
+    best = [requests for requests, length in shared.items() if length == max(shared.values())]
+    if len(best) > 1:
+        raise SourceError(
+            f"may answer several files of requests with the same custom_ids: {_names(best)}", where=str(file),
+            hint="Begin the names of files that belong together alike, or put them into folders of their own",
+        )  # fmt: skip
+    return best[0]
+
+
+def _count_shared(name: str, other: str) -> int:
+    """With how many equal characters two names begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False)))
+
+
+def _name_task(requests: Path) -> str:
+    name = re.sub(r"[^A-Za-z0-9_.]+", "_", _ENDING.sub("", requests.stem))
+    if not is_name(name):
+        raise SourceError(f"its name is no name of a task: {name!r}. {RULE}", where=str(requests), hint="Rename it")
+    return name
+
+
+def _names(files: Sequence[Path]) -> str:
+    return ", ".join(str(file) for file in files)
+
+
+def _read_first(file: Path) -> Any:
+    """The first line of a file; None if it is not JSON, or cannot be read."""
+    try:
+        raw = next(read_raw_samples(file), None)
+        return None if raw is None else parse_loose_json(raw.content)
+    except (UserError, ValueError):
+        return None
+
+
+def read_requests(file: Path) -> dict[str, BatchRequest]:
+    """Read the requests of a file by custom_id, in order.
+
+    Raises:
+        DataError: A line is not a request, or repeats a custom_id.
+    """
+    requests: dict[str, BatchRequest] = {}
+    for where, request in _read_lines(file, is_batch_request, read_batch_request, "request"):
+        if request.custom_id in requests:
+            raise DataError(f"repeats the custom_id {request.custom_id!r:.80}", where=where)
+        requests[request.custom_id] = request
+    return requests
+
+
+def read_golds(file: Path) -> dict[str, Mapping[str, Any]]:
+    """Read the lines of a file of golds by custom_id.
+
+    Raises:
+        DataError: A line has no gold.
+    """
+
+    def read(content: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not isinstance(content["custom_id"], str):
+            raise ValueError("has a custom_id that is no text")
+        return content
+
+    def is_gold(content: object) -> bool:
+        return isinstance(content, Mapping) and {"custom_id", "gold"} <= content.keys()
+
+    return {line["custom_id"]: line for _, line in _read_lines(file, is_gold, read, "gold")}
+
+
+@dataclass(slots=True)
+class Results:
+    """The results of a task.
+
+    Attributes:
+        answered: By custom_id: the result of each request that was answered.
+        failed: By custom_id: why a request failed.
+        models: Each model, with the place of its first answer.
+        cut_off: Places of lines that are not JSON.
+    """
+
+    answered: dict[str, BatchResult] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
+    cut_off: list[str] = field(default_factory=list)
+
+
+def read_results(files: Sequence[Path]) -> Results:
+    """Read the results of a task.
+
+    Raises:
+        DataError: A line is not a result, or a request has two different answers.
+    """
+    results, places = Results(), dict[str, str]()
+    for file in files:
+        for where, result in _read_lines(file, is_batch_result, read_batch_result, "result", results.cut_off):
+            before = results.answered.get(result.custom_id)
+            if result.completion is None:
+                results.failed[result.custom_id] = result.error or ""
+            elif before is None:
+                results.answered[result.custom_id], places[result.custom_id] = result, where
+                results.models.setdefault(result.completion.model or "", where)
+            elif before.completion is None or before.completion.choices != result.completion.choices:
+                raise DataError(
+                    f"{result.custom_id!r:.80} has two different answers ({places[result.custom_id]} and {where})",
+                    hint="Name the file of results of one run",
+                )
+    for custom_id in results.answered:
+        results.failed.pop(custom_id, None)
+    return results
+
+
+def _read_lines(
+    file: Path,
+    fits: Callable[[object], bool],
+    read: Callable[[Mapping[str, Any]], _Line],
+    what: str,
+    cut_off: list[str] | None = None,
+) -> Iterator[tuple[str, _Line]]:
+    """Read the lines of a file, each with its place. A line that is not JSON is put into ``cut_off``, or refused."""
+    for raw in read_raw_samples(file):
+        try:
+            content = parse_loose_json(raw.content)
+        except ValueError:
+            if cut_off is not None:
+                cut_off.append(raw.where)
+                continue
+            content = None
+        if not fits(content):
+            raise DataError(f"is not a {what} of a batch file", where=raw.where)
+        try:
+            yield raw.where, read(content)
+        except ValueError as error:
+            raise DataError(f"is not a {what} of a batch file: it {error}", where=raw.where) from None

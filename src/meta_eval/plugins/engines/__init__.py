@@ -1,0 +1,1 @@
+"""engines: vLLM, Ray, llama.cpp, the models of lm-eval, Slurm."""

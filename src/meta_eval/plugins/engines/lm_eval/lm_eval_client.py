@@ -1,0 +1,256 @@
+"""Runs any other model class of lm-eval, in chunks of requests so that it can resume."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from importlib.metadata import version
+from inspect import signature
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from meta_eval.plugins.engines.vllm.vllm_client import _into
+from meta_eval.sockets import (
+    BackendError,
+    Client,
+    EngineRequest,
+    EngineResponse,
+    RunSettings,
+    diagnose_engine,
+    explain_too_long,
+    log,
+    make_token_counter,
+)
+
+# Requests with the same kind and settings that are answered together. A crash loses at most these; within them lm-eval
+# sorts by length.
+_CHUNK = 64
+
+# Batch size on a CPU. lm-eval's search for the largest batch would take hours there.
+_CPU_BATCH = 8
+
+
+class LmEvalClient(Client):
+    """A model class of lm-eval, made with the arguments of the command that prepare prints.
+
+    It returns only text: ``finish_reason`` is None, and the tokenizer counts tokens. Special tokens stay in the answers
+    if the class supports that (lm-eval's own ``hf`` drops them).
+    """
+
+    def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
+        super().__init__(settings, model=model, logs=logs, end=end)
+        self._where = f"backend {settings.backend}"
+        self._log = logs / f"{settings.backend}.log"
+        self._count = make_token_counter(settings.tokenizer_of(model))
+        self._answered = self._unseen = False
+        self._ends = self.end
+
+    def __enter__(self) -> Self:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        settings = self.settings.model_copy(update={"model_name": self.model})
+        command = self.backend.command(settings)
+        arguments = command[command.index("--model_args") + 1]
+        try:
+            with _into(self._log):
+                import lm_eval.models  # noqa: F401 (fills the registry)
+                from lm_eval.api.registry import get_model
+
+                make = get_model(settings.backend)
+                self._lm = make.create_from_arg_string(arguments, self._further(make))
+                self._ends = tuple(dict.fromkeys((*self.end, *_keep_special_tokens(self._lm))))
+                _fix_batch_size(self._lm)
+                if "torch" in sys.modules:
+                    sys.modules["torch"].manual_seed(settings.seed)
+        except ModuleNotFoundError as error:
+            install = self.backend.install
+            raise BackendError(
+                f"{error.name} is not installed", where=self._where, hint=f"pip install {install}"
+            ) from None
+        except Exception as error:
+            unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+            if isinstance(error, TypeError) and unknown and unknown[1] in settings.model_args:
+                where, hint = f"model_args.{unknown[1]}", "Take it out, or write it as the engine does"
+                raise BackendError(f"{self._where} has no such argument", where=where, hint=hint) from None
+            raise diagnose_engine(error, self._log, where=self._where) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(Exception), _into(self._log):
+            engine = getattr(self._lm, "model", None)
+            if engine is not None and hasattr(engine, "shutdown"):  # sglang's processes
+                engine.shutdown()
+            del self._lm
+            _free_memory()
+
+    @property
+    def engine(self) -> str:
+        return f"lm-eval {version('lm-eval')} {self.settings.backend}"
+
+    def _further(self, make: Any) -> dict[str, Any]:
+        """Further arguments that lm_eval passes. Without a device, its ``hf`` assumes CUDA."""
+        torch = sys.modules.get("torch")
+        takes_device = "device" in signature(make.__init__).parameters and "device" not in self.settings.model_args
+        cpu = takes_device and torch is not None and not torch.cuda.is_available()
+        return {"batch_size": self.settings.batch_size, **({"device": "cpu"} if cpu else {})}
+
+    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
+        for _, alike in itertools.groupby(asks, key=_likeness):
+            while some := list(itertools.islice(alike, _CHUNK)):
+                yield from self._chunk(some)
+
+    def _chunk(self, asks: Sequence[EngineRequest]) -> Iterator[EngineResponse]:
+        fit: list[EngineRequest] = []
+        for ask in asks:
+            why = explain_too_long(ask, self.settings.max_model_len)
+            if why is None:
+                fit.append(ask)
+            else:
+                yield EngineResponse(ask.request, error=why, retry=False)
+        if not fit:
+            return
+        self._check_bos(fit[0])
+        for batch in self._batches(fit):
+            try:
+                responses = self._ask(batch)
+            except Exception as error:
+                yield from self._one_by_one(batch, error)
+            else:
+                self._answered = True
+                yield from responses
+
+    def _batches(self, asks: Sequence[EngineRequest]) -> Iterator[Sequence[EngineRequest]]:
+        """What a call gets: a batch of ``hf``, the longest prompts first, as it sorts them, so that each batch is kept
+        and shown when it is done. On a CPU 64 requests take minutes. Other classes work on all requests at once."""
+        size = getattr(self._lm, "batch_size_per_gpu", None)
+        if not isinstance(size, int) or size < 1:
+            yield asks
+            return
+        longest_first = sorted(asks, key=lambda ask: -len(ask.prompt_ids or ()))
+        for start in range(0, len(asks), size):
+            yield longest_first[start : start + size]
+
+    def _one_by_one(self, asks: Sequence[EngineRequest], first: Exception) -> Iterator[EngineResponse]:
+        """Retry a failed chunk request by request, so that only bad requests fail. If all fail, the engine has
+        failed."""
+        log.warning(f"{len(asks):,} requests failed in one batch and are retried one by one: {_said_of(first)}")
+        failed: list[EngineResponse] = []
+        for ask in asks:
+            _free_memory()
+            try:
+                responses = self._ask([ask])
+            except Exception as error:
+                failed.append(EngineResponse(ask.request, error=_said_of(error)))
+            else:
+                self._answered = True
+                yield from responses
+        if len(failed) == len(asks) > 1 and not self._answered:
+            raise diagnose_engine(first, self._log, where=self._where) from first
+        yield from failed
+
+    def _ask(self, asks: Sequence[EngineRequest]) -> list[EngineResponse]:
+        started = time.time()
+        instances = [instance for ask in asks for instance in self._instances(ask)]
+        call = self._lm.generate_until if asks[0].request.kind == "generate" else self._lm.loglikelihood
+        with _into(self._log):
+            answers = list(call(instances))
+        if len(answers) != len(instances):
+            raise RuntimeError(f"it gave {len(answers)} answers to {len(instances)} requests")
+        shared: dict[str, Any] = {"started": started, "ended": time.time()}
+        left = iter(answers)
+        return [self._heard(ask, left, shared) for ask in asks]
+
+    def _heard(self, ask: EngineRequest, answers: Iterator[Any], shared: dict[str, Any]) -> EngineResponse:
+        request = ask.request
+        prompt = None if ask.prompt_ids is None else len(ask.prompt_ids)
+        if request.kind == "choices":
+            choices = [
+                (float(choice[0]), bool(choice[1])) for choice in itertools.islice(answers, len(request.continuations))
+            ]
+            return EngineResponse(request, choices=choices, prompt_tokens=prompt, completion_tokens=0, **shared)
+        text = next(answers)
+        written = None if self._count is None else self._count(text)
+        return EngineResponse(request, text=text, prompt_tokens=prompt, completion_tokens=written, **shared)
+
+    def _instances(self, ask: EngineRequest) -> list[Any]:
+        """Build the instances as lm-eval's tasks do."""
+        from lm_eval.api.instance import Instance
+
+        request = ask.request
+        of = (request.task, request.doc, 1)
+        if request.kind == "generate":
+            stop = list(dict.fromkeys((*request.stop, *self._ends)))
+            settings = {**(request.settings or {}), "until": stop, "max_gen_toks": request.max_tokens}
+            return [Instance("generate_until", {}, (request.prompt, settings), 0, of)]
+        return [
+            Instance("loglikelihood", {}, (request.prompt, text), index, of)
+            for index, text in enumerate(request.continuations)
+        ]
+
+    def _check_bos(self, ask: EngineRequest) -> None:
+        """Check that the model's class tokenizes a prompt as the pack does, with exactly one BOS."""
+        prompt, ids = ask.request.prompt, ask.prompt_ids
+        try:
+            encoded = self._lm.tok_encode(prompt.rstrip() if ask.request.kind == "choices" else prompt)
+        except Exception:  # (a class without a tokenizer may do anything here)
+            encoded = None
+        if ids is None or not isinstance(encoded, list) or not all(isinstance(token, int) for token in encoded):
+            if not self._unseen:
+                log.warning(f"{self._where}: its tokens cannot be seen, so the BOS is not checked")
+            self._unseen = True
+            return
+        if encoded == list(ids):
+            return
+        bos = ids[0]
+        count = len(list(itertools.takewhile(lambda token: token == bos, encoded)))
+        what = f"puts {count} BOS before a prompt and not one" if count != 1 else "makes other tokens of a prompt"
+        raise BackendError(
+            f"{what}: {encoded[:4]} and not {list(ids[:4])} ({ask.request.id})", where=self._where,
+            hint="Check the model's tokenizer files and add_bos_token",
+        )  # fmt: skip
+
+
+def _likeness(ask: EngineRequest) -> str:
+    """The settings that requests of a call must share."""
+    request = ask.request
+    return json.dumps([request.kind, request.stop, request.max_tokens, dict(request.settings or {})], sort_keys=True)
+
+
+def _keep_special_tokens(lm: Any) -> list[str]:
+    """Keep special tokens in decoded text. Return the texts that may then end or pad an answer."""
+    decode = getattr(lm, "tok_decode", None)
+    if decode is None or "skip_special_tokens" not in signature(decode).parameters:
+        return []
+    lm.tok_decode = partial(decode, skip_special_tokens=False)
+    ends = getattr(getattr(getattr(lm, "model", None), "generation_config", None), "eos_token_id", None)
+    ids = [*(ends if isinstance(ends, list) else [ends]), getattr(lm.tokenizer, "pad_token_id", None)]
+    return [text for token in ids if token is not None and (text := lm.tok_decode([token]))]
+
+
+def _fix_batch_size(lm: Any) -> None:
+    """Search for the ``auto`` batch size once; lm-eval's ``hf`` would search again at each call."""
+    if getattr(lm, "batch_size", None) == "auto" and hasattr(lm, "batch_size_per_gpu"):
+        cpu = getattr(getattr(lm, "device", None), "type", "") == "cpu"
+        lm.batch_size_per_gpu = _CPU_BATCH if cpu else lm._detect_batch_size()
+
+
+def _said_of(error: Exception) -> str:
+    if "out of memory" in str(error).lower() or type(error).__name__ == "OutOfMemoryError":
+        return "the GPU has not enough memory for it: lower batch_size, or spread the model over more GPUs"
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+def _free_memory() -> None:
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()

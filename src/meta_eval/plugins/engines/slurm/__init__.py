@@ -1,0 +1,1 @@
+"""Job scripts that run a pack on a Slurm cluster."""

@@ -1,0 +1,178 @@
+"""Writes job scripts for Slurm: an array of shards that answer, then a job that grades and reports.
+
+The scripts are made from ``templates/``. External values are quoted for the shell. Values in ``#SBATCH`` lines, which
+cannot be quoted, are checked first.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from meta_eval.plugins.engines.slurm.slurm_layout import Jobs
+from meta_eval.sockets import (
+    Config,
+    ConfigError,
+    Grading,
+    RunSettings,
+    Settings,
+    ValuePlace,
+    __version__,
+    backend_of,
+    check_folder,
+    find_backend,
+    find_tokenizer,
+    holds_secret,
+    log,
+    prepare_pack,
+    read_manifest,
+    replace_folder,
+    serve_arguments,
+    settings_of,
+)
+
+SCRIPTS = ("answer.sbatch", "grade.sbatch", "submit.sh")
+
+_KIND = "slurm"
+
+
+def write_jobs(config: Config, folder: Path, jobs: Jobs, *, file: Path, config_place: ValuePlace) -> Path:
+    """Prepare the pack if needed, and write the job scripts. Return the path of the script that submits them.
+
+    Args:
+        config: What to evaluate and how; ``backend: server`` for a model over several nodes.
+        folder: The folder for scripts and logs. Edited scripts are refused, not replaced.
+        jobs: The layout, and what the jobs do.
+        file: The configuration's file, as the jobs read it.
+        config_place: Where its values were written, for messages.
+
+    Raises:
+        UserError: The layout does not fit the model, a credential would be written, a job would refuse its tasks, or
+            nothing can be prepared or written.
+    """
+    for text in (*jobs.overrides, *jobs.tasks):
+        if holds_secret(text):
+            raise ConfigError(
+                "this is a credential, and others can read the scripts", where=text.partition("=")[0],
+                hint="Jobs inherit the environment: export HF_TOKEN, or log in with `hf auth login`",
+            )  # fmt: skip
+    check_folder(folder, _KIND, names=SCRIPTS, shared=True)
+    count_gpus(config, jobs)
+    pack = prepare_pack(config, config_place, edited=jobs.edited)
+    Grading(pack, jobs)  # fail now instead of after waiting in the queue
+    settings = settings_of(read_manifest(pack), config)
+    reads_file = backend_of(settings).reads_text and settings.tokenizer is None and Path(settings.model_name).exists()
+    if not reads_file and find_tokenizer(settings.tokenizer_of()) is None:
+        log.warning(
+            f"{settings.tokenizer_of()} is not on this machine, and the jobs use no network: fetch it before "
+            f"they start, with: hf download {shlex.quote(settings.tokenizer_of())}"
+        )
+    common = ["--config", str(file), *jobs.arguments()]
+    folder = folder.absolute()
+    with replace_folder(folder, _KIND, shared=True) as new:
+        for name, text in render_scripts(settings, jobs, folder, common, pack=pack).items():
+            new.write(name, text.encode())
+    return folder / "submit.sh"
+
+
+def render_scripts(
+    settings: RunSettings, jobs: Jobs, folder: Path, common: Sequence[str], *, pack: Path
+) -> dict[str, str]:
+    """The text of each script by its name.
+
+    Args:
+        settings: The settings of the run.
+        jobs: The layout.
+        folder: The absolute folder of the scripts.
+        common: Arguments of ``meta-eval run`` in both jobs.
+        pack: The pack.
+
+    Raises:
+        ConfigError: The layout does not fit the model.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(  # noqa: S701 (no HTML; what comes from outside goes through a filter below)
+        loader=PackageLoader("meta_eval.plugins.engines.slurm"), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters |= {"quoted": shlex.quote, "words": shlex.join}
+    gpus = count_gpus(settings, jobs)
+    output = Path(settings.output_path).expanduser()
+    meta_eval = [sys.executable, "-P", "-m", "meta_eval"]  # -P: no module is taken from the working directory
+    values: dict[str, Any] = {
+        "version": __version__,
+        "name": re.sub(r"[^\w.-]+", "_", Path(settings.model_name).name).lstrip("-") or "model",
+        "here": str(Path.cwd()),
+        "folder": str(folder),
+        "bin": str(Path(sys.executable).parent),
+        "answers": str(output / "answers"),
+        "run": [*meta_eval, "run", *common],
+        "report": [*meta_eval, "report", "--pack", str(pack), "--html", str(output / "report.html")],
+        "serve": _serve(settings) if jobs.nodes > 1 else [],
+        "partition": jobs.partition,
+        "time": jobs.time,
+        "shards": jobs.shards,
+    }
+    of_each: dict[str, dict[str, Any]] = {
+        "answer.sbatch": {"nodes": jobs.nodes, "gpus": gpus, "lines": (*jobs.lines, *jobs.answer_lines)},
+        "grade.sbatch": {"nodes": 1, "lines": (*jobs.lines, *jobs.grade_lines)},
+        "submit.sh": {},
+    }
+    return {name: environment.get_template(f"{name}.j2").render(values | of_each[name]) for name in SCRIPTS}
+
+
+def count_gpus(settings: Settings, jobs: Jobs) -> str | None:
+    """The GPUs of a node, ``8`` or ``h100:8``; None for no GPU.
+
+    Raises:
+        ConfigError: The model's GPUs cannot be spread evenly over the nodes, or do not match a node.
+    """
+    pipeline = str(settings.model_args.get("pipeline_parallel_size", 1))
+    if not pipeline.isdecimal() or int(pipeline) < 1:
+        raise ConfigError(f"{pipeline!r} is not a number of GPUs", where="model_args.pipeline_parallel_size")
+    # Over several nodes the job starts the server, and backend server only sends requests.
+    needed = find_backend("vllm" if jobs.nodes > 1 else settings.backend).gpus(settings) * int(pipeline)
+    if jobs.nodes > 1 and settings.data_parallel_size > 1:
+        raise ConfigError(
+            f"{settings.data_parallel_size} copies over {jobs.nodes} nodes are not supported",
+            where="data_parallel_size",
+            hint="Set it to 1, and start copies with --shards, one per job",
+        )  # fmt: skip
+    if needed % jobs.nodes:
+        raise ConfigError(f"{needed} GPUs cannot be split evenly over {jobs.nodes} nodes", where="--nodes")
+    if jobs.gpus is None:
+        return str(needed // jobs.nodes) if needed else None
+    count = int(jobs.gpus.rpartition(":")[2])
+    if count == 0:
+        return None
+    if count * jobs.nodes < needed:
+        raise ConfigError(
+            f"{jobs.nodes} nodes of {count} GPUs are fewer than the {needed} that the model needs",
+            where="--gpus-per-task",
+            hint="One copy needs tensor_parallel_size times pipeline_parallel_size (in model_args)",
+        )
+    return jobs.gpus
+
+
+def _serve(settings: RunSettings) -> list[str]:
+    """The command of the server; the script adds port, nodes and ranks.
+
+    Raises:
+        ConfigError: model_args has arguments that a server does not support.
+    """
+    if "lora_local_path" in settings.model_args:
+        raise ConfigError(
+            "an adapter cannot be served over several nodes", where="model_args.lora_local_path",
+            hint="Merge it into the weights",
+        )  # fmt: skip
+    try:
+        words = ["vllm", *serve_arguments(settings, settings.model_name, 0, host="127.0.0.1")]
+    except ValueError as error:
+        raise ConfigError("is an lm-eval option, not a flag of `vllm serve`", where=f"model_args.{error}") from None
+    at = words.index("--port")
+    return words[:at] + words[at + 2 :]

@@ -1,0 +1,1 @@
+"""meta: Meta's evals datasets, their catalog and joins."""

@@ -1,0 +1,148 @@
+"""Checks the docs that a template made of rows, before anything is scored with them.
+
+As with rows, anything that would make a wrong number raises `DataError`. Anything merely odd is a warning in the
+manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import string
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.plugins.meta.row_checks import Check, allow_null, is_text, is_texts
+from meta_eval.plugins.meta.source.rows import RowPlace
+from meta_eval.sockets import DataError, Template, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Doc = Mapping[str, Any]
+
+
+def _full(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+# Column: check, and the check in words. Columns that a template may add are below; other columns are not checked.
+_DOC: dict[str, tuple[Check, str]] = {
+    "question": (is_text, "a text"),
+    "prompt": (is_text, "a text"),
+    "gold": (is_text, "a text"),
+    "subtask_name": (allow_null(is_text), "a text"),
+    "choices": (allow_null(lambda value: isinstance(value, list)), "a list"),
+    "input_question_hash": (allow_null(is_text), "a text"),
+    "input_final_prompts_hash": (allow_null(is_texts), "a list of texts"),
+    "recorded_output": (allow_null(is_text), "a text"),
+    "recorded_is_correct": (allow_null(lambda value: isinstance(value, bool)), "a boolean"),
+    "recorded_metrics": (allow_null(is_text), "a text"),
+    "answers": (allow_null(is_texts), "a list of texts"),
+}
+_ADDED: dict[str, tuple[Check, str]] = {
+    "continuations": (lambda value: is_texts(value) and len(value) > 1, "a list of two texts or more"),
+    "max_gen_toks": (_count, "a whole number from 1"),
+}
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str, int]:
+    """Check all docs of a task.
+
+    Args:
+        table: The docs, with the columns that every doc has.
+        template: The task.
+        place: Which rows they are of.
+
+    Returns:
+        How often each warning was seen.
+
+    Raises:
+        DataError: There is no doc; a value has the wrong type; a gold is not among the choices; the recorded metric of
+            verdicts is not a share.
+    """
+    if not table.num_rows:
+        raise DataError("the template's process_docs returns no docs", where=f"{place}, {template.name}")
+    columns = [name for name in (*_DOC, *_ADDED, "gold_index") if name in table.column_names]
+    metric = template.spec.recorded_metric or template.primary_metric.partition(",")[0]
+    strange = with_choices = 0
+    first: tuple[Doc, int] | None = None
+    # In batches: all docs as Python objects would double the memory.
+    docs = (doc for batch in table.select(columns).to_batches(1024) for doc in batch.to_pylist())
+    for number, doc in enumerate(docs):
+        _check_types(doc, number, place)
+        _check_recorded(doc, number, metric, place)
+        _check_gold_index(doc, number, place)
+        with_choices += bool(doc["choices"])
+        if not _gold_is_a_choice(doc):
+            strange += 1
+            first = first or (doc, number)
+    if first and strange < with_choices:
+        raise DataError(
+            f"the gold {quoted(first[0]['gold'])} is not among the choices, so every answer would be wrong "
+            f"({strange} of {table.num_rows} docs)",
+            where=_where(*first, place),
+            hint="Fix input_correct_responses of this row, or fetch the evals dataset again",
+        )
+    return {"gold_is_no_choice_in_every_row": strange} if strange else {}
+
+
+def _where(doc: Doc, number: int, place: RowPlace) -> str:
+    return f"{place}, doc {number} (question hash {doc.get('input_question_hash')})"
+
+
+def _check_types(doc: Doc, number: int, place: RowPlace) -> None:
+    for column, (fits, type_name) in (_DOC | _ADDED).items():
+        if column in ("prompt", "gold") and not _full(doc[column]):
+            raise DataError(f"has no {column}", where=_where(doc, number, place))
+        if column in doc and not fits(doc[column]):
+            raise DataError(
+                f"column {column} is {quoted(doc[column])} and should be {type_name}", where=_where(doc, number, place)
+            )
+
+
+def _check_recorded(doc: Doc, number: int, metric: str, place: RowPlace) -> None:
+    """Check that the metric of recorded verdicts is a share. Other recorded metrics are not used."""
+    text = doc["recorded_metrics"]
+    try:
+        metrics = json.loads(text) if text is not None else None
+    except (ValueError, RecursionError):
+        raise DataError("column recorded_metrics is not JSON", where=_where(doc, number, place)) from None
+    value = metrics.get(metric) if isinstance(metrics, dict) else None
+    share = isinstance(value, (bool, int, float)) and math.isfinite(value) and 0 <= value <= 1
+    if value is not None and not share:
+        raise DataError(
+            f"the recorded metric {metric} is {quoted(value)} and must be a number from 0 to 1",
+            where=_where(doc, number, place),
+            hint="Fix output_metrics of this row (null where nothing was recorded), or fetch the evals dataset again",
+        )
+
+
+def _check_gold_index(doc: Doc, number: int, place: RowPlace) -> None:
+    if "gold_index" not in doc or "continuations" not in doc:
+        return
+    index, choices = doc["gold_index"], doc["continuations"]
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(choices):
+        raise DataError(
+            f"column gold_index is {quoted(index)} and should be a choice, 0 to {len(choices) - 1}",
+            where=_where(doc, number, place),
+        )
+
+
+def _gold_is_a_choice(doc: Doc) -> bool:
+    """Whether the gold is a choice's letter or text, apart from case and punctuation; True without choices."""
+    choices = doc["choices"]
+    if not choices:
+        return True
+    values: Sequence[Any] = [value for choice in choices if isinstance(choice, dict) for value in choice.values()]
+    allowed_texts = {_plain(value) for value in [*values, *(doc.get("continuations") or ())] if isinstance(value, str)}
+    return _plain(doc["gold"]) in allowed_texts
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().translate(_PUNCTUATION).split())

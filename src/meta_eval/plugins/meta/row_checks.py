@@ -1,0 +1,236 @@
+"""Checks rows of an evals dataset before anything is built on them.
+
+Pure: rows in, rows and findings out. Anything that would make a wrong number raises `DataError`, which names dataset,
+subset, row and hash. Anything else is a warning, counted under a short name, logged, and kept in the manifest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow
+from meta_eval.sockets import DataError, hash_text, list_bos_tokens, remove_bos
+
+
+@dataclass(slots=True)
+class CheckedRows:
+    """Rows that passed.
+
+    Attributes:
+        rows: In their order; a leading BOS is removed from prompts.
+        warnings: How often each was seen, by its short name; absent when never.
+        recorded_settings: The values of each ``eval_config`` key over all rows, sorted.
+    """
+
+    rows: list[SourceRow]
+    warnings: dict[str, int] = field(default_factory=dict)
+    recorded_settings: dict[str, list[str]] = field(default_factory=dict)
+
+
+# Each warning as a sentence. The key is in the manifest, for programs.
+_IN_WORDS = {
+    "docs_are_not_parallel_over_subtasks": "do not have the same golds in the same order in every subtask, so those "
+    "with the same gold count as one question in standard errors",
+    "docs_do_not_show_what_they_share": "all share one passage, or none of them with another, by the template's rule, "
+    "so that each counts as independent and standard errors may be too small",
+    "duplicate_prompts": "repeat the prompts of another row",
+    "gold_is_no_choice_in_every_row": "have a gold that is none of the choices (not one is, so that it may be a way of "
+    "writing that is not known here)",
+    "output_missing": "hold no recorded answer, so verify cannot replay them",
+    "prompt_hash_differs_in_every_row": "have a prompt hash that is not the SHA-256 of the prompt (not one is, so the "
+    "hashes vouch for nothing)",
+    "prompt_hash_missing": "come without a prompt hash, so nothing vouches for their prompts",
+    "prompt_with_bos": "bring a BOS of their own, which was taken off: the engine adds it",
+    "question_hash_differs_in_every_row": "have a question hash that is not the SHA-256 of the question (not one is, "
+    "so the hashes vouch for nothing)",
+    "question_hash_missing": "come without a question hash, so nothing vouches for their questions",
+    "question_is_not_the_originals_text_but_the_prompt_shows_it": "were joined by what their prompt shows, since their "
+    "question is no original's text",
+    "rows_left_out_by_the_template": "were left out by the template's process_docs",
+    "verdict_missing": "have no recorded verdict, so verify has nothing to compare ours with",
+}
+_COLUMN_MISSING = re.compile(r"column_(.+)_missing")
+
+
+def describe_warning(key: str, count: int, rows: int) -> str:
+    """One sentence without a full stop: ``3 of 541 rows have no recorded verdict, …``."""
+    if column := _COLUMN_MISSING.fullmatch(key):
+        return f"the evals dataset has no column {column[1]}"
+    return f"{count:,} of {rows:,} rows {_IN_WORDS.get(key, key.replace('_', ' '))}"
+
+
+Check = Callable[[Any], bool]
+
+
+def is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(is_text, value))
+
+
+def allow_null(check: Check) -> Check:
+    """The same check, but null passes too."""
+    return lambda value: value is None or check(value)
+
+
+def _letters(value: object) -> bool:
+    return isinstance(value, Mapping) and all(allow_null(is_text)(item) for item in value.values())
+
+
+# Column: check, and the check in words. The first group is required; columns of the second may be missing.
+_NEEDED: dict[str, tuple[Check, str]] = {
+    "input_question": (is_text, "a string"),
+    "input_final_prompts": (is_texts, "a list of strings"),
+    "input_question_hash": (allow_null(is_text), "a string"),
+    "input_final_prompts_hash": (allow_null(is_texts), "a list of strings"),
+}
+_WELCOME: dict[str, tuple[Check, str]] = {
+    "task_type": (allow_null(is_text), "a string"),
+    "subtask_name": (allow_null(is_text), "a string"),
+    "input_choice_list": (allow_null(_letters), "a struct of strings"),
+    "input_correct_responses": (allow_null(is_texts), "a list of strings"),
+    "output_prediction_text": (allow_null(is_texts), "a list of strings"),
+    "is_correct": (allow_null(lambda value: isinstance(value, bool)), "a boolean"),
+    "eval_config": (allow_null(lambda value: isinstance(value, Mapping)), "a struct"),
+}
+
+
+def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, needs_gold: bool) -> CheckedRows:
+    """Check all rows of a subset for a task.
+
+    Args:
+        rows: Each a mapping of column to value.
+        place: Which rows they are.
+        output_type: lm-eval's ``generate_until`` (one prompt a row) or ``multiple_choice`` (one a choice).
+        needs_gold: Whether the rows must have the gold; otherwise a join adds it.
+
+    Raises:
+        DataError: A column or gold is missing, a value has the wrong type, a prompt is empty, the number of prompts is
+            wrong, or some hashes are wrong and others right.
+    """
+    if not rows:
+        raise DataError("holds no rows", where=str(place))
+    columns = dict.fromkeys(column for row in rows for column in row)
+    for column in _NEEDED:
+        if column not in columns:
+            raise DataError(
+                f"has no column {column!r}; its columns are {', '.join(sorted(columns))}",
+                where=str(place),
+                hint="This is not a details subset of one of Meta's evals datasets",
+            )
+    if any(len(row) < len(columns) for row in rows):  # a line of JSON may lack a column, a table cannot
+        rows = [dict.fromkeys(columns) | row for row in rows]
+    warnings: Counter[str] = Counter()
+    for column in _WELCOME:
+        if column not in columns:
+            warnings[f"column_{column}_missing"] = len(rows)
+    for number, row in enumerate(rows):
+        _check_types(row, number, place)
+        _check_prompts(row, number, place, output_type)
+        if needs_gold:
+            _check_gold(row, number, place)
+    _check_hashes(rows, place, warnings)
+    _count_warnings(rows, warnings)
+    return CheckedRows([_without_bos(row, warnings) for row in rows], dict(sorted(warnings.items())), _settings(rows))
+
+
+def _check_types(row: SourceRow, number: int, place: RowPlace) -> None:
+    for column, (fits, type_name) in (_NEEDED | _WELCOME).items():
+        value = row.get(column)
+        if not fits(value):
+            raise DataError(
+                f"column {column} is {type(value).__name__} and should be {type_name}", where=place.row(number, row)
+            )
+
+
+def _check_prompts(row: SourceRow, number: int, place: RowPlace, output_type: str) -> None:
+    prompts = row["input_final_prompts"]
+    if output_type == "multiple_choice":
+        if len(prompts) < 2:
+            raise DataError(
+                f"holds {len(prompts)} prompt, and a choice task needs one prompt per choice",
+                where=place.row(number, row),
+            )
+    elif len(prompts) != 1:
+        raise DataError(
+            f"holds {len(prompts)} prompts, and a generative task needs exactly one", where=place.row(number, row)
+        )
+    for prompt in prompts:
+        if not remove_bos(prompt, *list_bos_tokens()).strip():
+            raise DataError("has an empty prompt", where=place.row(number, row))
+
+
+def _check_gold(row: SourceRow, number: int, place: RowPlace) -> None:
+    responses = row.get("input_correct_responses") or []
+    if not any(response.strip() for response in responses):
+        raise DataError("has no correct response, so every answer would be wrong", where=place.row(number, row))
+
+
+def _check_hashes(rows: Sequence[SourceRow], place: RowPlace, warnings: Counter[str]) -> None:
+    """Compare the question and every prompt with its recorded SHA-256.
+
+    If only some differ, the data is corrupt: an error. If all differ, the dataset probably hashes in another way, for
+    example with a salt: a warning.
+    """
+    for what, pairs in (
+        ("question", [(number, row["input_question"], row["input_question_hash"]) for number, row in enumerate(rows)]),
+        ("prompt", [(number, *pair) for number, row in enumerate(rows) for pair in _prompt_hashes(row, number, place)]),
+    ):
+        recorded = [(number, text, digest) for number, text, digest in pairs if digest]
+        if len(recorded) < len(pairs):
+            warnings[f"{what}_hash_missing"] = len(pairs) - len(recorded)
+        wrong = [(number, digest) for number, text, digest in recorded if hash_text(text) != digest.lower()]
+        if wrong and len(wrong) == len(recorded):
+            warnings[f"{what}_hash_differs_in_every_row"] = len(wrong)
+        elif wrong:
+            number, digest = wrong[0]
+            raise DataError(
+                f"the {what} does not have its recorded SHA-256 {digest} ({len(wrong)} of {len(recorded)} differ)",
+                where=place.row(number, rows[number]),
+                hint="The data are damaged: fetch the evals dataset again",
+            )
+
+
+def _prompt_hashes(row: SourceRow, number: int, place: RowPlace) -> list[tuple[str, str | None]]:
+    prompts, digests = row["input_final_prompts"], row["input_final_prompts_hash"]
+    if not digests:
+        return [(prompt, None) for prompt in prompts]
+    if len(prompts) != len(digests):
+        raise DataError(f"has {len(prompts)} prompts and {len(digests)} prompt hashes", where=place.row(number, row))
+    return list(zip(prompts, digests, strict=True))
+
+
+def _count_warnings(rows: Sequence[SourceRow], warnings: Counter[str]) -> None:
+    seen = Counter(tuple(row["input_final_prompts"]) for row in rows)
+    repeated = sum(count - 1 for count in seen.values())
+    if repeated:
+        warnings["duplicate_prompts"] = repeated
+    for row in rows:
+        if row.get("is_correct") is None:
+            warnings["verdict_missing"] += 1
+        if row.get("task_type") != "Choice" and not row.get("output_prediction_text"):
+            warnings["output_missing"] += 1
+
+
+def _without_bos(row: SourceRow, warnings: Counter[str]) -> SourceRow:
+    """Remove a leading BOS. Meta's prompts have none, and every engine adds its own."""
+    bare = [remove_bos(prompt, *list_bos_tokens()) for prompt in row["input_final_prompts"]]
+    if bare == row["input_final_prompts"]:
+        return row
+    warnings["prompt_with_bos"] += 1
+    return {**row, "input_final_prompts": bare}
+
+
+def _settings(rows: Sequence[SourceRow]) -> dict[str, list[str]]:
+    values: dict[str, set[str]] = {}
+    for row in rows:
+        for key, value in (row.get("eval_config") or {}).items():
+            if value is not None:
+                values.setdefault(key, set()).add(str(value))
+    return {key: sorted(values[key]) for key in sorted(values)}

@@ -1,0 +1,1 @@
+"""Sources of rows: a local folder and the embedded sample."""

@@ -1,0 +1,202 @@
+"""Reads rows of data files: parquet with pyarrow, JSON lines with a strict reader.
+
+Meta's ``*.parquet.gzip`` files are plain parquet with compressed columns. A file is parquet if any of its suffixes says
+so, or if it starts with parquet's magic bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+
+from meta_eval.sockets import (
+    MAX_DEPTH,
+    MAX_FILE,
+    DataFile,
+    SourceError,
+    describe_error,
+    is_deep,
+    locating,
+    open_parquet,
+    quoted,
+)
+
+SourceRow = dict[str, Any]
+
+_MAGIC = b"PAR1"
+_BATCH = 1024  # rows
+_NAMED_PARQUET = re.compile(r"\.parquet(?:\.gzip|\.gz)?$", re.IGNORECASE)
+_HINT = "Fetch or copy the file again; if it stays so, the dataset itself is damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """The dataset and subset of rows, for messages."""
+
+    dataset_id: str
+    subset: str
+
+    def row(self, number: int, row: Mapping[str, Any]) -> str:
+        """``dataset, subset s, row 3 (question hash 12ab…)``; rows count from 0, as in the hub's viewer."""
+        recorded = row.get("input_question_hash")
+        question_hash = f" (question hash {recorded})" if isinstance(recorded, str) and recorded else ""
+        return f"{self}, row {number}{question_hash}"
+
+    def __str__(self) -> str:
+        return f"{self.dataset_id}, subset {self.subset}"
+
+
+def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> list[SourceRow]:
+    """Read all rows of some files, in the order of the files and of their rows.
+
+    Args:
+        files: Parquet or JSON lines.
+        dataset_id: For messages.
+        subset: Subset or split, for messages.
+
+    Returns:
+        One dict per row; structs become dicts and lists stay lists, at every level.
+
+    Raises:
+        SourceError: A file is empty, truncated, or neither parquet nor JSON lines; a JSON line is not an object,
+            repeats a key, or holds NaN, an infinity or a lone surrogate; there is no row.
+    """
+    rows: list[SourceRow] = []
+    for file in files:
+        with locating(f"{dataset_id}, {subset}, {file.name}"):
+            try:
+                with file.open() as stream:
+                    head = stream.read(64)
+                if not head:
+                    raise SourceError("the file is empty", hint=_HINT)
+                if head.startswith(_MAGIC):
+                    rows.extend(_parquet_rows(file))
+                elif _NAMED_PARQUET.search(file.name):
+                    raise SourceError(f"this is not parquet{_looks_like(head)}", hint=_HINT)
+                else:
+                    rows.extend(_json_rows(file))
+            except OSError as error:
+                raise SourceError(f"cannot be read: {error.strerror or error}", hint=_HINT) from error
+    if not rows:
+        raise SourceError("holds no rows", where=f"{dataset_id}, {subset}", hint=_HINT)
+    return rows
+
+
+def _looks_like(head: bytes) -> str:
+    if head.startswith(b"\x1f\x8b"):
+        return ", but a gzip archive"
+    if head.lstrip()[:1] == b"<":
+        return ", but a web page"
+    return ""
+
+
+def _parquet_rows(file: DataFile) -> Iterator[SourceRow]:
+    """Read in batches, so that texts are not held twice, as columns and as rows."""
+    import pyarrow as pa
+
+    try:
+        # Read as a single file, so that pyarrow finds no partition in the folder's name.
+        with open_parquet(file.path) as parquet:
+            names = parquet.schema_arrow.names
+            if len(set(names)) != len(names):
+                raise SourceError("two columns have the same name", hint=_HINT)
+            start = 0
+            for batch in parquet.iter_batches(_BATCH):
+                columns = [_values(batch.column(name), name, start) for name in names]
+                yield from (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+                start += batch.num_rows
+    except SourceError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+        raise SourceError(f"truncated or corrupt parquet ({describe_error(error)})", hint=_HINT) from error
+
+
+def _values(column: Any, name: str, start: int) -> list[Any]:
+    """Convert a column to Python values. Its first value is row ``start`` of the file.
+
+    Raises:
+        SourceError: A value is invalid, such as an impossible date or text that is not UTF-8.
+    """
+    try:
+        values: list[Any] = column.to_pylist()
+    except Exception as error:  # pyarrow raises many kinds
+        with locating(f"row {start + _first_unreadable(column)}", behind=", "):
+            raise SourceError(
+                f"column {quoted(name)} cannot be read: {describe_error(error)}",
+                hint="Correct the value, or write the column as text",
+            ) from error
+    return values
+
+
+def _first_unreadable(column: Any) -> int:
+    for number, value in enumerate(column):
+        try:
+            value.as_py()
+        except Exception:
+            return number
+    return len(column)
+
+
+def _json_rows(file: DataFile) -> Iterator[SourceRow]:
+    with file.open() as stream:
+        # Split bytes at \n only: str.splitlines also splits at U+2028, which JSON allows in strings.
+        for number, line in enumerate(iter(partial(stream.readline, MAX_FILE + 1), b""), start=1):
+            with locating(f"line {number}", behind=", "):
+                if len(line) > MAX_FILE:
+                    raise _bad_line(f"it is longer than {MAX_FILE >> 20} MiB")
+                if line.strip():
+                    yield _json_row(line)
+
+
+def _json_row(line: bytes) -> SourceRow:
+    try:
+        row = _DECODER.decode(line.decode("utf-8"))
+        if b"\\u" in line:
+            json.dumps(row, ensure_ascii=False).encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _bad_line(f"byte {error.start} is not UTF-8") from error
+    except UnicodeEncodeError as error:
+        raise _bad_line("it holds half of a surrogate pair, which is not text") from error
+    except (ValueError, RecursionError) as error:
+        raise _bad_line(f"this is not a JSON object ({describe_error(error)})") from error
+    if not isinstance(row, dict):
+        raise _bad_line("this is JSON, but not an object")
+    # Fewer opening brackets cannot nest that deep.
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and is_deep(row):
+        raise _bad_line(f"it is nested more than {MAX_DEPTH} deep")
+    return row
+
+
+def _without_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {quoted(twice)} is given twice")
+    return row
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text:.40} is too large for a number")
+    return value
+
+
+# Shared by all lines: json.loads makes a new decoder for each.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_without_double_keys, parse_constant=_refuse_constant, parse_float=_finite
+)
+
+
+def _bad_line(what: str) -> SourceError:
+    return SourceError(what, hint="Each line must be one row, written as a JSON object")

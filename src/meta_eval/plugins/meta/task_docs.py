@@ -1,0 +1,320 @@
+"""Makes the docs of one task: rows are fetched, read, checked and joined, and the template makes docs of them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import tempfile
+import traceback
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.plugins.meta.doc_checks import check_docs
+from meta_eval.plugins.meta.joins.join import Joined
+from meta_eval.plugins.meta.joins.original_reader import Originals
+from meta_eval.plugins.meta.row_checks import CheckedRows
+from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow
+from meta_eval.plugins.meta.task_rows import read_task_rows
+from meta_eval.sockets import (
+    DataError,
+    EvalsDataset,
+    Template,
+    TemplateError,
+    UserError,
+    begin_parquet,
+    cluster_docs,
+    describe_error,
+    have_one_layout,
+    isolate_code,
+    locate_file,
+    locating,
+    make_column,
+    make_table,
+    quoted,
+    read_regular,
+    release_memory,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Columns that a template must make for every doc. prepare adds ``cluster``.
+DOC_COLUMNS = (
+    "question", "prompt", "gold", "subtask_name", "choices", "input_question_hash", "input_final_prompts_hash",
+    "recorded_output", "recorded_is_correct", "recorded_metrics", "answers",
+)  # fmt: skip
+
+_BATCH = 1024  # rows
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDocs:
+    """The docs of a task, and warnings about them. The rows are dropped, because docs hold the same texts.
+
+    Attributes:
+        rows: How many the evals dataset has.
+        labels: Their ``benchmark_label``.
+        checked: The findings of the checks, without the rows.
+        joined: The result of the join, without the rows; None for a task without a join.
+        matched: How many rows the join matched.
+        table: The docs.
+        unclustered: The short name of a warning if the template's cluster rule does not fit the docs.
+        content: The parquet file of the docs, which a thread is writing; None if not requested.
+    """
+
+    rows: int
+    labels: frozenset[str]
+    checked: CheckedRows
+    joined: Joined | None
+    matched: int
+    table: pa.Table
+    unclustered: str | None
+    content: Future[bytes] | None
+
+
+def read_docs(
+    root: Path,
+    template: Template,
+    dataset: EvalsDataset,
+    originals: Originals,
+    *,
+    allow_unmatched: bool = False,
+    first: int | None = None,
+    written: bool = False,
+) -> TaskDocs:
+    """Fetch, read, check and join the rows of a task, and make docs of them.
+
+    Args:
+        root: The template folder.
+        template: The task.
+        dataset: The evals dataset that it reads.
+        originals: The original datasets, for joins.
+        allow_unmatched: Leave out rows without an original.
+        first: Only so many rows; None for all.
+        written: Start writing their file.
+
+    Raises:
+        SourceError: Rows or originals are not available.
+        DataError: A row would make a wrong number, or does not match its original.
+        TemplateError: The template's ``process_docs`` fails, or its docs lack a column.
+    """
+    read = functools.partial(read_task_rows, template, dataset, originals, allow_unmatched=allow_unmatched, first=first)
+    place = RowPlace(dataset.dataset_id, template.spec.subset)
+    task_rows = read()
+    matched = len(task_rows.rows)
+    table = make_docs(root, template, task_rows.rows, place, read_again=lambda: read().rows)
+    # Writing takes as long as checking. If no column depends on the checks, start writing first.
+    early = template.spec.cluster is None and "cluster" not in table.column_names
+    table, unclustered = add_clusters(table, template) if early else (table, None)
+    content = begin_parquet(table) if early and written else None
+    task_rows.checked.warnings.update(check_docs(table, template, place))
+    if not early:
+        table, unclustered = add_clusters(table, template)
+        content = begin_parquet(table) if written else None
+    return TaskDocs(
+        task_rows.count, task_rows.labels, task_rows.checked, task_rows.joined, matched, table, unclustered, content
+    )
+
+
+def add_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
+    """Add the column ``cluster``: the template's own, else by its rule, else null. Also return the rule's warning.
+
+    Raises:
+        TemplateError: The template's own column holds other values than text and null.
+    """
+    import pyarrow as pa
+
+    rule, unclustered = template.spec.cluster, None
+    labels: list[str | None] = [None] * table.num_rows
+    if "cluster" in table.column_names:
+        labels = table.column("cluster").to_pylist()
+        if not all(label is None or isinstance(label, str) for label in labels):
+            raise TemplateError(
+                "the docs' cluster is not text", where=str(template.file), hint="Use a short id, or None"
+            )
+        table = table.drop_columns(["cluster"])
+    elif rule is not None:
+        columns = ["prompt", "gold", "subtask_name", "answers"]
+        labels, unclustered = cluster_docs(table.select(columns).to_pylist(), rule)
+    clustered = make_column(labels) if any(labels) else pa.nulls(len(labels), pa.string())
+    return table.append_column("cluster", clustered), unclustered
+
+
+def make_docs(
+    root: Path,
+    template: Template,
+    rows: Sequence[SourceRow],
+    place: RowPlace,
+    *,
+    read_again: Callable[[], Sequence[SourceRow]],
+) -> pa.Table:
+    """Make docs with the template's ``process_docs``, and check that they have the columns of a doc.
+
+    Args:
+        root: The template folder.
+        template: The task.
+        rows: Emptied as docs are made of them.
+        place: Which rows they are, for messages.
+        read_again: Reads the rows again, for the rare case that they are needed twice.
+
+    Raises:
+        TemplateError: The function fails, or its docs lack a column.
+        DataError: The function refuses a row, or the docs do not fit a table.
+    """
+    module_file, name = template.process_docs or (template.file, "")
+    where = f"{root / module_file}: {name}" if name else str(root / module_file)
+    try:
+        with _complete_folder(root, template) as folder, isolate_code(folder):
+            process_docs = getattr(_module(folder, module_file), name) if name else None
+            make_doc = getattr(process_docs, "make_doc", None)
+            table = _in_batches(make_doc, rows) if make_doc else None
+            if table is None:
+                complete = rows if all(rows) else read_again()
+                with locating(where):
+                    table = _at_once(process_docs, complete, place)
+    except UserError:
+        raise
+    except ValueError as error:
+        raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        line = f"{Path(last.filename).name} line {last.lineno}"
+        raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, {line}") from None
+    missing = [column for column in DOC_COLUMNS if column not in table.column_names]
+    if missing:
+        raise TemplateError(
+            f"process_docs returns docs without {', '.join(missing)}",
+            where=str(root / template.file),
+            hint=f"Every doc has {', '.join(DOC_COLUMNS)}; _common/rows.py shows how",
+        )
+    return table
+
+
+def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[SourceRow], place: RowPlace) -> pa.Table:
+    """Make docs of all rows at once, as lm-eval calls the template."""
+    import datasets
+
+    bars = not datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        dataset = _dataset(rows, place)
+        if process_docs is not None:
+            dataset = process_docs(dataset)
+    finally:
+        if bars:
+            datasets.enable_progress_bars()
+    if not isinstance(dataset, datasets.Dataset):
+        raise TemplateError(
+            f"returns {type(dataset).__name__}, and lm-eval needs a datasets.Dataset",
+            hint="Return datasets.Dataset.from_list([…]), as mmlu_pro/utils.py does",
+        )
+    # The schema's metadata of the datasets library would tie the file to a version of that library.
+    return _table(dataset).replace_schema_metadata(None)
+
+
+def _in_batches(make_doc: Callable[[SourceRow], SourceRow], rows: Sequence[SourceRow]) -> pa.Table | None:
+    """Make the same table in batches. Each row is emptied once its doc is made.
+
+    Each text is then in memory only once.
+
+    Return None if arrow cannot take rows or docs as they are; `_at_once` then converts them or says what is wrong.
+    """
+    import pyarrow as pa
+
+    if not have_one_layout(rows):
+        return None
+    tables = []
+    try:
+        for start in range(0, len(rows), _BATCH):
+            batch = rows[start : start + _BATCH]
+            tables.append(make_table(list(map(make_doc, batch))))
+            for row in batch:
+                row.clear()
+            release_memory()
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException:
+        return None
+
+
+@contextmanager
+def _complete_folder(root: Path, template: Template) -> Iterator[Path]:
+    """A folder with every file of a template: the template folder itself, or a copy completed with shipped files."""
+    if all((root / file).exists() for file in template.files):
+        yield root
+        return
+    with tempfile.TemporaryDirectory(prefix="meta-eval-templates-") as folder:
+        for file in template.files:
+            copy = Path(folder) / file
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(read_regular(locate_file(root, file)))
+        yield Path(folder)
+
+
+def _dataset(rows: Sequence[SourceRow], place: RowPlace) -> Any:
+    """The rows as a dataset for the template's function, with the columns of all rows.
+
+    Raises:
+        DataError: Arrow has no type for a column; the error names the first row that does not fit.
+    """
+    from datasets import Dataset
+
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    values = {column: [row.get(column) for row in rows] for column in columns}
+    try:
+        return Dataset.from_dict(values)
+    except Exception as error:  # arrow and datasets raise many kinds of errors
+        for column in columns:
+            try:
+                Dataset.from_dict({column: values[column]})
+            except Exception as cause:
+                number = _first_that_does_not_fit(values[column])
+                raise DataError(
+                    f"column {quoted(column)} holds {quoted(rows[number].get(column))}, which does not fit its "
+                    f"other values: {describe_error(cause)}",
+                    where=place.row(number, rows[number]),
+                    hint="Write the column in one Arrow type (text always fits), or leave it out",
+                ) from None
+        raise DataError(f"the columns do not form a table: {describe_error(error)}", where=str(place)) from None
+
+
+def _first_that_does_not_fit(values: Sequence[Any]) -> int:
+    """Find the first value that does not fit the values before it, by bisection."""
+    from datasets import Dataset
+
+    def refused(count: int) -> bool:
+        try:
+            Dataset.from_dict({"column": list(values[:count])})
+        except Exception:
+            return True
+        return False
+
+    return bisect_left(range(1, len(values)), True, key=refused)
+
+
+def _table(dataset: Any) -> pa.Table:
+    """Docs as an arrow table.
+
+    Raises:
+        TemplateError: They cannot be read back.
+    """
+    try:
+        return dataset.with_format("arrow")[:]
+    except Exception as error:
+        raise TemplateError(f"process_docs returns docs that cannot be read: {describe_error(error)}") from None
+
+
+def _module(root: Path, file: PurePosixPath) -> ModuleType:
+    """A module of a template, by its path, as lm-eval loads it."""
+    path = root / file
+    spec = importlib.util.spec_from_file_location(str(path.with_suffix("")), path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {path}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,1 @@
+"""nightly: the history of past runs, thresholds of CI."""

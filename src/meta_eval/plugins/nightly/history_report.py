@@ -1,0 +1,223 @@
+"""What a history of runs says of the newest one, and its document."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from meta_eval.plugins.nightly.history_alarm import PLANNED_RUNS, Chart, DocFlips, HistoryJudgement
+from meta_eval.sockets import (
+    ENOUGH_RUNS,
+    NAMED,
+    NONE,
+    Column,
+    Document,
+    Fact,
+    Item,
+    Listing,
+    Row,
+    RunProvenance,
+    Section,
+    Table,
+    Verdict,
+    format_count,
+    format_percent,
+    plural,
+)
+
+SCHEMA_VERSION = 1
+
+_EXIT_CODES = {"no alarm": 0, "alarm": 1, "too few runs": 3}
+
+# Runs in a table; JSON has all.
+SHOWN = 30
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryReport:
+    """What views read.
+
+    Attributes:
+        judgement: What was found.
+        folder: The history.
+        rate: The rate of false alarms, in the user's words.
+        drop: The drop that docs and runs are planned for, from 0 to 1.
+    """
+
+    judgement: HistoryJudgement
+    folder: str
+    rate: str
+    drop: float
+
+    @property
+    def exit_code(self) -> int:
+        """0 without an alarm, 1 with one, 3 with too few runs."""
+        return _EXIT_CODES[self.judgement.outcome]
+
+    @property
+    def summary(self) -> str:
+        """The result in one line."""
+        judgement = self.judgement
+        if judgement.outcome == "too few runs":
+            most = max(len(chart.points) for chart in judgement.charts)
+            clauses = [
+                f"too few runs to tell: {plural(most, 'run')} of the same docs, and an alarm needs {ENOUGH_RUNS}"
+            ]
+        elif judgement.outcome == "alarm":
+            clauses = [clause for chart in judgement.charts if (clause := self.describe_alarm(chart))]
+            clauses[0] = f"alarm: {clauses[0]}"
+        else:
+            earlier = plural(len(judgement.charts[0].points) - 1, "run")
+            clauses = [f"no alarm: {judgement.runs[-1].label} is like the {earlier} before it"]
+        return "; ".join((*clauses, *filter(None, (judgement.other_model,))))
+
+    def describe_alarm(self, chart: Chart) -> str:
+        """What an alarm says, with the range of runs in which the change began; empty without one."""
+        alarm = chart.alarm
+        if alarm is None:
+            return ""
+        at, point = alarm
+        assert point.change is not None  # noqa: S101 (an alarm has one)
+        first, last = (self._label(chart, place) for place in point.change)
+        before = self._label(chart, point.change[0] - 1) if point.change[0] else "the first run"
+        kind = "a sudden drop" if point.state == "sudden drop" else "a slow drift"
+        since = f"after {before}, with {first}" if first == last else f"after {before} and by {last}"
+        raised = "" if at == len(chart.points) - 1 else f", raised by {self._label(chart, at)}"
+        return f"{chart.name}: {kind} that began {since}{raised}"
+
+    def _label(self, chart: Chart, point: int) -> str:
+        return self.judgement.runs[chart.runs[point]].label
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole as plain JSON data; scores and drops from 0 to 1."""
+        judgement = self.judgement
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "document_type": "history",
+            "outcome": judgement.outcome,
+            "summary": self.summary,
+            "false_alarms": self.rate,
+            "runs": [run.model_dump(exclude={"tasks", "format", "version"}) for run in judgement.runs],
+            "charts": [_chart_json(chart) for chart in judgement.charts],
+            "notes": list(judgement.notes),
+            "other_model": judgement.other_model,
+            "exit_code": self.exit_code,
+        }
+
+
+def _chart_json(chart: Chart) -> dict[str, Any]:
+    return {
+        "name": chart.name, "docs": chart.docs, "runs_per_alarm": chart.runs_per_alarm,
+        "points": [
+            {"run": place, **dataclasses.asdict(point)} for place, point in zip(chart.runs, chart.points, strict=True)
+        ],
+        "flips": dataclasses.asdict(chart.flips) if chart.flips else None,
+    }  # fmt: skip
+
+
+def make_history_document(report: HistoryReport) -> Document:
+    """The document of a history."""
+    judgement = report.judgement
+    newest = judgement.runs[-1]
+    runs = (RunProvenance("the newest run", f"{newest.model or 'unknown model'} ({newest.engine})", (), newest.label),)
+    return Document(
+        "history", newest.model or "History", judgement.outcome, report.summary, _verdict(report),
+        tuple(_sections(report)), runs, (), judgement.notes, report.exit_code, report,
+    )  # fmt: skip
+
+
+def _verdict(report: HistoryReport) -> Verdict:
+    judgement = report.judgement
+    chart = next((chart for chart in judgement.charts if chart.is_alarmed), judgement.charts[0])
+    newest = chart.points[-1]
+    facts = [Fact(f"score of {chart.name}", format_percent(newest.score))]
+    if newest.mean is not None:
+        facts.append(Fact("mean of the runs before", format_percent(newest.mean)))
+    facts += [Fact("runs", format_count(len(judgement.runs))), Fact("false alarms", report.rate)]
+    reasons = tuple(clause for chart in judgement.charts if (clause := report.describe_alarm(chart)))
+    named = (*reasons, *filter(None, (judgement.other_model,))) if reasons else (report.summary,)
+    return Verdict(judgement.outcome, facts=tuple(facts), reasons=named)
+
+
+def _sections(report: HistoryReport) -> Iterator[Section]:
+    tables = (_chart_table(report), _run_table(report))
+    yield Section("charts", tables[0].title, "Tasks", (tables[0],))
+    yield Section("runs", tables[1].title, "Runs", (tables[1],))
+    unsteady = [
+        Item((chart.name,), _name_docs(chart.flips))
+        for chart in report.judgement.charts
+        if chart.flips and chart.flips.unsteady
+    ]
+    yield Section("unsteady", "Docs that go either way", "Docs", (Listing(tuple(unsteady)),))
+
+
+def _name_docs(flips: DocFlips) -> str:
+    named = ", ".join(flips.unsteady[:NAMED])
+    more = len(flips.unsteady) - NAMED
+    return f"{plural(len(flips.unsteady), 'doc')} of {flips.docs:,}: {named}{f' and {more:,} more' if more > 0 else ''}"
+
+
+def _chart_table(report: HistoryReport) -> Table[Chart]:
+    drop = report.drop
+    columns: tuple[Column[Chart], ...] = (
+        Column("score", "score", lambda chart: chart.points[-1].score, format_percent, strong=True),
+        Column("mean", "mean before", lambda chart: chart.points[-1].mean, format_percent),
+        Column("spread", "spread of runs", lambda chart: chart.flips.seen if chart.flips else None, _format_points,
+               "standard deviation of the runs' scores, in points"),
+        Column("expected", "by flips", lambda chart: chart.flips.expected if chart.flips else None, _format_points,
+               "what independent flips of docs explain of it"),
+        Column("changed", "docs that flip", lambda chart: chart.flips.changed if chart.flips else None, format_count),
+        Column("correlation", "correlation", lambda chart: chart.points[-1].correlation, lambda value: f"{value:.2f}",
+               "of neighbouring runs"),
+        Column("docs", "docs", lambda chart: chart.docs, format_count),
+        Column("docs_needed", "docs needed", lambda chart: chart.find_docs_needed(drop), format_count,
+               f"docs with which a lasting drop of {100 * drop:g} raises an alarm within {PLANNED_RUNS} runs on "
+               "average; a dash where more docs do not help, or it is unknown"),
+        Column("runs_needed", "runs needed", lambda chart: chart.find_runs_needed(drop), lambda runs: f"{runs:.1f}",
+               f"average number of runs until a lasting drop of {100 * drop:g} raises an alarm"),
+    )  # fmt: skip
+    several = len(report.judgement.charts) > 1
+    rows = tuple(
+        Row(chart.name, chart, "alarm" if chart.is_alarmed else "no alarm", whole=several and chart.name == "mean")
+        for chart in report.judgement.charts
+    )
+    return Table("charts", "The newest run beside the runs before it", columns, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _RunRow:
+    name: str
+    model: str
+    score: float | None
+    state: str
+
+
+def _run_table(report: HistoryReport) -> Table[_RunRow]:
+    judgement = report.judgement
+    chart = judgement.charts[0]
+    by_run = dict(zip(chart.runs, chart.points, strict=True))
+    rows = []
+    for place, run in list(enumerate(judgement.runs))[-SHOWN:][::-1]:
+        point = by_run.get(place)
+        shown = _RunRow(
+            run.name, run.engine or NONE, point.score if point else None, point.state if point else "left out"
+        )
+        rows.append(Row(run.time[:16].replace("T", " "), shown))
+    columns: tuple[Column[_RunRow], ...] = (
+        Column("name", "of", lambda row: row.name or None, str, words=True),
+        Column("engine", "engine", lambda row: row.model, str, words=True, headings={"terminal": ""}),
+        Column("score", chart.name, lambda row: row.score, format_percent),
+        Column("state", "chart", lambda row: row.state, str, words=True),
+    )
+    title = (
+        "All runs, newest first"
+        if len(judgement.runs) <= SHOWN
+        else f"The newest {SHOWN} of {len(judgement.runs)} runs"
+    )
+    return Table("runs", title, columns, tuple(rows), first="run (UTC)")
+
+
+def _format_points(share: float) -> str:
+    return f"{100 * share:.2f}"

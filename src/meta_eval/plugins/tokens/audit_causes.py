@@ -1,0 +1,223 @@
+"""What may differ behind an endpoint whose answers do not fit: a cause, or a group that looks alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from meta_eval.plugins.tokens import causes
+from meta_eval.plugins.tokens.answer_audit import GroupVerdict, find_unfit
+from meta_eval.plugins.tokens.answer_scores import TEMPERATURES, ScoredDoc
+from meta_eval.plugins.tokens.causes import Group
+from meta_eval.plugins.tokens.thresholds import (
+    AUDIT_BITS,
+    AUDIT_CUT,
+    AUDIT_EDITED,
+    AUDIT_MIN_FITTING,
+    AUDIT_OTHER_COUNT,
+    AUDIT_OUTSIDE,
+    AUDIT_REGRET_FLOOR,
+    AUDIT_REPEATS,
+    AUDIT_SAME_COUNT,
+    AUDIT_SAMPLED_TEMPERATURE,
+    AUDIT_SPLIT,
+    AUDIT_TEMPERATURE,
+    FIDELITY_ALPHA,
+    OPENING_STANDS_OUT,
+)
+from meta_eval.sockets import FIDELITY_LEVEL, Interval, plural, score_interval
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCount:
+    """The endpoint's count of prompt tokens beside that of the trusted copy.
+
+    Attributes:
+        docs: Number of answers with both counts.
+        more: The most frequent difference; negative if the endpoint counts fewer.
+        share: The share of answers with this difference.
+        other: The share of answers with any difference.
+        fewer: The share of answers for which the endpoint counts fewer.
+        distinct: Number of distinct differences but 0.
+    """
+
+    docs: int
+    more: int
+    share: float
+    other: float
+    fewer: float
+    distinct: int
+
+    @property
+    def differs(self) -> bool:
+        """Whether the endpoint's prompt is another one."""
+        return self.more != 0 and self.share >= AUDIT_SAME_COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCause:
+    """A cause, or several that look alike.
+
+    Attributes:
+        key: Its name for programs.
+        text: A sentence without a full stop.
+        interval: Of a share or a temperature that the text is about; None for none.
+        groups: The names of its groups in the shared table (`meta_eval.plugins.tokens.causes`).
+        todo: What to look at, sentences without a full stop at the end.
+    """
+
+    key: str
+    text: str
+    interval: Interval | None = None
+    groups: tuple[str, ...] = ()
+    todo: str = ""
+
+
+def count_prompts(differences: Sequence[int]) -> PromptCount | None:
+    """Summarise the endpoint's counts less those of the trusted copy; None without any."""
+    if not differences:
+        return None
+    values, counts = np.unique(differences, return_counts=True)
+    most = int(counts.argmax())
+    found = np.array(differences)
+    return PromptCount(
+        len(found), int(values[most]), float(counts[most] / len(found)), float((found != 0).mean()),
+        float((found < 0).mean()), int((values != 0).sum()),
+    )  # fmt: skip
+
+
+def find_causes(
+    verdicts: Sequence[GroupVerdict], docs: Sequence[ScoredDoc], prompts: PromptCount | None, cut: int
+) -> tuple[AuditCause, ...]:
+    """Name what may differ, the surest first. Prompts and cut answers are named whatever the outcome.
+
+    A cause of unlikely tokens names everything that the figures allow, and nothing that they contradict.
+
+    Args:
+        verdicts: The verdicts.
+        docs: The scored answers.
+        prompts: The counts of prompt tokens.
+        cut: Number of answers that end at a limit below that of the request.
+    """
+    found = [] if prompts is None else [*_find_prompt(prompts)]
+    if docs and cut > AUDIT_CUT * len(docs):
+        found.append(make_cause("cut", f"{plural(cut, 'answer')} cut below the limit that was asked for", causes.CUT))
+    for verdict in verdicts:
+        if verdict.outcome == "different" and all(cause.key == "cut" for cause in found):
+            some = [doc for doc in docs if doc.decoding.is_greedy == verdict.figures.is_greedy]
+            found.append(_find_greedy(verdict, some) if verdict.figures.is_greedy else _find_sampled(verdict, some))
+    return tuple(found)
+
+
+def _find_prompt(prompts: PromptCount) -> Iterator[AuditCause]:
+    if prompts.differs:
+        more = f"{plural(abs(prompts.more), 'token')} {'more' if prompts.more > 0 else 'fewer'}"
+        text = f"another system prompt or chat template: its prompts have {more} than the pack's"
+        yield make_cause("prompt", text, causes.PROMPT)
+    elif prompts.fewer >= AUDIT_OTHER_COUNT and prompts.fewer == prompts.other and prompts.distinct > 1:
+        share = 100 * prompts.fewer
+        text = f"a cut context: {share:.0f} % of its prompts have fewer tokens than the pack's"
+        yield make_cause("context", text, causes.START)
+    elif prompts.other >= AUDIT_OTHER_COUNT:
+        share = 100 * prompts.other
+        text = f"another prompt for some requests: {share:.0f} % of its prompts have other counts of tokens"
+        yield make_cause("prompt", text, causes.PROMPT)
+
+
+def _find_greedy(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause:
+    fitted, figures = verdict.temperature_interval, verdict.figures
+    unlikely, foreign, avoided, repeated = (
+        sum(int(np.sum(getattr(doc, name))) for doc in docs) for name in ("unlikely", "foreign", "avoided", "repeated")
+    )
+    if foreign > AUDIT_EDITED * unlikely:
+        edited = [float(doc.foreign.any()) for doc in docs]
+        share = score_interval(edited, level=FIDELITY_LEVEL)
+        text = (
+            f"edited after they were generated: {100 * share.lower:.0f} to {100 * share.upper:.0f} % of the answers "
+            "have tokens that nothing like the trusted copy writes"
+        )
+        return make_cause("edited", text, causes.EDITED, interval=share)
+    if repeated <= AUDIT_SPLIT * (avoided + repeated) and _is_rare(avoided, repeated):
+        text = (
+            f"{causes.PENALTY}: in {avoided} of {avoided + repeated} places an unlikely token keeps the answer from "
+            "repeating itself; or a model that repeats itself less"
+        )
+        return make_cause("penalty", text, causes.PENALISED)
+    allowed = [*_list_sampling(fitted), *_list_weights(figures.score.value)]
+    # With a penalty beside another cause, fewer repeat the answer than without.
+    if repeated <= AUDIT_SPLIT * (avoided + repeated) or _is_rare(avoided, repeated):
+        allowed.append((causes.PENALISED, causes.PENALTY))
+    opening, later = figures.opening, figures.later
+    if opening is None or later is None or opening > later:
+        allowed.append((causes.PROMPT, "another prompt with the same number of tokens"))
+    stands_out = opening is not None and later is not None and opening > OPENING_STANDS_OUT * later
+    if fitted is not None and fitted.lower >= AUDIT_SAMPLED_TEMPERATURE and not stands_out:
+        return _join_causes("sampling_or_weights", allowed, fitted)
+    unfit = find_unfit(docs)
+    fitting = float(np.mean([doc.mean for doc, is_unfit in zip(docs, unfit, strict=True) if not is_unfit] or [1.0]))
+    if unfit.any() and unfit.mean() <= 1 - AUDIT_MIN_FITTING and fitting <= AUDIT_REGRET_FLOOR:
+        share = score_interval(unfit.astype(float).tolist(), level=FIDELITY_LEVEL)
+        words = f"{100 * share.lower:.0f} to {100 * share.upper:.0f} %"
+        some = (causes.MIXED, f"{words} of the answers do not fit and the others do: {causes.MIXTURE}")
+        return _join_causes("mixture", [some, *allowed], share)
+    if stands_out:
+        text = "another system prompt or chat template: the first tokens differ most"
+        return make_cause("prompt", text, causes.PROMPT)
+    return _join_causes("weights" if fitted is None else "sampling_or_weights", allowed, fitted)
+
+
+def _is_rare(avoided: int, repeated: int) -> bool:
+    """Whether fewer unlikely tokens repeat the answer than without a penalty, at `FIDELITY_ALPHA`."""
+    from scipy.special import bdtr
+
+    return float(bdtr(repeated, avoided + repeated, AUDIT_REPEATS)) < FIDELITY_ALPHA
+
+
+def _list_sampling(fitted: Interval | None) -> Iterator[tuple[Group, str]]:
+    """Sampling, unless the lowest temperature fits."""
+    if fitted is None:
+        yield causes.SAMPLED, causes.SAMPLING
+    elif fitted.upper > TEMPERATURES[0]:
+        between = f"{fitted.lower:g}" if fitted.lower == fitted.upper else f"{fitted.lower:g} to {fitted.upper:g}"
+        yield causes.SAMPLED, f"sampled at a temperature of about {between}, and 0 was asked for"
+
+
+def _list_weights(regret: float) -> Iterator[tuple[Group, str]]:
+    bits = min(AUDIT_BITS, key=lambda name: abs(math.log(max(regret, 1e-9) / AUDIT_BITS[name])))
+    yield causes.COARSE, f"coarser weights, which differ as {bits} bits do on SmolLM2-135M; another model"
+
+
+def make_cause(key: str, text: str, *groups: Group, interval: Interval | None = None) -> AuditCause:
+    """Make a cause of groups of the shared table."""
+    todo = ". ".join(dict.fromkeys(group.todo for group in groups))
+    return AuditCause(key, text, interval, tuple(group.name for group in groups), todo)
+
+
+def _join_causes(key: str, allowed: Sequence[tuple[Group, str]], interval: Interval | None) -> AuditCause:
+    return make_cause(
+        key, "; or ".join(text for _, text in allowed), *(group for group, _ in allowed), interval=interval
+    )
+
+
+def _find_sampled(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause:
+    fitted = verdict.temperature_interval
+    if verdict.figures.unlikely > AUDIT_OUTSIDE:
+        text = (
+            f"a larger top_p or temperature than was asked for: {100 * verdict.figures.unlikely:.1f} % of the tokens "
+            "are outside of the set; or much coarser weights"
+        )
+        return make_cause("top_p", text, causes.SETTINGS, causes.COARSE)
+    asked = {doc.decoding.temperature for doc in docs}
+    if fitted is not None and len(asked) == 1:
+        (wanted,) = asked
+        if fitted.lower > wanted + AUDIT_TEMPERATURE or fitted.upper < wanted - AUDIT_TEMPERATURE:
+            text = (
+                f"another temperature or top_p: the answers fit a temperature of {fitted.lower:g} to {fitted.upper:g}, "
+                f"and {wanted:g} was asked for; or another model; or {causes.PENALTY}"
+            )
+            return make_cause("temperature", text, causes.SETTINGS, causes.COARSE, causes.PENALISED, interval=fitted)
+    text = f"other weights; another prompt; slightly other sampling; or {causes.PENALTY}"
+    return make_cause("weights", text, causes.COARSE, causes.PROMPT, causes.SETTINGS, causes.PENALISED)

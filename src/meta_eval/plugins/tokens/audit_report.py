@@ -1,0 +1,232 @@
+"""The report of an endpoint's audit, and its document."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from meta_eval.plugins.tokens.answer_audit import AnswerFigures, GroupVerdict, find_outcome
+from meta_eval.plugins.tokens.answer_scores import TEMPERATURES
+from meta_eval.plugins.tokens.audit_causes import AuditCause, PromptCount
+from meta_eval.plugins.tokens.comparison import Outcome
+from meta_eval.plugins.tokens.fidelity_report import EXIT_CODES
+from meta_eval.plugins.tokens.fidelity_text import (
+    format_nats,
+    format_nats_interval,
+    format_share,
+    format_share_interval,
+    name_task,
+)
+from meta_eval.plugins.tokens.thresholds import AUDIT_MOST_REGRET
+from meta_eval.sockets import (
+    FIDELITY_LEVEL_TEXT,
+    Column,
+    Document,
+    Fact,
+    Interval,
+    Item,
+    Listing,
+    Row,
+    RunProvenance,
+    Section,
+    Table,
+    Verdict,
+    format_count,
+    plural,
+)
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What views read.
+
+    Attributes:
+        endpoint: The model that the endpoint names.
+        trusted: The trusted copy.
+        engine: Its engine.
+        table: The table with its log-probabilities.
+        noise: The table of the A/A pair; None without one.
+        verdicts: On greedy and on sampled answers.
+        causes: What may differ.
+        prompts: The endpoint's counts of prompt tokens; None without any.
+        notes: What must be known of the answers.
+        exit_follows_decision: Whether the exit code follows the outcome.
+    """
+
+    endpoint: str
+    trusted: str
+    engine: str
+    table: str
+    noise: str | None
+    verdicts: tuple[GroupVerdict, ...]
+    causes: tuple[AuditCause, ...]
+    prompts: PromptCount | None
+    notes: tuple[str, ...] = ()
+    exit_follows_decision: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """same, different or undecided. Another prompt is not the same, whatever the answers."""
+        outcome = find_outcome(self.verdicts)
+        return "undecided" if outcome == "same" and self.causes else outcome
+
+    @property
+    def summary(self) -> str:
+        """The result in one line."""
+        return f"{self.outcome}: {'; '.join(self.reasons)}"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Clauses: of the verdicts, then of the causes."""
+        several = len(self.verdicts) > 1
+        of_verdicts = (
+            f"{_name_group(verdict.figures)} answers: {verdict.reason}" if several else verdict.reason
+            for verdict in self.verdicts
+        )  # fmt: skip
+        return (*of_verdicts, *(cause.text for cause in self.causes))
+
+    @property
+    def exit_code(self) -> int:
+        """0; where it is a gate 0 for the same, 1 for different, 3 for undecided."""
+        return EXIT_CODES[self.outcome] if self.exit_follows_decision else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole as plain JSON data; shares from 0 to 1, nats a token."""
+        plain = {name: getattr(self, name) for name in ("endpoint", "trusted", "engine", "table", "noise")}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "document_type": "audit",
+            "summary": self.summary,
+            "outcome": self.outcome,
+            **plain,
+            "verdicts": [_write_verdict(verdict) for verdict in self.verdicts],
+            "causes": [dataclasses.asdict(cause) for cause in self.causes],
+            "prompts": None if self.prompts is None else dataclasses.asdict(self.prompts),
+            "notes": list(self.notes),
+            "exit_follows_decision": self.exit_follows_decision,
+            "exit_code": self.exit_code,
+        }
+
+
+def _write_verdict(verdict: GroupVerdict) -> dict[str, Any]:
+    tree = dataclasses.asdict(verdict)
+    return {
+        **tree,
+        "figures": _write_figures(verdict.figures),
+        "tasks": [_write_figures(task) for task in verdict.tasks],
+        "lengths": [_write_figures(task) for task in verdict.lengths],
+    }
+
+
+def _write_figures(figures: AnswerFigures) -> dict[str, Any]:
+    tree = dataclasses.asdict(figures)
+    return {**tree, "score": figures.score.value, "docs": figures.docs, "tokens": figures.tokens}
+
+
+def make_audit_document(report: AuditReport) -> Document:
+    """The document of an audit."""
+    runs = (RunProvenance("trusted copy", report.trusted, (("engine", report.engine), ("table", report.table))),)
+    return Document(
+        "audit", f"Answers of {report.endpoint} under {report.trusted}", report.outcome, f"{report.summary}.",
+        _make_verdict(report), tuple(_list_sections(report)), runs, (), report.notes, report.exit_code, report,
+    )  # fmt: skip
+
+
+def _make_verdict(report: AuditReport) -> Verdict:
+    facts: list[Fact] = []
+    for verdict in report.verdicts:
+        figures = verdict.figures
+        what, unit = ("regret", "nats") if figures.is_greedy else ("depth", "")
+        facts += [
+            Fact(f"mean {what}", format_nats(figures.score.value), unit, format_nats_interval(figures.interval)),
+            Fact("limit", format_nats(verdict.limit), unit),
+            Fact(f"{_name_group(figures)} answers", format_count(figures.docs)),
+        ]
+    return Verdict(report.outcome, facts=tuple(facts), reasons=report.reasons)
+
+
+def _list_sections(report: AuditReport) -> Iterator[Section]:
+    todos = dict.fromkeys(cause.todo for cause in report.causes if cause.todo)
+    if todos:
+        yield Section("causes", "What to look at", "Causes", (Listing(tuple(Item((), f"{todo}.") for todo in todos)),))
+    for verdict in report.verdicts:
+        key = _name_group(verdict.figures)
+        title = f"{key.capitalize()} answers"
+        by_task = _make_table(verdict, key, title, (verdict.figures, *verdict.tasks))
+        by_length = _make_table(verdict, f"{key}_lengths", f"{title} by length", verdict.lengths, "length")
+        yield Section(key, title, title, (by_task, Listing(tuple(_list_facts(verdict, report))), by_length))
+
+
+def _list_facts(verdict: GroupVerdict, report: AuditReport) -> Iterator[Item]:
+    lowest = verdict.figures.is_greedy and verdict.temperature == TEMPERATURES[0]
+    if verdict.temperature is not None and verdict.temperature_interval is not None and not lowest:
+        bounds = verdict.temperature_interval
+        yield Item(
+            (), f"The answers fit a temperature of {verdict.temperature:g} best ({FIDELITY_LEVEL_TEXT} interval "
+            f"{bounds.lower:g} to {bounds.upper:g}).",
+        )  # fmt: skip
+    if verdict.figures.is_greedy and verdict.outcome != "different":
+        unfit = verdict.figures.unfit_interval
+        yield Item(
+            (), f"{format_share(verdict.figures.unfit)} % of the answers do not fit by themselves "
+            f"({FIDELITY_LEVEL_TEXT} interval {format_share_interval(unfit)}). If some requests go to another model "
+            f"whose answers do not fit, they are at most {format_share(min(1.0, unfit.upper))} %.",
+        )  # fmt: skip
+    if verdict.noise is not None:
+        unit = " nats a token" if verdict.figures.is_greedy else ""
+        yield Item((), f"The noise of the same weights is {format_nats(verdict.noise)}{unit}.")
+    if report.prompts is not None:
+        counts = report.prompts
+        difference = "as many" if not counts.more else f"{abs(counts.more):,} {'more' if counts.more > 0 else 'fewer'}"
+        yield Item(
+            (), f"The endpoint counts {difference} prompt tokens in {format_share(counts.share)} % of "
+            f"{plural(counts.docs, 'prompt')}.",
+        )  # fmt: skip
+
+
+def _make_table(
+    verdict: GroupVerdict, key: str, title: str, figures: Sequence[AnswerFigures], first: str = "task"
+) -> Table[AnswerFigures]:
+    is_greedy = verdict.figures.is_greedy
+    score, unit = ("regret", "mean, nats a token") if is_greedy else ("depth", "mean, a share of probability")
+    most = AUDIT_MOST_REGRET if is_greedy else 0.5
+    columns: tuple[Column[AnswerFigures], ...] = (
+        Column("docs", "answers", lambda task: task.docs, format_count),
+        Column("tokens", "tokens", lambda task: task.tokens, format_count),
+        Column(
+            "score", score, lambda task: task.score.value, format_nats, unit,
+            lambda task: format_nats_interval(_clamp(task.interval, most)), strong=True,
+        ),
+        Column("opening", "first 16", lambda task: task.opening, format_nats, "mean of the first 16 tokens"),
+        Column("later", "later", lambda task: task.later, format_nats, "mean of later tokens"),
+        Column(
+            "unlikely", "not likeliest" if is_greedy else "outside", lambda task: task.unlikely, format_share,
+            "percent of tokens",
+        ),
+        *(() if is_greedy else (Column("surprise", "surprise", _get_surprise, format_nats, "mean, nats a token"),)),
+        Column("unfit", "unfit", lambda task: task.unfit, format_share, "percent of answers"),
+    )  # fmt: skip
+    rows = tuple(Row(name_task(task.name), task, whole=task.name is None) for task in figures)
+    legend = (
+        "Regret: how much likelier the trusted copy's likeliest token is, nats." if is_greedy
+        else "Depth: the probability of likelier tokens and half the token's own, less one half. Surprise: minus the "
+        "log-probability, less the entropy. The mean of both is 0 for the same model."
+    )  # fmt: skip
+    return Table(key, title, columns, rows, legend, first=first)
+
+
+def _clamp(bounds: Interval | None, most: float) -> Interval | None:
+    """An interval of few answers may be wider than what is possible."""
+    return bounds and replace(bounds, lower=max(bounds.lower, -most), upper=min(bounds.upper, most))
+
+
+def _get_surprise(figures: AnswerFigures) -> float | None:
+    return figures.surprise
+
+
+def _name_group(figures: AnswerFigures) -> str:
+    return "greedy" if figures.is_greedy else "sampled"

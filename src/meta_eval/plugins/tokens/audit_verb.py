@@ -1,0 +1,80 @@
+"""``meta-eval audit``: judge by its answers whether an endpoint serves the model of a trusted copy."""
+
+from __future__ import annotations
+
+import operator
+from pathlib import Path
+
+import typer
+
+from meta_eval.sockets import (
+    AuditOptions,
+    Log,
+    check_outputs,
+    err,
+    interrupt_on_sigterm,
+    options,
+    show_result,
+    write_document,
+)
+
+
+@options.spread_options(
+    pack=options.Flag(
+        Path | None, "--pack PACK", "The pack whose requests were answered. Default: the configuration's work_dir."
+    ),
+    docs=options.Flag(
+        int | None, "--docs N", "Number of docs, spread over the tasks. Default: all.", settings={"min": 1}
+    ),
+    top_k=options.Flag(
+        int, "--top-k K", "Record the K likeliest tokens at each position; sampled answers need them.",
+        settings={"min": 0, "max": 1000},
+    ),
+    ask=options.Flag(
+        bool, "--no-ask", "Send no requests. Judge what was scored.", read=operator.not_, shown=operator.not_
+    ),
+    output=options.Flag(
+        Path | None, "--output -o FOLDER", "Where to make the folder audit/. Default: the pack's output_path."
+    ),
+    noise=options.Flag(
+        Path | None, "--noise TABLE", "The table of an audit of your own endpoint with the same weights, or its folder."
+    ),
+)  # fmt: skip
+def audit(
+    answers: list[Path] = typer.Argument(
+        None, metavar="[ANSWERS…]", help="Files of the endpoint's answers. Default: the recorded answers of the pack."
+    ),
+    config: Path = options.CONFIG_OF_PACK,
+    *,
+    chosen: AuditOptions,
+    html: Path | None = typer.Option(None, "--html", metavar="FILE", help="Write an HTML page."),
+    markdown: Path | None = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card."),
+    view: list[str] = options.VIEWS,
+    as_json: bool = options.AS_JSON,
+) -> None:
+    """Check by its answers alone whether an endpoint serves the model that it names.
+
+    The answers are scored by a trusted copy: the model of the configuration, on an engine that gives log-probabilities.
+    Nothing is generated, and the endpoint needs to give none. Name the copy and its engine with --set. If the command
+    stops, rerun it to resume.
+
+    Example: meta-eval audit answers.jsonl --pack work_dir --set backend=vllm --set model_name=my/model
+    """
+    from meta_eval.sockets import Interrupted, api, choose_views, find_document
+
+    views = choose_views("audit", view, {"html": html, "markdown": markdown})
+    places = (chosen.pack, chosen.noise)
+    check_outputs(
+        (path for path, _ in views), (*(answers or ()), *(None if place is None else Path(place) for place in places))
+    )
+    try:
+        with Log("asking"), interrupt_on_sigterm():
+            report = api.audit(answers or (), config, options=chosen)
+    except Interrupted as end:
+        err.print(f"{end.kept:,} of {end.total:,} answers are saved. Rerun the same command to resume", soft_wrap=True)
+        raise
+    err.print(f"wrote {report.table}", soft_wrap=True)
+    document = find_document(report)
+    write_document(document, views)
+    show_result(document, as_json=as_json)
+    raise typer.Exit(report.exit_code)

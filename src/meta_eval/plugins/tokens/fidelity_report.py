@@ -1,0 +1,175 @@
+"""What a fidelity run says: its figures, a baseline beside it, where it differs, and some answers token by token."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.plugins.tokens import fidelity_text as write
+
+if TYPE_CHECKING:
+    from meta_eval.plugins.tokens.causes import Finding
+    from meta_eval.plugins.tokens.comparison import Outcome, TableComparison
+    from meta_eval.plugins.tokens.token_figures import ChoiceFigures, Figures
+
+SCHEMA_VERSION = 3
+
+EXIT_CODES: dict[Outcome, int] = {"same": 0, "different": 1, "undecided": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a recorded answer.
+
+    Attributes:
+        text: Its text; ``#17`` where no tokenizer is there.
+        shade: From 0, the likeliest, to 5.
+        margin: Nats below the likeliest.
+        logprob: Nats.
+        rank: 0 where the engine does not say.
+        top_token: The copy's likeliest token if it differs; None if it is the same or not known.
+        baseline_token: The same of the baseline; None without a baseline.
+        diverges: Whether it is the first of its answer that is not the likeliest.
+    """
+
+    text: str
+    shade: int
+    margin: float
+    logprob: float
+    rank: int
+    top_token: str | None
+    baseline_token: str | None
+    diverges: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer token by token; ``more`` tokens of it are not shown, and ``why`` it is here of all."""
+
+    task: str
+    doc: int
+    tokens: tuple[Token, ...]
+    more: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A position where the copy's likeliest token differs, in words."""
+
+    task: str
+    doc: int
+    at: int
+    context: str
+    recorded: str
+    baseline_token: str
+    candidate_token: str
+    difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class FidelityReport:
+    """What views read.
+
+    Attributes:
+        model: The copy.
+        engine: What answered.
+        table: The file.
+        figures: All, and each task where there are several; empty where nothing but choices was asked.
+        choices: Likewise of choices; empty where there are none.
+        baseline: The model of the baseline, with its engine; None without a baseline.
+        noise: The second table of the baseline's model; None without one.
+        is_noise: Whether this table is itself the second one of its baseline, so that it shows the noise.
+        baseline_figures: The same of the baseline; empty without a baseline.
+        comparison: The comparison; None without a baseline.
+        choice_comparison: The comparison of the choices; None without a baseline's.
+        finding: What sets the copy apart; None for nothing.
+        answers: Some answers token by token, the farthest first.
+        changes: Some positions whose likeliest token changed.
+        notes: What must be known of the tables.
+        tokenizer: Whether texts could be shown.
+        exit_follows_decision: Whether the exit code follows the outcome.
+    """
+
+    model: str
+    engine: str
+    table: str
+    figures: tuple[Figures, ...]
+    choices: tuple[ChoiceFigures, ...] = ()
+    baseline: str | None = None
+    noise: str | None = None
+    is_noise: bool = False
+    baseline_figures: tuple[Figures, ...] = ()
+    comparison: TableComparison | None = None
+    choice_comparison: TableComparison | None = None
+    finding: Finding | None = None
+    answers: tuple[Answer, ...] = ()
+    changes: tuple[Change, ...] = ()
+    notes: tuple[str, ...] = ()
+    tokenizer: bool = True
+    exit_follows_decision: bool = False
+
+    @property
+    def title(self) -> str:
+        """The copy, and the baseline if there is any."""
+        return f"{self.model} beside {self.baseline}" if self.baseline else self.model
+
+    @property
+    def summary(self) -> str:
+        """The result in one line."""
+        if self.is_noise:
+            return write.describe_noise(self.comparison, self.choice_comparison)
+        return write.write_headline(self.comparison, self.choice_comparison, self.figures, self.choices)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """Of texts and choices together; None without a baseline, and for the noise itself. Either may show a
+        difference, and where both decide something both must be the same."""
+        if self.is_noise:
+            return None
+        comparisons = [comparison for comparison in (self.comparison, self.choice_comparison) if comparison is not None]
+        outcomes = [comparison.outcome for comparison in comparisons if comparison.is_enough] or [
+            comparison.outcome for comparison in comparisons
+        ]
+        return next((outcome for outcome in ("different", "undecided", "same") if outcome in outcomes), None)
+
+    @property
+    def exit_code(self) -> int:
+        """0; where it is a gate 0 for the same, 1 for different, 3 for undecided."""
+        return EXIT_CODES[self.outcome] if self.exit_follows_decision and self.outcome else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole as plain JSON data, without the texts of answers; shares from 0 to 1, nats."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "document_type": "fidelity",
+            "summary": self.summary,
+            **{name: getattr(self, name) for name in ("model", "engine", "table", "baseline", "noise", "is_noise")},
+            "figures": [{**_plain(figure), "perplexity": _number(figure.perplexity)} for figure in self.figures],
+            "choices": [_plain(choice) for choice in self.choices],
+            "outcome": self.outcome,
+            "comparison": None if self.comparison is None else _plain(self.comparison),
+            "choice_comparison": None if self.choice_comparison is None else _plain(self.choice_comparison),
+            "finding": None if self.finding is None else _plain(self.finding),
+            "notes": list(self.notes),
+            "exit_follows_decision": self.exit_follows_decision,
+            "exit_code": self.exit_code,
+        }
+
+
+def _plain(data: Any) -> Any:
+    """Data for JSON: mappings with numbers as names get texts, and what is no number is none."""
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        return {attribute.name: _plain(getattr(data, attribute.name)) for attribute in dataclasses.fields(data)}
+    if isinstance(data, Mapping):
+        return {f"{name:g}" if isinstance(name, float) else str(name): _plain(value) for name, value in data.items()}
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        return [_plain(value) for value in data]
+    return _number(data) if isinstance(data, float) else data
+
+
+def _number(number: float) -> float | None:
+    return number if math.isfinite(number) else None

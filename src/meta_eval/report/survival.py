@@ -1,0 +1,65 @@
+"""The plot of survival: the share of answers that has not diverged so far, place by place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from meta_eval.plugins.tokens.fidelity_report import FidelityReport
+    from meta_eval.plugins.tokens.token_figures import Figures
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 220, 46, 34
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A line of the survival plot, as an SVG's path, and what it is of."""
+
+    label: str
+    shape: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survival:
+    """Curves, the ticks of both axes (label and place in pixels), and width, height, left and lower edge."""
+
+    curves: tuple[Curve, ...]
+    across: tuple[tuple[str, float], ...]
+    up: tuple[tuple[str, float], ...]
+    size: tuple[int, int, int, int] = (_WIDTH, _HEIGHT, _LEFT, _BOTTOM)
+
+
+def make_survival(report: FidelityReport) -> Survival | None:
+    """The share of answers that has not diverged so far, over the logarithm of the place."""
+    lines: list[tuple[str, str, Figures]] = []
+    if report.figures:
+        lines.append(("this copy", "copy", report.figures[0]))
+    if report.baseline_figures:
+        lines.append(("the baseline", "base", report.baseline_figures[0]))
+    lines = [line for line in lines if len(line[2].divergence.survival) > 1]
+    if not lines:
+        return None
+    last = max(max(figures.divergence.survival) for *_, figures in lines)
+    reach = math.log2(last) or 1.0
+
+    def x(place: int) -> float:
+        return round(_LEFT + (_WIDTH - _LEFT - 12) * math.log2(place) / reach, 1)
+
+    def y(share: float) -> float:
+        return round(8 + (_HEIGHT - _BOTTOM - 8) * (1 - share), 1)
+
+    def path(points: Sequence[tuple[int, float]]) -> str:
+        return "M" + "L".join(f"{x(place)} {y(share)}" for place, share in points)
+
+    places = sorted({place for *_, figures in lines for place in figures.divergence.survival})
+    return Survival(
+        tuple(
+            Curve(label, shape, path(sorted(figures.divergence.survival.items()))) for label, shape, figures in lines
+        ),
+        tuple((f"{place:,}", x(place)) for place in places),
+        tuple((f"{share}", y(share / 100)) for share in (0, 25, 50, 75, 100)),
+    )

@@ -1,0 +1,351 @@
+"""The public surface for plug-ins: the sockets, and what a plug-in needs of the core.
+
+A plug-in imports from here and from itself, whether it is shipped in ``meta_eval.plugins`` or a package of yours. Each
+name is imported on first use, so that a plug-in that is not used costs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+# Not typing's own, as in ``meta_eval/__init__.py``. Below is the list of names.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # base: errors, messages, files
+    # the package
+    from meta_eval import api as api
+    from meta_eval import assets as assets
+    from meta_eval import stats as stats
+
+    # ask: backends, requests and answers
+    from meta_eval.ask.answers.answer_files import Answers as Answers
+    from meta_eval.ask.answers.answer_files import AnswersError as AnswersError
+    from meta_eval.ask.answers.answer_files import EngineAnswer as EngineAnswer
+    from meta_eval.ask.answers.answer_files import Key as Key
+    from meta_eval.ask.answers.answer_files import read_answers as read_answers
+    from meta_eval.ask.answers.endpoint_answers import AnswerFacts as AnswerFacts
+    from meta_eval.ask.answers.endpoint_answers import EndpointAnswers as EndpointAnswers
+    from meta_eval.ask.answers.endpoint_answers import count_cut as count_cut
+    from meta_eval.ask.answers.grading import Grading as Grading
+    from meta_eval.ask.answers.recorded_answers import Recordings as Recordings
+    from meta_eval.ask.answers.requests import Encoder as Encoder
+    from meta_eval.ask.answers.requests import Request as Request
+    from meta_eval.ask.answers.requests import build_requests as build_requests
+    from meta_eval.ask.answers.requests import choose_context as choose_context
+    from meta_eval.ask.answers.requests import choose_docs as choose_docs
+    from meta_eval.ask.answers.token_logprobs import LOWEST as LOWEST
+    from meta_eval.ask.answers.token_logprobs import TokenPlace as TokenPlace
+    from meta_eval.ask.answers.token_logprobs import collect_tokens as collect_tokens
+    from meta_eval.ask.bos_likelihood import measure_gain as measure_gain
+    from meta_eval.ask.canary import check_token_counts as check_token_counts
+    from meta_eval.ask.canary_docs import spread_docs as spread_docs
+    from meta_eval.ask.capabilities import describe_refusal as describe_refusal
+    from meta_eval.ask.capabilities import find_refusals as find_refusals
+    from meta_eval.ask.client import TOO_LONG as TOO_LONG
+    from meta_eval.ask.client import Client as Client
+    from meta_eval.ask.client import EngineRequest as EngineRequest
+    from meta_eval.ask.client import EngineResponse as EngineResponse
+    from meta_eval.ask.client import describe_start as describe_start
+    from meta_eval.ask.client import explain_too_long as explain_too_long
+    from meta_eval.ask.client import find_client as find_client
+    from meta_eval.ask.client import with_token_ids as with_token_ids
+    from meta_eval.ask.completions import read_choice as read_choice
+    from meta_eval.ask.completions_connection import CompletionsConnection as CompletionsConnection
+    from meta_eval.ask.deployment import read_earlier_answers as read_earlier_answers
+    from meta_eval.ask.engine_faults import counting_saved as counting_saved
+    from meta_eval.ask.engine_faults import diagnose_engine as diagnose_engine
+    from meta_eval.ask.journal import Journal as Journal
+    from meta_eval.ask.journal import check_shard as check_shard
+    from meta_eval.ask.model_tokens import ModelTokens as ModelTokens
+    from meta_eval.ask.model_tokens import tokens_of as tokens_of
+    from meta_eval.ask.openai_connection import OpenAIConnection as OpenAIConnection
+    from meta_eval.ask.pipeline import Interrupted as Interrupted
+    from meta_eval.ask.pipeline import collect_identity as collect_identity
+    from meta_eval.ask.pipeline import prepare_pack as prepare_pack
+    from meta_eval.ask.pipeline import settings_of as settings_of
+    from meta_eval.ask.retry_rounds import ask_in_rounds as ask_in_rounds
+    from meta_eval.ask.server_client import ServerClient as ServerClient
+    from meta_eval.ask.servers_client import Job as Job
+    from meta_eval.ask.servers_client import RefusedError as RefusedError
+    from meta_eval.ask.servers_client import ServersClient as ServersClient
+    from meta_eval.ask.time_left import Pace as Pace
+    from meta_eval.ask.transport import CutError as CutError
+    from meta_eval.ask.transport import Failed as Failed
+    from meta_eval.ask.transport import GarbledError as GarbledError
+    from meta_eval.ask.transport import Json as Json
+    from meta_eval.ask.transport import Reply as Reply
+    from meta_eval.ask.transport import draw_backoff as draw_backoff
+    from meta_eval.ask.transport import parse_body as parse_body
+
+    # assets
+    from meta_eval.assets.details.details_scoring import lighteval_choices as lighteval_choices
+    from meta_eval.assets.details.details_scoring import truthfulqa_mc as truthfulqa_mc
+    from meta_eval.base.addresses import normalise_url as normalise_url
+    from meta_eval.base.counts import plural as plural
+    from meta_eval.base.errors import ConfigError as ConfigError
+    from meta_eval.base.errors import DataError as DataError
+    from meta_eval.base.errors import JoinError as JoinError
+    from meta_eval.base.errors import PackError as PackError
+    from meta_eval.base.errors import SourceError as SourceError
+    from meta_eval.base.errors import TemplateError as TemplateError
+    from meta_eval.base.errors import UserError as UserError
+    from meta_eval.base.errors import locating as locating
+    from meta_eval.base.errors import suggest_name as suggest_name
+    from meta_eval.base.escaping import one_line as one_line
+    from meta_eval.base.escaping import quoted as quoted
+    from meta_eval.base.hashing import hash_bytes as hash_bytes
+    from meta_eval.base.hashing import hash_file as hash_file
+    from meta_eval.base.hashing import hash_json as hash_json
+    from meta_eval.base.hashing import hash_text as hash_text
+    from meta_eval.base.inputs import MAX_DEPTH as MAX_DEPTH
+    from meta_eval.base.inputs import MAX_FILE as MAX_FILE
+    from meta_eval.base.inputs import PointerError as PointerError
+    from meta_eval.base.inputs import describe_error as describe_error
+    from meta_eval.base.inputs import describe_form as describe_form
+    from meta_eval.base.inputs import expand_home as expand_home
+    from meta_eval.base.inputs import is_deep as is_deep
+    from meta_eval.base.inputs import is_packed as is_packed
+    from meta_eval.base.inputs import open_parquet as open_parquet
+    from meta_eval.base.inputs import open_regular as open_regular
+    from meta_eval.base.inputs import parse_json as parse_json
+    from meta_eval.base.inputs import read_regular as read_regular
+    from meta_eval.base.inputs import read_text as read_text
+    from meta_eval.base.inputs import suggest_path as suggest_path
+    from meta_eval.base.isolation import isolate_code as isolate_code
+    from meta_eval.base.json_text import format_json as format_json
+    from meta_eval.base.json_text import parse_loose_json as parse_loose_json
+    from meta_eval.base.logs import log as log
+    from meta_eval.base.logs import report_progress as report_progress
+    from meta_eval.base.memory import release_memory as release_memory
+    from meta_eval.base.outputs import OutputError as OutputError
+    from meta_eval.base.outputs import check_outputs as check_outputs
+    from meta_eval.base.outputs import replace_file as replace_file
+    from meta_eval.base.ownership import check_folder as check_folder
+    from meta_eval.base.ownership import replace_folder as replace_folder
+    from meta_eval.base.pack_names import RULE as RULE
+    from meta_eval.base.pack_names import expand_patterns as expand_patterns
+    from meta_eval.base.pack_names import is_name as is_name
+    from meta_eval.base.pack_names import join_names as join_names
+    from meta_eval.base.pack_names import split_excluded as split_excluded
+    from meta_eval.base.secrets import holds_secret as holds_secret
+    from meta_eval.base.sigterm import interrupt_on_sigterm as interrupt_on_sigterm
+    from meta_eval.base.thresholds import FIDELITY_DIFFERENT_TIMES as FIDELITY_DIFFERENT_TIMES
+    from meta_eval.base.thresholds import FIDELITY_LEVEL as FIDELITY_LEVEL
+    from meta_eval.base.thresholds import FIDELITY_LEVEL_TEXT as FIDELITY_LEVEL_TEXT
+    from meta_eval.base.thresholds import FIDELITY_MIN_DOCS as FIDELITY_MIN_DOCS
+    from meta_eval.base.thresholds import LEVEL as LEVEL
+    from meta_eval.base.thresholds import MAX_GEN_TOKS as MAX_GEN_TOKS
+    from meta_eval.base.thresholds import NAMED as NAMED
+    from meta_eval.base.thresholds import PLANNED_FLIPS as PLANNED_FLIPS
+    from meta_eval.base.thresholds import POWER as POWER
+    from meta_eval.base.times import RESTORE_NAME as RESTORE_NAME
+    from meta_eval.base.times import explain_wrong_time as explain_wrong_time
+    from meta_eval.base.times import parse_time as parse_time
+    from meta_eval.base.value_errors import describe_wrong_value as describe_wrong_value
+    from meta_eval.base.yaml_files import YamlError as YamlError
+    from meta_eval.base.yaml_files import parse_yaml as parse_yaml
+    from meta_eval.base.yaml_files import read_yaml as read_yaml
+
+    # cli: verbs
+    from meta_eval.cli import options as options
+    from meta_eval.cli.console import err as err
+    from meta_eval.cli.console import make_result_console as make_result_console
+    from meta_eval.cli.console import print_result as print_result
+    from meta_eval.cli.console import show_progress as show_progress
+    from meta_eval.cli.console import show_result as show_result
+    from meta_eval.cli.console import warn as warn
+    from meta_eval.cli.console import write_document as write_document
+    from meta_eval.cli.run import Log as Log
+    from meta_eval.harness.chat_completion import LONGEST as LONGEST
+
+    # harness: what lm-eval reads and writes
+    from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
+    from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
+    from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
+    from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
+    from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
+    from meta_eval.harness.evaluator import Evaluator as Evaluator
+    from meta_eval.harness.families import Family as Family
+    from meta_eval.harness.families import list_bos_tokens as list_bos_tokens
+    from meta_eval.harness.families import list_families as list_families
+    from meta_eval.harness.families import remove_bos as remove_bos
+    from meta_eval.harness.lm_eval_run import Run as Run
+    from meta_eval.harness.lm_eval_run import read_run as read_run
+    from meta_eval.harness.output_index import TaskOutput as TaskOutput
+    from meta_eval.harness.raw_samples import read_raw_samples as read_raw_samples
+    from meta_eval.harness.sample_parser import FILTERED as FILTERED
+    from meta_eval.harness.scores import compute_scores as compute_scores
+    from meta_eval.harness.settings import RunSettings as RunSettings
+    from meta_eval.harness.settings import Settings as Settings
+    from meta_eval.harness.task_run import TaskRun as TaskRun
+
+    # judge: pairs of docs, alarms, the decision
+    from meta_eval.judge.gate import FidelityRule as FidelityRule
+    from meta_eval.judge.gate import Gate as Gate
+    from meta_eval.judge.gate import read_gate as read_gate
+    from meta_eval.judge.judgement import Alarm as Alarm
+    from meta_eval.judge.task_comparison import find_verdict_metric as find_verdict_metric
+
+    # pack: configuration, records, manifest
+    from meta_eval.pack.backends.base import Backend as Backend
+    from meta_eval.pack.backends.base import BackendError as BackendError
+    from meta_eval.pack.backends.base import load_class as load_class
+    from meta_eval.pack.backends.command import LmEvalBackend as LmEvalBackend
+    from meta_eval.pack.backends.registry import backend_of as backend_of
+    from meta_eval.pack.backends.registry import find_backend as find_backend
+    from meta_eval.pack.backends.server import ADAPTER as ADAPTER
+    from meta_eval.pack.backends.server import DEFAULT_URL as DEFAULT_URL
+    from meta_eval.pack.backends.server import VLLM_EXTRA as VLLM_EXTRA
+    from meta_eval.pack.backends.server import VLLM_TUNING as VLLM_TUNING
+    from meta_eval.pack.backends.server import Server as Server
+    from meta_eval.pack.backends.server import serve_arguments as serve_arguments
+    from meta_eval.pack.chat_rendering import ChatTemplate as ChatTemplate
+    from meta_eval.pack.chat_rendering import fetch_chat_template as fetch_chat_template
+    from meta_eval.pack.chat_rendering import find_chat_template as find_chat_template
+    from meta_eval.pack.choice_tokens import add_choice_tokens as add_choice_tokens
+    from meta_eval.pack.choice_tokens import needs_choice_tokens as needs_choice_tokens
+    from meta_eval.pack.config import Config as Config
+    from meta_eval.pack.config import ValuePlace as ValuePlace
+    from meta_eval.pack.config import open_config as open_config
+    from meta_eval.pack.doc_clusters import cluster_docs as cluster_docs
+    from meta_eval.pack.doc_table import begin_parquet as begin_parquet
+    from meta_eval.pack.doc_table import encode_parquet as encode_parquet
+    from meta_eval.pack.doc_table import have_one_layout as have_one_layout
+    from meta_eval.pack.doc_table import make_column as make_column
+    from meta_eval.pack.doc_table import make_table as make_table
+    from meta_eval.pack.integrity import check_unchanged as check_unchanged
+    from meta_eval.pack.left_out import LeftOut as LeftOut
+    from meta_eval.pack.manifest import MANIFEST as MANIFEST
+    from meta_eval.pack.manifest import JoinEntry as JoinEntry
+    from meta_eval.pack.manifest import LengthEntry as LengthEntry
+    from meta_eval.pack.manifest import Manifest as Manifest
+    from meta_eval.pack.manifest import RecordEntry as RecordEntry
+    from meta_eval.pack.manifest import ReferenceScoreEntry as ReferenceScoreEntry
+    from meta_eval.pack.manifest import TaskEntry as TaskEntry
+    from meta_eval.pack.manifest import TextDifferenceEntry as TextDifferenceEntry
+    from meta_eval.pack.manifest import read_manifest as read_manifest
+    from meta_eval.pack.next_token_scoring import score_by_next_token as score_by_next_token
+    from meta_eval.pack.pack_builder import Pack as Pack
+    from meta_eval.pack.pack_builder import build_pack as build_pack
+    from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN as BYTES_PER_TOKEN
+    from meta_eval.pack.prompt_lengths import Prompts as Prompts
+    from meta_eval.pack.prompt_lengths import find_tokenizer as find_tokenizer
+    from meta_eval.pack.prompt_lengths import find_tokenizer_file as find_tokenizer_file
+    from meta_eval.pack.prompt_lengths import make_token_counter as make_token_counter
+    from meta_eval.pack.prompt_lengths import measure_longest_prompt as measure_longest_prompt
+    from meta_eval.pack.punkt import INSTRUCTIONS as INSTRUCTIONS
+    from meta_eval.pack.records.format import ALL as ALL
+    from meta_eval.pack.records.format import Grader as Grader
+    from meta_eval.pack.records.format import Place as Place
+    from meta_eval.pack.records.format import Reading as Reading
+    from meta_eval.pack.records.format import Record as Record
+    from meta_eval.pack.records.format import RecordedScore as RecordedScore
+    from meta_eval.pack.records.format import RecordedTask as RecordedTask
+    from meta_eval.pack.records.format import RecordFormat as RecordFormat
+    from meta_eval.pack.records.recorded_docs import WARNING_TEXTS as WARNING_TEXTS
+    from meta_eval.pack.records.recorded_docs import RecordedDoc as RecordedDoc
+    from meta_eval.pack.records.recorded_docs import RecordedDocs as RecordedDocs
+    from meta_eval.pack.records.recorded_docs import format_chat_body as format_chat_body
+    from meta_eval.pack.records.recorded_docs import format_doc as format_doc
+    from meta_eval.pack.records.run_selection import choose_runs as choose_runs
+    from meta_eval.pack.records.run_selection import make_config_name as make_config_name
+    from meta_eval.pack.records.run_selection import normalise_time as normalise_time
+    from meta_eval.pack.records.shipped_graders import make_grader_code as make_grader_code
+    from meta_eval.pack.records.task_code import has_task as has_task
+    from meta_eval.pack.records.task_code import list_group_members as list_group_members
+    from meta_eval.pack.source import hub as hub
+    from meta_eval.pack.source.dataset import DataFile as DataFile
+    from meta_eval.pack.source.dataset import EvalsDataset as EvalsDataset
+    from meta_eval.pack.source.dataset import OriginalDataset as OriginalDataset
+    from meta_eval.pack.source.dataset import Subset as Subset
+    from meta_eval.pack.task_choice import choose_tasks_to_ask as choose_tasks_to_ask
+    from meta_eval.pack.templates import task_yaml as task_yaml
+    from meta_eval.pack.templates.checks import check_functions as check_functions
+    from meta_eval.pack.templates.spec import PublishedMetric as PublishedMetric
+    from meta_eval.pack.templates.spec import Template as Template
+    from meta_eval.pack.templates.template_folder import TemplateFolder as TemplateFolder
+    from meta_eval.pack.templates.template_folder import locate_file as locate_file
+    from meta_eval.pack.templates.template_folder import read_templates as read_templates
+
+    # report: documents and views
+    from meta_eval.report import text as text
+    from meta_eval.report.document import Document as Document
+    from meta_eval.report.document import Fact as Fact
+    from meta_eval.report.document import Figure as Figure
+    from meta_eval.report.document import Item as Item
+    from meta_eval.report.document import Listing as Listing
+    from meta_eval.report.document import Section as Section
+    from meta_eval.report.document import Verdict as Verdict
+    from meta_eval.report.model import RunProvenance as RunProvenance
+    from meta_eval.report.plot import draw_distance_plot as draw_distance_plot
+    from meta_eval.report.shipped_views import TextView as TextView
+    from meta_eval.report.survival import make_survival as make_survival
+    from meta_eval.report.tables import Column as Column
+    from meta_eval.report.tables import Row as Row
+    from meta_eval.report.tables import Table as Table
+    from meta_eval.report.text import MINUS as MINUS
+    from meta_eval.report.text import NONE as NONE
+    from meta_eval.report.text import format_count as format_count
+    from meta_eval.report.text import format_percent as format_percent
+    from meta_eval.report.view import find_document as find_document
+    from meta_eval.report.view_registry import choose_views as choose_views
+
+    # stats: numbers in, numbers out
+    from meta_eval.stats import Interval as Interval
+    from meta_eval.stats import correct_by_holm as correct_by_holm
+    from meta_eval.stats import mean as mean
+    from meta_eval.stats import score_interval as score_interval
+    from meta_eval.stats.identical import chance_of_change as chance_of_change
+    from meta_eval.stats.ratio import Mean as Mean
+    from meta_eval.stats.ratio import bound_unseen as bound_unseen
+    from meta_eval.stats.ratio import count_for_unseen as count_for_unseen
+    from meta_eval.stats.ratio import mean_of_tokens as mean_of_tokens
+    from meta_eval.stats.ratio import ratio_of_means as ratio_of_means
+    from meta_eval.stats.run_chart import ENOUGH_RUNS as ENOUGH_RUNS
+    from meta_eval.stats.run_chart import ChartPoint as ChartPoint
+    from meta_eval.stats.run_chart import average_run_length as average_run_length
+    from meta_eval.stats.run_chart import draw_chart as draw_chart
+    from meta_eval.stats.run_chart import find_limits as find_limits
+    from meta_eval.verb_options import TEMPLATES as TEMPLATES
+
+    # verb_options
+    from meta_eval.verb_options import AuditOptions as AuditOptions
+    from meta_eval.verb_options import FidelityOptions as FidelityOptions
+    from meta_eval.verb_options import ListOptions as ListOptions
+    from meta_eval.verb_options import NewTaskOptions as NewTaskOptions
+    from meta_eval.verb_options import ScoringOptions as ScoringOptions
+
+    # version
+    from meta_eval.version import __version__ as __version__
+
+
+@cache
+def _read_homes() -> dict[str, tuple[str, str]]:
+    """By public name: the module of the core, and the name there. Read from the imports above."""
+    tree = ast.parse(Path(__file__).read_bytes())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    return {
+        alias.asname or alias.name: (str(node.module), alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def __getattr__(name: str) -> Any:
+    homes = {} if name.startswith("__") else _read_homes()
+    if name not in homes:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, original = homes[name]
+    home = import_module(module)
+    value = getattr(home, original) if hasattr(home, original) else import_module(f"{module}.{original}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(_read_homes())

@@ -1,6 +1,0 @@
-"""Templates (``meta_template/``): reading, selecting, listing and rewriting."""
-
-from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template
-from meta_eval.templates.template_folder import TemplateFolder, read_templates, read_yaml
-
-__all__ = ["FunctionRef", "PublishedMetric", "TaskSpec", "Template", "TemplateFolder", "read_templates", "read_yaml"]
