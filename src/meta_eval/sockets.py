@@ -149,8 +149,6 @@ if TYPE_CHECKING:
     from meta_eval.base.yaml_files import YamlError as YamlError
     from meta_eval.base.yaml_files import parse_yaml as parse_yaml
     from meta_eval.base.yaml_files import read_yaml as read_yaml
-
-    # cli: verbs
     from meta_eval.cli import options as options
     from meta_eval.cli.console import err as err
     from meta_eval.cli.console import make_result_console as make_result_console
@@ -160,6 +158,9 @@ if TYPE_CHECKING:
     from meta_eval.cli.console import warn as warn
     from meta_eval.cli.console import write_document as write_document
     from meta_eval.cli.run import Log as Log
+
+    # cli: verbs
+    from meta_eval.cli.verb import Verb as Verb
     from meta_eval.harness.chat_completion import LONGEST as LONGEST
 
     # harness: what lm-eval reads and writes

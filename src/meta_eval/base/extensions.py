@@ -1,4 +1,4 @@
-"""Loads classes of other packages by their entry points, and names the package whose class failed.
+"""Loads what plug-ins offer by entry points, and names the package whose code failed.
 
 Nothing else loads them. What they print goes to stderr, and where they end the program, that is an error.
 """
@@ -6,7 +6,8 @@ Nothing else loads them. What they print goes to stderr, and where they end the 
 from __future__ import annotations
 
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -56,11 +57,11 @@ def find_extensions(group: str) -> dict[str, Extension]:
 
 
 def load_extension(extension: Extension, socket: type[Any], **attributes: tuple[type, ...]) -> Any:
-    """An object of the class that an entry point names.
+    """What an entry point names: an object, or an object of a class.
 
     Args:
         extension: Its name and entry point.
-        socket: The class that it must derive from.
+        socket: The class that it must be of.
         attributes: The types of its attributes that are read before it does anything.
 
     Raises:
@@ -72,7 +73,15 @@ def load_extension(extension: Extension, socket: type[Any], **attributes: tuple[
     name = _name_of(point)
     try:
         with isolate_import(lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=name)):
-            loaded = point.load()()
+            loaded = point.load()
+            loaded = loaded() if isinstance(loaded, type) else loaded
+    except ModuleNotFoundError as error:
+        if not _is_missing(error, point.value):
+            raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=name) from error
+        raise ExtensionError(
+            f"{point.name} of {point.group} is not there: no module {error.name}", where=name,
+            hint="Reinstall the package, or remove it",
+        ) from error  # fmt: skip
     except UserError:
         raise
     except Exception as error:
@@ -82,8 +91,33 @@ def load_extension(extension: Extension, socket: type[Any], **attributes: tuple[
     for attribute, kinds in attributes.items():
         if not isinstance(getattr(loaded, attribute, None), kinds):
             raise ExtensionError(f"{attribute} is not a {kinds[0].__name__}", where=name)
-    _LOADED[_package(type(loaded).__module__)] = name
+    for path in (point.value, type(loaded).__module__):
+        if _package(path) != _package(__name__):
+            _LOADED[_package(path)] = name
     return loaded
+
+
+@contextmanager
+def guard_extension(path: str) -> Iterator[None]:
+    """Import more of a plug-in, as `load_extension` does.
+
+    Args:
+        path: ``module:name``.
+
+    Raises:
+        ExtensionError: It cannot be imported.
+    """
+    if _package(path) == _package(__name__):
+        yield
+        return
+    name = _LOADED.get(_package(path), path)
+    try:
+        with isolate_import(lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=name)):
+            yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=name) from error
 
 
 def list_loaded() -> tuple[str, ...]:
@@ -115,8 +149,14 @@ def _name_of(point: EntryPoint) -> str:
     return point.value
 
 
-def _package(module: str) -> str:
-    return module.partition(".")[0]
+def _package(path: str) -> str:
+    """``pkg`` of ``pkg.module:name``."""
+    return path.partition(":")[0].partition(".")[0]
+
+
+def _is_missing(error: ModuleNotFoundError, path: str) -> bool:
+    """Whether the module of an entry point, or a package around it, is what is missing."""
+    return error.name is not None and f"{path.partition(':')[0]}.".startswith(f"{error.name}.")
 
 
 def _describe(error: BaseException) -> str:

@@ -7,34 +7,20 @@ check failed, 2 an error that the user can fix, 3 undecided, 70 a bug of meta-ev
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.text import Text
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from meta_eval.base.errors import UserError, refused
 from meta_eval.base.escaping import visible
 from meta_eval.base.logs import log
-from meta_eval.cli import (
-    doctor,
-    export,
-    grade,
-    init,
-    prepare,
-    report,
-    run,
-    verify,  # fmt: skip
-)
 from meta_eval.cli.console import err, notes, print_result
-from meta_eval.plugins.engines.slurm import slurm_verb as slurm
-from meta_eval.plugins.meta import tasks_verb as tasks
-from meta_eval.plugins.nightly import history_verb as history
-from meta_eval.plugins.tokens import audit_verb as audit
-from meta_eval.plugins.tokens import fidelity_verb as fidelity
+from meta_eval.cli.verb import Verb, find_verb, list_verbs
 from meta_eval.version import __version__
 
 _INTERRUPTED = 130
@@ -42,20 +28,60 @@ _INTERRUPTED = 130
 # typer's class for errors of usage. typer does not export it.
 _USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
-_MAKE, _RUN, _JUDGE, _EXTEND = "Make and verify", "Run", "Judge", "Extend"
+_CLI = "meta_eval.cli"
+
+VERBS = (
+    Verb("init", "Write a configuration and task templates to edit, or an example.", f"{_CLI}.init:init",
+         panel="Make and verify"),
+    Verb("prepare", "Make a pack of tasks, and print the lm_eval command that runs it.", f"{_CLI}.prepare:prepare",
+         "meta_eval.api:prepare", panel="Make and verify"),
+    Verb("verify", "Grade the recorded answers again and compare every verdict.", f"{_CLI}.verify:verify",
+         "meta_eval.pack.verify:verify", panel="Make and verify"),
+    Verb("doctor", "Check a pack and this machine, or an engine with --engine.", f"{_CLI}.doctor:doctor",
+         panel="Make and verify"),
+    Verb("run", "Run the model and judge it. Rerun the same command to resume.", f"{_CLI}.run:run", "meta_eval.api:run",
+         panel="Run"),
+    Verb("export", "Write the requests of a pack for other tools.", f"{_CLI}.export:export",
+         "meta_eval.api:export", panel="Run"),
+    Verb("grade", "Grade answers that another tool made, as lm_eval would.", f"{_CLI}.grade:grade",
+         "meta_eval.api:grade", panel="Run"),
+    Verb("report", "Judge a run against recorded answers and published scores.", f"{_CLI}.report:report",
+         "meta_eval.api:report", panel="Judge"),
+    Verb("compare", "Compare runs doc by doc, such as a model and its FP8 copy.", f"{_CLI}.report:compare_app",
+         "meta_eval.api:compare", panel="Judge"),
+)  # fmt: skip
 
 
 class _Verbs(TyperGroup):
-    """List the verbs under the headings of their ``rich_help_panel``, as plain text in 80 columns."""
+    """The verbs. One is imported when it is used; help lists them as plain text in 80 columns."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 (it is called with it)
+        return [verb.name for verb in list_verbs(VERBS)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 (it is called with it)
+        if cmd_name not in self.commands:
+            verb = find_verb(cmd_name, VERBS)
+            if verb is None:
+                return None
+            self.commands[cmd_name] = _make_command(verb)
+        return self.commands[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (it is called with it)
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for name, command in self.commands.items():
-            line = (name, command.get_short_help_str(formatter.width))
-            panels.setdefault(command.rich_help_panel, []).append(line)  # type: ignore[attr-defined]
-        for heading, lines in panels.items():
+        for heading, verbs in groupby(list_verbs(VERBS), key=lambda verb: verb.panel):
             with formatter.section(heading):
-                formatter.write_dl(lines)
+                formatter.write_dl([(verb.name, verb.help) for verb in verbs])
+
+
+def _make_command(verb: Verb) -> Any:
+    body = verb.load()
+    if isinstance(body, typer.Typer):
+        body._add_completion = False  # that of the whole command line
+    else:
+        function, body = body, typer.Typer(add_completion=False, rich_markup_mode=None)
+        body.command(verb.name)(function)
+    command = typer.main.get_command(body)
+    command.name = verb.name
+    return command
 
 
 app = typer.Typer(
@@ -67,32 +93,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _add(panel: str, verb: Callable[..., None], short_help: str, cls: type[TyperCommand] | None = None) -> None:
-    """Add a verb under the name of its function. The short help must fit into 80 columns."""
-    app.command(verb.__name__, cls=cls, short_help=short_help, rich_help_panel=panel)(verb)
-
-
-_add(_MAKE, init.init, "Write a configuration and task templates to edit, or an example.")
-_add(_MAKE, prepare.prepare, "Make a pack of tasks, and print the lm_eval command that runs it.")
-_add(_MAKE, verify.verify, "Grade the recorded answers again and compare every verdict.")
-_add(_MAKE, doctor.doctor, "Check a pack and this machine, or an engine with --engine.")
-_add(_RUN, run.run, "Run the model and judge it. Rerun the same command to resume.")
-_add(_RUN, slurm.slurm, "Write job scripts that run a pack on a Slurm cluster.")
-_add(_RUN, export.export, "Write the requests of a pack for other tools.")
-_add(_RUN, grade.grade, "Grade answers that another tool made, as lm_eval would.")
-_add(_JUDGE, report.report, "Judge a run against recorded answers and published scores.")
-_add(_JUDGE, report.compare, "Compare runs doc by doc, such as a model and its FP8 copy.", report.CompareCommand)
-_add(_JUDGE, fidelity.fidelity, "Check whether two models are the same, token by token.")
-_add(_JUDGE, audit.audit, "Check by its answers whether an endpoint serves a model.")
-app.add_typer(
-    history.app, name="history", short_help="Keep past runs, and judge the newest by all of them.",
-    rich_help_panel=_JUDGE,
-)  # fmt: skip
-app.add_typer(
-    tasks.app, name="tasks", short_help="List the tasks, show a task, or start a new one.", rich_help_panel=_EXTEND
 )
 
 

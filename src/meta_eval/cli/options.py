@@ -28,15 +28,17 @@ def _config(note: str = "") -> Path:
     return option
 
 
-CONFIG = _config()
-CONFIG_OF_PACK = _config(". Not read if you name a PACK")
-PACK = typer.Argument(None, metavar="[PACK]", help="The pack. Default: the configuration's work_dir.")
-OVERRIDES = typer.Option([], "--set", metavar="KEY=VALUE", help="Override a key of the configuration. Repeatable.")
-VIEWS = typer.Option(
+CONFIG: Path = _config()
+CONFIG_OF_PACK: Path = _config(". Not read if you name a PACK")
+PACK: Path | None = typer.Argument(None, metavar="[PACK]", help="The pack. Default: the configuration's work_dir.")
+OVERRIDES: list[str] = typer.Option(
+    [], "--set", metavar="KEY=VALUE", help="Override a key of the configuration. Repeatable."
+)
+VIEWS: list[str] = typer.Option(
     [], "--view", metavar="NAME=FILE", help="Write another view: text, json, or a view that a package adds."
 )
-AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout.")
-SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout. Scores are from 0 to 1.")
+AS_JSON: bool = typer.Option(False, "--json", help="Print one JSON object on stdout.")
+SHARES_AS_JSON: bool = typer.Option(False, "--json", help="Print one JSON object on stdout. Scores are from 0 to 1.")
 
 
 def pack_folder(pack: Path | None, config: Path, *, hint: str = "Name its folder") -> Path:

@@ -141,6 +141,17 @@ def report(
     _finish(judged, as_json=as_json)
 
 
+class CompareCommand(TyperCommand):
+    """`compare` with ``--`` between sides instead of before arguments that are no options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_BETWEEN if arg == "--" else arg for arg in args])
+
+
+compare_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@compare_app.command("compare", cls=CompareCommand)
 @options.spread_options(**_FLAGS, pack=_pack("The pack of both runs."))
 def compare(
     runs: list[Path] = typer.Argument(
@@ -223,13 +234,6 @@ def _compare_candidates(
     if compared.errors:
         raise join_errors(compared.errors)
     raise typer.Exit(compared.exit_code)
-
-
-class CompareCommand(TyperCommand):
-    """`compare` with ``--`` between sides instead of before arguments that are no options."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, [_BETWEEN if arg == "--" else arg for arg in args])
 
 
 def _split_sides(runs: Sequence[Path]) -> list[list[Path]]:

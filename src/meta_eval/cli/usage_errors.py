@@ -45,7 +45,7 @@ def _explain(error: Any, context: Any, command: str) -> Iterable[tuple[str, str]
         yield _name(param), _describe_value(error)
     elif words.startswith("No such command"):
         name = words.split("'")[1]
-        yield command, f"there is no command {name!r}{suggest_name(name, context.command.commands)}"
+        yield command, f"there is no command {name!r}{suggest_name(name, context.command.list_commands(context))}"
     elif words.startswith("Got unexpected extra"):
         yield command, f"takes fewer arguments; unexpected: {words.partition('(s) (')[2].rstrip(')')}"
 

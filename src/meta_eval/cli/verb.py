@@ -1,0 +1,88 @@
+"""The socket for commands: a verb has a name, a line of help and a body that is imported when it is used.
+
+A package adds a verb by an entry point of the group ``meta_eval.verbs``, which names a `Verb`. Keep it in a module that
+imports nothing else: ``meta-eval --help`` reads the verbs of all packages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+from meta_eval.base.extensions import ExtensionError, find_extensions, guard_extension, load_extension
+from meta_eval.base.logs import log
+
+ENTRY_POINTS = "meta_eval.verbs"
+
+# The headings of ``meta-eval --help``, in their order.
+Panel = Literal["Make and verify", "Run", "Judge", "Extend"]
+PANELS: tuple[Panel, ...] = ("Make and verify", "Run", "Judge", "Extend")
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command of ``meta-eval``.
+
+    Attributes:
+        name: As it is typed.
+        help: Its line in ``meta-eval --help``, which has 80 columns.
+        body: ``module:name`` of the function that Typer calls, or of a `typer.Typer` with subcommands.
+        call: ``module:name`` of the function that ``meta_eval.NAME`` is in Python; empty if there is none.
+        panel: The heading under which help lists it.
+    """
+
+    name: str
+    help: str
+    body: str
+    call: str = ""
+    panel: Panel = "Extend"
+
+    def load(self) -> Any:
+        """Import the body."""
+        return _load(self.body)
+
+    def load_call(self) -> Any:
+        """Import the function for Python.
+
+        Raises:
+            AttributeError: It has none.
+        """
+        if not self.call:
+            raise AttributeError(f"{self.name} is no function")
+        return _load(self.call)
+
+
+def _load(path: str) -> Any:
+    module, _, name = path.partition(":")
+    with guard_extension(path):
+        return getattr(import_module(module), name)
+
+
+def find_verb(name: str, shipped: Iterable[Verb]) -> Verb | None:
+    """The verb of a name; None if there is none. Another package is asked only for a name that the core does not have.
+
+    Raises:
+        ExtensionError: Its package cannot be loaded.
+    """
+    if own := next((verb for verb in shipped if verb.name == name), None):
+        return own
+    point = find_extensions(ENTRY_POINTS).get(name)
+    if point is None:
+        return None
+    verb: Verb = load_extension(point, Verb)
+    if verb.name != name:
+        raise ExtensionError(f"defines the verb {verb.name}", where=f"{name} ({point.points[0].value})")
+    return verb
+
+
+def list_verbs(shipped: Iterable[Verb]) -> list[Verb]:
+    """All verbs under their headings: those of the core, then the others by name. A broken one is a warning."""
+    verbs = list(shipped)
+    for name in sorted(find_extensions(ENTRY_POINTS).keys() - {verb.name for verb in verbs}):
+        try:
+            verbs += filter(None, [find_verb(name, ())])
+        except ExtensionError as error:
+            log.warning(str(error))
+    return sorted(verbs, key=lambda verb: PANELS.index(verb.panel) if verb.panel in PANELS else len(PANELS))

@@ -1,0 +1,10 @@
+"""The verbs of this plug-in."""
+
+from meta_eval.sockets import Verb
+
+HISTORY = Verb(
+    "history",
+    "Keep past runs, and judge the newest by all of them.",
+    "meta_eval.plugins.nightly.history_verb:app",
+    panel="Judge",
+)

@@ -1,0 +1,18 @@
+"""The verbs of this plug-in."""
+
+from meta_eval.sockets import Verb
+
+FIDELITY = Verb(
+    "fidelity",
+    "Check whether two models are the same, token by token.",
+    "meta_eval.plugins.tokens.fidelity_verb:fidelity",
+    call="meta_eval.api:fidelity",
+    panel="Judge",
+)
+AUDIT = Verb(
+    "audit",
+    "Check by its answers whether an endpoint serves a model.",
+    "meta_eval.plugins.tokens.audit_verb:audit",
+    call="meta_eval.api:audit",
+    panel="Judge",
+)
