@@ -1,0 +1,111 @@
+"""The deletion test: does everything else work when plug-ins are deleted?
+
+It copies the repository, deletes the folders of some plug-ins with their tests, pages and entry points, installs the
+copy beside the packages of this environment, writes the generated pages anew, and runs the tests.
+
+    python tools/without_plugins.py meta             # one plug-in
+    python tools/without_plugins.py --each           # each alone, one after the other
+    python tools/without_plugins.py --all            # all of them
+    python tools/without_plugins.py --all -- -x -k compare  # what follows -- is for pytest
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PLUGINS = sorted(path.parent.name for path in (REPOSITORY / "src/meta_eval/plugins").glob("*/__init__.py"))
+NOT_ENGINES = "not engine and not browser and not lighteval"
+
+
+def copy_without(names: Sequence[str], target: Path) -> None:
+    """Copy what git knows, without these plug-ins."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPOSITORY, check=True, capture_output=True, text=True
+    ).stdout
+    gone = tuple(f"{folder}/{name}/" for folder in FOLDERS for name in names)
+    for file in filter(None, listed.split("\0")):
+        if not file.startswith(gone) and (REPOSITORY / file).exists():
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / file, target / file)
+    project = target / "pyproject.toml"
+    lines = project.read_text(encoding="utf-8").splitlines(keepends=True)
+    dead = re.compile(rf'= "meta_eval\.plugins\.(?:{"|".join(names)})\b')
+    project.write_text("".join(line for line in lines if not dead.search(line)), encoding="utf-8")
+
+
+FOLDERS = ("src/meta_eval/plugins", "tests/plugins", "docs/plugins")
+
+
+def install(target: Path) -> Path:
+    """Make an environment with the copy and the packages of this one; the path of its Python."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", target / ".venv"], check=True)
+    python = target / ".venv/bin/python"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--editable", target],
+        check=True,
+    )
+    # Behind the copy. A .pth in those packages, as of an editable meta-eval, is not read.
+    site = subprocess.run(
+        [python, "-c", 'import sysconfig; print(sysconfig.get_path("purelib"))'],
+        check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    packages = [path for path in sys.path if path.endswith("-packages")] or [sysconfig.get_path("purelib")]
+    (Path(site) / "zz_packages.pth").write_text("\n".join(packages) + "\n", encoding="utf-8")
+    for script in Path(sys.executable).parent.iterdir():  # tests start tools of the environment by their names
+        copy = python.parent / script.name
+        if not copy.exists() and script.is_file() and not script.name.startswith(("python", "activate")):
+            text = script.read_bytes()
+            copy.write_bytes(text.replace(str(Path(sys.executable).parent).encode(), str(python.parent).encode()))
+            copy.chmod(0o755)
+    return python
+
+
+def check_without(names: Sequence[str], pytest_arguments: Sequence[str]) -> bool:
+    """Whether everything else is green without these plug-ins."""
+    with tempfile.TemporaryDirectory(prefix="without-") as temporary:
+        target = Path(temporary) / "meta-eval"
+        copy_without(names, target)
+        subprocess.run(["git", "init", "--quiet", target], check=True)
+        subprocess.run(["git", "-C", target, "add", "--all"], check=True)
+        python = install(target)
+        environment = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
+        print(f"without {', '.join(names)}", flush=True)
+        generated = subprocess.run([python, "tools/write_pages.py"], cwd=target, env=environment, check=False)
+        arguments = ["-m", NOT_ENGINES, "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider", *pytest_arguments]
+        tested = subprocess.run([python, "-m", "pytest", *arguments], cwd=target, env=environment, check=False)
+        return generated.returncode == 0 and tested.returncode == 0
+
+
+def main() -> None:
+    ours = sys.argv[1:]
+    more = ours[ours.index("--") + 1 :] if "--" in ours else []
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="PLUGIN", help=f"any of {', '.join(PLUGINS)}")
+    parser.add_argument("--each", action="store_true", help="each plug-in alone")
+    parser.add_argument("--all", action="store_true", help="all plug-ins at once")
+    chosen = parser.parse_args(ours[: ours.index("--")] if "--" in ours else ours)
+    if unknown := set(chosen.names) - set(PLUGINS):
+        parser.error(f"no such plug-in: {', '.join(sorted(unknown))}")
+    runs = [[name] for name in PLUGINS] if chosen.each else []
+    runs += [PLUGINS] if chosen.all else []
+    runs += [chosen.names] if chosen.names else []
+    if not runs:
+        parser.error("name a plug-in, or use --each or --all")
+    failed = [names for names in runs if not check_without(names, more)]
+    for names in failed:
+        print(f"not green without {', '.join(names)}", file=sys.stderr)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
