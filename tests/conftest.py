@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from places import THOROUGH
+from places import REPOSITORY, THOROUGH
 from rows import make_row, write_rows
 
 # For numpy, which nothing above imports, and every process that a test starts: on small matrices the threads of OpenBLAS
@@ -36,6 +36,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+PLUGINS = REPOSITORY / "src/meta_eval/plugins"
+
 # Folders none of whose files takes more than 4 s of CPU time.
 _QUICK = frozenset(("catalog", "joins", "source", "templates", "tools"))
 
@@ -51,6 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     items.sort(key=lambda item: item.path.parent.name in _QUICK)
     for item in items:
+        for marker in item.iter_markers("plugin"):
+            if not (PLUGINS / marker.args[0]).is_dir():
+                item.add_marker(pytest.mark.skip(reason=f"the plug-in {marker.args[0]} is not there"))
         for marker, variable in _OF_OTHERS.items():
             if item.get_closest_marker(marker) and variable not in os.environ:
                 item.add_marker(pytest.mark.skip(reason=f"{variable} names no Python with {marker}"))
