@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,7 @@ def run(
     if chosen.grade_only and chosen.shard[1] > 1:
         raise ConfigError("cannot grade a single shard", where="--grade-only", hint="Leave --shard out")
     models = [settings.model_name, *settings.other_models]
+    from meta_eval.api.stop_rules import read_stop_rules
     from meta_eval.ask.pipeline import Interrupted
     from meta_eval.ask.pipeline import run_pack as ask
 
@@ -98,6 +100,7 @@ def run(
                     config_place=place,
                     baseline=makes_report,
                     scored=lambda task, scores, docs: steps.line(_score(work_dir, task, scores, docs)),
+                    stop_rules=partial(read_stop_rules, chosen.gate),
                 )
         except Interrupted as end:
             err.print(
