@@ -3,10 +3,16 @@
 import gc
 import os
 import signal
+import sys
 
 
 def main() -> None:
     """Run the command line. Ctrl-C during imports ends as it does later: exit code 130 and a line."""
+    if sys.argv[1:] == ["--version"]:
+        from meta_eval.version import __version__
+
+        sys.stdout.write(f"meta-eval {__version__}\n")
+        return
     # Otherwise pydantic searches all installed packages for plug-ins at every start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     # Docs and samples are hundreds of thousands of objects without cycles. Searching them would be a waste.

@@ -6,7 +6,7 @@ name is imported on first use, so that a plug-in that is not used costs nothing.
 
 from __future__ import annotations
 
-import ast
+import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -326,15 +326,9 @@ if TYPE_CHECKING:
 
 @cache
 def _read_homes() -> dict[str, tuple[str, str]]:
-    """By public name: the module of the core, and the name there. Read from the imports above."""
-    tree = ast.parse(Path(__file__).read_bytes())
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    return {
-        alias.asname or alias.name: (str(node.module), alias.name)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    """By public name: the module of the core, and the name there. Read from the imports above, a line each."""
+    lines = re.findall(r"^    from (\S+) import (\w+) as (\w+)$", Path(__file__).read_text("utf-8"), re.MULTILINE)
+    return {name: (module, original) for module, original, name in lines}
 
 
 def __getattr__(name: str) -> Any:

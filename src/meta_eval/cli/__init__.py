@@ -13,13 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.text import Text
 from typer.core import TyperGroup
 
 from meta_eval.base.errors import UserError, refused
-from meta_eval.base.escaping import visible
 from meta_eval.base.logs import log
-from meta_eval.cli.console import err, notes, print_result
 from meta_eval.cli.verb import Verb, find_verb, list_verbs
 from meta_eval.version import __version__
 
@@ -98,6 +95,8 @@ app = typer.Typer(
 
 def _version(is_set: bool) -> None:
     if is_set:
+        from meta_eval.cli.console import print_result
+
         print_result(f"meta-eval {__version__}")
         raise typer.Exit
 
@@ -108,6 +107,8 @@ def _root(
         False, "--version", help="Print the version and exit.", callback=_version, is_eager=True
     ),
 ) -> None:
+    from meta_eval.cli.console import notes
+
     log.addHandler(notes)
 
 
@@ -146,6 +147,11 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
         from meta_eval.cli.usage_errors import describe_usage_error
 
         if type(error).__name__ == "NoArgsIsHelpError":
+            from rich.text import Text
+
+            from meta_eval.base.escaping import visible
+            from meta_eval.cli.console import err
+
             err.print(Text(visible(error.format_message())), soft_wrap=True)
             return 2
         return _end(str(describe_usage_error(error)))
@@ -165,11 +171,15 @@ def _find_fault(error: BaseException) -> str | None:
 
 
 def _end(message: str) -> int:
+    from meta_eval.cli.console import err
+
     err.print(f"error: {message}", style="bold red", soft_wrap=True)
     return 2
 
 
 def _interrupted() -> int:
+    from meta_eval.cli.console import err
+
     err.print("interrupted: no file is half-written")
     return _INTERRUPTED
 
