@@ -152,12 +152,12 @@ if TYPE_CHECKING:
     from meta_eval.cli import options as options
     from meta_eval.cli.console import err as err
     from meta_eval.cli.console import make_result_console as make_result_console
-    from meta_eval.cli.console import print_result as print_result
     from meta_eval.cli.console import show_progress as show_progress
     from meta_eval.cli.console import show_result as show_result
     from meta_eval.cli.console import warn as warn
     from meta_eval.cli.console import write_document as write_document
     from meta_eval.cli.run import Log as Log
+    from meta_eval.cli.streams import print_result as print_result
 
     # cli: verbs
     from meta_eval.cli.verb import Verb as Verb
@@ -332,7 +332,7 @@ def _read_homes() -> dict[str, tuple[str, str]]:
 
 
 def __getattr__(name: str) -> Any:
-    homes = {} if name.startswith("__") else _read_homes()
+    homes = {} if name.startswith("__") and name != "__version__" else _read_homes()
     if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, original = homes[name]

@@ -16,7 +16,8 @@ from meta_eval.base.counts import plural
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.base.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result, show_progress, warn, write_document
+from meta_eval.cli.console import err, make_result_console, show_progress, warn, write_document
+from meta_eval.cli.streams import print_result
 from meta_eval.cli.verify import Steps
 from meta_eval.verb_options import RunOptions
 
