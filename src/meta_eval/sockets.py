@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.answers.requests import build_requests as build_requests
     from meta_eval.ask.answers.requests import choose_context as choose_context
     from meta_eval.ask.answers.requests import choose_docs as choose_docs
+    from meta_eval.ask.answers.requests import read_conversation as read_conversation
     from meta_eval.ask.answers.token_logprobs import LOWEST as LOWEST
     from meta_eval.ask.answers.token_logprobs import TokenPlace as TokenPlace
     from meta_eval.ask.answers.token_logprobs import collect_tokens as collect_tokens
@@ -207,6 +208,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.chat_rendering import ChatTemplate as ChatTemplate
     from meta_eval.pack.chat_rendering import fetch_chat_template as fetch_chat_template
     from meta_eval.pack.chat_rendering import find_chat_template as find_chat_template
+    from meta_eval.pack.chat_rendering import render_conversation as render_conversation
     from meta_eval.pack.choice_tokens import add_choice_tokens as add_choice_tokens
     from meta_eval.pack.choice_tokens import needs_choice_tokens as needs_choice_tokens
     from meta_eval.pack.config import Config as Config

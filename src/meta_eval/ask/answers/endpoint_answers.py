@@ -10,14 +10,12 @@ from typing import Any
 from meta_eval.ask.answers.answer_files import Answers, AnswersError, EngineAnswer
 from meta_eval.ask.answers.answer_matching import Problems, match_answers, note_unknown_answers
 from meta_eval.ask.answers.recorded_answers import Recorded, Recordings, make_scoring_request
-from meta_eval.ask.answers.requests import Request, build_requests
+from meta_eval.ask.answers.requests import Request, build_requests, read_conversation
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.thresholds import AUDIT_CUT_BEFORE, AUDIT_CUT_PILE, AUDIT_CUT_TOKENS
 from meta_eval.harness.evaluator import Evaluator
-from meta_eval.pack.chat_rendering import ChatTemplate
+from meta_eval.pack.chat_rendering import ChatTemplate, render_conversation
 from meta_eval.pack.manifest import Manifest
-from meta_eval.plugins.chat.chat_body import read_conversation
-from meta_eval.plugins.chat.chat_prompts import render_conversation
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,18 @@ from typing import Any, Literal
 
 from meta_eval.plugins.chat.batch_pairs import find_kind, read_requests
 from meta_eval.plugins.chat.batch_requests import make_custom_id
-from meta_eval.plugins.chat.chat_body import make_chat_body, read_conversation
+from meta_eval.plugins.chat.chat_body import make_chat_body
 from meta_eval.plugins.chat.chat_docs import split_bodies
-from meta_eval.sockets import MAX_GEN_TOKS, Answers, AnswersError, Request, format_json, log, read_answers
+from meta_eval.sockets import (
+    MAX_GEN_TOKS,
+    Answers,
+    AnswersError,
+    Request,
+    format_json,
+    log,
+    read_answers,
+    read_conversation,
+)
 
 
 def read_bound_answers(

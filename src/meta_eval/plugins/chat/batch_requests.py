@@ -7,9 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from meta_eval.plugins.chat.batch_files import BatchRequest, format_batch_request
-from meta_eval.plugins.chat.chat_backend import parse_fields
-from meta_eval.plugins.chat.chat_body import make_chat_body, read_conversation
-from meta_eval.sockets import ConfigError, Evaluator, Manifest, PackError, Request, build_requests, format_json, log
+from meta_eval.plugins.chat.chat_backend import CONTINUED, parse_fields
+from meta_eval.plugins.chat.chat_body import make_chat_body
+from meta_eval.sockets import (
+    ConfigError,
+    Evaluator,
+    Manifest,
+    PackError,
+    Request,
+    build_requests,
+    format_json,
+    log,
+    read_conversation,
+)
 
 # Digits of a request's SHA-256 in its custom_id. Some services take at most 64 characters.
 SHORT = 12
@@ -91,7 +101,7 @@ def _read(request: Request, manifest: Manifest) -> dict[str, Any]:
     if request.kind in ("choices", "force"):
         raise ValueError("it asks how likely given texts are, which chat endpoints do not say")
     try:
-        return read_conversation(request, can_continue=bool(_fields(manifest).get("continue_final_message")))
+        return read_conversation(request, can_continue=bool(_fields(manifest).get(CONTINUED)))
     except ValueError as error:
         raise ValueError(f"the prompt {error}") from None
 
