@@ -23,13 +23,19 @@ if TYPE_CHECKING:
 
     # ask: backends, requests and answers
     from meta_eval.ask.answers.answer_files import Answers as Answers
-    from meta_eval.ask.answers.answer_files import AnswersError as AnswersError
-    from meta_eval.ask.answers.answer_files import EngineAnswer as EngineAnswer
     from meta_eval.ask.answers.answer_files import Key as Key
     from meta_eval.ask.answers.answer_files import read_answers as read_answers
+    from meta_eval.ask.answers.answer_files import read_bound_answers as read_bound_answers
+    from meta_eval.ask.answers.answer_form import AnswerForm as AnswerForm
+    from meta_eval.ask.answers.answer_form import Export as Export
+    from meta_eval.ask.answers.answer_form import Holding as Holding
     from meta_eval.ask.answers.endpoint_answers import AnswerFacts as AnswerFacts
     from meta_eval.ask.answers.endpoint_answers import EndpointAnswers as EndpointAnswers
     from meta_eval.ask.answers.endpoint_answers import count_cut as count_cut
+    from meta_eval.ask.answers.engine_answer import SHORT as SHORT
+    from meta_eval.ask.answers.engine_answer import AnswersError as AnswersError
+    from meta_eval.ask.answers.engine_answer import EngineAnswer as EngineAnswer
+    from meta_eval.ask.answers.engine_answer import make_chat_answer as make_chat_answer
     from meta_eval.ask.answers.grading import Grading as Grading
     from meta_eval.ask.answers.recorded_answers import Recordings as Recordings
     from meta_eval.ask.answers.requests import Encoder as Encoder

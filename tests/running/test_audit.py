@@ -17,7 +17,7 @@ from packs import prepare, read_docs
 
 from meta_eval import export
 from meta_eval.api import audit
-from meta_eval.ask.answers.answer_files import AnswersError
+from meta_eval.ask.answers.engine_answer import AnswersError
 from meta_eval.base.errors import UserError
 from meta_eval.plugins.tokens.token_table import read_tokens
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers, AnswersError, EngineAnswer
+from meta_eval.ask.answers.answer_files import Answers
 from meta_eval.ask.answers.answer_matching import Problems, match_answers, note_unknown_answers
+from meta_eval.ask.answers.engine_answer import AnswersError, EngineAnswer
 from meta_eval.ask.answers.recorded_answers import Recorded, Recordings, make_scoring_request
 from meta_eval.ask.answers.requests import Request, build_requests, read_conversation
 from meta_eval.base.errors import ConfigError
@@ -129,7 +130,7 @@ class EndpointAnswers(Recordings):
     def _render(self, request: Request, answer: EngineAnswer) -> tuple[Request, AnswerFacts]:
         """The request as the trusted copy gets it: the messages of a chat as text."""
         settings = dict(request.settings or {})
-        if request.kind == "chat" or _is_of_batch(answer):
+        if request.kind == "chat" or answer.is_chat:
             conversation = read_conversation(request, can_continue=True)
             settings |= conversation
             request = replace(request, kind="generate", prompt=self._render_chat(request, conversation))
@@ -146,11 +147,6 @@ class EndpointAnswers(Recordings):
             return render_conversation(conversation, self._template)
         except ValueError as error:
             raise AnswersError(f"{error}", where=request.id) from None
-
-
-def _is_of_batch(answer: EngineAnswer) -> bool:
-    """Whether it is of a batch file, whose prompts are chats even where the pack's are texts."""
-    return answer.prompt_sha256 is None
 
 
 def _has_other_parts(answer: EngineAnswer) -> bool:
