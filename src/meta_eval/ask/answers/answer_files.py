@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from meta_eval.ask.answers.answer_form import AnswerForm, Holding, make_requests_error
-from meta_eval.ask.answers.engine_answer import SHORT, AnswersError, EngineAnswer, make_unread_error
+from meta_eval.ask.answers.engine_answer import SHORT, AnswersError, EngineAnswer, check_answer, make_unread_error
 from meta_eval.ask.answers.form_registry import OWN, list_forms
 from meta_eval.ask.answers.requests import Request
 from meta_eval.ask.answers.requests_form import ANSWERS
@@ -169,9 +169,10 @@ def _read_answer(
     if holding == "requests":
         raise make_requests_error(str(file))
     try:
-        return form.read_answer(content, names.get(form.name, {}), where)
+        answer = form.read_answer(content, names.get(form.name, {}), where)
     except ValueError as error:
         raise make_unread_error(f"it {error}") from None
+    return None if answer is None else check_answer(answer)
 
 
 def _find_kind(content: object, forms: Sequence[AnswerForm]) -> tuple[AnswerForm, Holding | None]:

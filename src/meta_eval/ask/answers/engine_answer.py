@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meta_eval.ask.answers.token_logprobs import TokenLogprobs
 from meta_eval.base.errors import UserError
 from meta_eval.harness.chat_completion import ChatChoice, ChatCompletion
+from meta_eval.harness.sample_parser import FILTERED
 
 # A UTF-16 engine leaves a lone surrogate if it cuts a character. UTF-8 files cannot hold it.
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -18,8 +17,8 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 # Maximum length in bytes of a folder name. lm_eval makes the name from the model's.
 _LONGEST_NAME = 255
 
-# Upper limit of counts. Larger counts cannot be averaged exactly.
-_MOST = 2**53
+# Allowed values of finish_reason.
+_ENDS = ("stop", "tool_calls", "length", FILTERED)
 
 # Digits of a request's SHA-256 that an answer repeats at least, if it repeats it.
 SHORT = 12
@@ -29,12 +28,13 @@ class AnswersError(UserError):
     """A file of answers cannot be read, or its answers cannot be graded."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineAnswer:
     """A line of a file of answers.
 
     Attributes:
         id: The id of the request.
+        where: File and line.
         prompt_sha256: SHA-256 of the answered prompt. None if the line does not repeat it.
         request_sha256: SHA-256 of the whole request, or its first `SHORT` digits. None likewise.
         text: The generated text, or the content of a chat message, with lone surrogates replaced by U+FFFD. None for
@@ -54,7 +54,6 @@ class EngineAnswer:
         model: The model that was asked; where the line does not say, the one that answered.
         span: Start and end, in seconds since 1970.
         place: The place of its doc in a random order, from 0. None in any other order.
-        where: File and line.
         response_model: The model that the response names. None if it names none.
         endpoint: The hash of the address that answered, or `OWN_SERVER`. None if unknown.
         tools_lost: Whether a check before it found that the endpoint leaves tools out of its prompts.
@@ -62,23 +61,23 @@ class EngineAnswer:
     """
 
     id: str
-    prompt_sha256: str | None
-    request_sha256: str | None
-    text: str | None
-    choices: tuple[tuple[float, bool | None], ...]
-    reasoning: str | None
-    tool_calls: tuple[tuple[str, str], ...]
-    finish_reason: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cached_tokens: int | None
-    tokens: TokenLogprobs | None
-    error: str | None
-    engine: str | None
-    model: str | None
-    span: tuple[float, float] | None
-    place: int | None
     where: str
+    prompt_sha256: str | None = None
+    request_sha256: str | None = None
+    text: str | None = None
+    choices: tuple[tuple[float, bool | None], ...] = ()
+    reasoning: str | None = None
+    tool_calls: tuple[tuple[str, str], ...] = ()
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    tokens: TokenLogprobs | None = None
+    error: str | None = None
+    engine: str | None = None
+    model: str | None = None
+    span: tuple[float, float] | None = None
+    place: int | None = None
     response_model: str | None = None
     endpoint: str | None = None
     tools_lost: bool = False
@@ -112,83 +111,47 @@ def make_chat_answer(
     done = completion or ChatCompletion((ChatChoice(""),))
     return EngineAnswer(
         id=own_id,
-        prompt_sha256=None,
         request_sha256=request_sha256,
-        text=mend(done.content),
-        choices=(),
-        reasoning=mend(done.reasoning),
-        tool_calls=read_tool_calls([call.as_json() for call in done.tool_calls]),
+        text=done.content,
+        reasoning=done.reasoning,
+        tool_calls=tuple((call.name, call.arguments) for call in done.tool_calls),
         finish_reason=done.finish_reason,
         prompt_tokens=done.prompt_tokens,
         completion_tokens=done.completion_tokens,
         cached_tokens=done.cached_tokens,
-        tokens=None,
         error=error,
         engine=engine,
-        model=LineFields({"model": done.model}).name("model"),
+        model=done.model,
         response_model=done.model,
-        span=None,
-        place=None,
         where=where,
         is_chat=True,
     )  # fmt: skip
 
 
-def read_tool_calls(content: Any) -> tuple[tuple[str, str], ...]:
-    """The tool calls of a line.
+def check_answer(answer: EngineAnswer) -> EngineAnswer:
+    """An answer as every form must give it: without lone surrogates, and failed if its end is none that is known.
 
     Raises:
-        AnswersError: It holds something else.
+        AnswersError: A name that becomes part of file names cannot be.
     """
-    if content is None:
-        return ()
-    calls: list[tuple[str, str]] = []
-    for call in content if isinstance(content, list) else [None]:
-        name, arguments = (call.get("name"), call.get("arguments")) if isinstance(call, dict) else (None, None)
-        if not isinstance(name, str) or not isinstance(arguments, str):
-            raise make_unread_error('tool_calls must be a list of {"name": text, "arguments": text}')
-        calls.append((_HALF_PAIR.sub("\ufffd", name), _HALF_PAIR.sub("\ufffd", arguments)))
-    return tuple(calls)
-
-
-def mend(text: str | None) -> str | None:
-    """A text without lone surrogates."""
-    return text and _HALF_PAIR.sub("\ufffd", text)
-
-
-@dataclass(frozen=True, slots=True)
-class LineFields:
-    """The fields of a line, each with the right type or absent."""
-
-    content: Mapping[str, Any]
-
-    def text(self, name: str) -> str | None:
-        value = self.content.get(name)
-        if value is not None and not isinstance(value, str):
-            raise make_unread_error(f"{name} is {value!r:.40}, and no text")
-        return value
-
-    def name(self, name: str) -> str | None:
-        """A text that becomes part of file names."""
-        value = self.text(name)
+    for name in ("engine", "model"):
+        value = getattr(answer, name)
         if value in (".", "..") or not (value or "").isprintable() or len((value or "").encode()) > _LONGEST_NAME:
             raise make_unread_error(f"{name} is {value!r:.40}, and no name of at most {_LONGEST_NAME} bytes")
-        return value
+    changes: dict[str, Any] = {}
+    for name in ("text", "reasoning"):
+        if (text := getattr(answer, name)) and _HALF_PAIR.search(text):
+            changes[name] = _mend(text)
+    if answer.tool_calls:
+        changes["tool_calls"] = tuple((_mend(name), _mend(arguments)) for name, arguments in answer.tool_calls)
+    if answer.error is None and answer.finish_reason is not None and answer.finish_reason not in _ENDS:
+        ends = ", ".join(map(repr, _ENDS))
+        changes["error"] = f"finish_reason is {answer.finish_reason!r:.40}, none of {ends}"
+    return replace(answer, **changes) if changes else answer
 
-    def number(self, name: str) -> float | None:
-        value = self.content.get(name)
-        if value is None:
-            return None
-        # An integer beyond the range of floats is invalid too.
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
-            raise make_unread_error(f"{name} is {value!r:.40}, and no number")
-        return float(value)
 
-    def count(self, name: str) -> int | None:
-        value = self.content.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST):
-            raise make_unread_error(f"{name} is {value!r:.40}, and no count")
-        return value
+def _mend(text: str) -> str:
+    return _HALF_PAIR.sub("\ufffd", text)
 
 
 def make_unread_error(what: str) -> AnswersError:

@@ -4,22 +4,17 @@ line."""
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from meta_eval.ask.answers.answer_form import AnswerForm, Export, Holding
-from meta_eval.ask.answers.engine_answer import (
-    EngineAnswer,
-    LineFields,
-    make_unread_error,
-    mend,
-    read_tool_calls,
-)  # fmt: skip
+from meta_eval.ask.answers.engine_answer import EngineAnswer, make_unread_error
 from meta_eval.ask.answers.requests import Encoder, Request
 from meta_eval.ask.answers.token_logprobs import TokenLogprobs, read_tokens
 from meta_eval.base.hashing import hash_file
 from meta_eval.base.json_text import format_json
-from meta_eval.harness.sample_parser import FILTERED
 from meta_eval.pack.baseline import compute_grading_fingerprints
 from meta_eval.pack.manifest import MANIFEST
 
@@ -29,11 +24,11 @@ VERSION = 1
 # The first line of a file of answers that `meta-eval run` wrote. Other files do not need it.
 ANSWERS = "meta-eval answers"
 
+# Upper limit of counts. Larger counts cannot be averaged exactly.
+_MOST = 2**53
+
 # Number of requests that are tokenised together. Encodings take far more memory than texts.
 _BATCH = 128
-
-# Allowed values of finish_reason.
-_ENDS = ("stop", "tool_calls", "length", FILTERED)
 
 
 class RequestsForm(AnswerForm):
@@ -101,17 +96,14 @@ def _line(content: dict[str, Any]) -> str:
 def _answer(content: object, where: str) -> EngineAnswer:
     if not isinstance(content, dict):
         raise make_unread_error("it is no object")
-    fields = LineFields(content)
+    fields = _LineFields(content)
     own_id, sha256 = fields.text("id"), fields.text("prompt_sha256")
     if own_id is None or sha256 is None:
         raise make_unread_error("id or prompt_sha256 is missing")
     text, choices, error = fields.text("text"), _choices(content.get("choices")), fields.text("error")
-    finish = fields.text("finish_reason")
     forced = _tokens(content.get("tokens"))
     if error is None and (text is not None) + bool(choices) + (forced is not None) != 1:
         raise make_unread_error("it must hold one of text, choices, tokens and error")
-    if error is None and finish is not None and finish not in _ENDS:
-        error = f"finish_reason is {finish!r:.40}, none of {', '.join(map(repr, _ENDS))}"
     ids = content.get("token_ids")
     tokens = fields.count("completion_tokens")
     started, ended = fields.number("started"), fields.number("ended")
@@ -119,18 +111,18 @@ def _answer(content: object, where: str) -> EngineAnswer:
         id=own_id,
         prompt_sha256=sha256,
         request_sha256=fields.text("request_sha256"),
-        text=mend(text),
+        text=text,
         choices=choices,
-        reasoning=mend(fields.text("reasoning")),
-        tool_calls=read_tool_calls(content.get("tool_calls")),
-        finish_reason=finish,
+        reasoning=fields.text("reasoning"),
+        tool_calls=_tool_calls(content.get("tool_calls")),
+        finish_reason=fields.text("finish_reason"),
         prompt_tokens=fields.count("prompt_tokens"),
         completion_tokens=len(ids) if tokens is None and isinstance(ids, list) else tokens,
         cached_tokens=fields.count("cached_tokens"),
         tokens=forced,
         error=error,
-        engine=fields.name("engine"),
-        model=fields.name("model"),
+        engine=fields.text("engine"),
+        model=fields.text("model"),
         response_model=fields.text("response_model"),
         endpoint=fields.text("endpoint"),
         span=(started, ended) if started is not None and ended is not None and started <= ended else None,
@@ -144,7 +136,7 @@ def _choices(content: Any) -> tuple[tuple[float, bool | None], ...]:
         return ()
     choices: list[tuple[float, bool | None]] = []
     for choice in content if isinstance(content, list) else [None]:
-        fields = LineFields(choice if isinstance(choice, dict) else {})
+        fields = _LineFields(choice if isinstance(choice, dict) else {})
         logprob, greedy = fields.number("logprob"), fields.content.get("is_greedy")
         if logprob is None or not (greedy is None or isinstance(greedy, bool)):
             raise make_unread_error('choices must be a list of {"logprob": number, "is_greedy": true or false}')
@@ -152,8 +144,48 @@ def _choices(content: Any) -> tuple[tuple[float, bool | None], ...]:
     return tuple(choices)
 
 
+def _tool_calls(content: Any) -> tuple[tuple[str, str], ...]:
+    if content is None:
+        return ()
+    calls: list[tuple[str, str]] = []
+    for call in content if isinstance(content, list) else [None]:
+        name, arguments = (call.get("name"), call.get("arguments")) if isinstance(call, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(arguments, str):
+            raise make_unread_error('tool_calls must be a list of {"name": text, "arguments": text}')
+        calls.append((name, arguments))
+    return tuple(calls)
+
+
 def _tokens(content: Any) -> TokenLogprobs | None:
     try:
         return None if content is None else read_tokens(content)
     except ValueError as error:
         raise make_unread_error(f"tokens: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _LineFields:
+    """The fields of a line, each with the right type or absent."""
+
+    content: Mapping[str, Any]
+
+    def text(self, name: str) -> str | None:
+        value = self.content.get(name)
+        if value is not None and not isinstance(value, str):
+            raise make_unread_error(f"{name} is {value!r:.40}, and no text")
+        return value
+
+    def number(self, name: str) -> float | None:
+        value = self.content.get(name)
+        if value is None:
+            return None
+        # An integer beyond the range of floats is invalid too.
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
+            raise make_unread_error(f"{name} is {value!r:.40}, and no number")
+        return float(value)
+
+    def count(self, name: str) -> int | None:
+        value = self.content.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST):
+            raise make_unread_error(f"{name} is {value!r:.40}, and no count")
+        return value
