@@ -169,11 +169,12 @@ if TYPE_CHECKING:
     # cli: verbs
     from meta_eval.cli.verb import Verb as Verb
     from meta_eval.harness.chat_completion import LONGEST as LONGEST
-
-    # harness: what lm-eval reads and writes
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
+
+    # harness: what lm-eval reads and writes
+    from meta_eval.harness.chat_requests import offers_tools as offers_tools
     from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
     from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
     from meta_eval.harness.evaluator import Evaluator as Evaluator

@@ -264,7 +264,11 @@ def test_another_engine_does_not_get_the_tuning_of_the_former(
 
 @pytest.mark.parametrize(
     ("backend", "args", "other"),
-    [("vllm", "quantization=fp8", "hf"), ("chat", "reasoning_effort=low", "server"), ("llamacpp", "a=1", "vllm")],
+    [
+        ("vllm", "quantization=fp8", "hf"),
+        pytest.param("chat", "reasoning_effort=low", "server", marks=pytest.mark.plugin("chat")),
+        ("llamacpp", "a=1", "vllm"),
+    ],
 )
 def test_another_engine_does_not_get_what_may_change_answers(
     tmp_path: Path, backend: str, args: str, other: str
@@ -274,10 +278,10 @@ def test_another_engine_does_not_get_what_may_change_answers(
     assert refusal.value.where == f"--set backend={other}"
 
 
-def test_values_that_no_command_holds_may_have_commas(tmp_path: Path) -> None:
-    for backend in ("llamacpp", "chat"):
-        config = load(tmp_path, f"{RECIPE}\nbackend: {backend}\nmodel_args: {{a: '1,2=3'}}\n")
-        assert config.model_args == {"a": "1,2=3"}
+@pytest.mark.parametrize("backend", ["llamacpp", pytest.param("chat", marks=pytest.mark.plugin("chat"))])
+def test_values_that_no_command_holds_may_have_commas(backend: str, tmp_path: Path) -> None:
+    config = load(tmp_path, f"{RECIPE}\nbackend: {backend}\nmodel_args: {{a: '1,2=3'}}\n")
+    assert config.model_args == {"a": "1,2=3"}
 
 
 def test_model_args_as_text_take_an_override(tmp_path: Path) -> None:

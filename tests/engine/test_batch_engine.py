@@ -28,7 +28,7 @@ from real_copies import make_copies
 
 from meta_eval import export, grade
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.plugin("chat")]
 
 EXAMPLE = REPOSITORY / "src/meta_eval/assets/smollm2"
 TASKS = ("smollm2_facts", "smollm2_numbers", "smollm2_words")

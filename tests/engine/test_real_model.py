@@ -22,7 +22,6 @@ from real_copies import make_copies
 from meta_eval.ask.answers.requests import Encoder
 from meta_eval.harness.chat_messages import make_conversation
 from meta_eval.pack.chat_rendering import find_chat_template
-from meta_eval.plugins.chat.chat_prompts import compare_prompt
 from meta_eval.plugins.tokens.table_pairing import pair_tables
 from meta_eval.plugins.tokens.token_table import read_tokens
 
@@ -188,9 +187,12 @@ def test_another_rope_base_is_different_and_its_group_is_named(
     assert "another RoPE base" in report["finding"]["causes"]
 
 
+@pytest.mark.plugin("chat")
 def test_recorded_prompts_are_the_messages_that_the_models_own_template_renders(folder: Path) -> None:
     """Every prompt, to the token; and the template's own system message, where the messages have none, is found."""
     from tokenizers import Tokenizer
+
+    from meta_eval.plugins.chat.chat_prompts import compare_prompt
 
     template, tokenizer = find_chat_template(str(folder / "float32")), folder / "float32/tokenizer.json"
     assert template is not None

@@ -16,6 +16,7 @@ from meta_eval.ask.transport import CutError, Failed, GarbledError, Json
 from meta_eval.base.logs import log
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.base import BackendError
+from meta_eval.pack.backends.fitting import suggest_backend
 from meta_eval.plugins.engines.llamacpp.grammar_forcing import GRAMMAR, build_grammar_request, check_written
 
 
@@ -158,5 +159,6 @@ class CompletionsConnection(OpenAIConnection):
             raise BackendError(
                 "serves only /chat/completions, which adds a second chat template to the prompts",
                 where=self.url,
-                hint="Serve the model with /v1/completions, as vLLM, SGLang and llama.cpp do, or set `backend: chat`",
+                hint="Serve the model with /v1/completions, as vLLM, SGLang and llama.cpp do"
+                + suggest_backend("chat", ", or "),
             )
