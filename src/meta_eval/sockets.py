@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.client import with_token_ids as with_token_ids
     from meta_eval.ask.completions import read_choice as read_choice
     from meta_eval.ask.completions_connection import CompletionsConnection as CompletionsConnection
+    from meta_eval.ask.connection import Connection as Connection
     from meta_eval.ask.deployment import read_earlier_answers as read_earlier_answers
     from meta_eval.ask.engine_faults import counting_saved as counting_saved
     from meta_eval.ask.engine_faults import diagnose_engine as diagnose_engine
@@ -258,6 +259,8 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.shipped_graders import make_grader_code as make_grader_code
     from meta_eval.pack.records.task_code import has_task as has_task
     from meta_eval.pack.records.task_code import list_group_members as list_group_members
+    from meta_eval.pack.records.text_record import TextAnswer as TextAnswer
+    from meta_eval.pack.records.text_record import TextRecord as TextRecord
     from meta_eval.pack.source import hub as hub
     from meta_eval.pack.source.dataset import DataFile as DataFile
     from meta_eval.pack.source.dataset import EvalsDataset as EvalsDataset
@@ -285,6 +288,7 @@ if TYPE_CHECKING:
     from meta_eval.report.plot import draw_distance_plot as draw_distance_plot
     from meta_eval.report.shipped_views import TextView as TextView
     from meta_eval.report.survival import make_survival as make_survival
+    from meta_eval.report.tables import Cell as Cell
     from meta_eval.report.tables import Column as Column
     from meta_eval.report.tables import Row as Row
     from meta_eval.report.tables import Table as Table
@@ -292,6 +296,7 @@ if TYPE_CHECKING:
     from meta_eval.report.text import NONE as NONE
     from meta_eval.report.text import format_count as format_count
     from meta_eval.report.text import format_percent as format_percent
+    from meta_eval.report.view import View as View
     from meta_eval.report.view import find_document as find_document
     from meta_eval.report.view_registry import choose_views as choose_views
 

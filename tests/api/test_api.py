@@ -154,7 +154,7 @@ def test_prepare_takes_overrides_for_a_configuration_made_in_python(tmp_path: Pa
 def _parameters(verb: str) -> dict[str, Any]:
     command: Any = typer.main.get_command(app)
     for word in verb.split():
-        command = command.commands[word]
+        command = command.get_command(None, word)
     return {parameter.name: parameter for parameter in command.params}
 
 
