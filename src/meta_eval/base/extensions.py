@@ -6,16 +6,18 @@ Nothing else loads them. What they print goes to stderr, and where they end the 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.base import isolation
 from meta_eval.base.errors import UserError
 from meta_eval.base.isolation import isolate_import
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 # By the package in which it is defined: the class as messages name it.
 _LOADED: dict[str, str] = {}
@@ -46,6 +48,13 @@ class Extension:
             f"{self.name!r} is offered {len(offers)} times: {' and '.join(offers)}",
             where=f"entry points {self.points[0].group}", hint="Uninstall all of these packages but one",
         )  # fmt: skip
+
+
+def entry_points(group: str) -> Iterable[EntryPoint]:
+    """The entry points of a group in all installed packages."""
+    from importlib import metadata  # slow to import, and most commands need no plug-in
+
+    return metadata.entry_points(group=group)
 
 
 def find_extensions(group: str) -> dict[str, Extension]:
