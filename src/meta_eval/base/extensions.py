@@ -135,7 +135,7 @@ def _isolate(path: str, name: str) -> AbstractContextManager[None]:
 
 def list_loaded() -> tuple[str, ...]:
     """The classes of other packages that were loaded."""
-    return tuple(_LOADED.values())
+    return tuple(dict.fromkeys(_LOADED.values()))
 
 
 def find_extension_fault(error: BaseException) -> ExtensionError | None:
