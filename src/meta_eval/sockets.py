@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.answers.token_logprobs import LOWEST as LOWEST
     from meta_eval.ask.answers.token_logprobs import TokenPlace as TokenPlace
     from meta_eval.ask.answers.token_logprobs import collect_tokens as collect_tokens
+    from meta_eval.ask.bos_likelihood import change_bos as change_bos
     from meta_eval.ask.bos_likelihood import measure_gain as measure_gain
     from meta_eval.ask.canary import check_token_counts as check_token_counts
     from meta_eval.ask.canary_docs import spread_docs as spread_docs
