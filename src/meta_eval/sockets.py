@@ -186,11 +186,40 @@ if TYPE_CHECKING:
     from meta_eval.harness.task_run import TaskRun as TaskRun
 
     # judge: pairs of docs, alarms, the decision
+    from meta_eval.judge.decide import SAMENESS_CODES as SAMENESS_CODES
+    from meta_eval.judge.decide import Sameness as Sameness
     from meta_eval.judge.gate import FidelityRule as FidelityRule
     from meta_eval.judge.gate import Gate as Gate
     from meta_eval.judge.gate import read_gate as read_gate
     from meta_eval.judge.judgement import Alarm as Alarm
+    from meta_eval.judge.table_file import BATCH as BATCH
+    from meta_eval.judge.table_file import CHOICES as CHOICES
+    from meta_eval.judge.table_file import PROBES as PROBES
+    from meta_eval.judge.table_file import Header as Header
+    from meta_eval.judge.table_file import Schema as Schema
+    from meta_eval.judge.table_file import TokensError as TokensError
+    from meta_eval.judge.table_file import list_tables as list_tables
+    from meta_eval.judge.table_file import make_damage_error as make_damage_error
+    from meta_eval.judge.table_file import path_beside as path_beside
+    from meta_eval.judge.table_file import read_batches as read_batches
+    from meta_eval.judge.table_file import read_header as read_header
+    from meta_eval.judge.table_file import write_table as write_table
     from meta_eval.judge.task_comparison import find_verdict_metric as find_verdict_metric
+    from meta_eval.judge.token_table import TABLES as TABLES
+    from meta_eval.judge.token_table import Choices as Choices
+    from meta_eval.judge.token_table import Floats as Floats
+    from meta_eval.judge.token_table import Forced as Forced
+    from meta_eval.judge.token_table import Ints as Ints
+    from meta_eval.judge.token_table import Tokens as Tokens
+    from meta_eval.judge.token_table import find_choices_path as find_choices_path
+    from meta_eval.judge.token_table import find_table as find_table
+    from meta_eval.judge.token_table import find_texts_path as find_texts_path
+    from meta_eval.judge.token_table import read_any_header as read_any_header
+    from meta_eval.judge.token_table import read_choices as read_choices
+    from meta_eval.judge.token_table import read_tokens as read_tokens
+    from meta_eval.judge.token_table import read_whole_tables as read_whole_tables
+    from meta_eval.judge.token_table import write_choices as write_choices
+    from meta_eval.judge.token_table import write_tokens as write_tokens
 
     # pack: configuration, records, manifest
     from meta_eval.pack.backends.base import Backend as Backend
@@ -292,7 +321,9 @@ if TYPE_CHECKING:
     from meta_eval.report.text import MINUS as MINUS
     from meta_eval.report.text import NONE as NONE
     from meta_eval.report.text import format_count as format_count
+    from meta_eval.report.text import format_nats as format_nats
     from meta_eval.report.text import format_percent as format_percent
+    from meta_eval.report.text import name_task as name_task
     from meta_eval.report.view import find_document as find_document
     from meta_eval.report.view_registry import choose_views as choose_views
 
@@ -301,6 +332,8 @@ if TYPE_CHECKING:
     from meta_eval.stats import correct_by_holm as correct_by_holm
     from meta_eval.stats import mean as mean
     from meta_eval.stats import score_interval as score_interval
+    from meta_eval.stats.first_divergence import FirstDivergence as FirstDivergence
+    from meta_eval.stats.first_divergence import measure_divergence as measure_divergence
     from meta_eval.stats.identical import chance_of_change as chance_of_change
     from meta_eval.stats.ratio import Mean as Mean
     from meta_eval.stats.ratio import bound_unseen as bound_unseen

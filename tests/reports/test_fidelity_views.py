@@ -22,9 +22,9 @@ from tokenizers import Tokenizer, models
 from meta_eval.api import fidelity_report
 from meta_eval.base.errors import UserError
 from meta_eval.doctor.known_answers import find_model_folder as known_model_folder
+from meta_eval.judge.token_table import Choices, find_choices_path, write_choices
 from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report
 from meta_eval.plugins.tokens.fidelity_report import FidelityReport
-from meta_eval.plugins.tokens.token_table import Choices, find_choices_path, write_choices
 from meta_eval.report import markdown, terminal
 from meta_eval.report.view import find_document
 
@@ -221,7 +221,7 @@ def test_a_copy_is_not_compared_with_itself(asked: Path) -> None:
     [
         (["--margin", "0.1"], "--margin: needs a baseline to compare with. Name its table: --baseline FILE"),
         (["--baseline", "nowhere.parquet"], "nowhere.parquet: cannot be read"),
-        (["--baseline", "empty"], "empty: holds no table of a fidelity run. Make one with `meta-eval fidelity`"),
+        (["--baseline", "empty"], "empty: holds no table of tokens. Name a table of the log-probabilities of tokens"),
         (["--baseline", "base.parquet", "--margin", "0"], "--margin: 0 is not a number of nats above 0 and below 100"),
         (["--baseline", "base.parquet", "--gate", "gate.yaml"], "fidelity.margn: there is no such key; did you mean 'margin'?"),
         (["--baseline", "base.parquet", "--html", "base.parquet"], "base.parquet"),

@@ -128,7 +128,7 @@ def fidelity(
     ::
 
         from meta_eval import fidelity
-        from meta_eval.plugins.tokens.token_table import read_tokens
+        from meta_eval.judge.token_table import read_tokens
 
         measured = fidelity("eval_config.yaml", docs=200)
         for answer in read_tokens(measured.tables.texts):
@@ -274,11 +274,10 @@ def audit(
     Raises:
         UserError: An error that the user can fix. Earlier scores are kept; the same call resumes.
     """
+    from meta_eval.judge.token_table import find_table, read_tokens
     from meta_eval.pack.prompt_lengths import find_tokenizer
     from meta_eval.plugins.tokens.answer_scoring import score_endpoint_answers
     from meta_eval.plugins.tokens.audit_build import build_audit_report
-    from meta_eval.plugins.tokens.fidelity_build import find_table
-    from meta_eval.plugins.tokens.token_table import read_tokens
 
     chosen = (options or AuditOptions()).updated(**keywords)
     noise = None if chosen.noise is None else find_table(Path(chosen.noise))

@@ -257,9 +257,9 @@ def fidelity_report(
         UserError: A table, the gate or the tokenizer cannot be read, or the tables cover different tokens.
     """
     from meta_eval.judge.judging_options import JudgingOptions
+    from meta_eval.judge.token_table import find_choices_path, find_table, read_choices, read_tokens
     from meta_eval.pack.prompt_lengths import find_tokenizer
-    from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report, find_table
-    from meta_eval.plugins.tokens.token_table import find_choices_path, read_choices, read_tokens
+    from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report
 
     rules = JudgingOptions(gate=gate).read_rules().fidelity
     if margin is not None:

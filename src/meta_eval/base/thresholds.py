@@ -132,7 +132,11 @@ FIDELITY_MIN_DOCS = 10
 # 0.25 between kernels and batches, and 0.36 between bfloat16 and float32.
 NEAR_TIE_NATS = 0.5
 
-# Another number of BOS, in run's canary and in fidelity: number of docs, nats per token that answers must be likelier,
+# Nats that a log-probability may exceed 0, or the likeliest token's, by rounding. Engines compute both in float32, and
+# normalised bfloat16 logits differ by less.
+LOGPROB_ROUNDING = 1e-2
+
+# Another number of BOS, in run's canary and elsewhere: number of docs, nats per token that answers must be likelier,
 # and the sign test's level. 15 of 16 have probability 3 in 10,000.
 BOS_DOCS = 16
 BOS_NATS = 0.05

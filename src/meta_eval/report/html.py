@@ -17,7 +17,6 @@ from urllib.parse import quote_plus
 from meta_eval.base.counts import plural
 from meta_eval.base.hashing import hash_text
 from meta_eval.judge.alarms import describe_alarm
-from meta_eval.plugins.tokens.fidelity_text import format_nats
 from meta_eval.report import text
 from meta_eval.report.document import Block, Document
 from meta_eval.report.packed import FLAGS, pack_samples
@@ -119,7 +118,7 @@ def _environment() -> Environment:
         "describe_alarm": describe_alarm,
     }
     environment.filters |= {"shape": _SHAPES.__getitem__, "block_kind": _block_kind}
-    environment.globals |= {"link": _link, "nats": format_nats}
+    environment.globals |= {"link": _link, "nats": text.format_nats}
     return environment
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from meta_eval.ask.answers.run_texts import Key
     from meta_eval.judge.text_partings import TextPair, TextVocabulary
-    from meta_eval.plugins.tokens.token_table import Forced, Tokens
+    from meta_eval.judge.token_table import Forced, Tokens
 
 
 def build_texts_report(
@@ -121,8 +121,7 @@ def _table_notes(opened: Sequence[Tokens], known: Sequence[Mapping[str, Forced]]
 
 
 def _open_table(place: Path) -> Tokens:
-    from meta_eval.plugins.tokens.fidelity_build import find_table
-    from meta_eval.plugins.tokens.token_table import read_tokens
+    from meta_eval.judge.token_table import find_table, read_tokens
 
     return read_tokens(find_table(place))
 

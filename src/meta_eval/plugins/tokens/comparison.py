@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +47,10 @@ from meta_eval.sockets import (
     FIDELITY_MIN_DOCS,
     Interval,
     Mean,
+    Sameness,
     correct_by_holm,
     mean_of_tokens,
 )
-
-Outcome = Literal["same", "different", "undecided"]
-
 
 CHANGES = 20
 
@@ -131,7 +128,7 @@ class Paired:
     """
 
     name: str | None
-    outcome: Outcome
+    outcome: Sameness
     limit: float | None
     distance: Mean
     interval: Interval | None
@@ -175,7 +172,7 @@ class TableComparison:
         min_docs: With fewer docs the outcome is undecided.
     """
 
-    outcome: Outcome
+    outcome: Sameness
     margin: float | None
     varied: tuple[str, ...] | None
     covers: bool | None
@@ -285,7 +282,7 @@ def _paired(pair: Pair, docs: DocDistances, name: str | None, yardstick: Yardsti
 
 
 def _decided(paired: Paired, p: float, yardstick: Yardstick, min_docs: int) -> Paired:
-    outcome: Outcome = "undecided"
+    outcome: Sameness = "undecided"
     if paired.interval is not None and paired.docs >= min_docs:
         if _is_same(paired, yardstick, min_docs):
             outcome = "same"
@@ -312,7 +309,7 @@ def _is_same(paired: Paired, yardstick: Yardstick, min_docs: int) -> bool:
 
 def _overall(
     pooled: Paired, tasks: Sequence[Paired], yardstick: Yardstick, min_docs: int
-) -> tuple[Outcome, tuple[str, ...]]:
+) -> tuple[Sameness, tuple[str, ...]]:
     different = [paired for paired in (pooled, *tasks) if paired.outcome == "different"]
     if different:
         return "different", tuple(_describe_excess(paired, yardstick) for paired in different)

@@ -170,8 +170,7 @@ def _read_fidelity_gate(
 
 def _find_baseline(place: Path) -> Path:
     """Find the baseline's table, and open it once. An unreadable table stops the command before any request is sent."""
-    from meta_eval.plugins.tokens.fidelity_build import find_table
-    from meta_eval.plugins.tokens.token_table import find_choices_path, read_choices, read_tokens
+    from meta_eval.sockets import find_choices_path, find_table, read_choices, read_tokens
 
     path = find_table(place)
     if path.exists() or not find_choices_path(path).exists():
@@ -182,7 +181,7 @@ def _find_baseline(place: Path) -> Path:
 
 def _texts_of(choices: Path | None) -> Path:
     """The path that the table of texts would have beside this table of choices."""
-    from meta_eval.plugins.tokens.token_table import find_texts_path
+    from meta_eval.sockets import find_texts_path
 
     assert choices is not None  # noqa: S101 (tables without any answer are refused)
     return find_texts_path(choices)

@@ -77,9 +77,6 @@ SURELY_RESAMPLED = 0.7
 
 # Nats below the likeliest token that still count as a tie of float32 logits.
 TIED_NATS = 1e-6
-# Nats that a log-probability may exceed 0, or the likeliest token's, by rounding. Engines compute both in float32, and
-# normalised bfloat16 logits differ by less.
-LOGPROB_ROUNDING = 1e-2
 
 # The audit of answers. A greedy token counts at most so many nats, so that no single token decides.
 AUDIT_MOST_REGRET = 1.0
