@@ -134,15 +134,13 @@ if TYPE_CHECKING:
     from meta_eval.base.pack_names import split_excluded as split_excluded
     from meta_eval.base.secrets import holds_secret as holds_secret
     from meta_eval.base.sigterm import interrupt_on_sigterm as interrupt_on_sigterm
-    from meta_eval.base.thresholds import FIDELITY_DIFFERENT_TIMES as FIDELITY_DIFFERENT_TIMES
-    from meta_eval.base.thresholds import FIDELITY_LEVEL as FIDELITY_LEVEL
-    from meta_eval.base.thresholds import FIDELITY_LEVEL_TEXT as FIDELITY_LEVEL_TEXT
-    from meta_eval.base.thresholds import FIDELITY_MIN_DOCS as FIDELITY_MIN_DOCS
     from meta_eval.base.thresholds import LEVEL as LEVEL
     from meta_eval.base.thresholds import MAX_GEN_TOKS as MAX_GEN_TOKS
     from meta_eval.base.thresholds import NAMED as NAMED
     from meta_eval.base.thresholds import PLANNED_FLIPS as PLANNED_FLIPS
     from meta_eval.base.thresholds import POWER as POWER
+    from meta_eval.base.thresholds import SAMENESS_MIN_DOCS as SAMENESS_MIN_DOCS
+    from meta_eval.base.thresholds import percent as percent
     from meta_eval.base.times import RESTORE_NAME as RESTORE_NAME
     from meta_eval.base.times import explain_wrong_time as explain_wrong_time
     from meta_eval.base.times import parse_time as parse_time
@@ -312,9 +310,10 @@ if TYPE_CHECKING:
     from meta_eval.report.document import Section as Section
     from meta_eval.report.document import Verdict as Verdict
     from meta_eval.report.model import RunProvenance as RunProvenance
-    from meta_eval.report.plot import draw_distance_plot as draw_distance_plot
+    from meta_eval.report.plot import Mark as Mark
+    from meta_eval.report.plot import Plot as Plot
+    from meta_eval.report.plot import Tick as Tick
     from meta_eval.report.shipped_views import TextView as TextView
-    from meta_eval.report.survival import make_survival as make_survival
     from meta_eval.report.tables import Column as Column
     from meta_eval.report.tables import Row as Row
     from meta_eval.report.tables import Table as Table
@@ -324,7 +323,6 @@ if TYPE_CHECKING:
     from meta_eval.report.text import format_nats as format_nats
     from meta_eval.report.text import format_percent as format_percent
     from meta_eval.report.text import name_task as name_task
-    from meta_eval.report.view import find_document as find_document
     from meta_eval.report.view_registry import choose_views as choose_views
 
     # stats: numbers in, numbers out

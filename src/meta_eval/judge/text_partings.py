@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from meta_eval.base.thresholds import FIDELITY_MIN_DOCS, NEAR_TIE_NATS
+from meta_eval.base.thresholds import NEAR_TIE_NATS, SAMENESS_MIN_DOCS
 from meta_eval.judge.decide import Sameness
 from meta_eval.judge.token_table import Forced
 from meta_eval.stats import Interval, score_interval, wilson_interval
@@ -161,7 +161,7 @@ def compare_texts(
     pairs: Sequence[TextPair],
     vocabulary: TextVocabulary | None = None,
     tables: Iterable[Mapping[str, Forced]] = (),
-    min_docs: int = FIDELITY_MIN_DOCS,
+    min_docs: int = SAMENESS_MIN_DOCS,
 ) -> TextComparison:
     """Compare the texts of two runs.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from meta_eval.judge.decide import Decision, RepeatPlan, TaskDecision
 from meta_eval.judge.judgement import META, Alarm, LmEvalAverage, Task
@@ -14,6 +14,9 @@ from meta_eval.plugins.tokens.fidelity_report import FidelityReport
 from meta_eval.report import breakdown_table
 from meta_eval.report.text import write_headline
 from meta_eval.stats import Drop, DropBreakdown, Interval
+
+if TYPE_CHECKING:
+    from meta_eval.report.document import Document
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
 SCHEMA_VERSION = 3
@@ -138,6 +141,16 @@ class Report:
     def exit_code(self) -> int:
         """0, or where the report is a gate 0 for SHIP, 1 for DON'T SHIP, 3 for UNDECIDED."""
         return self.decision.exit_code if self.exit_follows_decision else 0
+
+    def document(self, samples: Callable[[], Iterable[ShownSample]] = tuple) -> Document:
+        """The document that views show.
+
+        Args:
+            samples: Reads the docs with their texts.
+        """
+        from meta_eval.report.report_document import report_document
+
+        return report_document(self, samples)
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; scores, drops and bounds are from 0 to 1."""

@@ -55,6 +55,10 @@ class TextsReport:
         """0; where it is a gate 0 for the same, 1 for different, 3 for undecided."""
         return SAMENESS_CODES[self.comparison.outcome] if self.exit_follows_decision else 0
 
+    def document(self) -> Document:
+        """The document that views show."""
+        return make_texts_document(self)
+
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, with both tokens of each parting; shares from 0 to 1, nats."""
         return {
@@ -102,7 +106,7 @@ def make_texts_document(report: TextsReport) -> Document:
     return Document(
         "texts", f"Texts of {report.b.model or 'B'} (B) beside {report.a.model or 'A'} (A)", comparison.outcome,
         f"{report.summary}.", _verdict(report), tuple(_sections(report)), (report.a, report.b), (), report.notes,
-        report.exit_code, report,
+        report.exit_code, report, heading="Texts",
     )  # fmt: skip
 
 

@@ -38,11 +38,11 @@ from meta_eval.plugins.tokens.thresholds import (
     AUDIT_UNFIT_REGRET,
     AUDIT_UNMEASURED_TIMES,
     FIDELITY_ALPHA,
-)
-from meta_eval.sockets import (
     FIDELITY_DIFFERENT_TIMES,
     FIDELITY_LEVEL,
     FIDELITY_LEVEL_TEXT,
+)
+from meta_eval.sockets import (
     Interval,
     Mean,
     Sameness,

@@ -17,9 +17,8 @@ from meta_eval.plugins.tokens.fidelity_text import (
     format_share_interval,
     name_task,
 )
-from meta_eval.plugins.tokens.thresholds import AUDIT_MOST_REGRET
+from meta_eval.plugins.tokens.thresholds import AUDIT_MOST_REGRET, FIDELITY_LEVEL_TEXT
 from meta_eval.sockets import (
-    FIDELITY_LEVEL_TEXT,
     SAMENESS_CODES,
     Column,
     Document,
@@ -93,6 +92,10 @@ class AuditReport:
     def exit_code(self) -> int:
         """0; where it is a gate 0 for the same, 1 for different, 3 for undecided."""
         return SAMENESS_CODES[self.outcome] if self.exit_follows_decision else 0
+
+    def document(self) -> Document:
+        """The document that views show."""
+        return make_audit_document(self)
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; shares from 0 to 1, nats a token."""

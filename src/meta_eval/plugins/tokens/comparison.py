@@ -33,6 +33,9 @@ from numpy.typing import NDArray
 from meta_eval.plugins.tokens.table_pairing import Pair
 from meta_eval.plugins.tokens.thresholds import (
     FIDELITY_ALPHA,
+    FIDELITY_DIFFERENT_TIMES,
+    FIDELITY_LEVEL,
+    FIDELITY_LEVEL_TEXT,
     FIDELITY_MIN_TOKENS,
     FIDELITY_NOISE_FLOOR,
     FIDELITY_NOISE_SEEN,
@@ -41,10 +44,7 @@ from meta_eval.plugins.tokens.thresholds import (
 from meta_eval.plugins.tokens.token_columns import Vocabulary, find_copies, list_token_kinds
 from meta_eval.plugins.tokens.yardstick import DocDistances, Noise, Yardstick, measure_docs
 from meta_eval.sockets import (
-    FIDELITY_DIFFERENT_TIMES,
-    FIDELITY_LEVEL,
-    FIDELITY_LEVEL_TEXT,
-    FIDELITY_MIN_DOCS,
+    SAMENESS_MIN_DOCS,
     Interval,
     Mean,
     Sameness,
@@ -183,7 +183,7 @@ class TableComparison:
     changes: tuple[TokenChange, ...]
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
-    min_docs: int = FIDELITY_MIN_DOCS
+    min_docs: int = SAMENESS_MIN_DOCS
 
     @property
     def limit(self) -> float:
@@ -201,7 +201,7 @@ class TableComparison:
 
 
 def compare_tables(
-    pair: Pair, yardstick: Yardstick = None, vocabulary: Vocabulary | None = None, min_docs: int = FIDELITY_MIN_DOCS
+    pair: Pair, yardstick: Yardstick = None, vocabulary: Vocabulary | None = None, min_docs: int = SAMENESS_MIN_DOCS
 ) -> TableComparison:
     """Compare, and decide.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from meta_eval.plugins.tokens import fidelity_text as write
 from meta_eval.plugins.tokens.fidelity_report import Answer, Change, FidelityReport, Token
 from meta_eval.plugins.tokens.thresholds import FIDELITY_NOISE_SEEN
-from meta_eval.sockets import FIDELITY_MIN_DOCS, UserError
+from meta_eval.sockets import SAMENESS_MIN_DOCS, UserError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -72,7 +72,7 @@ def build_fidelity_report(
     columns = None if tokens is None else make_columns(tokens)
     some = tuple(measure_figures(columns, words.vocabulary)) if columns is not None and len(columns.row) else ()
     comparison, pair, other = None, None, None
-    least = (rule.min_docs if rule else None) or FIDELITY_MIN_DOCS
+    least = (rule.min_docs if rule else None) or SAMENESS_MIN_DOCS
     of_choices = None
     if noise is None and baseline is not None:
         noise = find_noise(baseline)

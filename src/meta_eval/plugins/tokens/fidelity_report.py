@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from meta_eval.plugins.tokens.causes import Finding
     from meta_eval.plugins.tokens.comparison import TableComparison
     from meta_eval.plugins.tokens.token_figures import ChoiceFigures, Figures
-    from meta_eval.sockets import Sameness
+    from meta_eval.sockets import Document, Sameness
 
 SCHEMA_VERSION = 3
 
@@ -140,6 +140,12 @@ class FidelityReport:
     def exit_code(self) -> int:
         """0; where it is a gate 0 for the same, 1 for different, 3 for undecided."""
         return SAMENESS_CODES[self.outcome] if self.exit_follows_decision and self.outcome else 0
+
+    def document(self) -> Document:
+        """The document that views show."""
+        from meta_eval.plugins.tokens.fidelity_document import make_fidelity_document
+
+        return make_fidelity_document(self)
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, without the texts of answers; shares from 0 to 1, nats."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from meta_eval.plugins.tokens.comparison import name_noise
-from meta_eval.plugins.tokens.thresholds import FIDELITY_SAME_TIMES
-from meta_eval.sockets import FIDELITY_DIFFERENT_TIMES, FIDELITY_LEVEL_TEXT, NONE, plural
+from meta_eval.plugins.tokens.thresholds import FIDELITY_DIFFERENT_TIMES, FIDELITY_LEVEL_TEXT, FIDELITY_SAME_TIMES
+from meta_eval.sockets import NONE, plural
 from meta_eval.sockets import format_nats as format_nats  # noqa: PLC0414 (this module has all words of a report)
 from meta_eval.sockets import name_task as name_task  # noqa: PLC0414
 

@@ -93,7 +93,7 @@ def fidelity(
     Example: meta-eval fidelity work_dir --baseline other/fidelity
     """
     from meta_eval.plugins.tokens.yardstick import find_first_table
-    from meta_eval.sockets import Interrupted, TextView, api, choose_views, find_document
+    from meta_eval.sockets import Interrupted, TextView, api, choose_views
 
     part, named = chosen.shard, None if chosen.baseline is None else Path(chosen.baseline)
     if not chosen.ask and part[1] > 1:
@@ -131,7 +131,7 @@ def fidelity(
     if chosen.again and baseline is None:
         baseline = find_first_table(table)
     report = api.fidelity_report(table, baseline=baseline, noise=second, margin=margin, gate=fidelity_gate)
-    document = find_document(report)
+    document = report.document()
     write_document(document, views)
     TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
