@@ -184,12 +184,17 @@ if TYPE_CHECKING:
     from meta_eval.harness.task_run import TaskRun as TaskRun
 
     # judge: pairs of docs, alarms, the decision
+    from meta_eval.judge.conditions import Condition as Condition
     from meta_eval.judge.decide import SAMENESS_CODES as SAMENESS_CODES
     from meta_eval.judge.decide import Sameness as Sameness
-    from meta_eval.judge.gate import FidelityRule as FidelityRule
+    from meta_eval.judge.evidence import Evidence as Evidence
+    from meta_eval.judge.evidence import EvidenceCase as EvidenceCase
+    from meta_eval.judge.evidence import Findings as Findings
     from meta_eval.judge.gate import Gate as Gate
     from meta_eval.judge.gate import read_gate as read_gate
     from meta_eval.judge.judgement import Alarm as Alarm
+    from meta_eval.judge.judgement import AlarmKind as AlarmKind
+    from meta_eval.judge.judgement import AlarmOccurrence as AlarmOccurrence
     from meta_eval.judge.table_file import BATCH as BATCH
     from meta_eval.judge.table_file import CHOICES as CHOICES
     from meta_eval.judge.table_file import PROBES as PROBES

@@ -13,6 +13,7 @@ from meta_eval.base.logs import Progress, display_logs, report_progress
 
 if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import Run
+    from meta_eval.judge.evidence import NamedFindings
     from meta_eval.judge.gate import Gate
     from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
     from meta_eval.pack.baseline import Baseline
@@ -50,6 +51,7 @@ def report(
     Raises:
         UserError: Results, pack or gate cannot be read.
     """
+    from meta_eval.judge.evidence import list_alarms
     from meta_eval.judge.judge import judge_run
     from meta_eval.report.build import build_report
 
@@ -59,14 +61,17 @@ def report(
     with display_logs(progress):
         (run,) = reading.regrade(reading.read(paths))
         report_progress("judging")
-        judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
+        evidence = reading.collect_evidence({"": run}, paths)
+        judged = judge_run(
+            run, reading.manifest, reading.baseline(), reading.rules, reading.choice, list_alarms(evidence)
+        )
     return build_report(
         run,
         judged,
         pack=chosen.folder,
         manifest=reading.manifest,
         exit_follows_decision=chosen.exit_follows_decision,
-        places=paths,
+        evidence=evidence,
     )
 
 
@@ -219,7 +224,7 @@ def compare_texts(
     with display_logs(progress):
         return build_texts_report(
             _paths(a), _paths(b), tables=_paths(tokens), tasks=tasks, skip_damaged=skip_damaged,
-            tokenizer=manifest.run_settings.tokenizer_of() if manifest else None, min_docs=rules.fidelity.min_docs,
+            tokenizer=manifest.run_settings.tokenizer_of() if manifest else None, min_docs=rules.texts.min_docs,
             exit_follows_decision=chosen.exit_follows_decision,
         )  # fmt: skip
 
@@ -259,9 +264,10 @@ def fidelity_report(
     from meta_eval.judge.judging_options import JudgingOptions
     from meta_eval.judge.token_table import find_choices_path, find_table, read_choices, read_tokens
     from meta_eval.pack.prompt_lengths import find_tokenizer
+    from meta_eval.plugins.tokens.evidence import find_rule
     from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report
 
-    rules = JudgingOptions(gate=gate).read_rules().fidelity
+    rules = find_rule(JudgingOptions(gate=gate).read_rules())
     if margin is not None:
         if not 0 < margin < 100:
             raise ConfigError(
@@ -324,18 +330,32 @@ class _Reading:
     def compare(self, a: Sequence[Path], b: Sequence[Path]) -> Report:
         """Read two runs, and compare them."""
         from meta_eval.judge.compare import compare_runs
+        from meta_eval.judge.evidence import list_alarms
         from meta_eval.report.build import build_report_of_two
 
         read = self.read(a, b)
         baseline, candidate = self.regrade(read)
         report_progress("comparing")
+        evidence = self.collect_evidence({"A": baseline, "B": candidate})
         judged = compare_runs(
             baseline, candidate, self.manifest, self.baseline(), self.rules, self.choice,
-            before=(read[0], read[1]) if self._options.regrade else None,
+            before=(read[0], read[1]) if self._options.regrade else None, evidence=list_alarms(evidence),
         )  # fmt: skip
         return build_report_of_two(
-            judged, baseline, candidate, exit_follows_decision=self._options.exit_follows_decision
-        )
+            judged, baseline, candidate,
+            exit_follows_decision=self._options.exit_follows_decision, evidence=evidence,
+        )  # fmt: skip
+
+    def collect_evidence(self, runs: Mapping[str, Run], places: Sequence[Path] = ()) -> tuple[NamedFindings, ...]:
+        """What the evidence of plug-ins finds."""
+        from meta_eval.base.hashing import hash_file
+        from meta_eval.judge.evidence import EvidenceCase, collect_findings
+        from meta_eval.pack.manifest import MANIFEST
+
+        folder = self._options.folder
+        digest = None if folder is None else hash_file(folder / MANIFEST)
+        case = EvidenceCase(runs, tuple(places), self.manifest, digest)
+        return collect_findings(case, self.rules.rules_of_evidence)
 
     def regrade(self, runs: list[Run]) -> list[Run]:
         """Grade the answers of all runs again, if that is asked for: first the recorded ones of the pack, if another

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from meta_eval.judge.decide import Decision, RepeatPlan, TaskDecision
+from meta_eval.judge.evidence import NamedFindings
 from meta_eval.judge.judgement import META, Alarm, LmEvalAverage, Task
-from meta_eval.plugins.tokens.fidelity_report import FidelityReport
 from meta_eval.report import breakdown_table
 from meta_eval.report.text import write_headline
 from meta_eval.stats import Drop, DropBreakdown, Interval
@@ -76,7 +76,7 @@ class Report:
         notes: What the reader must know of the files that were read.
         group_averages: What lm-eval averaged over groups of tasks, and what a board would show.
         exit_follows_decision: Whether the exit code follows the decision.
-        fidelity: The tables of `meta-eval fidelity` that lie beside the results, their figures alone.
+        evidence: What the evidence of plug-ins found.
         drop_breakdown: The parts of the mean drop from a recorded run; None where fewer than two tasks are.
     """
 
@@ -89,7 +89,7 @@ class Report:
     notes: tuple[str, ...] = ()
     group_averages: tuple[LmEvalAverage, ...] = ()
     exit_follows_decision: bool = False
-    fidelity: tuple[FidelityReport, ...] = ()
+    evidence: tuple[NamedFindings, ...] = ()
     drop_breakdown: DropBreakdown | None = None
 
     @property
@@ -169,7 +169,7 @@ class Report:
             "drop_breakdown": breakdown_table.make_json(self.drop_breakdown) if self.drop_breakdown else None,
             "notes": list(self.notes),
             "group_averages": [_plain(average) for average in self.group_averages],
-            "fidelity": [table.to_json() for table in self.fidelity],
+            **{named.name: named.findings.json for named in self.evidence if named.findings.json is not None},
             "exit_follows_decision": self.exit_follows_decision,
             "exit_code": self.exit_code,
         }

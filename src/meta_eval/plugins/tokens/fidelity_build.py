@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from meta_eval.plugins.tokens.comparison import TableComparison
+    from meta_eval.plugins.tokens.evidence import FidelityRule
     from meta_eval.plugins.tokens.table_pairing import Pair
     from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary
     from meta_eval.plugins.tokens.yardstick import Noise, Yardstick
-    from meta_eval.sockets import FidelityRule, Header
+    from meta_eval.sockets import Header
 
 # Number of answers shown token by token, and of tokens shown of an answer.
 SHOWN, LONGEST = 12, 600
