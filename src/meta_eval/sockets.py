@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.bos_likelihood import measure_gain as measure_gain
     from meta_eval.ask.canary import check_token_counts as check_token_counts
     from meta_eval.ask.canary_docs import spread_docs as spread_docs
+    from meta_eval.ask.capabilities import check_scores as check_scores
     from meta_eval.ask.capabilities import describe_refusal as describe_refusal
     from meta_eval.ask.capabilities import find_refusals as find_refusals
     from meta_eval.ask.client import TOO_LONG as TOO_LONG
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from meta_eval.base.errors import SourceError as SourceError
     from meta_eval.base.errors import TemplateError as TemplateError
     from meta_eval.base.errors import UserError as UserError
+    from meta_eval.base.errors import documented as documented
     from meta_eval.base.errors import locating as locating
     from meta_eval.base.errors import suggest_name as suggest_name
     from meta_eval.base.escaping import one_line as one_line
@@ -119,6 +121,8 @@ if TYPE_CHECKING:
     from meta_eval.base.isolation import isolate_code as isolate_code
     from meta_eval.base.json_text import format_json as format_json
     from meta_eval.base.json_text import parse_loose_json as parse_loose_json
+    from meta_eval.base.logs import Progress as Progress
+    from meta_eval.base.logs import display_logs as display_logs
     from meta_eval.base.logs import log as log
     from meta_eval.base.logs import report_progress as report_progress
     from meta_eval.base.memory import release_memory as release_memory
@@ -195,6 +199,7 @@ if TYPE_CHECKING:
     from meta_eval.judge.judgement import Alarm as Alarm
     from meta_eval.judge.judgement import AlarmKind as AlarmKind
     from meta_eval.judge.judgement import AlarmOccurrence as AlarmOccurrence
+    from meta_eval.judge.judging_options import JudgingOptions as JudgingOptions
     from meta_eval.judge.table_file import BATCH as BATCH
     from meta_eval.judge.table_file import CHOICES as CHOICES
     from meta_eval.judge.table_file import PROBES as PROBES
@@ -245,6 +250,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.config import Config as Config
     from meta_eval.pack.config import ValuePlace as ValuePlace
     from meta_eval.pack.config import open_config as open_config
+    from meta_eval.pack.config import override_settings as override_settings
     from meta_eval.pack.doc_clusters import cluster_docs as cluster_docs
     from meta_eval.pack.doc_table import begin_parquet as begin_parquet
     from meta_eval.pack.doc_table import encode_parquet as encode_parquet
@@ -348,14 +354,15 @@ if TYPE_CHECKING:
     from meta_eval.stats.run_chart import average_run_length as average_run_length
     from meta_eval.stats.run_chart import draw_chart as draw_chart
     from meta_eval.stats.run_chart import find_limits as find_limits
+    from meta_eval.verb_options import DEFAULT_CONFIG as DEFAULT_CONFIG
     from meta_eval.verb_options import TEMPLATES as TEMPLATES
 
     # verb_options
-    from meta_eval.verb_options import AuditOptions as AuditOptions
-    from meta_eval.verb_options import FidelityOptions as FidelityOptions
     from meta_eval.verb_options import ListOptions as ListOptions
     from meta_eval.verb_options import NewTaskOptions as NewTaskOptions
     from meta_eval.verb_options import ScoringOptions as ScoringOptions
+    from meta_eval.verb_options import TaskKeywords as TaskKeywords
+    from meta_eval.verb_options import TaskOptions as TaskOptions
 
     # version
     from meta_eval.version import __version__ as __version__

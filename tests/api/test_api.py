@@ -22,12 +22,12 @@ from noted import noted
 from runs import run_lm_eval
 
 from meta_eval import Config, Manifest, compare, export, fidelity, grade, prepare, report, run, verify
-from meta_eval.api import audit
 from meta_eval.base.errors import ConfigError, PackError, UserError
 from meta_eval.cli import app
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
 from meta_eval.plugins.engines.slurm.slurm_layout import Jobs
+from meta_eval.plugins.tokens.api import audit
 from meta_eval.verb_options import (
     AuditKeywords,
     AuditOptions,

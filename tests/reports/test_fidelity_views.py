@@ -19,10 +19,10 @@ from rich.console import Console
 from runs import write_run
 from tokenizers import Tokenizer, models
 
-from meta_eval.api import fidelity_report
 from meta_eval.base.errors import UserError
 from meta_eval.doctor.known_answers import find_model_folder as known_model_folder
 from meta_eval.judge.token_table import Choices, find_choices_path, write_choices
+from meta_eval.plugins.tokens.api import fidelity_report
 from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report
 from meta_eval.plugins.tokens.fidelity_report import FidelityReport
 from meta_eval.report import markdown, terminal

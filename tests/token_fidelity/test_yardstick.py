@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marks import thorough
 
-from meta_eval.api import fidelity_report
 from meta_eval.base.errors import UserError
 from meta_eval.judge.token_table import Forced
+from meta_eval.plugins.tokens.api import fidelity_report
 from meta_eval.plugins.tokens.comparison import TableComparison, compare_tables
 from meta_eval.plugins.tokens.fidelity_report import FidelityReport
 from meta_eval.plugins.tokens.table_pairing import Pair

@@ -1,4 +1,4 @@
-"""Judges results: report, compare, compare_candidates, compare_texts and the fidelity report."""
+"""Judges results: report, compare, compare_candidates and compare_texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from meta_eval.judge.gate import Gate
     from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
     from meta_eval.pack.baseline import Baseline
-    from meta_eval.plugins.tokens.fidelity_report import FidelityReport
     from meta_eval.report.candidates import CandidatesReport
     from meta_eval.report.model import Report
     from meta_eval.report.texts_report import TextsReport
@@ -227,63 +226,6 @@ def compare_texts(
             tokenizer=manifest.run_settings.tokenizer_of() if manifest else None, min_docs=rules.texts.min_docs,
             exit_follows_decision=chosen.exit_follows_decision,
         )  # fmt: skip
-
-
-@documented
-def fidelity_report(
-    table: Path | str,
-    *,
-    baseline: Path | str | None = None,
-    noise: Path | str | None = None,
-    margin: float | None = None,
-    gate: Gate | Path | str | None = None,
-    tokenizer: Path | str | None = None,
-) -> FidelityReport:
-    """Report the figures of a table that `fidelity` wrote, and compare them with a baseline's.
-
-    ::
-
-        from meta_eval.api import fidelity_report
-
-        found = fidelity_report("eval_results/fidelity/fp8.parquet", baseline="eval_results/fidelity/bf16.parquet")
-        print(found.summary)
-
-    Args:
-        table: A table, or a folder that holds a single table.
-        baseline: The baseline's table. The outcome is same, different or undecided.
-        noise: A second table of the baseline's weights, measured in another way. None means the one in the folder
-            ``again`` beside the baseline.
-        margin: Largest accepted distance in nats per token, in place of the noise. None means the gate's, else the
-            noise decides.
-        gate: Rules, or a file of rules. ``exit_code`` then follows the outcome.
-        tokenizer: Model name or folder whose tokenizer decodes tokens. None means the table's.
-
-    Raises:
-        UserError: A table, the gate or the tokenizer cannot be read, or the tables cover different tokens.
-    """
-    from meta_eval.judge.judging_options import JudgingOptions
-    from meta_eval.judge.token_table import find_choices_path, find_table, read_choices, read_tokens
-    from meta_eval.pack.prompt_lengths import find_tokenizer
-    from meta_eval.plugins.tokens.evidence import find_rule
-    from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report
-
-    rules = find_rule(JudgingOptions(gate=gate).read_rules())
-    if margin is not None:
-        if not 0 < margin < 100:
-            raise ConfigError(
-                f"{margin:g} is not a number of nats above 0 and below 100", where="margin", hint="Such as 0.02"
-            )
-        rules = rules.model_copy(update={"margin": margin})
-    path = find_table(Path(table))
-    header = read_tokens(path).header if path.exists() else read_choices(find_choices_path(path))[0]
-    tokenizer_file = find_tokenizer(str(tokenizer or header.model))
-    if tokenizer_file is None and tokenizer is not None:
-        raise ConfigError("no tokenizer.json of this model is on this machine", where=f"tokenizer {tokenizer}")
-    baseline_table = None if baseline is None else find_table(Path(baseline))
-    return build_fidelity_report(
-        path, baseline=baseline_table, noise=None if noise is None else find_table(Path(noise)), rule=rules,
-        tokenizer=tokenizer_file, exit_follows_decision=gate is not None,
-    )  # fmt: skip
 
 
 def _paths(places: Path | str | Sequence[Path | str]) -> list[Path]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
+from meta_eval.plugins.tokens.options import AuditOptions
 from meta_eval.sockets import (
-    AuditOptions,
     Log,
     check_outputs,
     err,
@@ -60,7 +60,8 @@ def audit(
 
     Example: meta-eval audit answers.jsonl --pack work_dir --set backend=vllm --set model_name=my/model
     """
-    from meta_eval.sockets import Interrupted, api, choose_views
+    from meta_eval.plugins.tokens import api
+    from meta_eval.sockets import Interrupted, choose_views
 
     views = choose_views("audit", view, {"html": html, "markdown": markdown})
     places = (chosen.pack, chosen.noise)

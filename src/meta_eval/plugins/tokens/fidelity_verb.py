@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.sockets import (
     ConfigError,
-    FidelityOptions,
     Log,
     check_outputs,
     err,
@@ -92,8 +92,9 @@ def fidelity(
 
     Example: meta-eval fidelity work_dir --baseline other/fidelity
     """
+    from meta_eval.plugins.tokens import api
     from meta_eval.plugins.tokens.yardstick import find_first_table
-    from meta_eval.sockets import Interrupted, TextView, api, choose_views
+    from meta_eval.sockets import Interrupted, TextView, choose_views
 
     part, named = chosen.shard, None if chosen.baseline is None else Path(chosen.baseline)
     if not chosen.ask and part[1] > 1:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from meta_eval.plugins.tokens.forced_requests import ToForce
+from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.plugins.tokens.probe_requests import ProbeRequests, choose_probed_docs
 from meta_eval.plugins.tokens.table_pairing import check_same_tokenizer
 from meta_eval.plugins.tokens.token_table_writer import Tables, hash_tokenizer, write_tables
@@ -23,7 +24,6 @@ from meta_eval.sockets import (
     ConfigError,
     EngineRequest,
     EngineResponse,
-    FidelityOptions,
     Interrupted,
     Journal,
     Manifest,
