@@ -24,9 +24,9 @@ from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.sample_files import read_samples
 from meta_eval.harness.scores import compute_scores
 from meta_eval.harness.settings import RunSettings
+from meta_eval.harness.shared_questions import find_cluster_names
 from meta_eval.judge.decide import Decision, TaskDrop, decide_outcome
 from meta_eval.judge.judge import judge_run
-from meta_eval.judge.shared_questions import find_cluster_names
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
 from meta_eval.stats import Drop

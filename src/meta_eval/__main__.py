@@ -1,12 +1,21 @@
 """``python -m meta_eval`` and the ``meta-eval`` script. Handles Ctrl-C before the heavy imports."""
 
+import contextlib
 import gc
 import os
 import signal
+import sys
 
 
 def main() -> None:
     """Run the command line. Ctrl-C during imports ends as it does later: exit code 130 and a line."""
+    if sys.argv[1:] == ["--version"]:
+        from meta_eval.version import __version__
+
+        with contextlib.suppress(OSError, ValueError):  # then the command line says what is wrong
+            sys.stdout.write(f"meta-eval {__version__}\n")
+            sys.stdout.flush()
+            return
     # Otherwise pydantic searches all installed packages for plug-ins at every start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     # Docs and samples are hundreds of thousands of objects without cycles. Searching them would be a waste.

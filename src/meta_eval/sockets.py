@@ -6,7 +6,7 @@ name is imported on first use, so that a plug-in that is not used costs nothing.
 
 from __future__ import annotations
 
-import ast
+import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -155,12 +155,12 @@ if TYPE_CHECKING:
     from meta_eval.cli import options as options
     from meta_eval.cli.console import err as err
     from meta_eval.cli.console import make_result_console as make_result_console
-    from meta_eval.cli.console import print_result as print_result
     from meta_eval.cli.console import show_progress as show_progress
     from meta_eval.cli.console import show_result as show_result
     from meta_eval.cli.console import warn as warn
     from meta_eval.cli.console import write_document as write_document
     from meta_eval.cli.run import Log as Log
+    from meta_eval.cli.streams import print_result as print_result
 
     # cli: verbs
     from meta_eval.cli.verb import Verb as Verb
@@ -370,19 +370,13 @@ if TYPE_CHECKING:
 
 @cache
 def _read_homes() -> dict[str, tuple[str, str]]:
-    """By public name: the module of the core, and the name there. Read from the imports above."""
-    tree = ast.parse(Path(__file__).read_bytes())
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    return {
-        alias.asname or alias.name: (str(node.module), alias.name)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    """By public name: the module of the core, and the name there. Read from the imports above, a line each."""
+    lines = re.findall(r"^    from (\S+) import (\w+) as (\w+)$", Path(__file__).read_text("utf-8"), re.MULTILINE)
+    return {name: (module, original) for module, original, name in lines}
 
 
 def __getattr__(name: str) -> Any:
-    homes = {} if name.startswith("__") else _read_homes()
+    homes = {} if name.startswith("__") and name != "__version__" else _read_homes()
     if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, original = homes[name]

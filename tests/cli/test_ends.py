@@ -90,7 +90,7 @@ def test_an_interrupt_while_modules_are_imported(after: float) -> None:
 def test_a_bug_leaves_a_report_without_data(tmp_path: Path) -> None:
     secret = "hf_secretsecretsecret"
     broken = (
-        "import sys\nfrom meta_eval import cli\nfrom meta_eval.cli import tasks\n"
+        "import sys\nfrom meta_eval import cli\n"
         f"def fail(*_, **__):\n    row = {secret!r}\n    raise KeyError(row)\n"
         "import meta_eval.plugins.meta.listing as listing\nlisting.list_tasks = fail\n"
         f"sys.argv = ['meta-eval', 'tasks', '--evals-dataset', 'sample']\ncli.main()\n"

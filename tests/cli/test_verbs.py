@@ -17,8 +17,8 @@ def test_help_lists_a_dozen_verbs_in_four_groups_each_whole_in_eighty_columns() 
     lines = dict(zip(panels[::2], (panel.splitlines() for panel in panels[1::2]), strict=True))
     assert {panel: [line.split()[0] for line in verbs] for panel, verbs in lines.items()} == {
         "Make and verify": ["init", "prepare", "verify", "doctor"],
-        "Run": ["run", "slurm", "export", "grade"],
-        "Judge": ["report", "compare", "fidelity", "audit", "history"],
+        "Run": ["run", "export", "grade", "slurm"],
+        "Judge": ["report", "compare", "audit", "fidelity", "history"],
         "Extend": ["tasks"],
     }
     for line in (line for verbs in lines.values() for line in verbs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -98,14 +99,17 @@ def run(
     Raises:
         UserError: An error that the user can fix. Earlier answers are kept; the same call resumes.
     """
+    from meta_eval.api.stop_rules import read_stop_rules
     from meta_eval.ask.pipeline import run_pack as ask
     from meta_eval.pack.config import open_config
 
     settings, place = open_config(config)
+    chosen = (options or RunOptions()).updated(**keywords)
     with display_logs(progress):
         return ask(
-            settings, (options or RunOptions()).updated(**keywords), model=model, config_place=place, baseline=True
-        )
+            settings, chosen, model=model, config_place=place, baseline=True,
+            stop_rules=partial(read_stop_rules, chosen.gate),
+        )  # fmt: skip
 
 
 @documented

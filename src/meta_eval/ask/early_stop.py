@@ -7,7 +7,7 @@ graders grade the recorded and the new answer of each doc.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,12 @@ from meta_eval.ask.answers.grading import Grading
 from meta_eval.ask.answers.requests import Request
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress
+from meta_eval.base.thresholds import Weighting
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.results_file import ResultsFile
-from meta_eval.harness.scores import Scores
-from meta_eval.judge.gate import Gate
-from meta_eval.judge.shared_questions import find_cluster_names, find_shared_questions
-from meta_eval.judge.task_comparison import ScoredRun
+from meta_eval.harness.scores import ScoredRun, Scores
+from meta_eval.harness.settings import RunSettings
+from meta_eval.harness.shared_questions import find_cluster_names, find_shared_questions
 from meta_eval.pack.baseline import collect_graded_docs, read_baseline
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.stats.drift import is_drift, order_p_value
@@ -31,6 +31,27 @@ from meta_eval.stats.sequential import PairableDocs, Sequential, State, plan_rou
 # Docs of the first batch; each later batch is a quarter of the docs so far. That keeps an engine busy, and at most a
 # fifth is asked after the decision.
 _FIRST, _GROWTH = 64, 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class StopRules:
+    """What is to be decided before a run may stop.
+
+    Attributes:
+        tasks: The tasks that decide; others are not asked.
+        margins: By task its own margin, from 0 to 1; None where it has none.
+        margin: That of the mean.
+        weights: What a task counts in the mean.
+    """
+
+    tasks: Sequence[str]
+    margins: Mapping[str, float | None]
+    margin: float
+    weights: Weighting
+
+
+# Reads the rules, from the pack, its tasks that are asked, and the settings of the run.
+ReadRules = Callable[[Manifest, Sequence[str], RunSettings], StopRules]
 
 
 @dataclass(slots=True)
@@ -51,7 +72,7 @@ class Stopping:
         manifest: Its manifest.
         grading: The grading of the tasks.
         requests: All requests by task and doc.
-        gate: The margins, the weights of tasks, and the tasks that decide; others are not asked.
+        rules: What is to be decided.
         seed: Of the order of docs.
 
     Attributes:
@@ -67,15 +88,13 @@ class Stopping:
         manifest: Manifest,
         grading: Grading,
         requests: Mapping[str, Mapping[int, Sequence[Request]]],
-        gate: Gate,
+        rules: StopRules,
         seed: str,
     ) -> None:
         self._grading, self._requests = grading, requests
         baseline = read_baseline(pack, manifest)
         self._tasks: dict[str, _Task] = {}
-        chosen, names = gate.choose([*grading.tasks], manifest.groups, manifest.left_out)
-        gate = chosen.expand_groups(manifest.groups)
-        for name in [name for name in gate.tasks if name in grading.tasks] or names:
+        for name in rules.tasks:
             # Of a baseline of several runs, docs count with their mean. How the runs differ is no part of a round.
             runs = [
                 tuple(doc for doc in docs if doc.doc_id in requests[name])
@@ -96,16 +115,16 @@ class Stopping:
             [
                 replace(
                     list_task_docs(name, task.docs, task.recorded, shared),
-                    margin=gate.task_rules(name).margin_fraction,
+                    margin=rules.margins.get(name),
                 )
                 for name, task in self._tasks.items()
             ],
             seed,
-            weighting=gate.weights or "precision",
+            weighting=rules.weights,
         )
         self.places = {doc: place for place, doc in enumerate(self._plan.order)}
-        self._gate = Sequential(self._plan, gate.margin_fraction)
-        self.margin = gate.margin_fraction
+        self._gate = Sequential(self._plan, rules.margin)
+        self.margin = rules.margin
 
     def batches(self) -> Iterator[list[Request]]:
         """The next requests, until the gate is decided or all are asked. Call `grade_new` between batches.

@@ -17,7 +17,7 @@ from meta_eval.ask.answers.recorded_answers import Recordings
 from meta_eval.ask.canary import Summary
 from meta_eval.ask.client import describe_start, find_client
 from meta_eval.ask.deployment import read_earlier_answers
-from meta_eval.ask.early_stop import Stopping
+from meta_eval.ask.early_stop import ReadRules, Stopping
 from meta_eval.ask.engine_faults import counting_saved
 from meta_eval.ask.journal import Journal, check_shard, compute_model_fingerprint
 from meta_eval.ask.model_tokens import ModelTokens, tokens_of
@@ -30,7 +30,6 @@ from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.base.logs import log, report_progress
 from meta_eval.harness.endpoint_notes import merge_endpoint_notes
 from meta_eval.harness.settings import RunSettings, Settings
-from meta_eval.judge.gate import Gate, read_gate
 from meta_eval.pack.backends.base import Backend
 from meta_eval.pack.backends.registry import backend_of
 from meta_eval.pack.config import CONFIG_OBJECT, Config, ValuePlace
@@ -114,6 +113,7 @@ def run_pack(
     config_place: ValuePlace = CONFIG_OBJECT,
     baseline: bool = False,
     scored: Scored | None = None,
+    stop_rules: ReadRules | None = None,
 ) -> RunResult:
     """Send the requests of a pack to a model, and grade its answers.
 
@@ -123,6 +123,7 @@ def run_pack(
         model: The model of the configuration to use; None for the first. All use the same pack.
         config_place: Where its values were written, for messages.
         baseline: Also grade the recorded answers, if `verify` has not: report compares the run with them.
+        stop_rules: Reads what `stop_when_decided` decides by; needed for that option.
         scored: Called with each completely answered task. The task is graded at once, and again with all others.
 
     Raises:
@@ -156,8 +157,8 @@ def run_pack(
         order = stopping = None
         if second.count or options.stop_when_decided or answers.orders:
             order = open_order(journal, answers.orders, options.order_seed)
-        if options.stop_when_decided and order:
-            stopping = _stopping(pack, manifest, grading, pending, order.seed, settings, options.gate)
+        if options.stop_when_decided and order and stop_rules:
+            stopping = _stopping(pack, manifest, grading, pending, order.seed, settings, stop_rules)
         done = RunResult(pack, before=sum(pending.total.values()) - sum(pending.left.values()))
         done.left_out = {} if grade_only else leave_out_tasks(pending, backend, needs_all=options.stop_when_decided)
         if grade_only:
@@ -262,23 +263,11 @@ def _stopping(
     pending: PendingRequests,
     seed: str,
     settings: RunSettings,
-    gate: Path | str | None,
+    read_rules: ReadRules,
 ) -> Stopping:
     _make_baseline(pack, grading)
-    decision_gate = Gate() if gate is None else read_gate(Path(gate))
-    decision_rules = {
-        "margin": decision_gate.margin or settings.margin,
-        "weights": decision_gate.weights or settings.weights,
-    }
-    cut_answers = decision_gate.cut_answers or settings.cut_answers
-    if cut_answers != "graded":
-        raise ConfigError(
-            f"cut_answers is {cut_answers}, and a run that stops early takes answers as they were graded",
-            where="--stop-when-decided",
-            hint="Run all docs, or set cut_answers: graded",
-        )
-    decision_gate = decision_gate.model_copy(update=decision_rules).complete(manifest, manifest.tasks, manifest.groups)
-    return Stopping(pack, manifest, grading, pending.by_doc(), decision_gate, seed)
+    rules = read_rules(manifest, list(grading.tasks), settings)
+    return Stopping(pack, manifest, grading, pending.by_doc(), rules, seed)
 
 
 def check_order_options(options: RunOptions) -> None:

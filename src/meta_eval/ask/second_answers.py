@@ -23,7 +23,7 @@ from meta_eval.ask.retry_rounds import ask_in_rounds
 from meta_eval.ask.run_order import RunOrder
 from meta_eval.base.errors import UserError
 from meta_eval.base.logs import log, report_progress
-from meta_eval.judge.task_comparison import ScoredRun
+from meta_eval.harness.scores import ScoredRun
 from meta_eval.pack.baseline import collect_graded_docs
 from meta_eval.pack.manifest import Manifest
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -72,7 +72,7 @@ def load_extension(extension: Extension, socket: type[Any], **attributes: tuple[
     point = extension.points[0]
     name = _name_of(point)
     try:
-        with isolate_import(lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=name)):
+        with _isolate(point.value, name):
             loaded = point.load()
             loaded = loaded() if isinstance(loaded, type) else loaded
     except ModuleNotFoundError as error:
@@ -107,17 +107,21 @@ def guard_extension(path: str) -> Iterator[None]:
     Raises:
         ExtensionError: It cannot be imported.
     """
-    if _package(path) == _package(__name__):
-        yield
-        return
     name = _LOADED.get(_package(path), path)
     try:
-        with isolate_import(lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=name)):
+        with _isolate(path, name):
             yield
     except UserError:
         raise
     except Exception as error:
         raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=name) from error
+
+
+def _isolate(path: str, name: str) -> AbstractContextManager[None]:
+    """Import code of another package apart; our own plug-ins need no guard."""
+    if _package(path) == _package(__name__):
+        return nullcontext()
+    return isolate_import(lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=name))
 
 
 def list_loaded() -> tuple[str, ...]:

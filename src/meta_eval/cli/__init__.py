@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.text import Text
 from typer.core import TyperGroup
 
 from meta_eval.base.errors import UserError, refused
-from meta_eval.base.escaping import visible
 from meta_eval.base.logs import log
-from meta_eval.cli.console import err, notes, print_result
+from meta_eval.cli.streams import print_result
 from meta_eval.cli.verb import Verb, find_verb, list_verbs
 from meta_eval.version import __version__
 
@@ -29,6 +27,7 @@ _INTERRUPTED = 130
 _USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 _CLI = "meta_eval.cli"
+_HELP = ["-h", "--help"]
 
 VERBS = (
     Verb("init", "Write a configuration and task templates to edit, or an example.", f"{_CLI}.init:init",
@@ -66,10 +65,26 @@ class _Verbs(TyperGroup):
             self.commands[cmd_name] = _make_command(verb)
         return self.commands[cmd_name]
 
+    def get_help_option(self, ctx: Any) -> Any:
+        return _print_help(super().get_help_option(ctx))
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (it is called with it)
         for heading, verbs in groupby(list_verbs(VERBS), key=lambda verb: verb.panel):
             with formatter.section(heading):
                 formatter.write_dl([(verb.name, verb.help) for verb in verbs])
+
+
+def _print_help(option: Any) -> Any:
+    """Let ``--help`` write to our stdout: that of the process belongs to the code of others once any was imported."""
+
+    def show(context: Any, _option: Any, is_set: bool) -> None:
+        if is_set and not context.resilient_parsing:
+            print_result(context.get_help())
+            context.exit()
+
+    if option is not None:
+        option.callback = show
+    return option
 
 
 def _make_command(verb: Verb) -> Any:
@@ -81,6 +96,8 @@ def _make_command(verb: Verb) -> Any:
         body.command(verb.name)(function)
     command = typer.main.get_command(body)
     command.name = verb.name
+    for part in (command, *getattr(command, "commands", {}).values()):
+        _print_help(part.get_help_option(typer.Context(part, help_option_names=_HELP)))  # it keeps its option
     return command
 
 
@@ -92,7 +109,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": _HELP},
 )
 
 
@@ -108,6 +125,8 @@ def _root(
         False, "--version", help="Print the version and exit.", callback=_version, is_eager=True
     ),
 ) -> None:
+    from meta_eval.cli.console import notes
+
     log.addHandler(notes)
 
 
@@ -146,6 +165,11 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
         from meta_eval.cli.usage_errors import describe_usage_error
 
         if type(error).__name__ == "NoArgsIsHelpError":
+            from rich.text import Text
+
+            from meta_eval.base.escaping import visible
+            from meta_eval.cli.console import err
+
             err.print(Text(visible(error.format_message())), soft_wrap=True)
             return 2
         return _end(str(describe_usage_error(error)))
@@ -165,11 +189,15 @@ def _find_fault(error: BaseException) -> str | None:
 
 
 def _end(message: str) -> int:
+    from meta_eval.cli.console import err
+
     err.print(f"error: {message}", style="bold red", soft_wrap=True)
     return 2
 
 
 def _interrupted() -> int:
+    from meta_eval.cli.console import err
+
     err.print("interrupted: no file is half-written")
     return _INTERRUPTED
 

@@ -20,10 +20,9 @@ from rich.status import Status
 from rich.text import Text
 
 from meta_eval.base.colours import CAUTION
-from meta_eval.base.errors import UserError
 from meta_eval.base.escaping import one_line, visible
-from meta_eval.base.isolation import own_stdout
 from meta_eval.base.logs import display_logs, log
+from meta_eval.cli.streams import Stream, out, print_result
 
 if TYPE_CHECKING:
     from meta_eval.report.document import Document
@@ -39,53 +38,6 @@ _STDERR = 2
 TEXT_COLUMNS = 80
 
 
-class StreamError(UserError):
-    """stdout cannot be written: the disk is full, or the reader is gone."""
-
-
-class _Stream:
-    """The current standard stream. It accepts any text and turns errors into messages.
-
-    Errors of stderr are ignored: nobody can read a message, but the exit code remains.
-    """
-
-    def __init__(self, *, stderr: bool, bound: Any = None) -> None:
-        self._stderr, self._bound = stderr, bound
-
-    @property
-    def _file(self) -> Any:
-        return self._bound or (sys.stderr if self._stderr else own_stdout())
-
-    def write(self, text: str) -> int:
-        if self._file is not None:
-            try:
-                self._file.write(text)
-            except UnicodeEncodeError:  # the terminal's encoding lacks a character
-                encoding = self._file.encoding
-                self._file.write(text.encode(encoding, "backslashreplace").decode(encoding))
-            except (OSError, ValueError) as error:
-                self._fail(error)
-        return len(text)
-
-    def flush(self) -> None:
-        if self._file is not None:
-            try:
-                self._file.flush()
-            except (OSError, ValueError) as error:
-                self._fail(error)
-
-    def _fail(self, error: OSError | ValueError) -> None:
-        with contextlib.suppress(OSError):
-            # Python flushes again at exit, which would fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._file.fileno())
-        if not self._stderr:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise StreamError(f"cannot be written: {reason}", where="stdout") from None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-
 class _Status(Status):
     """The line that shows the current step. rich would read markup in it."""
 
@@ -96,7 +48,7 @@ class _Status(Status):
 class SafeConsole(Console):
     """A rich console without markup, emoji codes or control characters."""
 
-    def __init__(self, stream: _Stream) -> None:
+    def __init__(self, stream: Stream) -> None:
         super().__init__(file=cast(IO[str], stream), markup=False, emoji=False, highlight=False)
 
     @property
@@ -123,8 +75,7 @@ class SafeConsole(Console):
         return _Status(Text(one_line(status)) if isinstance(status, str) else status, console=self, **settings)
 
 
-err = SafeConsole(_Stream(stderr=True))
-_out = _Stream(stderr=False)
+err = SafeConsole(Stream(stderr=True))
 
 
 _kept_err: IO[str] | None = None
@@ -138,20 +89,10 @@ def bound_err() -> SafeConsole:
     with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or not a file
         number = stream.fileno()
     if number != _STDERR:
-        return SafeConsole(_Stream(stderr=True, bound=stream))
+        return SafeConsole(Stream(stderr=True, bound=stream))
     if _kept_err is None:
         _kept_err = os.fdopen(os.dup(number), "w", encoding=stream.encoding, errors=stream.errors, buffering=1)
-    return SafeConsole(_Stream(stderr=True, bound=_kept_err))
-
-
-def print_result(text: str) -> None:
-    """Print a result for machines on stdout.
-
-    Raises:
-        StreamError: stdout cannot be written.
-    """
-    _out.write(text + "\n")
-    _out.flush()
+    return SafeConsole(Stream(stderr=True, bound=_kept_err))
 
 
 def write_document(document: Document, views: Iterable[tuple[Path, View]]) -> None:
@@ -217,7 +158,7 @@ def make_result_console(*, as_json: bool = False) -> Console:
     """
     if as_json:
         return err
-    out = SafeConsole(_out)
-    if not out.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
-        out.width = TEXT_COLUMNS
-    return out
+    console = SafeConsole(out)
+    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
+        console.width = TEXT_COLUMNS
+    return console

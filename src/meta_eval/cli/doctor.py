@@ -18,7 +18,8 @@ from meta_eval.base.escaping import quoted
 from meta_eval.base.logs import report_progress
 from meta_eval.base.value_errors import describe_wrong_value
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result, show_progress
+from meta_eval.cli.console import err, make_result_console, show_progress
+from meta_eval.cli.streams import print_result
 from meta_eval.verb_options import EngineOptions
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import typer
 
 from meta_eval.base.errors import ConfigError
 from meta_eval.cli import options
-from meta_eval.cli.console import err, print_result
+from meta_eval.cli.console import err
+from meta_eval.cli.streams import print_result
 from meta_eval.cli.verify import Steps
 from meta_eval.verb_options import GradingOptions
 

@@ -15,7 +15,8 @@ from rich.text import Text
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.thresholds import PLANNED_FLIPS
 from meta_eval.cli import options
-from meta_eval.cli.console import err, print_result, show_progress, warn
+from meta_eval.cli.console import err, show_progress, warn
+from meta_eval.cli.streams import print_result
 from meta_eval.verb_options import PrepareOptions
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ from meta_eval.base.counts import plural
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.base.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
-from meta_eval.cli.console import err, make_result_console, print_result, show_progress, warn, write_document
+from meta_eval.cli.console import err, make_result_console, show_progress, warn, write_document
+from meta_eval.cli.streams import print_result
 from meta_eval.cli.verify import Steps
 from meta_eval.verb_options import RunOptions
 
@@ -81,6 +83,7 @@ def run(
     if chosen.grade_only and chosen.shard[1] > 1:
         raise ConfigError("cannot grade a single shard", where="--grade-only", hint="Leave --shard out")
     models = [settings.model_name, *settings.other_models]
+    from meta_eval.api.stop_rules import read_stop_rules
     from meta_eval.ask.pipeline import Interrupted
     from meta_eval.ask.pipeline import run_pack as ask
 
@@ -98,6 +101,7 @@ def run(
                     config_place=place,
                     baseline=makes_report,
                     scored=lambda task, scores, docs: steps.line(_score(work_dir, task, scores, docs)),
+                    stop_rules=partial(read_stop_rules, chosen.gate),
                 )
         except Interrupted as end:
             err.print(

@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from meta_eval import harness
 from meta_eval.base.errors import TemplateError
 from meta_eval.base.inputs import read_regular, read_table
 from meta_eval.doctor.lm_eval_install import LmEval, find_lm_eval
@@ -27,7 +28,7 @@ from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.templates.spec import find_functions
 from meta_eval.pack.templates.template_folder import read_yaml
 
-_PROBE = Path(__file__).with_name("probe_script.py")
+_PROBE = Path(harness.__file__).with_name("probe_script.py")
 _PROBE_SECONDS = 600
 _LATEX = "sympy.parsing.latex"
 

@@ -13,7 +13,7 @@ from typing import Literal, cast
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.harness.doc_results import DocResult, ResultsError
-from meta_eval.harness.metrics import UNBOUNDED_METRICS, MetricValue, PerplexityParts
+from meta_eval.harness.metrics import LOWER_IS_BETTER, UNBOUNDED_METRICS, MetricValue, PerplexityParts
 from meta_eval.harness.results_file import ResultsFile
 from meta_eval.harness.sample_files import SamplesFile
 
@@ -216,3 +216,59 @@ def _scores(metric_key: str, averaging: Averaging, doc_indices: Sequence[int], v
     return Scores(
         metric_key, averaging, tuple(doc_indices), tuple(contributions), labels, tuple(doc_scores), tuple(paired)
     )
+
+
+class ScoredRun:
+    """The answers of one model to the docs of a task, with every score of them computed once.
+
+    Attributes:
+        runs: The docs of each run, the newest run first; the same docs in the same order.
+        lower_is_better: The metrics of which less is better.
+    """
+
+    def __init__(self, runs: Sequence[Sequence[DocResult]], lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> None:
+        self.runs, self.lower_is_better = tuple(runs), lower_is_better
+        self._known: dict[tuple[int, str], Scores | None] = {}
+        self._averaged: dict[str, Scores | None] = {}
+
+    @property
+    def docs(self) -> Sequence[DocResult]:
+        """Those of the newest run."""
+        return self.runs[0] if self.runs else ()
+
+    def scores_of_run(self, run: int, metric_key: str) -> Scores | None:
+        """The scores of one run; see `compute_scores`."""
+        if (run, metric_key) not in self._known:
+            self._known[run, metric_key] = compute_scores(self.runs[run], metric_key, self.lower_is_better)
+        return self._known[run, metric_key]
+
+    def scores_by_run(self, metric_key: str) -> list[Scores]:
+        """The scores of every run; none unless every run has them of the same docs."""
+        all_runs = [
+            scores for run in range(len(self.runs)) if (scores := self.scores_of_run(run, metric_key)) is not None
+        ]
+        docs = {(scores.doc_indices, scores.labels) for scores in all_runs}
+        return all_runs if len(all_runs) == len(self.runs) and len(docs) == 1 else []
+
+    def scores(self, metric_key: str) -> Scores | None:
+        """The mean of all runs, doc by doc."""
+        if metric_key not in self._averaged:
+            scores_by_run = self.scores_by_run(metric_key)
+            self._averaged[metric_key] = _averaged(scores_by_run) if scores_by_run else None
+        return self._averaged[metric_key]
+
+    def select_docs(self, places: Sequence[int]) -> ScoredRun:
+        """The same of these docs alone, in this order."""
+        if list(places) == list(range(len(self.docs))):
+            return self
+        return ScoredRun([[docs[place] for place in places] for docs in self.runs], self.lower_is_better)
+
+
+def _averaged(scores_by_run: Sequence[Scores]) -> Scores:
+    if len(scores_by_run) == 1:
+        return scores_by_run[0]
+    contributions, doc_scores, paired = (
+        tuple(stats.average_runs([getattr(run_scores, name) for run_scores in scores_by_run]))
+        for name in ("contributions", "doc_scores", "paired_contributions")
+    )
+    return replace(scores_by_run[0], contributions=contributions, doc_scores=doc_scores, paired_contributions=paired)

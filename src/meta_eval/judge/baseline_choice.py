@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from meta_eval.base.thresholds import MIN_RECORDED
 from meta_eval.harness.lm_eval_run import TaskRun
+from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.gate import GateTask
 from meta_eval.judge.judgement import META
 from meta_eval.judge.published_scores import explain_incomparable
 from meta_eval.judge.task_comparison import (
     RunPair,
-    ScoredRun,
     TaskComparison,
     find_verdict_metric,
     make_number_key,

@@ -15,6 +15,8 @@ from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import DocResult, ResultsError
 from meta_eval.harness.lm_eval_run import Run, TaskRun, refuse_without_samples
 from meta_eval.harness.provenance import Provenance
+from meta_eval.harness.scores import ScoredRun
+from meta_eval.harness.shared_questions import find_shared_questions
 from meta_eval.harness.task_run import find_disputed_metrics
 from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, RaisedAlarm, find_alarms, find_faults
 from meta_eval.judge.baseline_choice import RUN_A
@@ -26,13 +28,8 @@ from meta_eval.judge.judgement import AlarmOccurrence, Judgement
 from meta_eval.judge.lacking_docs import has_fixed_order
 from meta_eval.judge.origin_alarms import find_run_origins
 from meta_eval.judge.same_answers import find_same_answers
-from meta_eval.judge.shared_questions import find_shared_questions
 from meta_eval.judge.task_assessment import TaskAssessment, conclude_judgement
-from meta_eval.judge.task_comparison import (
-    ScoredRun,
-    build_task_comparison,
-    find_verdict_metric,
-)
+from meta_eval.judge.task_comparison import build_task_comparison, find_verdict_metric
 from meta_eval.judge.two_bos import find_two_bos
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest

@@ -11,9 +11,9 @@ from dataclasses import replace
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.scores import Scores
+from meta_eval.harness.scores import ScoredRun, Scores
 from meta_eval.harness.several_answers import replace_verdict
-from meta_eval.judge.task_comparison import RunPair, ScoredRun, make_number_key, pair_docs, pair_scores
+from meta_eval.judge.task_comparison import RunPair, make_number_key, pair_docs, pair_scores
 
 Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
 

@@ -22,6 +22,7 @@ from meta_eval.harness.grader_facts import GraderFacts
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.harness.metrics import UNBOUNDED_METRICS
 from meta_eval.harness.scores import Scores, compute_scores
+from meta_eval.harness.shared_questions import find_cluster_names, find_shared_questions
 from meta_eval.harness.task_run import find_disputed_metrics
 from meta_eval.judge.alarms import RaisedAlarm, count_changed_prompts, find_alarms, find_faults, find_run_problems
 from meta_eval.judge.baseline_choice import RUN_A, ChosenBaseline, choose_baseline, choose_metric, list_metrics
@@ -51,7 +52,6 @@ from meta_eval.judge.published_scores import (
     list_scores,
 )
 from meta_eval.judge.sampled_scores import describe_sampling
-from meta_eval.judge.shared_questions import find_cluster_names, find_shared_questions
 from meta_eval.judge.subtask_drops import compute_subtask_drops, describe_subtasks
 from meta_eval.judge.task_assessment import TaskAssessment, conclude_judgement
 from meta_eval.judge.task_comparison import (

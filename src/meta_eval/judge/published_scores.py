@@ -9,9 +9,10 @@ from meta_eval.base.thresholds import MIN_BASELINE_DOCS, ROUNDING
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.metrics import UNBOUNDED_METRICS
 from meta_eval.harness.results_file import Aggregate
+from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.alarms import explain_unfinished, find_other_settings
 from meta_eval.judge.judgement import BaselineDifference, LmEvalAverage, ReferenceScore, Score
-from meta_eval.judge.task_comparison import ScoredRun, find_verdict_metric, list_fraction_metrics
+from meta_eval.judge.task_comparison import find_verdict_metric, list_fraction_metrics
 from meta_eval.pack.manifest import ReferenceScoreEntry, TaskEntry
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE

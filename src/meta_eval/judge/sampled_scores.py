@@ -12,10 +12,11 @@ from dataclasses import replace
 from meta_eval import stats
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.provenance import Provenance
+from meta_eval.harness.scores import ScoredRun
 from meta_eval.harness.several_answers import replace_verdict
 from meta_eval.judge.filters import Clusters
 from meta_eval.judge.judgement import DropEstimate, SampledScore, Sampling, Task
-from meta_eval.judge.task_comparison import RunPair, ScoredRun, measure_drop
+from meta_eval.judge.task_comparison import RunPair, measure_drop
 
 # The score of a doc, by the verdict on each answer and the number of the most frequent one; None if it has none.
 _Combine = Callable[[Sequence[float], int | None], float | None]

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 from meta_eval.harness.doc_results import DocResult
+from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.alarms import RaisedAlarm
 from meta_eval.judge.judgement import AlarmOccurrence
-from meta_eval.judge.task_comparison import RunPair, ScoredRun, pair_scores
+from meta_eval.judge.task_comparison import RunPair, pair_scores
 from meta_eval.stats.clustered_mean import average_docs
 
 # The smallest difference in unread answers that is said.

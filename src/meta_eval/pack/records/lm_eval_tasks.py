@@ -12,6 +12,7 @@ from meta_eval.base.hashing import hash_pieces, hash_text
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import expand_patterns, is_name, split_excluded
 from meta_eval.base.thresholds import MAX_GEN_TOKS
+from meta_eval.harness.lm_eval_json import format_as_lm_eval, hash_as_lm_eval
 from meta_eval.pack.records.chat_template import Chat
 from meta_eval.pack.records.recorded_docs import (
     RecordedDoc,
@@ -195,8 +196,6 @@ def _row(
     rows: RecordedDocs,
     chat: Chat | None,
 ) -> RecordedDoc:
-    from lm_eval.utils import handle_non_serializable, hash_string
-
     kind, first = instances[0].request_type, instances[0].args
     if any(len(instance.args) > 2 for instance in instances):
         raise DataError("uses a picture or a sound, which a pack cannot hold")
@@ -215,7 +214,7 @@ def _row(
         settings = json.loads(json.dumps(first[1], default=str))
         settings = read_sent_settings(settings, MAX_GEN_TOKS) if rows.asked_as == "chat" else settings
         rows.generation = settings if rows.generation is None else rows.generation
-    text = json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False)
+    text = format_as_lm_eval(doc)
     prompt = chat.bare(first[0]) if chat and kind != ROLLING else first[0]
     if prompt != first[0]:
         rows.warnings["prompt_with_bos"] = rows.warnings.get("prompt_with_bos", 0) + 1
@@ -226,7 +225,7 @@ def _row(
         doc=json.loads(text),
         prompt=prompt,
         continuations=choices,
-        question_hash=hash_string(text),
+        question_hash=hash_as_lm_eval(text),
         prompt_hash=hash_text(prompt),
         gold=str(target),
         right=right,

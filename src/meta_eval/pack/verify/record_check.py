@@ -14,6 +14,7 @@ from typing import Any
 from meta_eval.base.errors import PackError
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.harness.doc_results import MAX_TAIL_CHARS
+from meta_eval.harness.lm_eval_json import format_as_lm_eval
 from meta_eval.harness.metrics import to_plain_number
 from meta_eval.harness.sample_parser import list_metrics, read_extraction, read_output
 from meta_eval.pack.manifest import TaskEntry
@@ -125,9 +126,7 @@ def _line(
 
 def _in_file(value: Any) -> Any:
     """Convert a value as lm-eval does for values that JSON cannot hold."""
-    from lm_eval.utils import handle_non_serializable
-
-    return json.loads(json.dumps(to_plain_number(value), default=handle_non_serializable))
+    return json.loads(format_as_lm_eval(to_plain_number(value)))
 
 
 def _same(today: Any, recorded: Any) -> bool:

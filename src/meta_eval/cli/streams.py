@@ -1,0 +1,71 @@
+"""stdout and stderr of the command line: any text is accepted, and what cannot be written is a message."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import Any
+
+from meta_eval.base.errors import UserError
+from meta_eval.base.isolation import own_stdout
+
+
+class StreamError(UserError):
+    """stdout cannot be written: the disk is full, or the reader is gone."""
+
+
+class Stream:
+    """The current standard stream. It accepts any text and turns errors into messages.
+
+    Errors of stderr are ignored: nobody can read a message, but the exit code remains.
+    """
+
+    def __init__(self, *, stderr: bool, bound: Any = None) -> None:
+        self._stderr, self._bound = stderr, bound
+
+    @property
+    def _file(self) -> Any:
+        return self._bound or (sys.stderr if self._stderr else own_stdout())
+
+    def write(self, text: str) -> int:
+        if self._file is not None:
+            try:
+                self._file.write(text)
+            except UnicodeEncodeError:  # the terminal's encoding lacks a character
+                encoding = self._file.encoding
+                self._file.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            except (OSError, ValueError) as error:
+                self._fail(error)
+        return len(text)
+
+    def flush(self) -> None:
+        if self._file is not None:
+            try:
+                self._file.flush()
+            except (OSError, ValueError) as error:
+                self._fail(error)
+
+    def _fail(self, error: OSError | ValueError) -> None:
+        with contextlib.suppress(OSError):
+            # Python flushes again at exit, which would fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._file.fileno())
+        if not self._stderr:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise StreamError(f"cannot be written: {reason}", where="stdout") from None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+out = Stream(stderr=False)
+
+
+def print_result(text: str) -> None:
+    """Print a result for machines on stdout.
+
+    Raises:
+        StreamError: stdout cannot be written.
+    """
+    out.write(text + "\n")
+    out.flush()
