@@ -170,6 +170,7 @@ if TYPE_CHECKING:
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
+    from meta_eval.harness.doc_figures import average_figures as average_figures
     from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
     from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
     from meta_eval.harness.evaluator import Evaluator as Evaluator
