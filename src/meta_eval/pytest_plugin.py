@@ -80,14 +80,13 @@ def _judge(results: Any, baseline: Any, options: dict[str, Any]) -> Report:
     from meta_eval import api
     from meta_eval.base.errors import UserError
     from meta_eval.report.shipped_views import TextView
-    from meta_eval.report.view import find_document
 
     chosen = {name: value for name, value in options.items() if value is not None}
     try:
         report = api.report(results, **chosen) if baseline is None else api.compare(baseline, results, **chosen)
     except UserError as error:
         raise GateError(str(error)) from None
-    document = find_document(report)
+    document = report.document()
     if document.outcome != "SHIP":
         raise GateError(TextView().render(document))
     return report

@@ -9,7 +9,6 @@ from runs import write_run
 
 from meta_eval import compare
 from meta_eval.report.shipped_views import TextView
-from meta_eval.report.view import find_document
 
 RIGHT = [1.0] * 150 + [0.0] * 50
 WORSE = [1.0] * 100 + [0.0] * 100
@@ -19,7 +18,7 @@ WORSE = [1.0] * 100 + [0.0] * 100
 def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Import all before the first pytester, which forgets what is imported later: numpy cannot be imported twice."""
     sides = [write_run(tmp_path_factory.mktemp(name), RIGHT) for name in "ab"]
-    TextView().render(find_document(compare(*sides)))
+    TextView().render(compare(*sides).document())
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from meta_eval.plugins.chat.batch_binding import read_bound_answers
+from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.plugins.tokens.token_scoring import FidelityResult, Source, score_recorded_answers
 from meta_eval.sockets import (
     AnswerFacts,
@@ -17,7 +18,6 @@ from meta_eval.sockets import (
     EndpointAnswers,
     EngineAnswer,
     Evaluator,
-    FidelityOptions,
     Manifest,
     Recordings,
     Request,
