@@ -31,7 +31,8 @@ from tiny_llama import BOS, END_OF_TURN, SEED, build_tokenizer, word_list
 from tokenizers import Tokenizer
 from transformers import AttentionInterface, LlamaForCausalLM
 
-from meta_eval.ask.answers.answer_files import Answers, EngineAnswer
+from meta_eval.ask.answers.answer_files import Answers
+from meta_eval.ask.answers.engine_answer import EngineAnswer
 from meta_eval.ask.answers.requests import Encoder, Request
 from meta_eval.ask.answers.token_logprobs import TokenLogprobs
 from meta_eval.ask.client import Client, EngineRequest, EngineResponse, with_token_ids

@@ -22,13 +22,19 @@ if TYPE_CHECKING:
 
     # ask: requests and answers
     from meta_eval.ask.answers.answer_files import Answers as Answers
-    from meta_eval.ask.answers.answer_files import AnswersError as AnswersError
-    from meta_eval.ask.answers.answer_files import EngineAnswer as EngineAnswer
     from meta_eval.ask.answers.answer_files import Key as Key
     from meta_eval.ask.answers.answer_files import read_answers as read_answers
+    from meta_eval.ask.answers.answer_files import read_bound_answers as read_bound_answers
+    from meta_eval.ask.answers.answer_form import AnswerForm as AnswerForm
+    from meta_eval.ask.answers.answer_form import Export as Export
+    from meta_eval.ask.answers.answer_form import Holding as Holding
     from meta_eval.ask.answers.endpoint_answers import AnswerFacts as AnswerFacts
     from meta_eval.ask.answers.endpoint_answers import EndpointAnswers as EndpointAnswers
     from meta_eval.ask.answers.endpoint_answers import count_cut as count_cut
+    from meta_eval.ask.answers.engine_answer import SHORT as SHORT
+    from meta_eval.ask.answers.engine_answer import AnswersError as AnswersError
+    from meta_eval.ask.answers.engine_answer import EngineAnswer as EngineAnswer
+    from meta_eval.ask.answers.engine_answer import make_chat_answer as make_chat_answer
     from meta_eval.ask.answers.grading import Grading as Grading
     from meta_eval.ask.answers.recorded_answers import Recordings as Recordings
     from meta_eval.ask.answers.requests import Encoder as Encoder
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.answers.requests import build_requests as build_requests
     from meta_eval.ask.answers.requests import choose_context as choose_context
     from meta_eval.ask.answers.requests import choose_docs as choose_docs
+    from meta_eval.ask.answers.requests import read_conversation as read_conversation
     from meta_eval.ask.answers.token_logprobs import LOWEST as LOWEST
     from meta_eval.ask.answers.token_logprobs import TokenPlace as TokenPlace
     from meta_eval.ask.answers.token_logprobs import collect_tokens as collect_tokens
@@ -174,7 +181,6 @@ if TYPE_CHECKING:
     from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
     from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
     from meta_eval.harness.evaluator import Evaluator as Evaluator
-    from meta_eval.harness.families import Family as Family
     from meta_eval.harness.families import list_bos_tokens as list_bos_tokens
     from meta_eval.harness.families import list_families as list_families
     from meta_eval.harness.families import remove_bos as remove_bos
@@ -243,6 +249,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.chat_rendering import ChatTemplate as ChatTemplate
     from meta_eval.pack.chat_rendering import fetch_chat_template as fetch_chat_template
     from meta_eval.pack.chat_rendering import find_chat_template as find_chat_template
+    from meta_eval.pack.chat_rendering import render_conversation as render_conversation
     from meta_eval.pack.choice_tokens import add_choice_tokens as add_choice_tokens
     from meta_eval.pack.choice_tokens import needs_choice_tokens as needs_choice_tokens
     from meta_eval.pack.config import Config as Config

@@ -171,12 +171,12 @@ class ExportOptions(TaskOptions):
     """Options of `export`, in addition to those of `TaskOptions`.
 
     Attributes:
-        to: ``requests`` for the format of meta-eval, ``batch`` for the batch files of chat endpoints.
+        to: The form of the file: ``requests`` for that of meta-eval, or the name of a form that a package adds.
         answered: Files of answers. Requests that they answer are left out.
         force: Write the requests of `fidelity`: log-probabilities of the recorded answers.
     """
 
-    to: Literal["requests", "batch"] = "requests"
+    to: str = "requests"
     answered: Sequence[Path | str] = ()
     force: bool = False
 
@@ -247,7 +247,7 @@ class GradingKeywords(ScoringKeywords, total=False):
 class ExportKeywords(TaskKeywords, total=False):
     """The fields of `ExportOptions` as the keyword arguments of `meta_eval.export`."""
 
-    to: Literal["requests", "batch"]
+    to: str
     answered: Sequence[Path | str]
     force: bool
 

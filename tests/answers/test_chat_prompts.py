@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from small_model import write_tokenizer
 
 from meta_eval.ask.answers.requests import Encoder
+from meta_eval.harness.chat_messages import make_conversation
 from meta_eval.harness.families import list_families
 from meta_eval.pack.chat_rendering import ChatTemplate
-from meta_eval.plugins.chat.chat_messages import make_conversation
 from meta_eval.plugins.chat.chat_prompts import PromptDifference, compare_prompt, encode_conversation
 
 LLAMA = list_families()[0]

@@ -20,9 +20,9 @@ from places import REPOSITORY
 from real_copies import make_copies
 
 from meta_eval.ask.answers.requests import Encoder
+from meta_eval.harness.chat_messages import make_conversation
 from meta_eval.judge.token_table import read_tokens
 from meta_eval.pack.chat_rendering import find_chat_template
-from meta_eval.plugins.chat.chat_messages import make_conversation
 from meta_eval.plugins.chat.chat_prompts import compare_prompt
 from meta_eval.plugins.tokens.table_pairing import pair_tables
 

@@ -17,12 +17,12 @@ from one_task import run
 from packs import prepare, read_docs
 
 from meta_eval import export, grade, report, verify
-from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.answers.requests import Request, read_conversation
 from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.records.format import Place
 from meta_eval.pack.records.format_registry import find_format
-from meta_eval.plugins.chat.chat_body import make_chat_body, read_conversation
+from meta_eval.plugins.chat.chat_body import make_chat_body
 from meta_eval.plugins.chat.chat_docs import split_bodies
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]

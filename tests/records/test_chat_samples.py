@@ -17,13 +17,12 @@ from recorded_runs import own_gsm8k, record, whole_tasks
 from stock_chat import answer_question, open_stock_client, take_bodies
 
 from meta_eval import verify
-from meta_eval.ask.answers.requests import build_requests
+from meta_eval.ask.answers.requests import build_requests, read_conversation
 from meta_eval.base.errors import UserError
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.lm_eval_run import read_newest
 from meta_eval.harness.output_index import index_outputs
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.plugins.chat.chat_body import read_conversation
 
 WAYS: dict[str, dict[str, Any]] = {
     "multiturn": {"fewshot_as_multiturn": True, "system_instruction": "Be brief."},

@@ -129,6 +129,11 @@ class Client(ABC):
         """
         return None
 
+    def cannot_ask(self, request: Request) -> str | None:  # noqa: ARG002 (most take any text)
+        """Why a request cannot be asked, as the first of its task shows; None if it can. Used of a backend that
+        renders messages."""
+        return None
+
     def examine(self, requests: Iterable[Request]) -> Mapping[str, Any]:  # noqa: ARG002 (most have nothing to say)
         """Check what answers, before the first request, and say on stderr what is wrong; facts for the results file.
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers, EngineAnswer
+from meta_eval.ask.answers.answer_files import Answers
+from meta_eval.ask.answers.engine_answer import EngineAnswer
 from meta_eval.ask.answers.grading import Grading
 from meta_eval.ask.answers.requests import Request
 from meta_eval.base.errors import ConfigError

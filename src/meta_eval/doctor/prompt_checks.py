@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from meta_eval.base.counts import plural
 from meta_eval.base.inputs import open_parquet
 from meta_eval.doctor.check import Check, failed, not_checked, passed
+from meta_eval.harness.chat_requests import offers_tools
 from meta_eval.harness.families import find_family
 from meta_eval.pack.chat_rendering import find_chat_template
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.prompt_lengths import BATCH, PROMPT_COLUMNS, Prompts, find_tokenizer, measure_longest_prompt
 from meta_eval.plugins.chat.chat_prompts import loses_tools
-from meta_eval.plugins.chat.chat_requests import offers_tools
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers, AnswersError, EngineAnswer
+from meta_eval.ask.answers.answer_files import Answers, read_bound_answers
 from meta_eval.ask.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
+from meta_eval.ask.answers.engine_answer import AnswersError, EngineAnswer
 from meta_eval.ask.answers.origin_counts import count_origins
 from meta_eval.ask.answers.requests import Request, RequestDigest, build_requests, is_graded_as_message
 from meta_eval.base.errors import UserError, locating
@@ -26,7 +27,6 @@ from meta_eval.harness.settings import Settings
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.task_choice import choose_tasks_to_grade
-from meta_eval.plugins.chat.batch_binding import read_bound_answers
 from meta_eval.verb_options import GradingOptions, ScoringOptions
 
 # Bootstrap iterations for standard errors without a formula. lm_eval uses 100,000; 1,000 give an error of about 2 %.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from meta_eval.sockets import parse_json
+from meta_eval.base.inputs import parse_json
 
 
 def read_messages_text(prompt: object) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.sockets import Family, list_families, remove_bos
+from meta_eval.harness.families import Family, list_families, remove_bos
 
 ASSISTANT = "assistant"
 
