@@ -26,8 +26,8 @@ OPENERS = {
     "cli/init.py": "files that the wheel carries",
     "report/html.py": "files that the wheel carries",
     "ask/journal.py": "its own journal, to append to",
-    "plugins/engines/vllm/vllm_server.py": "an address, and no file",
-    "plugins/engines/vllm/vllm_client.py": "the log that it appends to",
+    "ask/served.py": "an address, and no file",
+    "plugins/engines/output.py": "the log that it appends to",
     "ask/watchdog.py": "/proc",
 }
 OPENING = {
@@ -105,7 +105,7 @@ NETWORK = {
     "pack/source/hub_faults.py": "errors of the hub's library",
     "plugins/chat/chat_stream.py": "what the door reads a stream with",
     "ask/transport.py": "the door itself",
-    "plugins/engines/vllm/vllm_server.py": "waits for a server of its own, and reads nothing",
+    "ask/served.py": "waits for a server of its own, and reads nothing",
 }
 # An import of a library that talks to a network, or a look behind the door.
 NETWORKING = re.compile(

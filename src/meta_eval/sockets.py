@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from meta_eval.ask.deployment import read_earlier_answers as read_earlier_answers
     from meta_eval.ask.engine_faults import counting_saved as counting_saved
     from meta_eval.ask.engine_faults import diagnose_engine as diagnose_engine
+    from meta_eval.ask.forcing import Forcing as Forcing
+    from meta_eval.ask.forcing import Send as Send
     from meta_eval.ask.journal import Journal as Journal
     from meta_eval.ask.journal import check_shard as check_shard
     from meta_eval.ask.model_tokens import ModelTokens as ModelTokens
@@ -68,6 +70,9 @@ if TYPE_CHECKING:
     from meta_eval.ask.pipeline import prepare_pack as prepare_pack
     from meta_eval.ask.pipeline import settings_of as settings_of
     from meta_eval.ask.retry_rounds import ask_in_rounds as ask_in_rounds
+    from meta_eval.ask.served import HOST as HOST
+    from meta_eval.ask.served import Served as Served
+    from meta_eval.ask.served import start_server as start_server
     from meta_eval.ask.server_client import ServerClient as ServerClient
     from meta_eval.ask.servers_client import Job as Job
     from meta_eval.ask.servers_client import RefusedError as RefusedError
@@ -194,16 +199,16 @@ if TYPE_CHECKING:
     # pack: configuration, records, manifest
     from meta_eval.pack.backends.base import Backend as Backend
     from meta_eval.pack.backends.base import BackendError as BackendError
+    from meta_eval.pack.backends.base import BackendReasons as BackendReasons
     from meta_eval.pack.backends.base import load_class as load_class
     from meta_eval.pack.backends.command import LmEvalBackend as LmEvalBackend
     from meta_eval.pack.backends.registry import backend_of as backend_of
     from meta_eval.pack.backends.registry import find_backend as find_backend
-    from meta_eval.pack.backends.server import ADAPTER as ADAPTER
     from meta_eval.pack.backends.server import DEFAULT_URL as DEFAULT_URL
-    from meta_eval.pack.backends.server import VLLM_EXTRA as VLLM_EXTRA
-    from meta_eval.pack.backends.server import VLLM_TUNING as VLLM_TUNING
+    from meta_eval.pack.backends.server import OF_CLIENT as OF_CLIENT
     from meta_eval.pack.backends.server import Server as Server
-    from meta_eval.pack.backends.server import serve_arguments as serve_arguments
+    from meta_eval.pack.backends.server import ServerProgram as ServerProgram
+    from meta_eval.pack.backends.server import find_program as find_program
     from meta_eval.pack.chat_rendering import ChatTemplate as ChatTemplate
     from meta_eval.pack.chat_rendering import fetch_chat_template as fetch_chat_template
     from meta_eval.pack.chat_rendering import find_chat_template as find_chat_template
@@ -338,7 +343,7 @@ def _read_homes() -> dict[str, tuple[str, str]]:
 
 
 def __getattr__(name: str) -> Any:
-    homes = {} if name.startswith("__") else _read_homes()
+    homes = {} if name.startswith("__") and name != "__version__" else _read_homes()
     if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, original = homes[name]

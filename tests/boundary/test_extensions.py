@@ -78,7 +78,7 @@ ENDINGS = {
     "interrupt": ("raise KeyboardInterrupt", "ends the program: KeyboardInterrupt"),
     "error": ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
     "syntax": ("def", "cannot be loaded: SyntaxError"),
-    "nothing": ("V = None", "cannot be loaded: TypeError"),
+    "nothing": ("V = None", "is not a "),
     "another class": ("class V: pass", "is not a "),
 }
 
