@@ -286,6 +286,7 @@ if TYPE_CHECKING:
     from meta_eval.report.document import Listing as Listing
     from meta_eval.report.document import Section as Section
     from meta_eval.report.document import Verdict as Verdict
+    from meta_eval.report.model import Report as Report
     from meta_eval.report.model import RunProvenance as RunProvenance
     from meta_eval.report.plot import draw_distance_plot as draw_distance_plot
     from meta_eval.report.shipped_views import TextView as TextView
