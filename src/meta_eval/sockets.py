@@ -166,6 +166,15 @@ if TYPE_CHECKING:
 
     # cli: verbs
     from meta_eval.cli.verb import Verb as Verb
+
+    # doctor: checks
+    from meta_eval.doctor.check import Check as Check
+    from meta_eval.doctor.check import CheckedPack as CheckedPack
+    from meta_eval.doctor.check import Finding as Finding
+    from meta_eval.doctor.check import failed as failed
+    from meta_eval.doctor.check import not_checked as not_checked
+    from meta_eval.doctor.check import passed as passed
+    from meta_eval.doctor.lm_eval_install import find_lm_eval as find_lm_eval
     from meta_eval.harness.chat_completion import LONGEST as LONGEST
 
     # harness: what lm-eval reads and writes
