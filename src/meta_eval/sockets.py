@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     # base: errors, messages, files
     # the package
+    from meta_eval import api as api
     from meta_eval import assets as assets
     from meta_eval import stats as stats
 
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
     from meta_eval.ask.deployment import read_earlier_answers as read_earlier_answers
     from meta_eval.ask.engine_faults import counting_saved as counting_saved
     from meta_eval.ask.engine_faults import diagnose_engine as diagnose_engine
+    from meta_eval.ask.forcing import Forcing as Forcing
+    from meta_eval.ask.forcing import Send as Send
     from meta_eval.ask.journal import Journal as Journal
     from meta_eval.ask.journal import check_shard as check_shard
     from meta_eval.ask.model_tokens import ModelTokens as ModelTokens
@@ -77,6 +80,9 @@ if TYPE_CHECKING:
     from meta_eval.ask.pipeline import prepare_pack as prepare_pack
     from meta_eval.ask.pipeline import settings_of as settings_of
     from meta_eval.ask.retry_rounds import ask_in_rounds as ask_in_rounds
+    from meta_eval.ask.served import HOST as HOST
+    from meta_eval.ask.served import Served as Served
+    from meta_eval.ask.served import start_server as start_server
     from meta_eval.ask.server_client import ServerClient as ServerClient
     from meta_eval.ask.servers_client import Job as Job
     from meta_eval.ask.servers_client import RefusedError as RefusedError
@@ -171,12 +177,22 @@ if TYPE_CHECKING:
     from meta_eval.cli.run import Log as Log
     from meta_eval.cli.streams import print_result as print_result
     from meta_eval.cli.verb import Verb as Verb
+
+    # doctor: checks
+    from meta_eval.doctor.check import Check as Check
+    from meta_eval.doctor.check import CheckedPack as CheckedPack
+    from meta_eval.doctor.check import Finding as Finding
+    from meta_eval.doctor.check import failed as failed
+    from meta_eval.doctor.check import not_checked as not_checked
+    from meta_eval.doctor.check import passed as passed
+    from meta_eval.doctor.lm_eval_install import find_lm_eval as find_lm_eval
     from meta_eval.harness.chat_completion import LONGEST as LONGEST
 
     # harness: what lm-eval reads and writes
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
+    from meta_eval.harness.chat_requests import offers_tools as offers_tools
     from meta_eval.harness.doc_figures import average_figures as average_figures
     from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
     from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
@@ -236,16 +252,16 @@ if TYPE_CHECKING:
     # pack: configuration, records, manifest
     from meta_eval.pack.backends.base import Backend as Backend
     from meta_eval.pack.backends.base import BackendError as BackendError
+    from meta_eval.pack.backends.base import BackendReasons as BackendReasons
     from meta_eval.pack.backends.base import load_class as load_class
     from meta_eval.pack.backends.command import LmEvalBackend as LmEvalBackend
     from meta_eval.pack.backends.registry import backend_of as backend_of
     from meta_eval.pack.backends.registry import find_backend as find_backend
-    from meta_eval.pack.backends.server import ADAPTER as ADAPTER
     from meta_eval.pack.backends.server import DEFAULT_URL as DEFAULT_URL
-    from meta_eval.pack.backends.server import VLLM_EXTRA as VLLM_EXTRA
-    from meta_eval.pack.backends.server import VLLM_TUNING as VLLM_TUNING
+    from meta_eval.pack.backends.server import OF_CLIENT as OF_CLIENT
     from meta_eval.pack.backends.server import Server as Server
-    from meta_eval.pack.backends.server import serve_arguments as serve_arguments
+    from meta_eval.pack.backends.server import ServerProgram as ServerProgram
+    from meta_eval.pack.backends.server import find_program as find_program
     from meta_eval.pack.chat_rendering import ChatTemplate as ChatTemplate
     from meta_eval.pack.chat_rendering import fetch_chat_template as fetch_chat_template
     from meta_eval.pack.chat_rendering import find_chat_template as find_chat_template
@@ -327,6 +343,7 @@ if TYPE_CHECKING:
     from meta_eval.report.document import Listing as Listing
     from meta_eval.report.document import Section as Section
     from meta_eval.report.document import Verdict as Verdict
+    from meta_eval.report.model import Report as Report
     from meta_eval.report.model import RunProvenance as RunProvenance
     from meta_eval.report.plot import Mark as Mark
     from meta_eval.report.plot import Plot as Plot

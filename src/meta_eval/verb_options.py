@@ -49,13 +49,9 @@ class InitOptions(Options):
 
     Attributes:
         example: The name of an example. None means a configuration and the templates.
-        thresholds: A file of score thresholds of vLLM's CI. Then only the gate of the same tolerance is written.
-        docs: Number of docs of each task in ``thresholds``. None means its ``limit``.
     """
 
     example: str | None = None
-    thresholds: Path | None = None
-    docs: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from meta_eval.plugins.engines.output import redirect_output
 from meta_eval.plugins.engines.ray import ray_rows
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient, read_model_args
 from meta_eval.sockets import (
@@ -323,9 +324,7 @@ class RayClient(VllmClient):
                         shutil.copyfileobj(words, out)
 
     def _quiet(self) -> contextlib.AbstractContextManager[None]:
-        from meta_eval.plugins.engines.vllm.vllm_client import _into
-
-        return _into(self._log)
+        return redirect_output(self._log)
 
 
 def explain_ending(text: str, all_text: str) -> str | None:
