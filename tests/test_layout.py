@@ -24,6 +24,7 @@ OPENERS = {
     "base/staging.py": "its own lock, never waited for, and what it has written, to sync it",
     "plugins/meta/catalog/__init__.py": "files that the wheel carries",
     "cli/init.py": "files that the wheel carries",
+    "plugins/tokens/fidelity_document.py": "files that the wheel carries",
     "report/html.py": "files that the wheel carries",
     "ask/journal.py": "its own journal, to append to",
     "ask/served.py": "an address, and no file",

@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from meta_eval.ask.answers.endpoint_answers import AnswerFacts as AnswerFacts
     from meta_eval.ask.answers.endpoint_answers import EndpointAnswers as EndpointAnswers
     from meta_eval.ask.answers.endpoint_answers import count_cut as count_cut
-    from meta_eval.ask.answers.engine_answer import SHORT as SHORT
-    from meta_eval.ask.answers.engine_answer import AnswersError as AnswersError
-    from meta_eval.ask.answers.engine_answer import EngineAnswer as EngineAnswer
-    from meta_eval.ask.answers.engine_answer import make_chat_answer as make_chat_answer
     from meta_eval.ask.answers.grading import Grading as Grading
     from meta_eval.ask.answers.recorded_answers import Recordings as Recordings
     from meta_eval.ask.answers.requests import Encoder as Encoder
@@ -44,9 +40,6 @@ if TYPE_CHECKING:
     from meta_eval.ask.answers.requests import choose_context as choose_context
     from meta_eval.ask.answers.requests import choose_docs as choose_docs
     from meta_eval.ask.answers.requests import read_conversation as read_conversation
-    from meta_eval.ask.answers.token_logprobs import LOWEST as LOWEST
-    from meta_eval.ask.answers.token_logprobs import TokenPlace as TokenPlace
-    from meta_eval.ask.answers.token_logprobs import collect_tokens as collect_tokens
     from meta_eval.ask.bos_likelihood import change_bos as change_bos
     from meta_eval.ask.bos_likelihood import measure_gain as measure_gain
     from meta_eval.ask.canary import check_token_counts as check_token_counts
@@ -196,6 +189,10 @@ if TYPE_CHECKING:
     from meta_eval.harness.doc_figures import average_figures as average_figures
     from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
     from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
+    from meta_eval.harness.engine_answer import SHORT as SHORT
+    from meta_eval.harness.engine_answer import AnswersError as AnswersError
+    from meta_eval.harness.engine_answer import EngineAnswer as EngineAnswer
+    from meta_eval.harness.engine_answer import make_chat_answer as make_chat_answer
     from meta_eval.harness.evaluator import Evaluator as Evaluator
     from meta_eval.harness.families import list_bos_tokens as list_bos_tokens
     from meta_eval.harness.families import list_families as list_families
@@ -208,7 +205,11 @@ if TYPE_CHECKING:
     from meta_eval.harness.scores import compute_scores as compute_scores
     from meta_eval.harness.settings import RunSettings as RunSettings
     from meta_eval.harness.settings import Settings as Settings
+    from meta_eval.harness.settings import read_model_args as read_model_args
     from meta_eval.harness.task_run import TaskRun as TaskRun
+    from meta_eval.harness.token_logprobs import LOWEST as LOWEST
+    from meta_eval.harness.token_logprobs import TokenPlace as TokenPlace
+    from meta_eval.harness.token_logprobs import collect_tokens as collect_tokens
 
     # judge: pairs of docs, alarms, the decision
     from meta_eval.judge.conditions import Condition as Condition

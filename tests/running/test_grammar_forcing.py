@@ -11,8 +11,8 @@ from fake_server import logprob, write_by_grammar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.ask.answers.token_logprobs import LOWEST
 from meta_eval.ask.transport import GarbledError
+from meta_eval.harness.token_logprobs import LOWEST
 from meta_eval.plugins.engines.llamacpp.grammar_forcing import (
     GrammarForcing,
     build_grammar_request,

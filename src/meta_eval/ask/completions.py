@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meta_eval.ask.answers.token_logprobs import TokenLogprobs, TokenPlace, collect_tokens
 from meta_eval.ask.client import EngineRequest, EngineResponse
 from meta_eval.ask.forcing import Forcing
 from meta_eval.ask.transport import GarbledError, Json
 from meta_eval.harness.chat_completion import read_usage
 from meta_eval.harness.sample_parser import FILTERED
+from meta_eval.harness.token_logprobs import TokenLogprobs, TokenPlace, collect_tokens
 
 # Fields of vLLM and SGLang: return token ids; keep special tokens in the text; ignore penalties of the model's
 # generation_config.json, which would change greedy answers.

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from meta_eval.ask.answers.token_logprobs import TokenPlace
 from meta_eval.ask.transport import Json
 from meta_eval.base.errors import UserError
 from meta_eval.base.extensions import find_extensions, load_extension
 from meta_eval.base.logs import log
+from meta_eval.harness.token_logprobs import TokenPlace
 
 ENTRY_POINTS = "meta_eval.forcings"
 

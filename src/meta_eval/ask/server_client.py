@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from meta_eval.ask import completions
-from meta_eval.ask.answers.token_logprobs import TokenLogprobs, collect_tokens
 from meta_eval.ask.client import EngineResponse
 from meta_eval.ask.completions_connection import CompletionsConnection
 from meta_eval.ask.forcing import list_forcings
@@ -18,6 +17,7 @@ from meta_eval.ask.transport import CutError, Failed, GarbledError, Json
 from meta_eval.base.addresses import normalise_url
 from meta_eval.base.logs import report_progress
 from meta_eval.harness.chat_completion import read_usage
+from meta_eval.harness.token_logprobs import TokenLogprobs, collect_tokens
 from meta_eval.pack.backends.server import Server
 
 

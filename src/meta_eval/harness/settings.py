@@ -293,3 +293,12 @@ class RunSettings(Settings):
     include_path: str
     runs_code: bool = False
     add_bos_token: bool = True
+
+
+def read_model_args(settings: RunSettings) -> dict[str, Any]:
+    """``model_args`` with types, parsed from text as lm-eval does."""
+    from lm_eval.utils import simple_parse_args_string
+
+    text = ",".join(f"{name}={value}" for name, value in settings.model_args.items())
+    arguments: dict[str, Any] = simple_parse_args_string(text) if text else {}
+    return arguments

@@ -9,11 +9,11 @@ from typing import Any
 
 from meta_eval.ask.answers.answer_files import Answers
 from meta_eval.ask.answers.answer_matching import Problems, match_answers, note_unknown_answers
-from meta_eval.ask.answers.engine_answer import AnswersError, EngineAnswer
 from meta_eval.ask.answers.recorded_answers import Recorded, Recordings, make_scoring_request
 from meta_eval.ask.answers.requests import Request, build_requests, read_conversation
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.thresholds import ENDPOINT_CUT_BEFORE, ENDPOINT_CUT_PILE, ENDPOINT_CUT_TOKENS
+from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.chat_rendering import ChatTemplate, render_conversation
 from meta_eval.pack.manifest import Manifest

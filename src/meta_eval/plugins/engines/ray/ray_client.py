@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from meta_eval.plugins.engines.output import redirect_output
 from meta_eval.plugins.engines.ray import ray_rows
-from meta_eval.plugins.engines.vllm.vllm_client import VllmClient, read_model_args
+from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 from meta_eval.sockets import (
     BackendError,
     EngineRequest,
@@ -31,6 +31,7 @@ from meta_eval.sockets import (
     find_tokenizer,
     log,
     open_regular,
+    read_model_args,
 )
 
 # Requests per batch. Ray returns a batch when all its answers are ready, and a dying worker loses it.

@@ -28,6 +28,7 @@ from meta_eval.sockets import (
     collect_tokens,
     diagnose_engine,
     explain_too_long,
+    read_model_args,
 )
 
 # Requests in the engine for each that it works on, so that it never waits.
@@ -294,15 +295,6 @@ class VllmClient(Client):
         from vllm.lora.request import LoRARequest
 
         return LoRARequest("finetuned", 1, str(path))
-
-
-def read_model_args(settings: RunSettings) -> dict[str, Any]:
-    """``model_args`` with types, parsed from text as lm-eval does."""
-    from lm_eval.utils import simple_parse_args_string
-
-    text = ",".join(f"{name}={value}" for name, value in settings.model_args.items())
-    arguments: dict[str, Any] = simple_parse_args_string(text) if text else {}
-    return arguments
 
 
 def _forced(output: Any, continuation: Iterable[int]) -> tuple[float, bool]:
