@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.judge.token_table import read_tokens
 from meta_eval.plugins.tokens.comparison import TableComparison, compare_tables
 from meta_eval.plugins.tokens.table_pairing import Pair, pair_tables
 from meta_eval.plugins.tokens.token_columns import AnswerRows, Columns
-from meta_eval.plugins.tokens.token_table import read_tokens
 from meta_eval.plugins.tokens.yardstick import Noise, measure_docs
 
 DOCS = Path(__file__).parent / "real_model_docs.csv"

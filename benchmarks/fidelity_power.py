@@ -25,6 +25,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from meta_eval.judge.token_table import Forced, read_tokens
 from meta_eval.plugins.tokens.causes import FAULTS, GROUPS
 from meta_eval.plugins.tokens.comparison import compare_tables
 from meta_eval.plugins.tokens.diagnosis import diagnose
@@ -33,7 +34,6 @@ from meta_eval.plugins.tokens.perturbations import START as START_PROBE
 from meta_eval.plugins.tokens.probe_table import Probed, Probes, read_probes
 from meta_eval.plugins.tokens.table_pairing import Pair, PairingError, pair_tables
 from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary, make_columns
-from meta_eval.plugins.tokens.token_table import Forced, read_tokens
 
 Key = tuple[str, int]
 Said = tuple[str, tuple[str, ...]]

@@ -25,7 +25,7 @@ from fidelity_noise import COPIES, IDENTICAL, check
 
 from meta_eval.base.thresholds import NEAR_TIE_NATS
 from meta_eval.judge.text_partings import TextComparison, TextPair, TextVocabulary, compare_texts
-from meta_eval.plugins.tokens.token_table import Forced, read_tokens
+from meta_eval.judge.token_table import Forced, read_tokens
 
 FLIPS = Path(__file__).parent / "real_model_flips.csv"
 DRAWS, DRAWN = 1000, 50

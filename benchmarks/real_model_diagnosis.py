@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from fidelity_power import LABELS, TRUTH, misnamed, sample
 
+from meta_eval.judge.token_table import read_tokens
 from meta_eval.plugins.tokens.causes import POSITIONS, QUANTISED, TEMPLATE
 from meta_eval.plugins.tokens.comparison import compare_tables
 from meta_eval.plugins.tokens.diagnosis import diagnose
@@ -26,7 +27,6 @@ from meta_eval.plugins.tokens.diagnosis_case import ProbePair
 from meta_eval.plugins.tokens.perturbations import START
 from meta_eval.plugins.tokens.probe_table import read_probes
 from meta_eval.plugins.tokens.table_pairing import Pair, pair_tables
-from meta_eval.plugins.tokens.token_table import read_tokens
 from meta_eval.plugins.tokens.yardstick import Noise, measure_docs
 
 DRAWS = 40

@@ -76,8 +76,8 @@ def test_every_command_on_a_page_is_one_of_the_command_line() -> None:
     root: Any = typer.main.get_command(app)
     for page, text in invocations():
         command, words = root, shlex.split(re.sub(r"[\"\'()$]", "", text))[1:]
-        while words and words[0] in getattr(command, "commands", {}):
-            command = command.commands[words.pop(0)]
+        while words and hasattr(command, "get_command") and (child := command.get_command(None, words[0])) is not None:
+            command, words = child, words[1:]
         options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
         options |= {"-h", "--help"}
         assert command is not root or not words or words[0].startswith("-") or words[0].isupper(), f"{page}: {text}"

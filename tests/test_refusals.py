@@ -24,8 +24,8 @@ from rows import make_row, write_rows
 from runs import write_run
 
 from meta_eval import Config, compare, export, grade, prepare, report, verify
-from meta_eval.api import fidelity_report
 from meta_eval.base.errors import UserError
+from meta_eval.plugins.tokens.api import fidelity_report
 
 TASK = "meta_gpqa_cot"
 JOBS: dict[str, Callable[[Path], object]] = {

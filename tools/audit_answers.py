@@ -29,8 +29,8 @@ import numpy as np
 from real_model import HIDDEN, SYSTEM, find_cache, make_folder, make_gguf
 from tokenizers import Tokenizer
 
+from meta_eval.judge.token_table import Forced
 from meta_eval.plugins.tokens.answer_scores import Decoding, score_docs
-from meta_eval.plugins.tokens.token_table import Forced
 
 DOCS, TOKENS, TOP_K, SEED = 160, 48, 20, 5
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 
 from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report
 from meta_eval.report.shipped_views import HtmlView
-from meta_eval.report.view import find_document, write_view
+from meta_eval.report.view import write_view
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "fidelity.png"
 
@@ -35,7 +35,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
-        write_view(page, HtmlView(), find_document(shown))
+        write_view(page, HtmlView(), shown.document())
         chromium = shutil.which("chromium")
         assert chromium, "no Chromium"
         subprocess.run(

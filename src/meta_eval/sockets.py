@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from meta_eval import assets as assets
     from meta_eval import stats as stats
 
-    # ask: backends, requests and answers
+    # ask: requests and answers
     from meta_eval.ask.answers.answer_files import Answers as Answers
     from meta_eval.ask.answers.answer_files import Key as Key
     from meta_eval.ask.answers.answer_files import read_answers as read_answers
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from meta_eval.ask.answers.endpoint_answers import AnswerFacts as AnswerFacts
     from meta_eval.ask.answers.endpoint_answers import EndpointAnswers as EndpointAnswers
     from meta_eval.ask.answers.endpoint_answers import count_cut as count_cut
-    from meta_eval.ask.answers.engine_answer import SHORT as SHORT
-    from meta_eval.ask.answers.engine_answer import AnswersError as AnswersError
-    from meta_eval.ask.answers.engine_answer import EngineAnswer as EngineAnswer
-    from meta_eval.ask.answers.engine_answer import make_chat_answer as make_chat_answer
     from meta_eval.ask.answers.grading import Grading as Grading
     from meta_eval.ask.answers.recorded_answers import Recordings as Recordings
     from meta_eval.ask.answers.requests import Encoder as Encoder
@@ -44,12 +40,11 @@ if TYPE_CHECKING:
     from meta_eval.ask.answers.requests import choose_context as choose_context
     from meta_eval.ask.answers.requests import choose_docs as choose_docs
     from meta_eval.ask.answers.requests import read_conversation as read_conversation
-    from meta_eval.ask.answers.token_logprobs import LOWEST as LOWEST
-    from meta_eval.ask.answers.token_logprobs import TokenPlace as TokenPlace
-    from meta_eval.ask.answers.token_logprobs import collect_tokens as collect_tokens
+    from meta_eval.ask.bos_likelihood import change_bos as change_bos
     from meta_eval.ask.bos_likelihood import measure_gain as measure_gain
     from meta_eval.ask.canary import check_token_counts as check_token_counts
     from meta_eval.ask.canary_docs import spread_docs as spread_docs
+    from meta_eval.ask.capabilities import check_scores as check_scores
     from meta_eval.ask.capabilities import describe_refusal as describe_refusal
     from meta_eval.ask.capabilities import find_refusals as find_refusals
     from meta_eval.ask.client import TOO_LONG as TOO_LONG
@@ -62,9 +57,12 @@ if TYPE_CHECKING:
     from meta_eval.ask.client import with_token_ids as with_token_ids
     from meta_eval.ask.completions import read_choice as read_choice
     from meta_eval.ask.completions_connection import CompletionsConnection as CompletionsConnection
+    from meta_eval.ask.connection import Connection as Connection
     from meta_eval.ask.deployment import read_earlier_answers as read_earlier_answers
     from meta_eval.ask.engine_faults import counting_saved as counting_saved
     from meta_eval.ask.engine_faults import diagnose_engine as diagnose_engine
+    from meta_eval.ask.forcing import Forcing as Forcing
+    from meta_eval.ask.forcing import Send as Send
     from meta_eval.ask.journal import Journal as Journal
     from meta_eval.ask.journal import check_shard as check_shard
     from meta_eval.ask.model_tokens import ModelTokens as ModelTokens
@@ -75,6 +73,9 @@ if TYPE_CHECKING:
     from meta_eval.ask.pipeline import prepare_pack as prepare_pack
     from meta_eval.ask.pipeline import settings_of as settings_of
     from meta_eval.ask.retry_rounds import ask_in_rounds as ask_in_rounds
+    from meta_eval.ask.served import HOST as HOST
+    from meta_eval.ask.served import Served as Served
+    from meta_eval.ask.served import start_server as start_server
     from meta_eval.ask.server_client import ServerClient as ServerClient
     from meta_eval.ask.servers_client import Job as Job
     from meta_eval.ask.servers_client import RefusedError as RefusedError
@@ -88,7 +89,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.transport import draw_backoff as draw_backoff
     from meta_eval.ask.transport import parse_body as parse_body
 
-    # assets
+    # the package
     from meta_eval.assets.details.details_scoring import lighteval_choices as lighteval_choices
     from meta_eval.assets.details.details_scoring import truthfulqa_mc as truthfulqa_mc
     from meta_eval.base.addresses import normalise_url as normalise_url
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from meta_eval.base.errors import SourceError as SourceError
     from meta_eval.base.errors import TemplateError as TemplateError
     from meta_eval.base.errors import UserError as UserError
+    from meta_eval.base.errors import documented as documented
     from meta_eval.base.errors import locating as locating
     from meta_eval.base.errors import suggest_name as suggest_name
     from meta_eval.base.escaping import one_line as one_line
@@ -125,6 +127,8 @@ if TYPE_CHECKING:
     from meta_eval.base.isolation import isolate_code as isolate_code
     from meta_eval.base.json_text import format_json as format_json
     from meta_eval.base.json_text import parse_loose_json as parse_loose_json
+    from meta_eval.base.logs import Progress as Progress
+    from meta_eval.base.logs import display_logs as display_logs
     from meta_eval.base.logs import log as log
     from meta_eval.base.logs import report_progress as report_progress
     from meta_eval.base.memory import release_memory as release_memory
@@ -140,15 +144,13 @@ if TYPE_CHECKING:
     from meta_eval.base.pack_names import split_excluded as split_excluded
     from meta_eval.base.secrets import holds_secret as holds_secret
     from meta_eval.base.sigterm import interrupt_on_sigterm as interrupt_on_sigterm
-    from meta_eval.base.thresholds import FIDELITY_DIFFERENT_TIMES as FIDELITY_DIFFERENT_TIMES
-    from meta_eval.base.thresholds import FIDELITY_LEVEL as FIDELITY_LEVEL
-    from meta_eval.base.thresholds import FIDELITY_LEVEL_TEXT as FIDELITY_LEVEL_TEXT
-    from meta_eval.base.thresholds import FIDELITY_MIN_DOCS as FIDELITY_MIN_DOCS
     from meta_eval.base.thresholds import LEVEL as LEVEL
     from meta_eval.base.thresholds import MAX_GEN_TOKS as MAX_GEN_TOKS
     from meta_eval.base.thresholds import NAMED as NAMED
     from meta_eval.base.thresholds import PLANNED_FLIPS as PLANNED_FLIPS
     from meta_eval.base.thresholds import POWER as POWER
+    from meta_eval.base.thresholds import SAMENESS_MIN_DOCS as SAMENESS_MIN_DOCS
+    from meta_eval.base.thresholds import percent as percent
     from meta_eval.base.times import RESTORE_NAME as RESTORE_NAME
     from meta_eval.base.times import explain_wrong_time as explain_wrong_time
     from meta_eval.base.times import parse_time as parse_time
@@ -156,6 +158,8 @@ if TYPE_CHECKING:
     from meta_eval.base.yaml_files import YamlError as YamlError
     from meta_eval.base.yaml_files import parse_yaml as parse_yaml
     from meta_eval.base.yaml_files import read_yaml as read_yaml
+
+    # cli: verbs
     from meta_eval.cli import options as options
     from meta_eval.cli.console import err as err
     from meta_eval.cli.console import make_result_console as make_result_console
@@ -165,20 +169,29 @@ if TYPE_CHECKING:
     from meta_eval.cli.console import write_document as write_document
     from meta_eval.cli.run import Log as Log
     from meta_eval.cli.streams import print_result as print_result
-
-    # cli: verbs
     from meta_eval.cli.verb import Verb as Verb
+
+    # doctor: checks
+    from meta_eval.doctor.check import Check as Check
+    from meta_eval.doctor.check import CheckedPack as CheckedPack
+    from meta_eval.doctor.check import Finding as Finding
+    from meta_eval.doctor.check import failed as failed
+    from meta_eval.doctor.check import not_checked as not_checked
+    from meta_eval.doctor.check import passed as passed
+    from meta_eval.doctor.lm_eval_install import find_lm_eval as find_lm_eval
     from meta_eval.harness.chat_completion import LONGEST as LONGEST
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
-
-    # harness: what lm-eval reads and writes
     from meta_eval.harness.chat_requests import offers_tools as offers_tools
+    from meta_eval.harness.doc_figures import average_figures as average_figures
     from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
     from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
+    from meta_eval.harness.engine_answer import SHORT as SHORT
+    from meta_eval.harness.engine_answer import AnswersError as AnswersError
+    from meta_eval.harness.engine_answer import EngineAnswer as EngineAnswer
+    from meta_eval.harness.engine_answer import make_chat_answer as make_chat_answer
     from meta_eval.harness.evaluator import Evaluator as Evaluator
-    from meta_eval.harness.families import Family as Family
     from meta_eval.harness.families import list_bos_tokens as list_bos_tokens
     from meta_eval.harness.families import list_families as list_families
     from meta_eval.harness.families import remove_bos as remove_bos
@@ -190,28 +203,64 @@ if TYPE_CHECKING:
     from meta_eval.harness.scores import compute_scores as compute_scores
     from meta_eval.harness.settings import RunSettings as RunSettings
     from meta_eval.harness.settings import Settings as Settings
+    from meta_eval.harness.settings import read_model_args as read_model_args
     from meta_eval.harness.task_run import TaskRun as TaskRun
+    from meta_eval.harness.token_logprobs import LOWEST as LOWEST
+    from meta_eval.harness.token_logprobs import TokenPlace as TokenPlace
+    from meta_eval.harness.token_logprobs import collect_tokens as collect_tokens
 
     # judge: pairs of docs, alarms, the decision
-    from meta_eval.judge.gate import FidelityRule as FidelityRule
+    from meta_eval.judge.conditions import Condition as Condition
+    from meta_eval.judge.decide import SAMENESS_CODES as SAMENESS_CODES
+    from meta_eval.judge.decide import Sameness as Sameness
+    from meta_eval.judge.evidence import Evidence as Evidence
+    from meta_eval.judge.evidence import EvidenceCase as EvidenceCase
+    from meta_eval.judge.evidence import Findings as Findings
     from meta_eval.judge.gate import Gate as Gate
     from meta_eval.judge.gate import read_gate as read_gate
     from meta_eval.judge.judgement import Alarm as Alarm
+    from meta_eval.judge.judgement import AlarmKind as AlarmKind
+    from meta_eval.judge.judgement import AlarmOccurrence as AlarmOccurrence
+    from meta_eval.judge.judging_options import JudgingOptions as JudgingOptions
+    from meta_eval.judge.table_file import BATCH as BATCH
+    from meta_eval.judge.table_file import PROBES as PROBES
+    from meta_eval.judge.table_file import Header as Header
+    from meta_eval.judge.table_file import Schema as Schema
+    from meta_eval.judge.table_file import make_damage_error as make_damage_error
+    from meta_eval.judge.table_file import path_beside as path_beside
+    from meta_eval.judge.table_file import read_batches as read_batches
+    from meta_eval.judge.table_file import read_header as read_header
+    from meta_eval.judge.table_file import write_table as write_table
     from meta_eval.judge.task_comparison import find_verdict_metric as find_verdict_metric
+    from meta_eval.judge.token_table import TABLES as TABLES
+    from meta_eval.judge.token_table import Choices as Choices
+    from meta_eval.judge.token_table import Floats as Floats
+    from meta_eval.judge.token_table import Forced as Forced
+    from meta_eval.judge.token_table import Ints as Ints
+    from meta_eval.judge.token_table import Tokens as Tokens
+    from meta_eval.judge.token_table import find_choices_path as find_choices_path
+    from meta_eval.judge.token_table import find_table as find_table
+    from meta_eval.judge.token_table import find_texts_path as find_texts_path
+    from meta_eval.judge.token_table import read_any_header as read_any_header
+    from meta_eval.judge.token_table import read_choices as read_choices
+    from meta_eval.judge.token_table import read_tokens as read_tokens
+    from meta_eval.judge.token_table import read_whole_tables as read_whole_tables
+    from meta_eval.judge.token_table import write_choices as write_choices
+    from meta_eval.judge.token_table import write_tokens as write_tokens
 
     # pack: configuration, records, manifest
     from meta_eval.pack.backends.base import Backend as Backend
     from meta_eval.pack.backends.base import BackendError as BackendError
+    from meta_eval.pack.backends.base import BackendReasons as BackendReasons
     from meta_eval.pack.backends.base import load_class as load_class
     from meta_eval.pack.backends.command import LmEvalBackend as LmEvalBackend
     from meta_eval.pack.backends.registry import backend_of as backend_of
     from meta_eval.pack.backends.registry import find_backend as find_backend
-    from meta_eval.pack.backends.server import ADAPTER as ADAPTER
     from meta_eval.pack.backends.server import DEFAULT_URL as DEFAULT_URL
-    from meta_eval.pack.backends.server import VLLM_EXTRA as VLLM_EXTRA
-    from meta_eval.pack.backends.server import VLLM_TUNING as VLLM_TUNING
+    from meta_eval.pack.backends.server import OF_CLIENT as OF_CLIENT
     from meta_eval.pack.backends.server import Server as Server
-    from meta_eval.pack.backends.server import serve_arguments as serve_arguments
+    from meta_eval.pack.backends.server import ServerProgram as ServerProgram
+    from meta_eval.pack.backends.server import find_program as find_program
     from meta_eval.pack.chat_rendering import ChatTemplate as ChatTemplate
     from meta_eval.pack.chat_rendering import fetch_chat_template as fetch_chat_template
     from meta_eval.pack.chat_rendering import find_chat_template as find_chat_template
@@ -221,6 +270,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.config import Config as Config
     from meta_eval.pack.config import ValuePlace as ValuePlace
     from meta_eval.pack.config import open_config as open_config
+    from meta_eval.pack.config import override_settings as override_settings
     from meta_eval.pack.doc_clusters import cluster_docs as cluster_docs
     from meta_eval.pack.doc_table import begin_parquet as begin_parquet
     from meta_eval.pack.doc_table import encode_parquet as encode_parquet
@@ -267,6 +317,8 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.shipped_graders import make_grader_code as make_grader_code
     from meta_eval.pack.records.task_code import has_task as has_task
     from meta_eval.pack.records.task_code import list_group_members as list_group_members
+    from meta_eval.pack.records.text_record import TextAnswer as TextAnswer
+    from meta_eval.pack.records.text_record import TextRecord as TextRecord
     from meta_eval.pack.source import hub as hub
     from meta_eval.pack.source.dataset import DataFile as DataFile
     from meta_eval.pack.source.dataset import EvalsDataset as EvalsDataset
@@ -290,18 +342,22 @@ if TYPE_CHECKING:
     from meta_eval.report.document import Listing as Listing
     from meta_eval.report.document import Section as Section
     from meta_eval.report.document import Verdict as Verdict
+    from meta_eval.report.model import Report as Report
     from meta_eval.report.model import RunProvenance as RunProvenance
-    from meta_eval.report.plot import draw_distance_plot as draw_distance_plot
+    from meta_eval.report.plot import Mark as Mark
+    from meta_eval.report.plot import Plot as Plot
+    from meta_eval.report.plot import Tick as Tick
     from meta_eval.report.shipped_views import TextView as TextView
-    from meta_eval.report.survival import make_survival as make_survival
+    from meta_eval.report.tables import Cell as Cell
     from meta_eval.report.tables import Column as Column
     from meta_eval.report.tables import Row as Row
     from meta_eval.report.tables import Table as Table
-    from meta_eval.report.text import MINUS as MINUS
     from meta_eval.report.text import NONE as NONE
     from meta_eval.report.text import format_count as format_count
+    from meta_eval.report.text import format_nats as format_nats
     from meta_eval.report.text import format_percent as format_percent
-    from meta_eval.report.view import find_document as find_document
+    from meta_eval.report.text import name_task as name_task
+    from meta_eval.report.view import View as View
     from meta_eval.report.view_registry import choose_views as choose_views
 
     # stats: numbers in, numbers out
@@ -309,6 +365,8 @@ if TYPE_CHECKING:
     from meta_eval.stats import correct_by_holm as correct_by_holm
     from meta_eval.stats import mean as mean
     from meta_eval.stats import score_interval as score_interval
+    from meta_eval.stats.first_divergence import FirstDivergence as FirstDivergence
+    from meta_eval.stats.first_divergence import measure_divergence as measure_divergence
     from meta_eval.stats.identical import chance_of_change as chance_of_change
     from meta_eval.stats.ratio import Mean as Mean
     from meta_eval.stats.ratio import bound_unseen as bound_unseen
@@ -320,16 +378,17 @@ if TYPE_CHECKING:
     from meta_eval.stats.run_chart import average_run_length as average_run_length
     from meta_eval.stats.run_chart import draw_chart as draw_chart
     from meta_eval.stats.run_chart import find_limits as find_limits
-    from meta_eval.verb_options import TEMPLATES as TEMPLATES
 
-    # verb_options
-    from meta_eval.verb_options import AuditOptions as AuditOptions
-    from meta_eval.verb_options import FidelityOptions as FidelityOptions
+    # the package
+    from meta_eval.verb_options import DEFAULT_CONFIG as DEFAULT_CONFIG
+    from meta_eval.verb_options import TEMPLATES as TEMPLATES
     from meta_eval.verb_options import ListOptions as ListOptions
     from meta_eval.verb_options import NewTaskOptions as NewTaskOptions
     from meta_eval.verb_options import ScoringOptions as ScoringOptions
+    from meta_eval.verb_options import TaskKeywords as TaskKeywords
+    from meta_eval.verb_options import TaskOptions as TaskOptions
 
-    # version
+    # the package
     from meta_eval.version import __version__ as __version__
 
 

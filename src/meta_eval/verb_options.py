@@ -49,13 +49,9 @@ class InitOptions(Options):
 
     Attributes:
         example: The name of an example. None means a configuration and the templates.
-        thresholds: A file of score thresholds of vLLM's CI. Then only the gate of the same tolerance is written.
-        docs: Number of docs of each task in ``thresholds``. None means its ``limit``.
     """
 
     example: str | None = None
-    thresholds: Path | None = None
-    docs: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,71 +205,6 @@ class RunOptions(ScoringOptions):
     same_deployment: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FidelityOptions(TaskOptions):
-    """Options of `fidelity`, in addition to those of `TaskOptions`.
-
-    Attributes:
-        pack: The pack. Its manifest names the model. None means the configuration's pack.
-        overrides: ``KEY=VALUE`` each: keys of the configuration or settings of the pack, such as another model or
-            engine.
-        docs: Number of docs, spread over tasks and subtasks. The pack's seed draws them, the same on every machine. A
-            larger sample contains the smaller one, so its answers are reused. None means all.
-        top_k: Number of likeliest tokens to record at each position, in addition to the first.
-        shard: ``(I, N)`` sends every N-th request from I on, and writes no table. Several machines can share the work.
-        probe: Ask a few docs again with changed prompts, to find the cause of a difference. Only the first shard does
-            it.
-        ask: Whether to send requests. Otherwise only write the table of the answers that are there.
-        answers: Files of answers to the requests that `export` writes with ``force``. Then no request is sent.
-        output: Folder in which ``fidelity/`` is made. None means the pack's output_path.
-        baseline: The table of the other model. If its tokenizer differs, no request is sent.
-        again: Measure the same model once more, in another way (`Backend.vary_rounding`), into the folder ``again``
-            beside its table.
-        same_deployment: Say that the addresses of earlier answers and of this run are one deployment. Otherwise answers
-            of another address are refused.
-    """
-
-    pack: Path | str | None = None
-    overrides: Sequence[str] = ()
-    docs: int | None = None
-    top_k: int = 0
-    shard: tuple[int, int] = (0, 1)
-    probe: bool = True
-    ask: bool = True
-    answers: Sequence[Path | str] = ()
-    output: Path | str | None = None
-    baseline: Path | str | None = None
-    again: bool = False
-    same_deployment: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditOptions(TaskOptions):
-    """Options of `audit`, in addition to those of `TaskOptions`.
-
-    Attributes:
-        pack: The pack whose requests were answered. Its manifest names the trusted copy. None means the configuration's
-            pack.
-        overrides: ``KEY=VALUE`` each: keys of the configuration or settings of the pack, such as the trusted copy and
-            its engine.
-        docs: Number of docs, spread over tasks and subtasks. None means all.
-        top_k: Number of likeliest tokens to record at each position. Sampled answers and temperatures need them.
-        ask: Whether to send requests. Otherwise only judge the answers that were scored.
-        output: Folder in which ``audit/`` is made. None means the pack's output_path.
-        noise: The table of an audit of another endpoint with the same weights, or its folder.
-        same_deployment: Say that the addresses of earlier scores and of this trusted copy are one deployment.
-    """
-
-    pack: Path | str | None = None
-    overrides: Sequence[str] = ()
-    docs: int | None = None
-    top_k: int = 20
-    ask: bool = True
-    output: Path | str | None = None
-    noise: Path | str | None = None
-    same_deployment: bool = False
-
-
 class PrepareKeywords(TypedDict, total=False):
     """The fields of `PrepareOptions` as the keyword arguments of `meta_eval.prepare`."""
 
@@ -327,34 +258,4 @@ class RunKeywords(ScoringKeywords, total=False):
     rerun: int | None
     order_seed: str | None
     gate: Path | str | None
-    same_deployment: bool
-
-
-class FidelityKeywords(TaskKeywords, total=False):
-    """The fields of `FidelityOptions` as the keyword arguments of `meta_eval.fidelity`."""
-
-    pack: Path | str | None
-    overrides: Sequence[str]
-    docs: int | None
-    top_k: int
-    shard: tuple[int, int]
-    probe: bool
-    ask: bool
-    answers: Sequence[Path | str]
-    output: Path | str | None
-    baseline: Path | str | None
-    again: bool
-    same_deployment: bool
-
-
-class AuditKeywords(TaskKeywords, total=False):
-    """The fields of `AuditOptions` as the keyword arguments of `meta_eval.api.audit`."""
-
-    pack: Path | str | None
-    overrides: Sequence[str]
-    docs: int | None
-    top_k: int
-    ask: bool
-    output: Path | str | None
-    noise: Path | str | None
     same_deployment: bool

@@ -12,30 +12,22 @@ import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
-import typer
 from noted import noted
 from runs import run_lm_eval
+from verb_lists import check_defaults, check_one_list
 
-from meta_eval import Config, Manifest, compare, export, fidelity, grade, prepare, report, run, verify
-from meta_eval.api import audit
+from meta_eval import Config, Manifest, compare, export, grade, prepare, report, run, verify
 from meta_eval.base.errors import ConfigError, PackError, UserError
-from meta_eval.cli import app
-from meta_eval.judge.gate import Gate
 from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
 from meta_eval.plugins.engines.slurm.slurm_layout import Jobs
 from meta_eval.verb_options import (
-    AuditKeywords,
-    AuditOptions,
     EngineOptions,
     ExportKeywords,
     ExportOptions,
-    FidelityKeywords,
-    FidelityOptions,
     GradingKeywords,
     GradingOptions,
     InitOptions,
@@ -113,34 +105,17 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
         report, JudgingOptions, JudgingKeywords, "results max_drop html markdown eval_results view as_json",
     ),
     "compare": (compare, JudgingOptions, JudgingKeywords, "runs max_drop html markdown view as_json texts tokens"),
-    "audit": (audit, AuditOptions, AuditKeywords, "answers config html markdown view as_json"),
-    "fidelity": (
-        fidelity, FidelityOptions, FidelityKeywords, "config noise margin gate html markdown view as_json",
-    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_command_line_keywords_and_options_are_one_list(verb: str) -> None:
-    function, options, keywords, only_said = VERBS[verb]
-    own = {field.name for field in fields(options)}
-    assert own <= _parameters(verb).keys()
-    assert _parameters(verb).keys() - own == set(only_said.split())
-    if keywords is not None:
-        assert function.__annotations__["keywords"] == f"Unpack[{keywords.__name__}]"
-        assert _hints(keywords) == _hints(options)
+    check_one_list(verb, *VERBS[verb])
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_default_stands_once(verb: str) -> None:
-    _, options, _, _ = VERBS[verb]
-    parameters = _parameters(verb)
-    shown = {"shard": "0/1", "ask": False}
-    for field in fields(options):
-        if field.default is MISSING:
-            assert parameters[field.name].required
-            continue
-        assert (parameters[field.name].default or None) == (shown.get(field.name, field.default) or None), field.name
+    check_defaults(verb, VERBS[verb][1])
 
 
 def test_prepare_takes_overrides_for_a_configuration_made_in_python(tmp_path: Path) -> None:
@@ -149,17 +124,6 @@ def test_prepare_takes_overrides_for_a_configuration_made_in_python(tmp_path: Pa
     assert (list(pack.manifest.tasks), pack.work_dir) == (["meta_boolq"], str(tmp_path / "b"))
     with pytest.raises(UserError, match=r"^--set tasks=\[\]: "):
         prepare(config, overrides=["tasks=[]"])
-
-
-def _parameters(verb: str) -> dict[str, Any]:
-    command: Any = typer.main.get_command(app)
-    for word in verb.split():
-        command = command.commands[word]
-    return {parameter.name: parameter for parameter in command.params}
-
-
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, localns={"Gate": Gate})
 
 
 def test_no_keyword_is_passed_over() -> None:

@@ -13,8 +13,8 @@ from command import cli
 from places import REPOSITORY
 
 from meta_eval.base.errors import ConfigError
-from meta_eval.pack.backends.registry import SHIPPED
-from meta_eval.pack.backends.server import VLLM_EXTRA, make_completions_url
+from meta_eval.pack.backends.registry import find_backend
+from meta_eval.pack.backends.server import make_completions_url
 from meta_eval.pack.config import load_config
 
 
@@ -25,7 +25,7 @@ def settings(**keys: Any) -> Any:
 
 
 def model_args(**keys: Any) -> dict[str, str]:
-    command = SHIPPED["server"].command(settings(**keys))
+    command = find_backend("server").command(settings(**keys))
     pairs = command[command.index("--model_args") + 1].split(",")
     return dict(pair.split("=", 1) for pair in pairs)
 
@@ -44,10 +44,10 @@ def test_lm_eval_knows_every_argument_that_it_is_given() -> None:
 @pytest.mark.parametrize("backend", ["server", "vllm", "hf", "sglang", "local-completions", "trtllm"])
 def test_another_tokenizer_reaches_lm_eval_and_vllm(backend: str) -> None:
     given = settings(backend=backend, tokenizer="org/T")
-    command = SHIPPED[backend].command(given)
-    assert f"{SHIPPED[backend].tokenizer}=org/T" in command[command.index("--model_args") + 1].split(",")
+    command = find_backend(backend).command(given)
+    assert f"{find_backend(backend).tokenizer}=org/T" in command[command.index("--model_args") + 1].split(",")
     assert (given.tokenizer_of(), given.tokenizer_of("other")) == ("org/T", "org/T")
-    served = SHIPPED[backend].serve_command(given)
+    served = find_backend(backend).serve_command(given)
     assert not served or "--tokenizer org/T" in " ".join(served)
 
 
@@ -85,7 +85,7 @@ def test_lm_eval_reads_them_as_they_are_meant(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_command_of_lm_eval() -> None:
-    command = SHIPPED["server"].command(
+    command = find_backend("server").command(
         settings(base_url="http://a:1/v1,http://b:1/v1", concurrency=7, retries=2, request_timeout=30, batch_size=1)
     )
     assert command[:3] == ("lm_eval", "--model", "local-completions")
@@ -101,7 +101,7 @@ def test_arguments_of_the_server_are_not_told_to_lm_eval() -> None:
     keys = {"model_args": {"enforce_eager": True, "revision": "abc", "lora_local_path": "x/y"}, "serve": True}
     assert "enforce_eager" not in model_args(**keys)
     assert model_args(**keys)["revision"] == "abc"
-    line = shlex.join(SHIPPED["server"].serve_command(settings(**keys)))
+    line = shlex.join(find_backend("server").serve_command(settings(**keys)))
     assert line.startswith("vllm serve org/M --host 127.0.0.1 --port 8000 ")
     assert line.endswith(" --enforce-eager --enable-lora --lora-modules finetuned=x/y --revision abc")
 
@@ -139,6 +139,7 @@ def test_hints_name_what_the_extras_install() -> None:
 
     from meta_eval.plugins.engines.llamacpp.backend import LlamaCpp
     from meta_eval.plugins.engines.ray.backend import Ray
+    from meta_eval.plugins.engines.vllm.serve import VLLM_EXTRA
 
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = {"vllm": VLLM_EXTRA, "llamacpp": LlamaCpp.install, "ray": Ray.extra}

@@ -14,7 +14,7 @@ from places import REPOSITORY
 from ruamel.yaml import YAML
 
 from meta_eval.base.errors import ConfigError, UserError
-from meta_eval.pack.backends.registry import SHIPPED
+from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config, load_config
 from meta_eval.pack.config.config_loader import override_settings
 
@@ -150,7 +150,7 @@ def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallba
         ("originals: {mth: {id: x}}", ["originals.mth", "'math'"]),
         ("dtype: int7", ["dtype", "'int7'"]),
         ("tokenizer: 'a,b'", ["tokenizer", "','"]),
-        ("backend: vlm", ["backend", "did you mean 'vllm'", "Allowed: vllm"]),
+        ("backend: vlm", ["backend", "did you mean 'vllm'", "Allowed: server, chat, llamacpp, ray, vllm"]),
         ("bundle: perhaps", ["bundle", "'perhaps' is not allowed: it must be true or false. All keys: "]),
         ("max_model_len: many", ["'many' is not allowed: it must be a whole number. All keys: "]),
         ("max_model_len: 2.5", ["2.5 is not allowed: it must be a whole number. All keys: "]),
@@ -341,7 +341,7 @@ def test_what_is_printed_is_what_was_checked(
         ["model_name=~/model", "evals_dataset=sample", "tasks=meta_gpqa", f"{key}={written.format(home=tmp_path)!r}"],
     )
     run = config.run_settings(config.tasks, runs_code=False)
-    command = SHIPPED["vllm"].command(run)
+    command = find_backend("vllm").command(run)
     option = {"work_dir": "--include_path", "output_path": "--output_path"}[key]
     assert command[command.index(option) + 1] == meant.format(home=tmp_path) == str(getattr(config, key))
     assert f"pretrained={tmp_path}/model," in command[command.index("--model_args") + 1]

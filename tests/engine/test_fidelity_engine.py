@@ -19,7 +19,7 @@ from on_engines import FEWER, SECONDS, environment, project, ready
 from places import REPOSITORY
 from tokenizers import Tokenizer
 
-from meta_eval.plugins.tokens.token_table import Forced, find_choices_path, read_choices, read_tokens
+from meta_eval.judge.token_table import Forced, find_choices_path, read_choices, read_tokens
 
 pytestmark = pytest.mark.engine
 

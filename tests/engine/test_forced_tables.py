@@ -11,13 +11,13 @@ import pytest
 from on_engines import ready
 from places import REPOSITORY
 
+from meta_eval.judge.token_table import read_tokens
 from meta_eval.plugins.tokens.causes import PROMPT, WEIGHTS
 from meta_eval.plugins.tokens.comparison import compare_tables
 from meta_eval.plugins.tokens.diagnosis import diagnose
 from meta_eval.plugins.tokens.diagnosis_case import ProbePair
 from meta_eval.plugins.tokens.probe_table import read_probes
 from meta_eval.plugins.tokens.table_pairing import Pair, PairingError, pair_tables
-from meta_eval.plugins.tokens.token_table import read_tokens
 
 pytestmark = pytest.mark.engine
 

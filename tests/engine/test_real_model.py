@@ -21,9 +21,9 @@ from real_copies import make_copies
 
 from meta_eval.ask.answers.requests import Encoder
 from meta_eval.harness.chat_messages import make_conversation
+from meta_eval.judge.token_table import read_tokens
 from meta_eval.pack.chat_rendering import find_chat_template
 from meta_eval.plugins.tokens.table_pairing import pair_tables
-from meta_eval.plugins.tokens.token_table import read_tokens
 
 pytestmark = pytest.mark.engine
 

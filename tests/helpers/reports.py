@@ -10,10 +10,10 @@ from pathlib import Path
 from meta_eval.judge.decide import Decision, TaskDrop, Veto, decide_outcome
 from meta_eval.judge.judgement import Alarm, AlarmOccurrence, Flips, ReferenceScore, Score, Subtask, Task
 from meta_eval.judge.published_scores import measure_baseline_distance
-from meta_eval.plugins.tokens.fidelity_report import FidelityReport
+from meta_eval.report.document import DocumentSource
 from meta_eval.report.model import Report, RunProvenance, ShownAnswer, ShownSample
 from meta_eval.report.shipped_views import HtmlView
-from meta_eval.report.view import find_document, write_view
+from meta_eval.report.view import write_view
 from meta_eval.stats import Drop, Interval, paired_drop
 
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")
@@ -38,9 +38,9 @@ HOSTILE = (
 )
 
 
-def write_html(path: Path, report: Report | FidelityReport, samples: Iterable[ShownSample] = ()) -> None:
+def write_html(path: Path, report: DocumentSource, samples: Iterable[ShownSample] = ()) -> None:
     """Write the page of a report with these samples."""
-    write_view(path, HtmlView(), find_document(report, lambda: samples))
+    write_view(path, HtmlView(), report.document(lambda: samples) if isinstance(report, Report) else report.document())
 
 
 def published(value: float, *, averaging: str | None = None, shots: str = "5") -> ReferenceScore:

@@ -24,7 +24,6 @@ from meta_eval.judge.judgement import DropEstimate, Judgement, Task
 from meta_eval.pack.baseline import Baseline
 from meta_eval.report.shipped_views import HtmlView, MarkdownView, TextView
 from meta_eval.report.text import describe_cut_answers, describe_sampling, write_headline
-from meta_eval.report.view import find_document
 
 RIGHT = [1.0] * 600 + [0.0] * 400
 
@@ -262,7 +261,7 @@ def test_pass_at_k_and_the_majority_of_two_runs_are_paired_with_clusters(tmp_pat
     assert [(score["name"], score["drop"]["value"]) for score in scores] == [
         (name, pytest.approx(score.drop.value)) for name, score in by_name.items() if score.drop
     ]
-    document = find_document(both)
+    document = both.document()
     for shown in (TextView().render(document), MarkdownView().render(document), "".join(HtmlView().render(document))):
         assert re.search(r"maj@4\s+\d+\.\d\s+\([^)]*\),\s+baseline\s+\d+\.\d,\s+drop", shown)
 

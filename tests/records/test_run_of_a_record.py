@@ -16,11 +16,12 @@ from places import REPOSITORY
 from recorded_runs import own_gsm8k
 from tokenizers import Tokenizer
 
-from meta_eval import Config, fidelity
+from meta_eval import Config
 from meta_eval.ask.client import EngineRequest, EngineResponse
 from meta_eval.base.errors import UserError
+from meta_eval.judge.token_table import read_choices, read_tokens
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.plugins.tokens.token_table import read_choices, read_tokens
+from meta_eval.plugins.tokens.api import fidelity
 
 
 def without_bos(folder: Path) -> Path:

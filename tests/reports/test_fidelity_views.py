@@ -19,14 +19,13 @@ from rich.console import Console
 from runs import write_run
 from tokenizers import Tokenizer, models
 
-from meta_eval.api import fidelity_report
 from meta_eval.base.errors import UserError
 from meta_eval.doctor.known_answers import find_model_folder as known_model_folder
+from meta_eval.judge.token_table import Choices, find_choices_path, write_choices
+from meta_eval.plugins.tokens.api import fidelity_report
 from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report
 from meta_eval.plugins.tokens.fidelity_report import FidelityReport
-from meta_eval.plugins.tokens.token_table import Choices, find_choices_path, write_choices
 from meta_eval.report import markdown, terminal
-from meta_eval.report.view import find_document
 
 HOSTILE = "</style><script>alert(1)</script>\u202e|*x*"
 
@@ -48,7 +47,7 @@ def two(tmp_path: Path, size: float = 0.2) -> FidelityReport:
 
 def printed(report: FidelityReport) -> str:
     out = io.StringIO()
-    terminal.show_document(find_document(report), Console(file=out, width=80, markup=False))
+    terminal.show_document(report.document(), Console(file=out, width=80, markup=False))
     return out.getvalue()
 
 
@@ -58,7 +57,7 @@ def test_every_view_has_the_verdict_and_its_numbers(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (report.exit_code, report.to_json()["comparison"]["outcome"]) == (1, "different")
     distance = f"{report.comparison.all.distance.value:.3f}" if report.comparison else ""
-    for view in (page, markdown.render(find_document(report)), printed(report), report.summary):
+    for view in (page, markdown.render(report.document()), printed(report), report.summary):
         assert "different" in view and distance in view
     assert json.loads(json.dumps(report.to_json(), allow_nan=False))["comparison"]["all"]["distance"]["docs"] == 30
     assert all(len(line) <= 80 for line in printed(report).splitlines())
@@ -140,7 +139,7 @@ def test_the_choices_of_two_copies_are_compared_as_numbers(
     assert report.choice_comparison.all.distance.value == pytest.approx(size * np.sqrt(2 / np.pi), rel=0.15)
     write_html(tmp_path / "page.html", report)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for view in (page, markdown.render(find_document(report)), printed(report), report.summary):
+    for view in (page, markdown.render(report.document()), printed(report), report.summary):
         assert outcome in view and f"{report.choice_comparison.all.distance.value:.3f}"[:5] in view
 
 
@@ -221,7 +220,7 @@ def test_a_copy_is_not_compared_with_itself(asked: Path) -> None:
     [
         (["--margin", "0.1"], "--margin: needs a baseline to compare with. Name its table: --baseline FILE"),
         (["--baseline", "nowhere.parquet"], "nowhere.parquet: cannot be read"),
-        (["--baseline", "empty"], "empty: holds no table of a fidelity run. Make one with `meta-eval fidelity`"),
+        (["--baseline", "empty"], "empty: holds no table of tokens. Name a table of the log-probabilities of tokens"),
         (["--baseline", "base.parquet", "--margin", "0"], "--margin: 0 is not a number of nats above 0 and below 100"),
         (["--baseline", "base.parquet", "--gate", "gate.yaml"], "fidelity.margn: there is no such key; did you mean 'margin'?"),
         (["--baseline", "base.parquet", "--html", "base.parquet"], "base.parquet"),
@@ -273,7 +272,7 @@ def test_a_copy_may_have_docs_that_the_other_lacks(lost: int, tmp_path: Path) ->
     before, after = (table(tmp_path / f"{n}.parquet", side) for n, side in enumerate(sides))
     report = build_fidelity_report(after.path, baseline=before.path)
     write_html(tmp_path / "page.html", report)
-    assert printed(report) and markdown.render(find_document(report)) and report.to_json()
+    assert printed(report) and markdown.render(report.document()) and report.to_json()
 
 
 @pytest.mark.parametrize("column", ["doc", "token_ids"])

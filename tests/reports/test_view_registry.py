@@ -28,7 +28,7 @@ from meta_eval.report.candidates import Candidate, CandidatesReport
 from meta_eval.report.model import Report
 from meta_eval.report.tables import Column, Table
 from meta_eval.report.task_tables import DropRow
-from meta_eval.report.view import Document, View, find_document, write_view
+from meta_eval.report.view import Document, View, write_view
 
 EXAMPLE = REPOSITORY / "examples" / "junit_view.py"
 
@@ -77,7 +77,7 @@ def test_report_writes_the_view_of_another_package(run: Path) -> None:
 @pytest.mark.usefixtures("junit")
 def test_the_example_has_a_case_for_each_task_and_none_for_their_mean() -> None:
     report = make_comparison()
-    content = view_registry.find_view("junit", "compare").render(find_document(report))
+    content = view_registry.find_view("junit", "compare").render(report.document())
     assert isinstance(content, bytes)
     cases = {case.get("name"): [element.tag for element in case] for case in ElementTree.fromstring(content)}
     assert cases.keys() == {task.name for task in report.tasks}
@@ -144,7 +144,7 @@ def test_one_loop_shows_every_table_of_a_document(tmp_path: Path, monkeypatch: p
 
     install(monkeypatch, sheet=Sheet)
     for make in (make_report, make_comparison):
-        document = find_document(make())
+        document = make().document()
         write_view(tmp_path / "r.csv", view_registry.find_view("sheet", document.document_type), document)
         rows = list(csv.reader((tmp_path / "r.csv").read_text(encoding="utf-8").splitlines()))
         assert len(rows) == sum(len(table.rows) for table in document.tables)
@@ -156,7 +156,7 @@ def test_one_loop_shows_every_table_of_a_document(tmp_path: Path, monkeypatch: p
 def test_the_same_views_show_several_models_side_by_side() -> None:
     report = make_report()
     candidates = (Candidate("a", report), Candidate("b", make_report(name="b")))
-    document = find_document(CandidatesReport("the baseline", candidates))
+    document = CandidatesReport("the baseline", candidates).document()
     assert report.tasks[1].decision is not None
     score = f"{100 * report.tasks[1].decision.drop.candidate:.1f}"
     for name in ("text", "markdown", "html"):
@@ -184,7 +184,7 @@ def test_a_column_and_a_table_are_described_once_and_stand_in_every_view(monkeyp
 
     monkeypatch.setattr(task_tables, "make_drop_table", changed)
     monkeypatch.setattr(task_tables, "make_flip_table", other)
-    document = find_document(make_report())
+    document = make_report().document()
     for name in ("text", "markdown", "html", "json"):
         content = view_registry.find_view(name, "report").render(document)
         text = content if isinstance(content, str) else "".join(map(str, content))

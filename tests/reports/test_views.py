@@ -37,14 +37,13 @@ from meta_eval.report.text import (
     shorten_names,
     visible,
 )
-from meta_eval.report.view import find_document
 
 TEXTS = st.text(st.characters(codec=None), max_size=40)
 
 
 def printed(report: Report, width: int = 80) -> str:
     out = StringIO()
-    terminal.show_document(find_document(report), Console(file=out, width=width, color_system=None))
+    terminal.show_document(report.document(), Console(file=out, width=width, color_system=None))
     return out.getvalue()
 
 
@@ -129,7 +128,7 @@ def test_an_alarm_is_one_line_for_any_number_of_tasks() -> None:
     text = printed(dataclasses.replace(report, alarms=(alarm,)))
     assert " ".join(text.split()).count("There is no result of these tasks") == 1
     assert "meta_0, meta_1, meta_2, meta_3, meta_4, meta_5 and 51 more" in " ".join(text.split())
-    assert "meta_56" in markdown.render(find_document(dataclasses.replace(report, alarms=(alarm,))))
+    assert "meta_56" in markdown.render(dataclasses.replace(report, alarms=(alarm,)).document())
 
 
 def test_what_a_task_is_compared_with_is_said_with_what_is_missing() -> None:
@@ -150,7 +149,7 @@ def test_the_weight_of_each_task_stands_in_every_view(make: Callable[[], Report]
     write_html(tmp_path / "page.html", report)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert any(line.endswith(share) for line in lines_of(printed(report), task.name))
-    assert f"| {share} |" in markdown.render(find_document(report))
+    assert f"| {share} |" in markdown.render(report.document())
     assert f'data-label="weight">{share}</td>' in page
     assert report.to_json()["tasks"][0]["drop"]["weight"] == task.decision.weight
 
@@ -170,7 +169,7 @@ def test_margins_of_tasks_and_other_weights_stand_in_every_view(tmp_path: Path) 
     assert any(" 3.4 " in line for line in lines_of(text, first.name))
     assert "mean, by docs" in text
     assert "and of each task its margin. The weight is a task's share of the mean by docs" in " ".join(text.split())
-    assert "| 3.4 |" in markdown.render(find_document(report))
+    assert "| 3.4 |" in markdown.render(report.document())
     assert 'data-label="margin">3.4</td>' in page
     tree = report.to_json()
     assert (tree["decision"]["weights"], tree["tasks"][0]["drop"]["margin"]) == ("docs", 0.034)
@@ -206,7 +205,7 @@ def test_the_terminal_shows_foreign_text_as_text(text: str) -> None:
 
 
 def test_markdown_holds_the_decision_the_drops_the_scores_and_the_provenance() -> None:
-    text = markdown.render(find_document(make_report()))
+    text = markdown.render(make_report().document())
     assert text.splitlines()[2].startswith("**DON'T SHIP**: mean drop of 3 tasks")
     assert re.search(
         r"\| `meta_math_hard` \| worse \| 1,324 \| 25\.0 \| 21\.0 \| \*\*4\.0\*\* \| 2\.\d to 5\.\d \| <0\.001 \| \d\.\d \|",
@@ -222,7 +221,7 @@ def test_every_table_in_markdown_has_as_many_cells_in_each_row() -> None:
     report = make_report()
     odd = dataclasses.replace(report, tasks=(dataclasses.replace(report.tasks[0], name="a|b`c\nd"), *report.tasks[1:]))
     for shown_report in (odd, make_comparison()):
-        tables = re.findall(r"(?:^\|.*\n)+", markdown.render(find_document(shown_report)), re.MULTILINE)
+        tables = re.findall(r"(?:^\|.*\n)+", markdown.render(shown_report.document()), re.MULTILINE)
         for table in tables:
             assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
     assert len(tables) >= 3
@@ -230,7 +229,7 @@ def test_every_table_in_markdown_has_as_many_cells_in_each_row() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markdown_gives_foreign_text_no_markup(text: str) -> None:
-    shown = markdown.render(find_document(make_report(name=text))).splitlines()[0].removeprefix("## Evaluation: ")
+    shown = markdown.render(make_report(name=text).document()).splitlines()[0].removeprefix("## Evaluation: ")
     assert not re.search(r"(?<!\\)[<>`*|\[\]]", shown)
     assert re.sub(r"\\(?=[^\w\s])", "", shown) == visible(" ".join(text.split()))
 
@@ -343,7 +342,7 @@ def test_every_view_has_the_scores_with_and_without_the_answers_that_were_cut(tm
         "1,324 of 1,324 answers cut: score 46.6 with them, - without",
     )
     page = written(tmp_path, report)[1].text
-    for shown in (printed(report), markdown.render(find_document(report)), page):
+    for shown in (printed(report), markdown.render(report.document()), page):
         assert all(words in " ".join(shown.split()) for words in sentences)
     tree = report.to_json()["tasks"]
     assert tree[0]["cut"] == {"metric": cut.metric, "docs": 31, "of": 12032, "score": 0.466, "without": 0.4712,

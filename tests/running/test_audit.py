@@ -16,10 +16,10 @@ from fake_model import FakeClient, model_folder
 from packs import prepare, read_docs
 
 from meta_eval import export
-from meta_eval.api import audit
-from meta_eval.ask.answers.engine_answer import AnswersError
 from meta_eval.base.errors import UserError
-from meta_eval.plugins.tokens.token_table import read_tokens
+from meta_eval.harness.engine_answer import AnswersError
+from meta_eval.judge.token_table import read_tokens
+from meta_eval.plugins.tokens.api import audit
 
 TASK = "meta_mmlu_pro_instruct"
 TEXT = "The best answer is certainly none of the others."

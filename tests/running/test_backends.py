@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from command import cli
 from generate_server import generate_server
+from offered import offer
 from places import REPOSITORY, TEMPLATES
 
 from meta_eval.ask.client import Client, describe_start
@@ -21,7 +22,6 @@ from meta_eval.base import extensions
 from meta_eval.base.errors import ConfigError
 from meta_eval.doctor.known_answers import find_model_folder, make_settings
 from meta_eval.pack.backends import registry
-from meta_eval.pack.backends.registry import SHIPPED
 from meta_eval.pack.config import Config, load_config
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.verb_options import EngineOptions
@@ -46,12 +46,16 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         def load(self) -> Any:
             return getattr(result, self.attr)
 
-    points = {registry.ENTRY_POINTS: [
+    points = [
         Point("function", "function_backend:FunctionBackend", registry.ENTRY_POINTS),
         Point("other", "function_backend:FunctionBackend", registry.ENTRY_POINTS),
         Point("gone", "function_backend:Gone", registry.ENTRY_POINTS),
-    ]}  # fmt: skip
-    monkeypatch.setattr(extensions, "entry_points", lambda group: points.get(group, []))
+    ]
+    read = extensions.entry_points
+    monkeypatch.setattr(
+        extensions, "entry_points",
+        lambda group: [*read(group=group), *(points if group == registry.ENTRY_POINTS else ())],
+    )  # fmt: skip
     monkeypatch.setattr(extensions, "_LOADED", {})
     own = ModuleType("own")
     own.answer = lambda _prompt, _stop, _max_tokens: "The best answer is A."  # type: ignore[attr-defined]
@@ -93,9 +97,7 @@ def test_where_it_can_answer_nothing_it_is_refused_before_anything_is_asked(tmp_
 def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        registry, "SHIPPED", {**SHIPPED, "generate": load_example("generate_backend").GenerateBackend()}
-    )
+    offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
     monkeypatch.setattr("meta_eval.ask.servers_client.draw_backoff", lambda *_numbers, **_most: 0.0)
     with generate_server(fails_each=4) as (server, first), generate_server(fails_each=50) as (two, second):
         words = [
@@ -137,7 +139,7 @@ def test_without_a_command_of_lm_eval_prepare_says_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("functoin", r"did you mean 'function'.*Allowed: vllm, .* more"),
+        ("functoin", r"did you mean 'function'.*Allowed: server, .* more"),
         ("other", r"'other' \(function_backend:FunctionBackend\) defines the backend 'function'"),
         ("gone", r"'gone': function_backend:Gone: cannot be loaded: AttributeError"),
     ],
@@ -153,7 +155,7 @@ def test_without_the_package_the_name_is_unknown() -> None:
 
 
 def test_every_shipped_backend_says_what_it_answers_and_has_a_client() -> None:
-    for backend in SHIPPED.values():
+    for backend in registry.list_shipped():
         assert backend.kinds <= {"generate", "chat", "choices", "force"}
         assert issubclass(backend.load_client(), Client)
         assert backend.install or not backend.imports, "what it needs can be installed"

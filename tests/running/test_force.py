@@ -17,16 +17,16 @@ from fake_model import FakeClient, model_folder
 from noted import noted
 from packs import prepare, read_docs
 
-from meta_eval import Config, fidelity
-from meta_eval.api import fidelity_report
+from meta_eval import Config
 from meta_eval.ask.answers.requests import Request
 from meta_eval.ask.pipeline import Interrupted
 from meta_eval.base.errors import UserError
+from meta_eval.judge.token_table import read_choices, read_tokens
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.plugins.tokens.api import fidelity, fidelity_report
 from meta_eval.plugins.tokens.perturbations import ALONE, MAX_ANSWER_TOKENS, PROMPTS, START
 from meta_eval.plugins.tokens.probe_table import read_probes
 from meta_eval.plugins.tokens.token_scoring import FidelityResult
-from meta_eval.plugins.tokens.token_table import read_choices, read_tokens
 
 # The docs alone; the probes have tests of their own.
 measure = partial(fidelity, probe=False)
@@ -220,7 +220,8 @@ def test_a_backend_that_says_nothing_of_tokens_is_refused_before_it_starts(
     pack: Path, client: type[FakeClient]
 ) -> None:
     with pytest.raises(
-        UserError, match="backend sglang cannot be asked how likely each token of a text is.*vllm, server, ray"
+        UserError,
+        match="backend sglang cannot be asked how likely each token of a text is.*server, llamacpp, ray, vllm, hf",
     ):
         measure(pack=pack, overrides=["backend=sglang"])
     assert client.made == []

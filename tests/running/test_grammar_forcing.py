@@ -11,11 +11,11 @@ from fake_server import logprob, write_by_grammar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.ask.answers.token_logprobs import LOWEST
 from meta_eval.ask.transport import GarbledError
+from meta_eval.harness.token_logprobs import LOWEST
 from meta_eval.plugins.engines.llamacpp.grammar_forcing import (
+    GrammarForcing,
     build_grammar_request,
-    check_written,
     force_tokens,
     read_written,
     score_labels,
@@ -79,7 +79,7 @@ def test_a_token_whose_probability_is_zero_has_the_lowest_value() -> None:
 )  # fmt: skip
 def test_another_servers_log_probabilities_are_refused(logprobs: Any) -> None:
     with pytest.raises(GarbledError):
-        check_written({"choices": [{"logprobs": logprobs}]})
+        GrammarForcing().check_probe({"choices": [{"logprobs": logprobs}]})
 
 
 def test_a_server_that_never_names_the_token_is_refused() -> None:

@@ -11,6 +11,7 @@ import pytest
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 from lm_eval.models import MODEL_MAPPING
+from offered import offer
 from tokenizers import Tokenizer, models
 
 from meta_eval.ask.answers.requests import Request
@@ -18,10 +19,12 @@ from meta_eval.ask.client import EngineRequest, EngineResponse, find_client
 from meta_eval.base.errors import ConfigError
 from meta_eval.cli import console
 from meta_eval.harness.settings import RunSettings
+from meta_eval.pack.backends import registry
 from meta_eval.pack.backends.base import BackendError
-from meta_eval.pack.backends.registry import SHIPPED
+from meta_eval.pack.backends.registry import find_backend, list_backends
 from meta_eval.pack.config import load_config
-from meta_eval.plugins.engines.lm_eval.backend import REFUSED, LmEvalModel
+from meta_eval.plugins.engines.lm_eval.backend import LmEvalModel
+from meta_eval.plugins.engines.lm_eval.reasons import REFUSED
 
 NAME = "meta-eval-small"
 BOS = 256
@@ -62,7 +65,7 @@ class Small(LM):  # type: ignore[misc]
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(SHIPPED, NAME, LmEvalModel(NAME))  # type: ignore[arg-type]
+    offer(monkeypatch, registry.ENTRY_POINTS, **{NAME: LmEvalModel(NAME)})
     Small.made.clear()
     yield
 
@@ -234,8 +237,8 @@ def test_a_class_that_is_not_installed_is_named(tmp_path: Path) -> None:
 
 def test_every_model_of_lm_eval_is_a_backend_or_refused_with_a_reason() -> None:
     """Held against the registry of whichever lm-eval is installed: its models of later versions may be missing."""
-    assert set(MODEL_MAPPING) <= set(SHIPPED) | set(REFUSED)
-    assert not set(SHIPPED) & set(REFUSED)
+    assert set(MODEL_MAPPING) <= set(list_backends()) | set(REFUSED)
+    assert not set(list_backends()) & set(REFUSED)
 
 
 @pytest.mark.parametrize(
@@ -271,9 +274,9 @@ def test_the_printed_command_has_the_names_of_the_class(backend: str, arguments:
         model_name="m", backend=backend, tasks=("a", "b"), include_path="pack", dtype="float16", max_model_len=9000,
         tensor_parallel_size=2, gpu_memory_utilization=0.8, model_args={"attn_implementation": "sdpa"},
     )  # fmt: skip
-    command = SHIPPED[backend].command(run)
+    command = find_backend(backend).command(run)
     assert command[:5] == ("lm_eval", "--model", backend, "--model_args", arguments)
-    assert SHIPPED[backend].says_bos(command, added=True) == (backend != "gguf")
+    assert find_backend(backend).says_bos(command, added=True) == (backend != "gguf")
 
 
 @pytest.mark.parametrize(

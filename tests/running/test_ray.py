@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from meta_eval.harness.settings import RunSettings
-from meta_eval.pack.backends.registry import SHIPPED
+from meta_eval.pack.backends.registry import find_backend
 from meta_eval.plugins.engines.ray import ray_rows
 from meta_eval.plugins.engines.ray.ray_client import explain_ending
 
@@ -109,6 +109,6 @@ def test_why_an_answer_of_max_tokens_ended_is_said_only_where_its_tokens_tell(
 
 def test_the_printed_command_is_that_of_vllm() -> None:
     run = RunSettings(model_name="m", backend="ray", tasks=("a",), include_path="pack")
-    engine = SHIPPED["ray"]
-    assert engine.command(run) == SHIPPED["vllm"].command(run)
+    engine = find_backend("ray")
+    assert engine.command(run) == find_backend("vllm").command(run)
     assert any("cannot ask a Ray cluster" in warning for warning in engine.warnings(run))

@@ -22,8 +22,8 @@ from marks import thorough
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
+from meta_eval.judge.token_table import read_tokens
 from meta_eval.plugins.tokens.probe_table import read_probes
-from meta_eval.plugins.tokens.token_table import read_tokens
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from forced_tables import HEADER, answer, drawn, moved, table
 
+from meta_eval.judge.token_table import Forced
 from meta_eval.plugins.tokens.comparison import TableComparison, compare_tables
 from meta_eval.plugins.tokens.table_pairing import Pair, PairingError, pair_tables
 from meta_eval.plugins.tokens.token_columns import make_columns
-from meta_eval.plugins.tokens.token_table import Forced
 
 
 def paired(before: list[Forced], after: list[Forced]) -> Pair:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from places import REPOSITORY
 
+from meta_eval.judge.token_table import Forced, Tokens, read_tokens, write_tokens
 from meta_eval.plugins.tokens.causes import (
     ATTENTION,
     FAULTS,
@@ -40,7 +41,6 @@ from meta_eval.plugins.tokens.probe_table import Probed, Probes, read_probes
 from meta_eval.plugins.tokens.table_checks import diagnose_unpaired
 from meta_eval.plugins.tokens.table_pairing import Pair, PairingError, pair_tables
 from meta_eval.plugins.tokens.token_columns import Vocabulary, make_columns
-from meta_eval.plugins.tokens.token_table import Forced, Tokens, read_tokens, write_tokens
 
 TABLES = REPOSITORY / "tests" / "data" / "fidelity"
 # Nats per token: several times the noise of these small models.

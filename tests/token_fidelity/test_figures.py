@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from forced_tables import answer, drawn
 
+from meta_eval.judge.token_table import Choices
 from meta_eval.plugins.tokens.token_columns import Vocabulary, make_columns
-from meta_eval.plugins.tokens.token_figures import measure_choice_figures, measure_divergence, measure_figures
-from meta_eval.plugins.tokens.token_table import Choices
+from meta_eval.plugins.tokens.token_figures import measure_choice_figures, measure_figures
+from meta_eval.stats.first_divergence import measure_divergence
 
 
 def test_the_figures_of_two_answers() -> None:

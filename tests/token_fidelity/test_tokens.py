@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from meta_eval.base.errors import UserError
-from meta_eval.plugins.tokens.table_file import Header, TokensError
-from meta_eval.plugins.tokens.token_table import (
+from meta_eval.judge.table_file import Header, TokensError
+from meta_eval.judge.token_table import (
     Choices,
     Forced,
     find_choices_path,

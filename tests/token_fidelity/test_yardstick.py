@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marks import thorough
 
-from meta_eval.api import fidelity_report
 from meta_eval.base.errors import UserError
+from meta_eval.judge.token_table import Forced
+from meta_eval.plugins.tokens.api import fidelity_report
 from meta_eval.plugins.tokens.comparison import TableComparison, compare_tables
 from meta_eval.plugins.tokens.fidelity_report import FidelityReport
 from meta_eval.plugins.tokens.table_pairing import Pair
 from meta_eval.plugins.tokens.token_columns import make_columns
-from meta_eval.plugins.tokens.token_table import Forced
 from meta_eval.plugins.tokens.yardstick import Noise, make_noise
 from meta_eval.stats.ratio import ratio_of_means
 

@@ -15,17 +15,16 @@ _CLASSES = {
         "verb_options.PrepareOptions", "verb_options.TaskOptions", "verb_options.ScoringOptions",
         "verb_options.VerifyOptions",
         "verb_options.RunOptions", "verb_options.ExportOptions", "verb_options.GradingOptions",
-        "verb_options.FidelityOptions", "judging.judging_options.JudgingOptions",
+        "verb_options.FidelityOptions", "judge.judging_options.JudgingOptions",
         "errors.UserError",
     ),
-    "Sockets": (
-        "backends.base.Backend", "running.client.Client",
-        "running.client.EngineRequest", "running.client.EngineResponse",
-        "running.servers_client.ServersClient", "running.connection.Connection",
-        "records.format.RecordFormat", "records.format.Record", "records.format.Place",
-        "records.text_record.TextRecord", "records.text_record.TextAnswer",
-        "reports.view.View", "reports.view.Document",
-        "reports.tables.Table", "reports.tables.Row", "reports.tables.Column", "reports.tables.Cell",
+    "Sockets": tuple(
+        f"sockets.{name}"
+        for name in (
+            "Verb", "Backend", "Client", "EngineRequest", "EngineResponse", "ServersClient", "Connection",
+            "RecordFormat", "Record", "Place", "TextRecord", "TextAnswer", "View", "Document", "Table", "Row", "Column",
+            "Cell",
+        )
     ),
 }  # fmt: skip
 

@@ -11,17 +11,14 @@ lm-eval starts or answers in this process, all output of the process goes to tha
 
 from __future__ import annotations
 
-from meta_eval.api.asking import audit, export, fidelity, grade, prepare, run
-from meta_eval.api.judging import compare, compare_candidates, compare_texts, fidelity_report, report
+from meta_eval.api.asking import export, grade, prepare, run
+from meta_eval.api.judging import compare, compare_candidates, compare_texts, report
 
 __all__ = [
-    "audit",
     "compare",
     "compare_candidates",
     "compare_texts",
     "export",
-    "fidelity",
-    "fidelity_report",
     "grade",
     "prepare",
     "report",

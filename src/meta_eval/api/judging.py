@@ -1,4 +1,4 @@
-"""Judges results: report, compare, compare_candidates, compare_texts and the fidelity report."""
+"""Judges results: report, compare, compare_candidates and compare_texts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from meta_eval.base.logs import Progress, display_logs, report_progress
 
 if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import Run
+    from meta_eval.judge.evidence import NamedFindings
     from meta_eval.judge.gate import Gate
     from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
     from meta_eval.pack.baseline import Baseline
-    from meta_eval.plugins.tokens.fidelity_report import FidelityReport
     from meta_eval.report.candidates import CandidatesReport
     from meta_eval.report.model import Report
     from meta_eval.report.texts_report import TextsReport
@@ -50,6 +50,7 @@ def report(
     Raises:
         UserError: Results, pack or gate cannot be read.
     """
+    from meta_eval.judge.evidence import list_alarms
     from meta_eval.judge.judge import judge_run
     from meta_eval.report.build import build_report
 
@@ -59,14 +60,17 @@ def report(
     with display_logs(progress):
         (run,) = reading.regrade(reading.read(paths))
         report_progress("judging")
-        judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
+        evidence = reading.collect_evidence({"": run}, paths)
+        judged = judge_run(
+            run, reading.manifest, reading.baseline(), reading.rules, reading.choice, list_alarms(evidence)
+        )
     return build_report(
         run,
         judged,
         pack=chosen.folder,
         manifest=reading.manifest,
         exit_follows_decision=chosen.exit_follows_decision,
-        places=paths,
+        evidence=evidence,
     )
 
 
@@ -211,73 +215,17 @@ def compare_texts(
         UserError: A run, a table, the pack or the gate cannot be read, a run was sampled, or the runs have no prompt in
             common.
     """
+    from meta_eval.api.texts import build_texts_report
     from meta_eval.judge.judging_options import JudgingOptions
-    from meta_eval.report.texts_build import build_texts_report
 
     chosen = JudgingOptions(pack=pack, gate=gate)
     rules, manifest = chosen.read_rules(), chosen.read_manifest()
     with display_logs(progress):
         return build_texts_report(
             _paths(a), _paths(b), tables=_paths(tokens), tasks=tasks, skip_damaged=skip_damaged,
-            tokenizer=manifest.run_settings.tokenizer_of() if manifest else None, min_docs=rules.fidelity.min_docs,
+            tokenizer=manifest.run_settings.tokenizer_of() if manifest else None, min_docs=rules.texts.min_docs,
             exit_follows_decision=chosen.exit_follows_decision,
         )  # fmt: skip
-
-
-@documented
-def fidelity_report(
-    table: Path | str,
-    *,
-    baseline: Path | str | None = None,
-    noise: Path | str | None = None,
-    margin: float | None = None,
-    gate: Gate | Path | str | None = None,
-    tokenizer: Path | str | None = None,
-) -> FidelityReport:
-    """Report the figures of a table that `fidelity` wrote, and compare them with a baseline's.
-
-    ::
-
-        from meta_eval.api import fidelity_report
-
-        found = fidelity_report("eval_results/fidelity/fp8.parquet", baseline="eval_results/fidelity/bf16.parquet")
-        print(found.summary)
-
-    Args:
-        table: A table, or a folder that holds a single table.
-        baseline: The baseline's table. The outcome is same, different or undecided.
-        noise: A second table of the baseline's weights, measured in another way. None means the one in the folder
-            ``again`` beside the baseline.
-        margin: Largest accepted distance in nats per token, in place of the noise. None means the gate's, else the
-            noise decides.
-        gate: Rules, or a file of rules. ``exit_code`` then follows the outcome.
-        tokenizer: Model name or folder whose tokenizer decodes tokens. None means the table's.
-
-    Raises:
-        UserError: A table, the gate or the tokenizer cannot be read, or the tables cover different tokens.
-    """
-    from meta_eval.judge.judging_options import JudgingOptions
-    from meta_eval.pack.prompt_lengths import find_tokenizer
-    from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report, find_table
-    from meta_eval.plugins.tokens.token_table import find_choices_path, read_choices, read_tokens
-
-    rules = JudgingOptions(gate=gate).read_rules().fidelity
-    if margin is not None:
-        if not 0 < margin < 100:
-            raise ConfigError(
-                f"{margin:g} is not a number of nats above 0 and below 100", where="margin", hint="Such as 0.02"
-            )
-        rules = rules.model_copy(update={"margin": margin})
-    path = find_table(Path(table))
-    header = read_tokens(path).header if path.exists() else read_choices(find_choices_path(path))[0]
-    tokenizer_file = find_tokenizer(str(tokenizer or header.model))
-    if tokenizer_file is None and tokenizer is not None:
-        raise ConfigError("no tokenizer.json of this model is on this machine", where=f"tokenizer {tokenizer}")
-    baseline_table = None if baseline is None else find_table(Path(baseline))
-    return build_fidelity_report(
-        path, baseline=baseline_table, noise=None if noise is None else find_table(Path(noise)), rule=rules,
-        tokenizer=tokenizer_file, exit_follows_decision=gate is not None,
-    )  # fmt: skip
 
 
 def _paths(places: Path | str | Sequence[Path | str]) -> list[Path]:
@@ -324,18 +272,32 @@ class _Reading:
     def compare(self, a: Sequence[Path], b: Sequence[Path]) -> Report:
         """Read two runs, and compare them."""
         from meta_eval.judge.compare import compare_runs
+        from meta_eval.judge.evidence import list_alarms
         from meta_eval.report.build import build_report_of_two
 
         read = self.read(a, b)
         baseline, candidate = self.regrade(read)
         report_progress("comparing")
+        evidence = self.collect_evidence({"A": baseline, "B": candidate})
         judged = compare_runs(
             baseline, candidate, self.manifest, self.baseline(), self.rules, self.choice,
-            before=(read[0], read[1]) if self._options.regrade else None,
+            before=(read[0], read[1]) if self._options.regrade else None, evidence=list_alarms(evidence),
         )  # fmt: skip
         return build_report_of_two(
-            judged, baseline, candidate, exit_follows_decision=self._options.exit_follows_decision
-        )
+            judged, baseline, candidate,
+            exit_follows_decision=self._options.exit_follows_decision, evidence=evidence,
+        )  # fmt: skip
+
+    def collect_evidence(self, runs: Mapping[str, Run], places: Sequence[Path] = ()) -> tuple[NamedFindings, ...]:
+        """What the evidence of plug-ins finds."""
+        from meta_eval.base.hashing import hash_file
+        from meta_eval.judge.evidence import EvidenceCase, collect_findings
+        from meta_eval.pack.manifest import MANIFEST
+
+        folder = self._options.folder
+        digest = None if folder is None else hash_file(folder / MANIFEST)
+        case = EvidenceCase(runs, tuple(places), self.manifest, digest)
+        return collect_findings(case, self.rules.rules_of_evidence)
 
     def regrade(self, runs: list[Run]) -> list[Run]:
         """Grade the answers of all runs again, if that is asked for: first the recorded ones of the pack, if another

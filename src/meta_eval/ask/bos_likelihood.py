@@ -1,9 +1,9 @@
-"""Tests whether recorded answers are likelier with another number of BOS. Used by run's canary and by fidelity."""
+"""Tests whether recorded answers are likelier with another number of BOS."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,3 +43,8 @@ def measure_gain(plain: Mapping[Any, float], changed: Mapping[Any, float], top: 
 def _sign_test(hits: int, of: int) -> float:
     """The probability of at least so many heads in fair coin tosses."""
     return float(sum(math.comb(of, k) for k in range(hits, of + 1)) / 2**of)
+
+
+def change_bos(ids: Sequence[int], bos: int, *, fewer: bool) -> list[int]:
+    """Remove a BOS, or add another."""
+    return list(ids[1:]) if fewer else [bos, *ids]

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from meta_eval.ask.answers.recorded_answers import Recorded, make_scoring_request
-from meta_eval.ask.bos_likelihood import measure_gain
+from meta_eval.ask.bos_likelihood import change_bos, measure_gain
 from meta_eval.ask.client import Client, EngineRequest
 from meta_eval.base.thresholds import BOS_DOCS, SOUND
-from meta_eval.plugins.tokens.perturbations import change_bos
 
 # Forced tokens of an answer: enough for a decision, and a bound on the canary's cost.
 _MOST = 256

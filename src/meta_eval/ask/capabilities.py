@@ -9,7 +9,7 @@ from meta_eval.ask.client import Client
 from meta_eval.harness.settings import Settings
 from meta_eval.pack.backends.base import Backend, BackendError
 from meta_eval.pack.backends.fitting import suggest_backend
-from meta_eval.pack.backends.registry import SHIPPED, backend_of
+from meta_eval.pack.backends.registry import backend_of, list_shipped
 
 _WITHOUT: Mapping[str, str] = {
     "generate": "writes no texts",
@@ -67,5 +67,5 @@ def describe_refusal(backend: Backend, kind: str, why: str) -> BackendError:
     """The error for a kind of requests that fidelity needs and a backend cannot answer."""
     if kind in backend.kinds:
         return BackendError(why, hint=_ENGINES)
-    others = [name for name, shipped in SHIPPED.items() if kind in shipped.kinds]
+    others = [shipped.name for shipped in list_shipped() if kind in shipped.kinds]
     return BackendError(why, hint=f"Use a backend that can ({', '.join(others)}), such as --set backend={others[0]}")

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from meta_eval.ask.answers.requests import Encoder, Request
-from meta_eval.ask.answers.token_logprobs import TokenLogprobs
 from meta_eval.harness.settings import RunSettings
+from meta_eval.harness.token_logprobs import TokenLogprobs
 from meta_eval.pack.backends.registry import backend_of
 
 

@@ -121,18 +121,19 @@ ALARM_FLOOR_OF_BASELINE = 0.25
 # No program agrees everywhere with a judge model: on MATH, Meta's own recipe stays within about a point of the
 # published score.
 MIN_AGREEMENT = {"program": 0.99, "judge": 0.95}
-FIDELITY_DIFFERENT_TIMES = 2.0
-# Each side of an interval has 0.5 %, so "different" and "the same" are wrong equally rarely.
-FIDELITY_LEVEL = 0.99
 # With fewer docs an interval over docs is not reliable, and nothing is decided.
-FIDELITY_MIN_DOCS = 10
+SAMENESS_MIN_DOCS = 10
 
 # Largest gap, in nats, between the two tokens at which two greedy texts part, that rounding explains. Steps of bfloat16
 # are 0.125 for logits from 16 to 32, and each of the two logits may be off by two. On SmolLM2-135M the largest gap was
 # 0.25 between kernels and batches, and 0.36 between bfloat16 and float32.
 NEAR_TIE_NATS = 0.5
 
-# Another number of BOS, in run's canary and in fidelity: number of docs, nats per token that answers must be likelier,
+# Nats that a log-probability may exceed 0, or the likeliest token's, by rounding. Engines compute both in float32, and
+# normalised bfloat16 logits differ by less.
+LOGPROB_ROUNDING = 1e-2
+
+# Another number of BOS, in run's canary and elsewhere: number of docs, nats per token that answers must be likelier,
 # and the sign test's level. 15 of 16 have probability 3 in 10,000.
 BOS_DOCS = 16
 BOS_NATS = 0.05
@@ -157,14 +158,13 @@ def percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-# The levels of the intervals in views: ``95 %`` and ``99 %``.
+# The level of the intervals in views: ``95 %``.
 LEVEL_TEXT = percent(LEVEL)
-FIDELITY_LEVEL_TEXT = percent(FIDELITY_LEVEL)
 
 # Default number of tokens of an answer, as in lm-eval's engines.
 MAX_GEN_TOKS = 256
 # Answers of at least so many tokens are also cut if this share of all, and more than end within so many tokens before,
 # end at the same largest count.
-AUDIT_CUT_TOKENS = 24
-AUDIT_CUT_PILE = 0.1
-AUDIT_CUT_BEFORE = 4
+ENDPOINT_CUT_TOKENS = 24
+ENDPOINT_CUT_PILE = 0.1
+ENDPOINT_CUT_BEFORE = 4

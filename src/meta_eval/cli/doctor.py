@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from meta_eval.doctor.check import Check
+    from meta_eval.doctor.check import Finding
     from meta_eval.doctor.engine_checks import EngineChecks
 
 spread_engine = options.spread_options(
@@ -120,7 +120,7 @@ def diagnose_pack(folder: Path, as_json: bool) -> dict[str, Any]:
     return {"pack": str(folder), "passed": not bad, "checks": [asdict(check) for check in checks]}
 
 
-def _show_checks(checks: Iterable[Check], out: Console) -> None:
+def _show_checks(checks: Iterable[Finding], out: Console) -> None:
     for check in checks:
         out.print(f"{check.status:<11}", style=_STYLES[check.status], end=" ")
         out.print(str(check), soft_wrap=True)

@@ -224,11 +224,10 @@ def _compare_candidates(
         UserError: A candidate could not be compared; the others were shown before.
     """
     from meta_eval import api
-    from meta_eval.report.view import find_document
 
     with show_progress("reading"):
         compared = api.compare_candidates(a, candidates, options=chosen)
-        document = find_document(compared)
+        document = compared.document()
         report_progress("writing")
         write_document(document, views)
     show_result(document, as_json=as_json)
@@ -282,7 +281,6 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
         OutputError: A file cannot be written.
     """
     from meta_eval.report.samples import read_samples
-    from meta_eval.report.view import find_document
 
     def samples() -> Iterable[ShownSample]:
         from meta_eval.pack.manifest import read_manifest
@@ -291,13 +289,12 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
         count_tokens = make_token_counter(read_manifest(pack).run_settings.tokenizer_of()) if pack is not None else None
         return read_samples(judged.tasks, count_tokens=count_tokens)
 
-    document = find_document(judged, samples)
+    document = judged.document(samples)
     write_document(document, views)
 
 
 def _finish(judged: Report, *, as_json: bool) -> None:
     """Print the report for people, and as JSON if requested. Exit with its code."""
-    from meta_eval.report.view import find_document
 
-    show_result(find_document(judged), as_json=as_json)
+    show_result(judged.document(), as_json=as_json)
     raise typer.Exit(judged.exit_code)

@@ -138,7 +138,6 @@ def _end(
     if len(reports) > 1 or (reports and html is not None):
         from meta_eval.report.candidates import Candidate, CandidatesReport, rank_runs, shorten_models
         from meta_eval.report.shipped_views import HtmlView, TextView
-        from meta_eval.report.view import find_document
 
         models = [*reports, *failed]
         found = tuple(
@@ -147,7 +146,7 @@ def _end(
         )
         compared = CandidatesReport("the baseline", found)
         places = [asdict(place) for place in rank_runs(compared).places]
-        document = find_document(compared)
+        document = compared.document()
         console = make_result_console(as_json=as_json)
         console.print()
         TextView().show(document, console)
@@ -236,9 +235,8 @@ def _score(pack: Path, task: str, scores: dict[str, float], docs: Collection[int
 def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool) -> None:
     if judged is not None:
         from meta_eval.report.shipped_views import TextView
-        from meta_eval.report.view import find_document
 
-        TextView().show(find_document(judged), make_result_console(as_json=as_json))
+        TextView().show(judged.document(), make_result_console(as_json=as_json))
     words = f"{plural(ran.asked, 'request')} asked, {ran.before:,} were answered before"
     words += f", {ran.asked_again:,} asked again" if ran.asked_again else ""
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)

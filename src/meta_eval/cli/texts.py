@@ -39,14 +39,13 @@ def compare_texts(
 ) -> int:  # fmt: skip
     """Compare the texts, write the views and show the result. Return the exit code."""
     from meta_eval import api
-    from meta_eval.report.view import find_document
 
     with show_progress("reading"):
         report = api.compare_texts(
             a, b, tokens=tables, pack=chosen.pack, gate=chosen.gate, tasks=chosen.tasks,
             skip_damaged=chosen.skip_damaged,
         )  # fmt: skip
-        document = find_document(report)
+        document = report.document()
         report_progress("writing")
         write_document(document, views)
     show_result(document, as_json=as_json)

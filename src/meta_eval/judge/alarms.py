@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from meta_eval import stats
 from meta_eval.base.pack_names import join_names
@@ -27,144 +26,151 @@ from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.conditions import is_unextracted
 from meta_eval.judge.decide import Veto
-from meta_eval.judge.judgement import Alarm, AlarmOccurrence
+from meta_eval.judge.evidence import list_evidence
+from meta_eval.judge.judgement import Alarm, AlarmKind, AlarmOccurrence
+from meta_eval.judge.judgement import RaisedAlarm as RaisedAlarm  # noqa: PLC0414 (for those that raise them)
 from meta_eval.judge.origin_alarms import find_task_origins
 from meta_eval.judge.two_bos import find_two_bos
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE
 
-AlarmKind = Literal[
-    "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
-    "empty", "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown",
-    "format", "gate failed", "gate not met", "drift", "cut more", "endpoint", "graded", "grader", "two bos",
-    "same answers", "one of several", "likelihoods", "unread", "unit failed", "unit worse", "unit open",
-    "models", "endpoints", "tools",
-]  # fmt: skip
-
-# By kind, in order of display: its name, its meaning or what to do, and its flag in the table of samples.
-KINDS: Mapping[AlarmKind, tuple[str, str, str | None]] = {
-    "drift": (
+# In order of display.
+KINDS: Mapping[str, AlarmKind] = {
+    "drift": AlarmKind(
         "drift",
         "Late answers differ from early ones by more than chance (1 in 100 runs): the model or its server changed.",
-        None,
+        first=True,
     ),
-    "gate failed": ("gate failed", "More of these answers than the gate allows: that is a DON'T SHIP.", None),
-    "gate not met": ("gate not met", "More of these answers than the gate allows, or it cannot be known.", None),
-    "unit failed": ("beyond its margin", "A task that is no share, in its own unit: that is a DON'T SHIP.", None),
-    "unit worse": (
+    "gate failed": AlarmKind(
+        "gate failed", "More of these answers than the gate allows: that is a DON'T SHIP.", fails=True
+    ),
+    "gate not met": AlarmKind("gate not met", "More of these answers than the gate allows, or it cannot be known."),
+    "unit failed": AlarmKind(
+        "beyond its margin", "A task that is no share, in its own unit: that is a DON'T SHIP.", fails=True
+    ),
+    "unit worse": AlarmKind(
         "worse by more than a tenth",
         "A task that is no share is not part of the mean. A margin in its own unit decides: margin: {TASK: 2}.",
-        None,
     ),
-    "unit open": ("margin not shown", "These docs do not show that a task that is no share keeps its margin.", None),
-    "no pack": ("no pack named", "Nothing says what a run is to be compared with: name its pack with --pack.", None),
-    "not run": ("not run", "There is no result of these tasks to compare.", None),
-    "left out": (
+    "unit open": AlarmKind("margin not shown", "These docs do not show that a task that is no share keeps its margin."),
+    "no pack": AlarmKind("no pack named", "Nothing says what a run is to be compared with: name its pack with --pack."),
+    "not run": AlarmKind("not run", "There is no result of these tasks to compare."),
+    "left out": AlarmKind(
         "left out",
         "Nothing is decided of these tasks. Mend their files, or decide without them: --tasks=-NAME.",
-        None,
     ),
-    "no samples": ("no samples", "Without samples (lm_eval --log_samples) nothing is paired or checked.", None),
-    "unfinished": ("not all docs", "What is said of these tasks is said of a part of them.", None),
-    "sample": ("embedded sample", "These are the invented rows of the embedded sample, and no benchmark.", None),
-    "prompts": (
+    "no samples": AlarmKind("no samples", "Without samples (lm_eval --log_samples) nothing is paired or checked."),
+    "unfinished": AlarmKind("not all docs", "What is said of these tasks is said of a part of them."),
+    "sample": AlarmKind("embedded sample", "These are the invented rows of the embedded sample, and no benchmark."),
+    "prompts": AlarmKind(
         "changed prompts",
         "These prompts were not given to the model as they stand in the pack. Run without a chat template, system "
         "instruction or shots: they are in the prompts.",
-        None,
+        invalid=True,
     ),
-    "tools": (
+    "tools": AlarmKind(
         "tools not in the prompt",
         "The endpoint takes the tools, and its chat template leaves them out: these docs had another prompt. Serve the "
         "model with a template that renders tools, and ask in a new output folder.",
-        None,
+        invalid=True,
     ),
-    "settings": ("other settings", "The answers were generated with other settings than the task's.", None),
-    "unlike": ("runs not alike", "More than the model differs, so that no verdict on the model follows.", None),
-    "graded": (
+    "settings": AlarmKind(
+        "other settings", "The answers were generated with other settings than the task's.", invalid=True
+    ),
+    "unlike": AlarmKind(
+        "runs not alike", "More than the model differs, so that no verdict on the model follows.", invalid=True
+    ),
+    "graded": AlarmKind(
         "graded differently",
         "This difference is the grader's. Add --regrade: the answers of both sides are graded again with one grader, "
         "the pack's or the installed lm-eval's, and that decides.",
-        None,
+        first=True,
+        invalid=True,
+        of_two_sides=True,
     ),
-    "grader": (
+    "grader": AlarmKind(
         "perhaps graded differently",
         "With --regrade the answers of both sides are graded again with one grader.",
-        None,
+        first=True,
+        of_two_sides=True,
     ),
-    "two bos": (
+    "two bos": AlarmKind(
         "BOS twice",
         "The model was given two BOS tokens, which many models answer worse. Run it again without add_bos_token, or "
         "for vllm and hf with lm-eval 0.4.9.2 or newer.",
-        None,
+        first=True,
+        invalid=True,
     ),
-    "same answers": ("same answers", "Look at what the engine loaded before you decide on this.", None),
-    "one of several": (
+    "same answers": AlarmKind(
+        "same answers", "Look at what the engine loaded before you decide on this.", first=True, of_two_sides=True
+    ),
+    "one of several": AlarmKind(
         "one of several answers",
         "The other answers are in the samples and in no verdict. With --regrade all of them are judged.",
-        None,
+        first=True,
     ),
-    "endpoint": (
+    "endpoint": AlarmKind(
         "endpoint",
         "What answers is not what the settings ask for: another prompt, other parameters or other forms.",
-        None,
     ),
-    "models": (
+    "models": AlarmKind(
         "another model",
         "These answers name another model than the requested one. A dated snapshot or a path may be the same model; "
         "several names are several models.",
-        None,
     ),
-    "endpoints": (
+    "endpoints": AlarmKind(
         "several endpoints",
         "These answers came from several addresses, and nothing says that they are one deployment: judge each apart.",
-        None,
     ),
-    "one side": ("in one run only", "Docs that only one run has are left out.", None),
-    "empty": (
+    "one side": AlarmKind("in one run only", "Docs that only one run has are left out."),
+    "empty": AlarmKind(
         "empty answers",
         "The prompt may have been cut to fit max_model_len, or the model ended at once for want of a BOS token.",
         "empty",
     ),
-    "likelihoods": (
+    "likelihoods": AlarmKind(
         "likelihoods that are no numbers",
         "These docs have no answer, whatever their score is. Float16 may overflow: try bfloat16 or float32.",
-        None,
+        first=True,
     ),
-    "chance": ("below chance", "Guessing would score more: look at the answers before anything else.", None),
-    "floor": ("almost nothing right", "No model that works scores so little: look at the answers first.", None),
-    "unextracted": ("nothing extracted", "Answers that nothing could be extracted from count as wrong.", "unextracted"),
-    "unread": (
+    "chance": AlarmKind("below chance", "Guessing would score more: look at the answers before anything else."),
+    "floor": AlarmKind("almost nothing right", "No model that works scores so little: look at the answers first."),
+    "unextracted": AlarmKind(
+        "nothing extracted", "Answers that nothing could be extracted from count as wrong.", "unextracted"
+    ),
+    "unread": AlarmKind(
         "answers not read",
         "One model's answers are read less often. Where the format changed, that part of the drop is not the model's.",
         "unextracted",
+        first=True,
     ),
-    "limit": ("limit hit", "Answers that reached the token limit may have been cut off.", "limit hit"),
-    "ungraded": ("not graded", "A grader failed; these answers count as wrong. lm_eval's log names them.", "ungraded"),
-    "self judged": (
+    "limit": AlarmKind("limit hit", "Answers that reached the token limit may have been cut off.", "limit hit"),
+    "ungraded": AlarmKind(
+        "not graded", "A grader failed; these answers count as wrong. lm_eval's log names them.", "ungraded"
+    ),
+    "self judged": AlarmKind(
         "self-judged passes",
         "These programs could only be run in one process with their tests, where a program can make any test pass.",
-        None,
     ),
-    "alone": ("nothing to compare with", "Nothing is decided of these tasks.", None),
-    "cut unknown": (
+    "alone": AlarmKind("nothing to compare with", "Nothing is decided of these tasks."),
+    "cut unknown": AlarmKind(
         "cut off: unknown",
         "Whether long answers were cut off cannot be known: their limit is not recorded, or the model's tokenizer is "
         "not on this machine.",
-        None,
     ),
-    "cut more": (
+    "cut more": AlarmKind(
         "cut answers differ",
         "One model is cut more often than the other, beyond chance. With a higher limit of tokens (max_gen_toks) the "
         "comparison is of whole answers.",
         "limit hit",
+        first=True,
     ),
-    "filters": (
+    "filters": AlarmKind(
         "filters disagree",
         "A change of the answers' format is no change of the model: read the drop by each filter.",
-        None,
+        first=True,
     ),
-    "format": ("other format", "The model does not keep to the format that the prompt asks for.", None),
+    "format": AlarmKind("other format", "The model does not keep to the format that the prompt asks for."),
 }
 
 _LIMIT_OF_ENDPOINT = (
@@ -172,19 +178,11 @@ _LIMIT_OF_ENDPOINT = (
     "max_gen_toks does not raise: remove that limit, or ask another endpoint."
 )
 
-RaisedAlarm = tuple[AlarmKind, AlarmOccurrence]
-
-# Kinds that make a comparison invalid: it says nothing about the model.
-INVALID: frozenset[AlarmKind] = frozenset(("prompts", "tools", "settings", "unlike", "graded", "two bos"))
+# Kinds that make a comparison invalid.
+INVALID = frozenset(key for key, kind in KINDS.items() if kind.invalid)
 # Kinds of which a run alone says nothing.
-OF_TWO_SIDES: frozenset[AlarmKind] = frozenset(("graded", "grader", "same answers"))
-_FIRST: tuple[AlarmKind, ...] = (
-    "cut more", "drift", "filters", "graded", "grader", "two bos", "same answers", "one of several", "likelihoods",
-    "unread",
-)  # fmt: skip
-_FIRST_NAMES = frozenset(KINDS[kind][0] for kind in _FIRST)
-_FAILED_NAMES = frozenset(KINDS[kind][0] for kind in ("gate failed", "unit failed"))
-_INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
+OF_TWO_SIDES = frozenset(key for key, kind in KINDS.items() if kind.of_two_sides)
+_NAMED = {kind.name: kind for kind in KINDS.values()}
 
 
 def find_alarms(
@@ -207,7 +205,7 @@ def find_alarms(
         return
 
     def raise_above(
-        kind: AlarmKind, count: int, above: float, baseline_rate: float = 0.0, grave: float = 0.0
+        kind: str, count: int, above: float, baseline_rate: float = 0.0, grave: float = 0.0
     ) -> list[RaisedAlarm]:
         more = count / len(docs) - baseline_rate
         return [(kind, AlarmOccurrence(task, None, count, len(docs), veto=more > grave))] if more > above else []
@@ -257,18 +255,31 @@ def find_faults(run: Run, side: str | None = None) -> list[RaisedAlarm]:
 
 def group_alarms(raised_alarms: Iterable[RaisedAlarm]) -> tuple[Alarm, ...]:
     """Merge alarms of the same kind; those that forbid SHIP come first, and each lists a task once."""
-    groups: dict[AlarmKind, dict[tuple[str | None, str | None], AlarmOccurrence]] = {}
+    groups: dict[str, dict[tuple[str | None, str | None], AlarmOccurrence]] = {}
     for kind, occurrence in raised_alarms:
         groups.setdefault(kind, {}).setdefault((occurrence.task, occurrence.run), occurrence)
     alarms = []
-    for kind, (name, hint, flag) in KINDS.items():
-        if kind in groups:
-            occurrences = tuple(groups[kind].values())
-            if kind == "endpoint":
+    kinds = {**KINDS, **{name: _find_kind(name) for name in groups if name not in KINDS}}
+    for key, alarm_kind in kinds.items():
+        if key in groups:
+            occurrences = tuple(groups[key].values())
+            if key == "endpoint":
                 occurrences = _merge_equal_notes(occurrences)
-            of_endpoint = kind == "cut more" and _cuts_early(groups.get("endpoint", {}).values())
-            alarms.append(Alarm(name, _LIMIT_OF_ENDPOINT if of_endpoint else hint, flag, occurrences))
+            of_endpoint = key == "cut more" and _cuts_early(groups.get("endpoint", {}).values())
+            hint = _LIMIT_OF_ENDPOINT if of_endpoint else alarm_kind.hint
+            alarms.append(Alarm(alarm_kind.name, hint, alarm_kind.flag, occurrences))
     return tuple(sorted(alarms, key=lambda alarm: not alarm.veto))
+
+
+def _find_kind(name: str) -> AlarmKind:
+    """The kind of a name: of the core, else of an evidence.
+
+    Raises:
+        KeyError: There is none.
+    """
+    if name in _NAMED:
+        return _NAMED[name]
+    return {kind.name: kind for evidence in list_evidence().values() for kind in evidence.alarm_kinds}[name]
 
 
 def _merge_equal_notes(occurrences: Sequence[AlarmOccurrence]) -> tuple[AlarmOccurrence, ...]:
@@ -298,13 +309,10 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
         if occurrences:
             more = f" and {len(occurrences) - NAMED} more" if len(occurrences) > NAMED else ""
             listed = ", ".join(filter(None, map(describe_alarm, occurrences[:NAMED])))
-            invalid = frozenset(
-                alarmed.task for alarmed in occurrences if alarmed.task and alarm.kind in _INVALID_NAMES
-            )
+            kind = _find_kind(alarm.kind)
+            invalid = frozenset(alarmed.task for alarmed in occurrences if alarmed.task and kind.invalid)
             reason = f"{alarm.kind}: {listed}{more}" if listed else alarm.kind
-            vetoes.append(
-                Veto(reason, invalid=invalid, first=alarm.kind in _FIRST_NAMES, fails=alarm.kind in _FAILED_NAMES)
-            )
+            vetoes.append(Veto(reason, invalid=invalid, first=kind.first, fails=kind.fails))
     return tuple(vetoes)
 
 
@@ -321,7 +329,7 @@ def find_caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ..
             for occurrence in sorted(alarm.tasks, key=lambda occurrence: occurrence.run or "")
             if not occurrence.veto and (occurrence.task is None or occurrence.task in names)
         ]
-        if not alarmed or alarm.kind not in _FIRST_NAMES:
+        if not alarmed or not _find_kind(alarm.kind).first:
             continue
         of_run = [describe_alarm(occurrence) for occurrence in alarmed if occurrence.task is None]
         of_tasks = [occurrence for occurrence in alarmed if occurrence.task]

@@ -7,7 +7,7 @@ duplicates the prompt decides. Docs that only one run has are left out and count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from meta_eval.base.thresholds import NAMED
@@ -18,7 +18,7 @@ from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.harness.shared_questions import find_shared_questions
 from meta_eval.harness.task_run import find_disputed_metrics
-from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, AlarmKind, RaisedAlarm, find_alarms, find_faults
+from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, RaisedAlarm, find_alarms, find_faults
 from meta_eval.judge.baseline_choice import RUN_A
 from meta_eval.judge.drop_breakdown import break_down_regraded_drop
 from meta_eval.judge.gate import Gate
@@ -44,6 +44,7 @@ def compare_runs(
     choice: Choice | None = None,
     *,
     before: tuple[Run, Run] | None = None,
+    evidence: Iterable[RaisedAlarm] = (),
 ) -> Judgement:
     """Compare two runs, task by task.
 
@@ -55,6 +56,7 @@ def compare_runs(
         gate: The rules of the decision.
         choice: The tasks to decide on; tasks that it leaves out never count.
         before: Both runs with the verdicts in their files, if they were graded again.
+        evidence: Alarms of plug-ins (`meta_eval.judge.evidence`).
 
     Raises:
         ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
@@ -106,7 +108,7 @@ def compare_runs(
     assessments += assess_groups(candidate, assessments, completed)
     decided_names = list_decided_names(completed, groups, assessments, default_tasks)
     pairs = [assessment.pair for assessment in assessments if assessment.pair]
-    run_alarms: list[RaisedAlarm] = [*find_faults(baseline, "A"), *find_faults(candidate, "B")]
+    run_alarms: list[RaisedAlarm] = [*evidence, *find_faults(baseline, "A"), *find_faults(candidate, "B")]
     run_alarms += find_same_answers(baseline, candidate, pairs)
     run_alarms += [*find_run_origins(baseline, "A"), *find_run_origins(candidate, "B")]
     for name in lacking:
@@ -228,7 +230,7 @@ def _explain_disputed_metric(
     return f"higher_is_better of {metric} is {str(a).lower()} in A and {str(b).lower()} in B, so a drop has no sign"
 
 
-def _without_decision(assessment: TaskAssessment, reason: str | None, *, kind: AlarmKind = "alone") -> TaskAssessment:
+def _without_decision(assessment: TaskAssessment, reason: str | None, *, kind: str = "alone") -> TaskAssessment:
     """Show a task without deciding on it."""
     alarms: tuple[RaisedAlarm, ...] = ((kind, AlarmOccurrence(assessment.task.name, note=reason, veto=True)),)
     return TaskAssessment(

@@ -2,7 +2,7 @@
 
 A condition is a row of `CONDITIONS`: its key under ``limits`` of ``gate.yaml``, the answers that it counts, and the
 effect on the decision if a task has more of them than allowed. Only conditions in the gate apply. A row counts answers
-of the run, not of the baseline.
+of the run, not of the baseline. A plug-in adds rows by its evidence (`meta_eval.judge.evidence`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from meta_eval.harness.doc_results import DocResult
+from meta_eval.judge.evidence import list_evidence
 from meta_eval.judge.judgement import AlarmOccurrence
 
 # The effect on the decision, as the kind of its alarm (`meta_eval.judge.alarms`).
@@ -55,6 +56,11 @@ CONDITIONS = (
 )
 
 
+def list_conditions() -> tuple[Condition, ...]:
+    """All conditions: those of the core, then those of plug-ins."""
+    return (*CONDITIONS, *(condition for evidence in list_evidence().values() for condition in evidence.conditions))
+
+
 def check_conditions(
     task: str, docs: Sequence[DocResult], filter_name: str, limits: Mapping[str, float]
 ) -> Iterator[tuple[Severity, AlarmOccurrence]]:
@@ -67,7 +73,8 @@ def check_conditions(
         limits: The largest allowed share by key of a condition, in percent.
     """
     notes: dict[Severity, list[str]] = {}
-    for condition in CONDITIONS:
+    is_core = limits.keys() <= {condition.key for condition in CONDITIONS}
+    for condition in CONDITIONS if is_core else list_conditions():
         if condition.key in limits and docs:
             for severity, note in _compare_share(condition, docs, filter_name, limits[condition.key]):
                 notes.setdefault(severity, []).append(note)

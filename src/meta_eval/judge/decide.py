@@ -60,10 +60,12 @@ DecisionOutcome = Literal["SHIP", "DON'T SHIP", "UNDECIDED"]
 
 __all__ = [
     "EXIT_CODES",
+    "SAMENESS_CODES",
     "Decision",
     "DecisionOutcome",
     "Outcome",
     "RepeatPlan",
+    "Sameness",
     "TaskDecision",
     "TaskDrop",
     "Veto",
@@ -71,6 +73,10 @@ __all__ = [
     "find_worst_code",
 ]  # fmt: skip
 
+# Whether two models are the same.
+Sameness = Literal["same", "different", "undecided"]
+
+SAMENESS_CODES: dict[Sameness, int] = {"same": 0, "different": 1, "undecided": 3}
 EXIT_CODES: dict[DecisionOutcome, int] = {"SHIP": 0, "DON'T SHIP": 1, "UNDECIDED": 3}
 INVALID = 2
 

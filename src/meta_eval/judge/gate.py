@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 from pydantic_core import ErrorDetails
 
 from meta_eval import assets
@@ -17,7 +17,8 @@ from meta_eval.base.value_errors import describe_wrong_value
 from meta_eval.base.yaml_files import read_yaml
 from meta_eval.harness.choice import Choice
 from meta_eval.harness.settings import Margin
-from meta_eval.judge.conditions import CONDITIONS
+from meta_eval.judge.conditions import CONDITIONS, list_conditions
+from meta_eval.judge.evidence import find_evidence, list_evidence
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.margins import MEAN_KEY, expand_margins
 
@@ -44,6 +45,8 @@ class _GateLimits(BaseModel):
     @classmethod
     def _check_limits(cls, limits: dict[str, float]) -> dict[str, float]:
         keys = [condition.key for condition in CONDITIONS]
+        if not limits.keys() <= {*keys}:
+            keys = [condition.key for condition in list_conditions()]
         for key in limits:
             if key not in keys:
                 raise ValueError(
@@ -68,22 +71,20 @@ class GateTask(_GateLimits):
         return None if self.margin is None else self.margin / 100
 
 
-class FidelityRule(BaseModel):
-    """The rules of `meta-eval fidelity`.
+class TextsRule(BaseModel):
+    """The rules of `compare --texts`.
 
     Attributes:
-        margin: The largest allowed distance, in nats per token; None for the default.
         min_docs: With fewer docs the outcome is undecided. None for the default.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    margin: Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)] | None = None
     min_docs: _Docs | None = None
 
 
 class Gate(_GateLimits):
-    """``gate.yaml``.
+    """``gate.yaml``. Evidence of plug-ins adds keys (`meta_eval.judge.evidence`).
 
     Attributes:
         margin: The largest allowed drop, in percentage points; or a mapping of ``mean``, tasks, groups and patterns to
@@ -104,14 +105,14 @@ class Gate(_GateLimits):
             a name out (``-mmlu_law``). Empty for every task of the pack. A group that lm-eval averages is decided on as
             a whole; other groups are replaced by their tasks.
         cluster: The field of docs that names their cluster, by task or by a pattern such as ``mmlu_*``.
-        fidelity: The rules of `meta-eval fidelity`; other commands ignore them.
+        texts: The rules of `compare --texts`.
     """
 
     margin: Margin | None = None
     weights: Weighting | None = None
     tasks: dict[str, GateTask] = Field(default_factory=dict)
     cluster: dict[str, _Name] = Field(default_factory=dict)
-    fidelity: FidelityRule = FidelityRule()
+    texts: TextsRule = TextsRule()
 
     @field_validator("tasks", mode="before")
     @classmethod
@@ -123,6 +124,12 @@ class Gate(_GateLimits):
             if isinstance(value, dict)
             else value
         )
+
+    @property
+    def rules_of_evidence(self) -> dict[str, Any]:
+        """What the file says for plug-ins, by key."""
+        keys = type(self).model_fields.keys() - Gate.model_fields.keys()
+        return {key: rules for key in keys if (rules := getattr(self, key)) is not None}
 
     def task_rules(self, task: str) -> GateTask:
         """The rules of a task. Its margin is None if it is the gate's."""
@@ -229,17 +236,34 @@ def read_gate(path: Path) -> Gate:
         ConfigError: It cannot be read, is not YAML, or has an invalid value.
     """
     tree = read_yaml(path, error=ConfigError, hint=_HINT).tree
+    others = tree.keys() - Gate.model_fields.keys() if isinstance(tree, dict) else ()
+    model = _extend_gate(others) if others else Gate
     try:
-        return Gate.model_validate(tree)
+        return model.model_validate(tree)
     except ValidationError as error:
-        raise join_errors([_key_error(item, path) for item in error.errors(include_url=False)]) from None
+        raise join_errors([_key_error(item, path, model) for item in error.errors(include_url=False)]) from None
 
 
-def _key_error(first: ErrorDetails, path: Path) -> ConfigError:
+def _extend_gate(keys: Iterable[Any]) -> type[Gate]:
+    """The gate with the keys of all plug-ins.
+
+    Raises:
+        ExtensionError: A plug-in of one of these keys cannot be loaded.
+    """
+    named = {key: evidence for key in map(str, keys) if (evidence := find_evidence(key))}
+    fields: dict[str, Any] = {
+        key: (evidence.rules, None)
+        for key, evidence in {**list_evidence(), **named}.items()
+        if evidence.rules and key not in Gate.model_fields
+    }
+    return create_model("Gate", __base__=Gate, **fields)
+
+
+def _key_error(first: ErrorDetails, path: Path, model: type[Gate]) -> ConfigError:
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
-        inner = FidelityRule if first["loc"][0] == "fidelity" else GateTask
-        keys = list(inner.model_fields if len(first["loc"]) > 1 else Gate.model_fields)
+        inner: Any = model.model_fields[str(first["loc"][0])].annotation if len(first["loc"]) > 1 else model
+        keys = list(inner.model_fields if hasattr(inner, "model_fields") else GateTask.model_fields)
         what = f"{key}: there is no such key{suggest_name(str(first['loc'][-1]), keys)}"
         return ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(keys)}")
     message = describe_wrong_value(first["msg"], first["input"])

@@ -7,7 +7,7 @@ run. The distance from the baseline to the published number is reported beside t
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from meta_eval import stats
@@ -72,6 +72,7 @@ def judge_run(
     stored: Baseline | None = None,
     gate: Gate | None = None,
     choice: Choice | None = None,
+    evidence: Iterable[RaisedAlarm] = (),
 ) -> Judgement:
     """Judge every task of the pack and of the run, in the order of their names.
 
@@ -83,6 +84,7 @@ def judge_run(
         stored: The recorded answers as verify graded and stored them.
         gate: The rules of the decision.
         choice: The tasks to decide on; tasks that it leaves out never count.
+        evidence: Alarms of plug-ins (`meta_eval.judge.evidence`).
 
     Raises:
         ConfigError: The rules name an unknown task, or a baseline run.
@@ -105,7 +107,7 @@ def judge_run(
     assessments = [assess_task(compared, task_gate, shared) for compared in comparisons]
     assessments += assess_groups(run, assessments, completed)
     decided_names = list_decided_names(completed, groups, assessments, default_tasks)
-    run_alarms: list[RaisedAlarm] = [*find_faults(run), *find_run_origins(run)]
+    run_alarms: list[RaisedAlarm] = [*evidence, *find_faults(run), *find_run_origins(run)]
     return conclude_judgement(
         assessments,
         completed,

@@ -107,6 +107,33 @@ class AlarmOccurrence:
 
 
 @dataclass(frozen=True, slots=True)
+class AlarmKind:
+    """A way in which runs go wrong.
+
+    Attributes:
+        name: What is wrong, in a few words.
+        hint: What it means or what to do, one sentence.
+        flag: The flag under which the table of samples finds these docs; None where it cannot.
+        first: Whether it is stated before all figures.
+        fails: Whether a veto means DON'T SHIP, not only no SHIP.
+        invalid: Whether it makes a comparison invalid, so that it says nothing about the model.
+        of_two_sides: Whether a run alone says nothing of it.
+    """
+
+    name: str
+    hint: str
+    flag: str | None = None
+    first: bool = False
+    fails: bool = False
+    invalid: bool = False
+    of_two_sides: bool = False
+
+
+# The kind, as `meta_eval.judge.alarms.KINDS` names it or the name of a kind of a plug-in, and what happened.
+RaisedAlarm = tuple[str, AlarmOccurrence]
+
+
+@dataclass(frozen=True, slots=True)
 class Alarm:
     """One way in which runs go wrong, and the tasks that it happened to: said before any score.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meta_eval.base.thresholds import CAP, CutAnswers
-from meta_eval.judge.alarms import AlarmKind, RaisedAlarm, find_caveats, find_vetoes, group_alarms
+from meta_eval.judge.alarms import RaisedAlarm, find_caveats, find_vetoes, group_alarms
 from meta_eval.judge.caps import note_low_caps
 from meta_eval.judge.cut_answers import raise_cut_more
 from meta_eval.judge.decide import Outcome, TaskDrop, decide_outcome
@@ -150,8 +150,8 @@ def _find_own_unit_alarms(
         drop, name = assessment.task.own_unit, assessment.task.name
         if drop is None or outcomes[name] == "within margin" or (outcomes[name] == "undecided" and not drop.has_margin):
             continue
-        failed: AlarmKind = "unit failed" if drop.has_margin else "unit worse"
-        kind: AlarmKind = "unit open" if outcomes[name] == "undecided" else failed
+        failed = "unit failed" if drop.has_margin else "unit worse"
+        kind = "unit open" if outcomes[name] == "undecided" else failed
         yield kind, AlarmOccurrence(name, note=drop.describe())
 
 

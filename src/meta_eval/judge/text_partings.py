@@ -22,11 +22,11 @@ from typing import Literal
 
 import numpy as np
 
-from meta_eval.base.thresholds import FIDELITY_MIN_DOCS, NEAR_TIE_NATS
-from meta_eval.plugins.tokens.comparison import Outcome
-from meta_eval.plugins.tokens.token_figures import FirstDivergence, measure_divergence
-from meta_eval.plugins.tokens.token_table import Forced
+from meta_eval.base.thresholds import NEAR_TIE_NATS, SAMENESS_MIN_DOCS
+from meta_eval.judge.decide import Sameness
+from meta_eval.judge.token_table import Forced
 from meta_eval.stats import Interval, score_interval, wilson_interval
+from meta_eval.stats.first_divergence import FirstDivergence, measure_divergence
 from meta_eval.stats.survival_median import median_interval
 
 Kind = Literal["near tie", "change", "not measured"]
@@ -153,7 +153,7 @@ class TextComparison:
 
     figures: tuple[TextFigures, ...]
     partings: tuple[Parting, ...]
-    outcome: Outcome
+    outcome: Sameness
     reason: str
 
 
@@ -161,7 +161,7 @@ def compare_texts(
     pairs: Sequence[TextPair],
     vocabulary: TextVocabulary | None = None,
     tables: Iterable[Mapping[str, Forced]] = (),
-    min_docs: int = FIDELITY_MIN_DOCS,
+    min_docs: int = SAMENESS_MIN_DOCS,
 ) -> TextComparison:
     """Compare the texts of two runs.
 
@@ -296,7 +296,7 @@ def _figures(
     )
 
 
-def _decide(pooled: TextFigures, min_docs: int) -> tuple[Outcome, str]:
+def _decide(pooled: TextFigures, min_docs: int) -> tuple[Sameness, str]:
     if pooled.changes:
         many = pooled.changes > 1
         return "different", f"{pooled.changes:,} parting{'s are' if many else ' is'} no near tie{'s' if many else ''}"

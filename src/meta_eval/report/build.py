@@ -11,10 +11,10 @@ from meta_eval.base.hashing import hash_file
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.harness.provenance import Provenance
 from meta_eval.judge.board_scores import compute_board_scores
+from meta_eval.judge.evidence import NamedFindings
 from meta_eval.judge.judgement import Judgement
 from meta_eval.judge.published_scores import list_averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
-from meta_eval.plugins.tokens.fidelity_build import read_fidelity_reports
 from meta_eval.report import model
 from meta_eval.report.text import visible
 
@@ -26,11 +26,9 @@ def build_report(
     pack: Path | None = None,
     manifest: Manifest | None = None,
     exit_follows_decision: bool = False,
-    places: Iterable[Path] = (),
+    evidence: Sequence[NamedFindings] = (),
 ) -> model.Report:
-    """Build the report of a run and its pack. ``places`` may hold tables of fidelity."""
-    digest = None if pack is None else hash_file(pack / MANIFEST)
-    fidelity, notes = read_fidelity_reports(places, digest)
+    """Build the report of a run and its pack."""
     totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
     if manifest is not None:
         totals.append(compute_board_scores(manifest, run.tasks))
@@ -42,16 +40,21 @@ def build_report(
         (facts,),
         tuple(task for task in judged.tasks if task.name in run.tasks or task.members),
         judged.alarms,
-        (*run.notes, *judged.notes, *notes),
+        (*run.notes, *judged.notes, *_list_notes(evidence)),
         tuple(average for group in totals for average in group),
         exit_follows_decision,
-        fidelity,
+        tuple(evidence),
         judged.drop_breakdown,
     )
 
 
 def build_report_of_two(
-    judged: Judgement, baseline: Run, candidate: Run, *, exit_follows_decision: bool = False
+    judged: Judgement,
+    baseline: Run,
+    candidate: Run,
+    *,
+    exit_follows_decision: bool = False,
+    evidence: Sequence[NamedFindings] = (),
 ) -> model.Report:
     """The report of two runs: A, the baseline, and B."""
     labelled = {"A": baseline, "B": candidate}
@@ -65,10 +68,15 @@ def build_report_of_two(
         runs,
         judged.tasks,
         judged.alarms,
-        (*notes, *judged.notes),
+        (*notes, *judged.notes, *_list_notes(evidence)),
         exit_follows_decision=exit_follows_decision,
+        evidence=tuple(evidence),
         drop_breakdown=judged.drop_breakdown,
     )
+
+
+def _list_notes(evidence: Iterable[NamedFindings]) -> list[str]:
+    return [note for named in evidence for note in named.findings.notes]
 
 
 def _describe_run(

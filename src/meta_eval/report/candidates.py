@@ -152,6 +152,10 @@ class CandidatesReport:
             found.append(dataclasses.replace(report.runs[-1], label=name))
         return tuple(found)
 
+    def document(self) -> Document:
+        """The document that views show."""
+        return make_candidates_document(self)
+
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; scores, drops and bounds are from 0 to 1."""
         ranking = rank_runs(self)
@@ -251,7 +255,7 @@ def make_candidates_document(source: CandidatesReport) -> Document:
             Section("tasks", "Tasks", "Tasks", (_make_task_table(source),)),
             Section("places", "Places", "Places", (places,)),
         ),
-        source.runs, (), (*source.notes, *ranking.notes), source.exit_code, source,
+        source.runs, (), (*source.notes, *ranking.notes), source.exit_code, source, heading="Candidates",
     )  # fmt: skip
 
 

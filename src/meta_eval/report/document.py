@@ -49,11 +49,12 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What pages alone can show: a template of ``templates/figures`` and its data."""
+    """What pages alone can show: the template ``templates/figures/NAME.html.j2`` of a package, and its data."""
 
     name: str
     data: Any
     views: tuple[str, ...] = ("html",)
+    package: str = "meta_eval.report"
 
 
 Block = Table[Any] | Listing | Figure
@@ -109,7 +110,10 @@ class Verdict:
 
 
 class DocumentSource(Protocol):
-    """What a document is made of."""
+    """What a document is made of: a report."""
+
+    def document(self) -> Document:
+        """The document that views show."""
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data."""
@@ -120,7 +124,7 @@ class Document:
     """What a command found, for every view.
 
     Attributes:
-        document_type: ``report``, ``compare``, ``candidates``, ``fidelity``, ``texts``, ``history`` or ``audit``.
+        document_type: ``report``, ``compare``, ``candidates`` or ``texts``; of a plug-in often the name of its verb.
         title: The model, or several.
         outcome: The decision or verdict; None if there is none.
         summary: The result in one line.
@@ -132,6 +136,8 @@ class Document:
         exit_code: What the command ends with.
         source: All that was found, for views that show more.
         samples: Reads the docs with their texts again at each call.
+        heading: What it is, in the first line of Markdown.
+        style: CSS of its figures, for pages.
     """
 
     document_type: str
@@ -146,6 +152,8 @@ class Document:
     exit_code: int
     source: DocumentSource
     samples: Callable[[], Iterable[ShownSample]] = tuple
+    heading: str = "Evaluation"
+    style: str = ""
 
     @property
     def tables(self) -> tuple[Table[Any], ...]:

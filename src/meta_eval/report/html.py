@@ -17,9 +17,8 @@ from urllib.parse import quote_plus
 from meta_eval.base.counts import plural
 from meta_eval.base.hashing import hash_text
 from meta_eval.judge.alarms import describe_alarm
-from meta_eval.plugins.tokens.fidelity_text import format_nats
 from meta_eval.report import text
-from meta_eval.report.document import Block, Document
+from meta_eval.report.document import Block, Document, Figure
 from meta_eval.report.packed import FLAGS, pack_samples
 from meta_eval.version import __version__
 
@@ -33,8 +32,6 @@ _PARTS = (
 
 # The script of figures; a page without any of them has none.
 _SCRIPTS = {"report": _PARTS[:1], "compare": _PARTS[:1]}
-
-_STYLES = {"fidelity": ("report.css", "fidelity.css")}
 
 _SHAPES = {
     "within margin": "holds", "worse": "below", "undecided": "unknown",
@@ -56,7 +53,7 @@ def render(document: Document) -> Iterator[str]:
 def _page(document: Document, index: str, samples: int, chunks: Callable[[], Iterable[str]]) -> Iterable[str]:
     from markupsafe import Markup
 
-    style = "".join(map(read_asset, _STYLES.get(document.document_type, ("report.css",))))
+    style = read_asset("report.css") + document.style
     script = _script(_PARTS if samples else _SCRIPTS.get(document.document_type, ()))
     return (
         _environment()
@@ -89,6 +86,11 @@ def _link(**state: str) -> str:
     return "#" + "&".join(f"{name}={quote_plus(value, safe='/,:', errors='replace')}" for name, value in state.items())
 
 
+def _template(figure: Figure) -> str:
+    """The name of a figure's template, as `_environment` loads it."""
+    return f"{figure.package}:figures/{figure.name}.html.j2"
+
+
 def _block_kind(block: Block) -> str:
     """The macro of a block: ``table``, ``listing`` or ``figure``."""
     return type(block).__name__.lower()
@@ -97,13 +99,18 @@ def _block_kind(block: Block) -> str:
 @cache
 def _environment() -> Environment:
     """Templates in which everything is escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
 
     def finalize(value: Any) -> Any:
         return text.visible(value) if type(value) is str else value
 
+    def load_figure(name: str) -> str | None:
+        """The template of a figure, ``PACKAGE:figures/NAME.html.j2``."""
+        package, colon, path = name.partition(":")
+        return files(package).joinpath("templates", *path.split("/")).read_text(encoding="utf-8") if colon else None
+
     environment = Environment(
-        loader=PackageLoader("meta_eval.report"),
+        loader=ChoiceLoader([FunctionLoader(load_figure), PackageLoader("meta_eval.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=finalize,
@@ -118,8 +125,8 @@ def _environment() -> Environment:
         "plural": plural,
         "describe_alarm": describe_alarm,
     }
-    environment.filters |= {"shape": _SHAPES.__getitem__, "block_kind": _block_kind}
-    environment.globals |= {"link": _link, "nats": format_nats}
+    environment.filters |= {"shape": _SHAPES.__getitem__, "block_kind": _block_kind, "template": _template}
+    environment.globals |= {"link": _link, "nats": text.format_nats}
     return environment
 
 

@@ -14,8 +14,6 @@ from meta_eval.version import __version__
 # What Markdown or the HTML in it would take for markup; an underscore inside a word is none.
 _MARKUP = re.compile(r"([\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_]))")
 
-_HEADINGS = {"candidates": "Candidates", "fidelity": "Fidelity", "texts": "Texts", "history": "History"}
-
 
 def render(document: Document) -> str:
     """The whole document; ends with a line break."""
@@ -23,7 +21,7 @@ def render(document: Document) -> str:
 
 
 def _paragraphs(document: Document) -> Iterator[str]:
-    yield f"## {_HEADINGS.get(document.document_type, 'Evaluation')}: {_plain(document.title)}"
+    yield f"## {document.heading}: {_plain(document.title)}"
     outcome, colon, rest = document.summary.partition(":")
     if document.outcome and colon:
         yield f"**{outcome}**: {_plain(rest)}"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from meta_eval.judge.decide import Decision, RepeatPlan, TaskDecision
+from meta_eval.judge.evidence import NamedFindings
 from meta_eval.judge.judgement import META, Alarm, LmEvalAverage, Task
-from meta_eval.plugins.tokens.fidelity_report import FidelityReport
 from meta_eval.report import breakdown_table
 from meta_eval.report.text import write_headline
 from meta_eval.stats import Drop, DropBreakdown, Interval
+
+if TYPE_CHECKING:
+    from meta_eval.report.document import Document
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
 SCHEMA_VERSION = 3
@@ -73,7 +76,7 @@ class Report:
         notes: What the reader must know of the files that were read.
         group_averages: What lm-eval averaged over groups of tasks, and what a board would show.
         exit_follows_decision: Whether the exit code follows the decision.
-        fidelity: The tables of `meta-eval fidelity` that lie beside the results, their figures alone.
+        evidence: What the evidence of plug-ins found.
         drop_breakdown: The parts of the mean drop from a recorded run; None where fewer than two tasks are.
     """
 
@@ -86,7 +89,7 @@ class Report:
     notes: tuple[str, ...] = ()
     group_averages: tuple[LmEvalAverage, ...] = ()
     exit_follows_decision: bool = False
-    fidelity: tuple[FidelityReport, ...] = ()
+    evidence: tuple[NamedFindings, ...] = ()
     drop_breakdown: DropBreakdown | None = None
 
     @property
@@ -139,6 +142,16 @@ class Report:
         """0, or where the report is a gate 0 for SHIP, 1 for DON'T SHIP, 3 for UNDECIDED."""
         return self.decision.exit_code if self.exit_follows_decision else 0
 
+    def document(self, samples: Callable[[], Iterable[ShownSample]] = tuple) -> Document:
+        """The document that views show.
+
+        Args:
+            samples: Reads the docs with their texts.
+        """
+        from meta_eval.report.report_document import report_document
+
+        return report_document(self, samples)
+
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; scores, drops and bounds are from 0 to 1."""
         return {
@@ -156,7 +169,7 @@ class Report:
             "drop_breakdown": breakdown_table.make_json(self.drop_breakdown) if self.drop_breakdown else None,
             "notes": list(self.notes),
             "group_averages": [_plain(average) for average in self.group_averages],
-            "fidelity": [table.to_json() for table in self.fidelity],
+            **{named.name: named.findings.json for named in self.evidence if named.findings.json is not None},
             "exit_follows_decision": self.exit_follows_decision,
             "exit_code": self.exit_code,
         }

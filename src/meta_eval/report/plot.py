@@ -1,8 +1,8 @@
 """Where things stand in the plot: each row of a table with the interval that decides, beside 0 and the margin.
 
 A point would vanish on an axis from 0 to 100, so the axis is in points of drop, worse to the right; from 0 to its
-margin a task may lie and hold. Where nothing was compared, the axis is that of the scores. Distances of fidelity stand
-on an axis of powers of ten. Positions are in percent of the width, so the plot fits any page.
+margin a task may lie and hold. Where nothing was compared, the axis is that of the scores. Positions are in
+percent of the width, so the plot fits any page.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.base.thresholds import FIDELITY_DIFFERENT_TIMES, FIDELITY_LEVEL_TEXT, LEVEL_TEXT
+from meta_eval.base.thresholds import LEVEL_TEXT
 from meta_eval.report.tables import Row, Table
 from meta_eval.report.text import MINUS
 
 if TYPE_CHECKING:
     from meta_eval.judge.judgement import Score
-    from meta_eval.plugins.tokens.comparison import Paired
     from meta_eval.report.model import Report
     from meta_eval.report.task_tables import DropRow
 
@@ -28,9 +27,6 @@ _NARROWEST = 0.03
 _FREE = 0.005
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _TICKS = 9
-
-# The axis of distances, powers of ten in nats a token.
-_LOWEST, _HIGHEST = -4, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +98,6 @@ def make_plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Pl
     marks = [_score_mark(row) for row in table.rows]
     shown = _placed(marks, 0.0, 1.0, 0.2, zero=False)
     return Plot(table, *shown, "percent", f"{LEVEL_TEXT} interval", nothing="no score", counts=counts)
-
-
-def draw_distance_plot(table: Table[Paired]) -> Plot | None:
-    """A mark per task, and one for all, with the limit of each; None without a row."""
-    if not table.rows:
-        return None
-    ticks = (Tick(_log_place(10.0**power), f"{10.0**power:g}") for power in range(_LOWEST, _HIGHEST + 1))
-    marks = tuple(map(_distance_mark, table.rows))
-    axis = "distance, nats a token, by powers of ten"
-    by_noise = any(row.subject.noise is not None for row in table.rows)
-    band = f"0 to {FIDELITY_DIFFERENT_TIMES:g} times the noise" if by_noise else "allowed: 0 to the margin"
-    return Plot(table, marks, tuple(ticks), 0.0, axis, f"{FIDELITY_LEVEL_TEXT} interval", band=band)
-
-
-def _distance_mark(row: Row[Paired]) -> Mark:
-    bounds, limit = row.subject.interval, row.subject.limit
-    low, high = (_log_place(bounds.lower), _log_place(bounds.upper)) if bounds else (None, None)
-    return Mark(row, _log_place(row.subject.distance.value), low, high, None if limit is None else _log_place(limit))
-
-
-def _log_place(value: float) -> float:
-    """Where nats stand on the axis, in percent; what is beyond an end stands at it."""
-    power = math.log10(value) if value > 0 else _LOWEST
-    return round(100 * (min(max(power, _LOWEST), _HIGHEST) - _LOWEST) / (_HIGHEST - _LOWEST), 2)
 
 
 def _drop_mark(row: Row[DropRow], margin: float) -> Mark:

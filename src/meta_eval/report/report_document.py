@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.thresholds import LEVEL_TEXT
-from meta_eval.plugins.tokens.fidelity_tables import make_choice_table, make_figure_table
 from meta_eval.report import subtasks, task_tables, text
 from meta_eval.report.breakdown_table import make_breakdown_table
 from meta_eval.report.document import Document, Fact, Figure, Item, Listing, Section, Verdict
@@ -76,7 +75,8 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section("published", scores.title, label, (scores, *_about_scores(report)))
     metrics = task_tables.make_metric_table(report)
     yield Section("metrics", metrics.title, "Metrics", (metrics,))
-    yield Section("fidelity", "How likely it finds the recorded answers", "Fidelity", tuple(_fidelity(report)))
+    for named in report.evidence:
+        yield from named.evidence.make_sections(named.findings)
     yield Section("flips", flips.title, "Flips", (flips,))
     answers = task_tables.figure_mean_table(report)
     yield Section("answers", answers.title, "Answers", (answers,))
@@ -150,14 +150,6 @@ def _about_scores(report: Report) -> Iterator[Listing]:
 
 def _name(task: Task, score: Score) -> str:
     return f"{task.name} {score.averaging}" if len(task.scores) > 1 else task.name
-
-
-def _fidelity(report: Report) -> Iterator[Table[Any] | Listing]:
-    for facts in report.fidelity:
-        yield Listing((Item((), f"fidelity of {facts.model}: {facts.summary}"),), views=("markdown", "terminal"))
-        yield Listing((Item((facts.table,), f"{facts.model}, {facts.engine}"),), views=("html",))
-        yield replace(make_figure_table(facts.figures), title="Texts", views=("html",))
-        yield replace(make_choice_table(facts.choices), title="Choices", views=("html",))
 
 
 def _subtasks(report: Report) -> Iterator[Table[Any] | Figure]:

@@ -278,3 +278,17 @@ def describe_published(score: Score) -> str:
     baseline_sentence = f" The baseline scores {baseline}." if baseline else ""
     source = f"recorded: {published.source}" if published.origin == "recorded" else published.source
     return f"{format_percent(published.value)}: {what}; {source}.{note}{compared}{baseline_sentence}"
+
+
+def format_nats(value: float | None) -> str:
+    """``0.0025``; below zero with a minus sign."""
+    if value is None:
+        return NONE
+    size = abs(value)
+    written = f"{size:.2f}" if size >= 1 else f"{size:.3f}" if size >= 0.01 else f"{size:.4f}"
+    return MINUS + written if value < 0 and float(written) else written
+
+
+def name_task(task: str | None) -> str:
+    """Name a task in the first column; None for the row of all."""
+    return "all" if task is None else task

@@ -9,13 +9,12 @@ from typing import Any
 
 from meta_eval.base.counts import plural
 from meta_eval.base.thresholds import LEVEL_TEXT, NEAR_TIE_NATS
+from meta_eval.judge.decide import SAMENESS_CODES
 from meta_eval.judge.text_partings import Parting, TextComparison, TextFigures
-from meta_eval.plugins.tokens.fidelity_report import EXIT_CODES
-from meta_eval.plugins.tokens.fidelity_text import format_nats, name_task
 from meta_eval.report.document import Document, Fact, Item, Listing, Section, Verdict
 from meta_eval.report.model import RunProvenance
 from meta_eval.report.tables import Column, Row, Table
-from meta_eval.report.text import NONE, format_count, format_interval, format_percent
+from meta_eval.report.text import NONE, format_count, format_interval, format_nats, format_percent, name_task
 
 SCHEMA_VERSION = 1
 
@@ -54,7 +53,11 @@ class TextsReport:
     @property
     def exit_code(self) -> int:
         """0; where it is a gate 0 for the same, 1 for different, 3 for undecided."""
-        return EXIT_CODES[self.comparison.outcome] if self.exit_follows_decision else 0
+        return SAMENESS_CODES[self.comparison.outcome] if self.exit_follows_decision else 0
+
+    def document(self) -> Document:
+        """The document that views show."""
+        return make_texts_document(self)
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, with both tokens of each parting; shares from 0 to 1, nats."""
@@ -103,7 +106,7 @@ def make_texts_document(report: TextsReport) -> Document:
     return Document(
         "texts", f"Texts of {report.b.model or 'B'} (B) beside {report.a.model or 'A'} (A)", comparison.outcome,
         f"{report.summary}.", _verdict(report), tuple(_sections(report)), (report.a, report.b), (), report.notes,
-        report.exit_code, report,
+        report.exit_code, report, heading="Texts",
     )  # fmt: skip
 
 

@@ -8,51 +8,26 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 from meta_eval.base.outputs import OutputError, replace_file
-from meta_eval.plugins.tokens.audit_report import AuditReport, make_audit_document
-from meta_eval.plugins.tokens.fidelity_document import make_fidelity_document
-from meta_eval.plugins.tokens.fidelity_report import FidelityReport
-from meta_eval.report.candidates import CandidatesReport, make_candidates_document
 from meta_eval.report.document import Document as Document  # noqa: PLC0414 (for views of other packages)
-from meta_eval.report.model import Report, ShownSample
-from meta_eval.report.report_document import report_document
-from meta_eval.report.texts_report import TextsReport, make_texts_document
 
 
 class View(ABC):
     """A way to show a document.
 
     Attributes:
-        document_types: The documents that it shows.
+        document_types: The documents that it shows; empty for all.
     """
 
-    document_types: ClassVar[frozenset[str]] = frozenset(
-        ("report", "compare", "candidates", "fidelity", "texts", "history", "audit")
-    )
+    document_types: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def render(self, document: Document) -> str | bytes | Iterable[str]:
         """The file's content; pieces of a text where it may be too large for memory."""
-
-
-def find_document(
-    source: Report | FidelityReport | CandidatesReport | TextsReport | AuditReport,
-    samples: Callable[[], Iterable[ShownSample]] = tuple,
-) -> Document:
-    """The document of a report, a comparison, a fidelity report, several candidates, texts or an audit."""
-    if isinstance(source, FidelityReport):
-        return make_fidelity_document(source)
-    if isinstance(source, AuditReport):
-        return make_audit_document(source)
-    if isinstance(source, CandidatesReport):
-        return make_candidates_document(source)
-    if isinstance(source, TextsReport):
-        return make_texts_document(source)
-    return report_document(source, samples)
 
 
 def write_view(path: Path, view: View, document: Document) -> None:

@@ -38,7 +38,7 @@ def find_view(name: str, document_type: str) -> View:
     view: View = (
         _SHIPPED[name]() if name in _SHIPPED else load_extension(others[name], View, document_types=(frozenset, set))
     )
-    if document_type not in view.document_types:
+    if view.document_types and document_type not in view.document_types:
         raise ConfigError(f"the view {name} shows only {', '.join(sorted(view.document_types))}", where="--view")
     return view
 

@@ -11,12 +11,11 @@ from batch_service import completion, result, write
 from chat_server import Body, ChatServer
 from chat_server import completion as answer
 from command import cli
-from packs import prepare
+from packs import look_at, prepare
 from runs import write_run
 
 from meta_eval import compare, report, verify
-from meta_eval.doctor.prompt_checks import check_prompts
-from meta_eval.pack.manifest import read_manifest
+from meta_eval.plugins.chat.tools_check import ToolsCheck
 from meta_eval.report.model import Report
 
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}
@@ -124,5 +123,5 @@ def test_doctor_reads_the_template_before_anything_is_asked(tmp_path: Path, sour
         (model / "tokenizer_config.json").write_text(json.dumps({"chat_template": source}), encoding="utf-8")
     record = make_record(tmp_path / "record")
     pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(record), backend="chat", tokenizer=str(model))
-    (check,) = [check for check in check_prompts(pack, read_manifest(pack)) if check.name == "tools"]
+    (check,) = ToolsCheck().check(look_at(pack))
     assert check.status == status

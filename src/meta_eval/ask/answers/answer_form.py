@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from meta_eval.ask.answers.engine_answer import AnswersError, EngineAnswer
 from meta_eval.ask.answers.requests import Encoder, Request
+from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.manifest import Manifest
 

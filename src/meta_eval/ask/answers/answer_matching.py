@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from meta_eval.ask.answers.answer_files import Answers
-from meta_eval.ask.answers.engine_answer import AnswersError, EngineAnswer
 from meta_eval.ask.answers.requests import RequestDigest
 from meta_eval.base.thresholds import NAMED
+from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
 
 
 @dataclass(slots=True)

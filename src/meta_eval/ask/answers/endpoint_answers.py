@@ -9,11 +9,11 @@ from typing import Any
 
 from meta_eval.ask.answers.answer_files import Answers
 from meta_eval.ask.answers.answer_matching import Problems, match_answers, note_unknown_answers
-from meta_eval.ask.answers.engine_answer import AnswersError, EngineAnswer
 from meta_eval.ask.answers.recorded_answers import Recorded, Recordings, make_scoring_request
 from meta_eval.ask.answers.requests import Request, build_requests, read_conversation
 from meta_eval.base.errors import ConfigError
-from meta_eval.base.thresholds import AUDIT_CUT_BEFORE, AUDIT_CUT_PILE, AUDIT_CUT_TOKENS
+from meta_eval.base.thresholds import ENDPOINT_CUT_BEFORE, ENDPOINT_CUT_PILE, ENDPOINT_CUT_TOKENS
+from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.chat_rendering import ChatTemplate, render_conversation
 from meta_eval.pack.manifest import Manifest
@@ -64,8 +64,8 @@ def count_cut(facts: Collection[AnswerFacts]) -> int:
     ]  # fmt: skip
     most = max(counts, default=0)
     at_most = counts.count(most)
-    before = sum(most - AUDIT_CUT_BEFORE <= count < most for count in counts)
-    is_limit = most >= AUDIT_CUT_TOKENS and at_most >= AUDIT_CUT_PILE * len(facts) and at_most > before
+    before = sum(most - ENDPOINT_CUT_BEFORE <= count < most for count in counts)
+    is_limit = most >= ENDPOINT_CUT_TOKENS and at_most >= ENDPOINT_CUT_PILE * len(facts) and at_most > before
     return max(said, at_most if is_limit else 0)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from meta_eval.ask.answers.answer_files import Answers, read_bound_answers
 from meta_eval.ask.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
-from meta_eval.ask.answers.engine_answer import AnswersError, EngineAnswer
 from meta_eval.ask.answers.origin_counts import count_origins
 from meta_eval.ask.answers.requests import Request, RequestDigest, build_requests, is_graded_as_message
 from meta_eval.base.errors import UserError, locating
@@ -20,6 +19,7 @@ from meta_eval.base.logs import log
 from meta_eval.base.pack_names import join_names
 from meta_eval.harness.chat_completion import ChatChoice, ToolCall
 from meta_eval.harness.each_answer import add_each_answer
+from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
 from meta_eval.harness.evaluator import Evaluated, Evaluator
 from meta_eval.harness.replay import Answers as Replayed
 from meta_eval.harness.results_writer import Speed, Writer

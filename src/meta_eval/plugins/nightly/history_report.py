@@ -90,6 +90,10 @@ class HistoryReport:
     def _label(self, chart: Chart, point: int) -> str:
         return self.judgement.runs[chart.runs[point]].label
 
+    def document(self) -> Document:
+        """The document that views show."""
+        return make_history_document(self)
+
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; scores and drops from 0 to 1."""
         judgement = self.judgement
@@ -124,7 +128,7 @@ def make_history_document(report: HistoryReport) -> Document:
     runs = (RunProvenance("the newest run", f"{newest.model or 'unknown model'} ({newest.engine})", (), newest.label),)
     return Document(
         "history", newest.model or "History", judgement.outcome, report.summary, _verdict(report),
-        tuple(_sections(report)), runs, (), judgement.notes, report.exit_code, report,
+        tuple(_sections(report)), runs, (), judgement.notes, report.exit_code, report, heading="History",
     )  # fmt: skip
 
 

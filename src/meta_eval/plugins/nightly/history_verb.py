@@ -88,7 +88,7 @@ def check(
     """
     from meta_eval.plugins.nightly.alarm_rate import read_alarm_rate
     from meta_eval.plugins.nightly.history_alarm import judge_history
-    from meta_eval.plugins.nightly.history_report import HistoryReport, make_history_document
+    from meta_eval.plugins.nightly.history_report import HistoryReport
     from meta_eval.plugins.nightly.run_history import read_history
     from meta_eval.sockets import choose_views
 
@@ -102,7 +102,7 @@ def check(
             )
     judgement = judge_history(read_history(folder), runs_per_alarm)
     report = HistoryReport(judgement, str(folder), false_alarms, drop / 100)
-    document = make_history_document(report)
+    document = report.document()
     write_document(document, views)
     show_result(document, as_json=as_json)
     raise typer.Exit(report.exit_code)

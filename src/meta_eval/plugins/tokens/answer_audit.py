@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meta_eval.plugins.tokens.answer_scores import TEMPERATURES, Numbers, ScoredDoc, weigh_docs
-from meta_eval.plugins.tokens.comparison import Outcome
 from meta_eval.plugins.tokens.thresholds import (
     AUDIT_DEPTH_FLOOR,
     AUDIT_DEPTH_UNMEASURED,
@@ -39,13 +38,14 @@ from meta_eval.plugins.tokens.thresholds import (
     AUDIT_UNFIT_REGRET,
     AUDIT_UNMEASURED_TIMES,
     FIDELITY_ALPHA,
-)
-from meta_eval.sockets import (
     FIDELITY_DIFFERENT_TIMES,
     FIDELITY_LEVEL,
     FIDELITY_LEVEL_TEXT,
+)
+from meta_eval.sockets import (
     Interval,
     Mean,
+    Sameness,
     bound_unseen,
     count_for_unseen,
     mean_of_tokens,
@@ -117,7 +117,7 @@ class GroupVerdict:
         temperature_interval: Its interval at `FIDELITY_LEVEL`; likewise.
     """
 
-    outcome: Outcome
+    outcome: Sameness
     figures: AnswerFigures
     tasks: tuple[AnswerFigures, ...]
     lengths: tuple[AnswerFigures, ...]
@@ -144,7 +144,7 @@ def judge_answers(docs: Sequence[ScoredDoc], noise: Sequence[ScoredDoc] | None =
     return verdicts
 
 
-def find_outcome(verdicts: Sequence[GroupVerdict]) -> Outcome:
+def find_outcome(verdicts: Sequence[GroupVerdict]) -> Sameness:
     """The outcome of all answers: different if any are, same if all are."""
     outcomes = {verdict.outcome for verdict in verdicts}
     if "different" in outcomes:
@@ -224,7 +224,7 @@ def _write_bound(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 0.01 else f"{value:.3g}"
 
 
-def _decide(figures: AnswerFigures, noise: AnswerFigures | None, limit: float) -> tuple[Outcome, str]:
+def _decide(figures: AnswerFigures, noise: AnswerFigures | None, limit: float) -> tuple[Sameness, str]:
     interval, says = figures.interval, "the regret is {} nats a token"
     if not figures.is_greedy:
         interval = interval if noise is None else _subtract(figures.score, noise.score)

@@ -27,7 +27,7 @@ from meta_eval.plugins.tokens.thresholds import (
     OPENING_TOKENS,
     TIED_NATS,
 )
-from meta_eval.plugins.tokens.token_table import Forced
+from meta_eval.sockets import Forced
 
 Numbers = NDArray[np.float64]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.plugins.tokens.token_scoring import FidelityResult, Source, score_recorded_answers
 from meta_eval.sockets import (
     AnswerFacts,
@@ -16,7 +17,6 @@ from meta_eval.sockets import (
     EndpointAnswers,
     EngineAnswer,
     Evaluator,
-    FidelityOptions,
     Manifest,
     Recordings,
     Request,

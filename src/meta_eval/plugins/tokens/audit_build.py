@@ -34,8 +34,7 @@ def build_audit_report(
     from meta_eval.plugins.tokens.answer_scores import Decoding, score_docs
     from meta_eval.plugins.tokens.audit_causes import count_prompts, find_causes
     from meta_eval.plugins.tokens.fidelity_text import describe_left_out
-    from meta_eval.plugins.tokens.token_table import read_tokens
-    from meta_eval.sockets import plural
+    from meta_eval.sockets import plural, read_tokens
 
     def decode(ids: Sequence[int]) -> str:
         assert tokenizer is not None  # noqa: S101 (used only with one)

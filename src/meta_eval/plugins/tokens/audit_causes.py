@@ -26,9 +26,10 @@ from meta_eval.plugins.tokens.thresholds import (
     AUDIT_SPLIT,
     AUDIT_TEMPERATURE,
     FIDELITY_ALPHA,
+    FIDELITY_LEVEL,
     OPENING_STANDS_OUT,
 )
-from meta_eval.sockets import FIDELITY_LEVEL, Interval, plural, score_interval
+from meta_eval.sockets import Interval, plural, score_interval
 
 
 @dataclass(frozen=True, slots=True)

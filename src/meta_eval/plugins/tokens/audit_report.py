@@ -10,8 +10,6 @@ from typing import Any
 from meta_eval.plugins.tokens.answer_audit import AnswerFigures, GroupVerdict, find_outcome
 from meta_eval.plugins.tokens.answer_scores import TEMPERATURES
 from meta_eval.plugins.tokens.audit_causes import AuditCause, PromptCount
-from meta_eval.plugins.tokens.comparison import Outcome
-from meta_eval.plugins.tokens.fidelity_report import EXIT_CODES
 from meta_eval.plugins.tokens.fidelity_text import (
     format_nats,
     format_nats_interval,
@@ -19,9 +17,9 @@ from meta_eval.plugins.tokens.fidelity_text import (
     format_share_interval,
     name_task,
 )
-from meta_eval.plugins.tokens.thresholds import AUDIT_MOST_REGRET
+from meta_eval.plugins.tokens.thresholds import AUDIT_MOST_REGRET, FIDELITY_LEVEL_TEXT
 from meta_eval.sockets import (
-    FIDELITY_LEVEL_TEXT,
+    SAMENESS_CODES,
     Column,
     Document,
     Fact,
@@ -30,6 +28,7 @@ from meta_eval.sockets import (
     Listing,
     Row,
     RunProvenance,
+    Sameness,
     Section,
     Table,
     Verdict,
@@ -69,7 +68,7 @@ class AuditReport:
     exit_follows_decision: bool = False
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Sameness:
         """same, different or undecided. Another prompt is not the same, whatever the answers."""
         outcome = find_outcome(self.verdicts)
         return "undecided" if outcome == "same" and self.causes else outcome
@@ -92,7 +91,11 @@ class AuditReport:
     @property
     def exit_code(self) -> int:
         """0; where it is a gate 0 for the same, 1 for different, 3 for undecided."""
-        return EXIT_CODES[self.outcome] if self.exit_follows_decision else 0
+        return SAMENESS_CODES[self.outcome] if self.exit_follows_decision else 0
+
+    def document(self) -> Document:
+        """The document that views show."""
+        return make_audit_document(self)
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; shares from 0 to 1, nats a token."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
+from meta_eval.plugins.tokens.options import AuditOptions
 from meta_eval.sockets import (
-    AuditOptions,
     Log,
     check_outputs,
     err,
@@ -60,7 +60,8 @@ def audit(
 
     Example: meta-eval audit answers.jsonl --pack work_dir --set backend=vllm --set model_name=my/model
     """
-    from meta_eval.sockets import Interrupted, api, choose_views, find_document
+    from meta_eval.plugins.tokens import api
+    from meta_eval.sockets import Interrupted, choose_views
 
     views = choose_views("audit", view, {"html": html, "markdown": markdown})
     places = (chosen.pack, chosen.noise)
@@ -74,7 +75,7 @@ def audit(
         err.print(f"{end.kept:,} of {end.total:,} answers are saved. Rerun the same command to resume", soft_wrap=True)
         raise
     err.print(f"wrote {report.table}", soft_wrap=True)
-    document = find_document(report)
+    document = report.document()
     write_document(document, views)
     show_result(document, as_json=as_json)
     raise typer.Exit(report.exit_code)

@@ -15,16 +15,15 @@ import numpy as np
 from meta_eval.plugins.tokens.comparison import TableComparison, compare_tables
 from meta_eval.plugins.tokens.table_pairing import Pair, PairingError
 from meta_eval.plugins.tokens.token_columns import AnswerRows, Columns
-from meta_eval.plugins.tokens.token_table import Choices, Floats
 from meta_eval.plugins.tokens.yardstick import Yardstick
-from meta_eval.sockets import FIDELITY_MIN_DOCS
+from meta_eval.sockets import SAMENESS_MIN_DOCS, Choices, Floats
 
 
 def compare_choices(
     baseline: Sequence[Choices],
     candidate: Sequence[Choices],
     yardstick: Yardstick = None,
-    min_docs: int = FIDELITY_MIN_DOCS,
+    min_docs: int = SAMENESS_MIN_DOCS,
 ) -> TableComparison:
     """Compare, and decide. ``changed`` is the share of continuations in docs with another best continuation.
 

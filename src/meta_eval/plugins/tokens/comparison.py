@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,9 @@ from numpy.typing import NDArray
 from meta_eval.plugins.tokens.table_pairing import Pair
 from meta_eval.plugins.tokens.thresholds import (
     FIDELITY_ALPHA,
+    FIDELITY_DIFFERENT_TIMES,
+    FIDELITY_LEVEL,
+    FIDELITY_LEVEL_TEXT,
     FIDELITY_MIN_TOKENS,
     FIDELITY_NOISE_FLOOR,
     FIDELITY_NOISE_SEEN,
@@ -42,18 +44,13 @@ from meta_eval.plugins.tokens.thresholds import (
 from meta_eval.plugins.tokens.token_columns import Vocabulary, find_copies, list_token_kinds
 from meta_eval.plugins.tokens.yardstick import DocDistances, Noise, Yardstick, measure_docs
 from meta_eval.sockets import (
-    FIDELITY_DIFFERENT_TIMES,
-    FIDELITY_LEVEL,
-    FIDELITY_LEVEL_TEXT,
-    FIDELITY_MIN_DOCS,
+    SAMENESS_MIN_DOCS,
     Interval,
     Mean,
+    Sameness,
     correct_by_holm,
     mean_of_tokens,
 )
-
-Outcome = Literal["same", "different", "undecided"]
-
 
 CHANGES = 20
 
@@ -131,7 +128,7 @@ class Paired:
     """
 
     name: str | None
-    outcome: Outcome
+    outcome: Sameness
     limit: float | None
     distance: Mean
     interval: Interval | None
@@ -175,7 +172,7 @@ class TableComparison:
         min_docs: With fewer docs the outcome is undecided.
     """
 
-    outcome: Outcome
+    outcome: Sameness
     margin: float | None
     varied: tuple[str, ...] | None
     covers: bool | None
@@ -186,7 +183,7 @@ class TableComparison:
     changes: tuple[TokenChange, ...]
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
-    min_docs: int = FIDELITY_MIN_DOCS
+    min_docs: int = SAMENESS_MIN_DOCS
 
     @property
     def limit(self) -> float:
@@ -204,7 +201,7 @@ class TableComparison:
 
 
 def compare_tables(
-    pair: Pair, yardstick: Yardstick = None, vocabulary: Vocabulary | None = None, min_docs: int = FIDELITY_MIN_DOCS
+    pair: Pair, yardstick: Yardstick = None, vocabulary: Vocabulary | None = None, min_docs: int = SAMENESS_MIN_DOCS
 ) -> TableComparison:
     """Compare, and decide.
 
@@ -285,7 +282,7 @@ def _paired(pair: Pair, docs: DocDistances, name: str | None, yardstick: Yardsti
 
 
 def _decided(paired: Paired, p: float, yardstick: Yardstick, min_docs: int) -> Paired:
-    outcome: Outcome = "undecided"
+    outcome: Sameness = "undecided"
     if paired.interval is not None and paired.docs >= min_docs:
         if _is_same(paired, yardstick, min_docs):
             outcome = "same"
@@ -312,7 +309,7 @@ def _is_same(paired: Paired, yardstick: Yardstick, min_docs: int) -> bool:
 
 def _overall(
     pooled: Paired, tasks: Sequence[Paired], yardstick: Yardstick, min_docs: int
-) -> tuple[Outcome, tuple[str, ...]]:
+) -> tuple[Sameness, tuple[str, ...]]:
     different = [paired for paired in (pooled, *tasks) if paired.outcome == "different"]
     if different:
         return "different", tuple(_describe_excess(paired, yardstick) for paired in different)

@@ -14,9 +14,9 @@ from meta_eval.plugins.tokens.comparison import TableComparison
 from meta_eval.plugins.tokens.perturbations import ALONE, START
 from meta_eval.plugins.tokens.probe_table import Probed, Probes
 from meta_eval.plugins.tokens.table_pairing import Pair
-from meta_eval.plugins.tokens.thresholds import MIN_PROBED_DOCS, MIN_UNREAD_DOCS
+from meta_eval.plugins.tokens.thresholds import FIDELITY_LEVEL, MIN_PROBED_DOCS, MIN_UNREAD_DOCS
 from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary
-from meta_eval.sockets import FIDELITY_LEVEL, Mean
+from meta_eval.sockets import Mean
 
 Floats = NDArray[np.float64]
 Doc = tuple[str, int]

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from meta_eval.plugins.tokens import fidelity_text as write
 from meta_eval.plugins.tokens.fidelity_report import Answer, Change, FidelityReport, Token
 from meta_eval.plugins.tokens.thresholds import FIDELITY_NOISE_SEEN
-from meta_eval.sockets import FIDELITY_MIN_DOCS, UserError
+from meta_eval.sockets import SAMENESS_MIN_DOCS, UserError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from meta_eval.plugins.tokens.comparison import TableComparison
-    from meta_eval.plugins.tokens.table_file import Header
+    from meta_eval.plugins.tokens.evidence import FidelityRule
     from meta_eval.plugins.tokens.table_pairing import Pair
     from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary
     from meta_eval.plugins.tokens.yardstick import Noise, Yardstick
-    from meta_eval.sockets import FidelityRule
+    from meta_eval.sockets import Header
 
 # Number of answers shown token by token, and of tokens shown of an answer.
 SHOWN, LONGEST = 12, 600
@@ -61,8 +61,8 @@ def build_fidelity_report(
     from meta_eval.plugins.tokens.table_pairing import pair_tables
     from meta_eval.plugins.tokens.token_columns import make_columns
     from meta_eval.plugins.tokens.token_figures import measure_choice_figures, measure_figures
-    from meta_eval.plugins.tokens.token_table import find_choices_path, read_choices, read_tokens
     from meta_eval.plugins.tokens.yardstick import find_noise
+    from meta_eval.sockets import find_choices_path, read_choices, read_tokens
 
     beside_it = find_choices_path(table)
     header, choices = read_choices(beside_it) if beside_it.exists() else (None, [])
@@ -73,7 +73,7 @@ def build_fidelity_report(
     columns = None if tokens is None else make_columns(tokens)
     some = tuple(measure_figures(columns, words.vocabulary)) if columns is not None and len(columns.row) else ()
     comparison, pair, other = None, None, None
-    least = (rule.min_docs if rule else None) or FIDELITY_MIN_DOCS
+    least = (rule.min_docs if rule else None) or SAMENESS_MIN_DOCS
     of_choices = None
     if noise is None and baseline is not None:
         noise = find_noise(baseline)
@@ -149,7 +149,7 @@ class _NoiseReading:
     def of_texts(self) -> Yardstick:
         """Of texts; None without a second table of texts."""
         from meta_eval.plugins.tokens.table_pairing import pair_tables
-        from meta_eval.plugins.tokens.token_table import read_tokens
+        from meta_eval.sockets import read_tokens
 
         if self._noise is None or self._baseline is None or not self._noise.exists():
             return self._margin
@@ -159,7 +159,7 @@ class _NoiseReading:
     def of_choices(self) -> Yardstick:
         """Of choices; None without a second table of choices."""
         from meta_eval.plugins.tokens.choice_comparison import pair_choices
-        from meta_eval.plugins.tokens.token_table import find_choices_path, read_choices
+        from meta_eval.sockets import find_choices_path, read_choices
 
         if self._noise is None or self._baseline is None or not find_choices_path(self._noise).exists():
             return self._margin
@@ -290,7 +290,7 @@ def read_fidelity_reports(
     """
     from meta_eval.plugins.tokens.token_columns import make_columns
     from meta_eval.plugins.tokens.token_figures import measure_choice_figures, measure_figures
-    from meta_eval.plugins.tokens.token_table import find_choices_path, read_choices, read_tokens, read_whole_tables
+    from meta_eval.sockets import find_choices_path, read_choices, read_tokens, read_whole_tables
 
     facts, notes = [], []
     for table in (table for place in places if place.is_dir() for table in read_whole_tables(place / "fidelity")):
@@ -310,23 +310,3 @@ def read_fidelity_reports(
                 )
             )
     return tuple(facts), tuple(notes)
-
-
-def find_table(place: Path) -> Path:
-    """The table that a file or a folder is or holds: there, or in its ``fidelity/``.
-
-    Raises:
-        UserError: There is no table, or there are several.
-    """
-    from meta_eval.plugins.tokens.token_table import find_texts_path, read_whole_tables
-
-    if not place.is_dir():
-        return find_texts_path(place)
-    tables = [table for folder in (place, place / "fidelity") for table in read_whole_tables(folder)]
-    if len(tables) != 1:
-        listed = ", ".join(table.name for table in tables)
-        raise UserError(
-            f"holds {len(tables)} tables ({listed})" if tables else "holds no table of a fidelity run",
-            where=str(place), hint="Name the file" if tables else "Make one with `meta-eval fidelity`",
-        )  # fmt: skip
-    return tables[0]

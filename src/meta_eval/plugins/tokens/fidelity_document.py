@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.plugins.tokens import fidelity_tables
 from meta_eval.plugins.tokens import fidelity_text as write
+from meta_eval.plugins.tokens.fidelity_figures import draw_distance_plot, make_survival
+from meta_eval.plugins.tokens.thresholds import FIDELITY_LEVEL_TEXT
 from meta_eval.sockets import (
-    FIDELITY_LEVEL_TEXT,
     Alarm,
     Document,
     Fact,
@@ -19,9 +21,7 @@ from meta_eval.sockets import (
     RunProvenance,
     Section,
     Verdict,
-    draw_distance_plot,
     format_count,
-    make_survival,
 )
 
 if TYPE_CHECKING:
@@ -30,11 +30,16 @@ if TYPE_CHECKING:
     from meta_eval.sockets import Table
 
 
+# Where templates and styles of its figures are.
+_PACKAGE = "meta_eval.plugins.tokens"
+
+
 def make_fidelity_document(report: FidelityReport) -> Document:
     """The document of a fidelity report."""
     return Document(
         "fidelity", report.title, report.outcome, report.summary, _verdict(report), tuple(_sections(report)),
-        tuple(_runs(report)), tuple(_alarms(report)), report.notes, report.exit_code, report,
+        tuple(_runs(report)), tuple(_alarms(report)), report.notes, report.exit_code, report, heading="Fidelity",
+        style=files(_PACKAGE).joinpath("fidelity.css").read_text(encoding="utf-8"),
     )  # fmt: skip
 
 
@@ -103,7 +108,10 @@ def _sections(report: FidelityReport) -> Iterator[Section]:
     changes = fidelity_tables.change_table(report.changes)
     yield Section("changes", changes.title, "Changed tokens", (changes,))
     yield Section(
-        "answers", "Answers, token by token", "Answers", (Figure("answers", report if report.answers else None),)
+        "answers",
+        "Answers, token by token",
+        "Answers",
+        (Figure("answers", report if report.answers else None, package=_PACKAGE),),
     )
 
 
@@ -119,7 +127,7 @@ def _about_figures(report: FidelityReport) -> Iterator[Table[Any] | Listing | Fi
         yield replace(_sentence(f"{write.YARDSTICK}."), views=("markdown", "terminal"))
     yield fidelity_tables.make_kind_table(report)
     yield replace(_sentence(write.describe_margins(report.figures[0].margins)), views=("html",))
-    yield Figure("survival", make_survival(report))
+    yield Figure("survival", make_survival(report), package=_PACKAGE)
 
 
 def _worst(report: FidelityReport) -> Iterator[Listing]:

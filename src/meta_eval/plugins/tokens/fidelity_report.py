@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.plugins.tokens import fidelity_text as write
+from meta_eval.sockets import SAMENESS_CODES
 
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.causes import Finding
-    from meta_eval.plugins.tokens.comparison import Outcome, TableComparison
+    from meta_eval.plugins.tokens.comparison import TableComparison
     from meta_eval.plugins.tokens.token_figures import ChoiceFigures, Figures
+    from meta_eval.sockets import Document, Sameness
 
 SCHEMA_VERSION = 3
-
-EXIT_CODES: dict[Outcome, int] = {"same": 0, "different": 1, "undecided": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class FidelityReport:
         return write.write_headline(self.comparison, self.choice_comparison, self.figures, self.choices)
 
     @property
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> Sameness | None:
         """Of texts and choices together; None without a baseline, and for the noise itself. Either may show a
         difference, and where both decide something both must be the same."""
         if self.is_noise:
@@ -139,7 +139,13 @@ class FidelityReport:
     @property
     def exit_code(self) -> int:
         """0; where it is a gate 0 for the same, 1 for different, 3 for undecided."""
-        return EXIT_CODES[self.outcome] if self.exit_follows_decision and self.outcome else 0
+        return SAMENESS_CODES[self.outcome] if self.exit_follows_decision and self.outcome else 0
+
+    def document(self) -> Document:
+        """The document that views show."""
+        from meta_eval.plugins.tokens.fidelity_document import make_fidelity_document
+
+        return make_fidelity_document(self)
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, without the texts of answers; shares from 0 to 1, nats."""

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from meta_eval.plugins.tokens.comparison import name_noise
-from meta_eval.plugins.tokens.thresholds import FIDELITY_SAME_TIMES
-from meta_eval.sockets import FIDELITY_DIFFERENT_TIMES, FIDELITY_LEVEL_TEXT, MINUS, NONE, plural
+from meta_eval.plugins.tokens.thresholds import FIDELITY_DIFFERENT_TIMES, FIDELITY_LEVEL_TEXT, FIDELITY_SAME_TIMES
+from meta_eval.sockets import NONE, plural
+from meta_eval.sockets import format_nats as format_nats  # noqa: PLC0414 (this module has all words of a report)
+from meta_eval.sockets import name_task as name_task  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.comparison import Divergence, TableComparison
@@ -24,15 +26,6 @@ OF_NOISE = (
 )
 
 
-def format_nats(value: float | None) -> str:
-    """``0.0025``; below zero with a minus sign."""
-    if value is None:
-        return NONE
-    size = abs(value)
-    written = f"{size:.2f}" if size >= 1 else f"{size:.3f}" if size >= 0.01 else f"{size:.4f}"
-    return MINUS + written if value < 0 and float(written) else written
-
-
 def format_nats_interval(bounds: Interval | None) -> str:
     """``0.0019 to 0.0031``."""
     return NONE if bounds is None else f"{format_nats(bounds.lower)} to {format_nats(bounds.upper)}"
@@ -47,10 +40,6 @@ def format_share_interval(bounds: Interval | None) -> str:
     return (
         NONE if bounds is None else f"{format_share(max(0.0, bounds.lower))} to {format_share(min(1.0, bounds.upper))}"
     )
-
-
-def name_task(task: str | None) -> str:
-    return "all" if task is None else task
 
 
 def describe_left_out(reasons: Mapping[str, Mapping[str, int]]) -> list[str]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.sockets import (
     ConfigError,
-    FidelityOptions,
     Log,
     check_outputs,
     err,
@@ -92,8 +92,9 @@ def fidelity(
 
     Example: meta-eval fidelity work_dir --baseline other/fidelity
     """
+    from meta_eval.plugins.tokens import api
     from meta_eval.plugins.tokens.yardstick import find_first_table
-    from meta_eval.sockets import Interrupted, TextView, api, choose_views, find_document
+    from meta_eval.sockets import Interrupted, TextView, choose_views
 
     part, named = chosen.shard, None if chosen.baseline is None else Path(chosen.baseline)
     if not chosen.ask and part[1] > 1:
@@ -131,7 +132,7 @@ def fidelity(
     if chosen.again and baseline is None:
         baseline = find_first_table(table)
     report = api.fidelity_report(table, baseline=baseline, noise=second, margin=margin, gate=fidelity_gate)
-    document = find_document(report)
+    document = report.document()
     write_document(document, views)
     TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
@@ -170,8 +171,7 @@ def _read_fidelity_gate(
 
 def _find_baseline(place: Path) -> Path:
     """Find the baseline's table, and open it once. An unreadable table stops the command before any request is sent."""
-    from meta_eval.plugins.tokens.fidelity_build import find_table
-    from meta_eval.plugins.tokens.token_table import find_choices_path, read_choices, read_tokens
+    from meta_eval.sockets import find_choices_path, find_table, read_choices, read_tokens
 
     path = find_table(place)
     if path.exists() or not find_choices_path(path).exists():
@@ -182,7 +182,7 @@ def _find_baseline(place: Path) -> Path:
 
 def _texts_of(choices: Path | None) -> Path:
     """The path that the table of texts would have beside this table of choices."""
-    from meta_eval.plugins.tokens.token_table import find_texts_path
+    from meta_eval.sockets import find_texts_path
 
     assert choices is not None  # noqa: S101 (tables without any answer are refused)
     return find_texts_path(choices)

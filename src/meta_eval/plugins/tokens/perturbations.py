@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from meta_eval.sockets import list_families
+from meta_eval.sockets import change_bos, list_families
 
 NO_BOS, SECOND_BOS = "no BOS", "a second BOS"
 NO_HEADERS, NO_SPECIAL, SPELLED, BARE = "no headers", "no special tokens", "special tokens as text", "outer turn off"
@@ -65,11 +65,6 @@ def turn_start_round(ids: Sequence[int]) -> list[int] | None:
     """Reverse the start of a prompt, except BOS, so that a model that reads it gives other likelihoods."""
     most = max(4, len(ids) // _START)
     return None if len(ids) < _LONG else [ids[0], *reversed(ids[1 : 1 + most]), *ids[1 + most :]]
-
-
-def change_bos(ids: Sequence[int], bos: int, *, fewer: bool) -> list[int]:
-    """Remove a BOS, or add another."""
-    return list(ids[1:]) if fewer else [bos, *ids]
 
 
 def _texts(prompt: str) -> Iterator[tuple[str, str]]:

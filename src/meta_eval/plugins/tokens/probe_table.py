@@ -10,19 +10,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.plugins.tokens.table_file import (
+from meta_eval.sockets import (
     BATCH,
     PROBES,
+    Floats,
     Header,
+    Ints,
     Schema,
+    locating,
     make_damage_error,
     path_beside,
     read_batches,
     read_header,
     write_table,
 )
-from meta_eval.plugins.tokens.token_table import Floats, Ints
-from meta_eval.sockets import locating
 
 # Results by task, doc and probe.
 Probes = Mapping[tuple[str, int, str], "Probed"]

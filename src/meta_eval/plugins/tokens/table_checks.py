@@ -11,6 +11,7 @@ from meta_eval.plugins.tokens.perturbations import NO_BOS, SECOND_BOS, START
 from meta_eval.plugins.tokens.probe_signatures import report_unread
 from meta_eval.plugins.tokens.probe_table import Probed, Probes
 from meta_eval.plugins.tokens.thresholds import (
+    FIDELITY_LEVEL,
     FIRST_TOKEN_NATS,
     FIRST_TOKEN_STANDS_OUT,
     LOST_LOGPROB,
@@ -18,7 +19,7 @@ from meta_eval.plugins.tokens.thresholds import (
     OPENING_TOKENS,
 )
 from meta_eval.plugins.tokens.token_columns import Columns
-from meta_eval.sockets import FIDELITY_LEVEL, measure_gain
+from meta_eval.sockets import measure_gain
 
 
 def diagnose_unpaired(table: Columns, probes: Probes | None = None) -> Finding | None:

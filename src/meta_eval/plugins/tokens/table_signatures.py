@@ -12,6 +12,7 @@ from meta_eval.plugins.tokens.probe_signatures import measure_resampled
 from meta_eval.plugins.tokens.thresholds import (
     EARLY_POSITIONS,
     ENDS_SOONER,
+    FIDELITY_LEVEL,
     GROSS_NATS,
     LATE_POSITIONS,
     LATE_TIMES_EARLY,
@@ -23,7 +24,6 @@ from meta_eval.plugins.tokens.thresholds import (
     RESAMPLED,
     SOUND_OTHER_MODEL,
 )
-from meta_eval.sockets import FIDELITY_LEVEL
 
 
 def find_step(case: Case) -> Finding | None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from meta_eval.sockets import percent
+
 # The token check: a copy is the same below the first, and different above the second of these multiples of the noise.
 # On a real model the noise of one kernel or dtype is at most 1.24 times that of another, and eight-bit weights are from
 # 1.37 times as far on (docs/method/fidelity.md).
 FIDELITY_SAME_TIMES = 1.25
+FIDELITY_DIFFERENT_TIMES = 2.0
+# Each side of an interval has 0.5 %, so "different" and "the same" are wrong equally rarely.
+FIDELITY_LEVEL = 0.99
+FIDELITY_LEVEL_TEXT = percent(FIDELITY_LEVEL)
 # Nats per token beyond any noise seen: the same weights under other kernels, dtypes and engines gave at most 0.061, for
 # human text (docs/method/fidelity.md). Without a measured noise only a larger distance is called different.
 FIDELITY_NOISE_SEEN = 0.1
@@ -77,9 +83,6 @@ SURELY_RESAMPLED = 0.7
 
 # Nats below the likeliest token that still count as a tie of float32 logits.
 TIED_NATS = 1e-6
-# Nats that a log-probability may exceed 0, or the likeliest token's, by rounding. Engines compute both in float32, and
-# normalised bfloat16 logits differ by less.
-LOGPROB_ROUNDING = 1e-2
 
 # The audit of answers. A greedy token counts at most so many nats, so that no single token decides.
 AUDIT_MOST_REGRET = 1.0
@@ -103,8 +106,6 @@ AUDIT_OTHER_COUNT = 0.02
 AUDIT_UNFIT_REGRET = 0.05
 AUDIT_UNFIT_DEPTH = 0.2
 AUDIT_MIN_FITTING = 0.5
-# The regret, nats a token, of SmolLM2-135M in so many bits, to say how coarse other weights are.
-AUDIT_BITS = {"four": 0.19, "five": 0.075, "eight": 0.0043}
 # The regret, nats a token, of SmolLM2-135M with weights in so many bits: it says how coarse other weights may be.
 AUDIT_BITS = {"four": 0.19, "five": 0.075, "eight": 0.0043}
 # Temperatures that fit answers closer than this to what was asked are not told from other weights.

@@ -15,15 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meta_eval.plugins.tokens.token_columns import AnswerRows, Columns, Vocabulary, find_copies, list_token_kinds
-from meta_eval.plugins.tokens.token_table import Choices
-from meta_eval.sockets import LEVEL, Interval, mean, mean_of_tokens, score_interval
+from meta_eval.sockets import (
+    LEVEL,
+    Choices,
+    FirstDivergence,
+    Interval,
+    mean,
+    mean_of_tokens,
+    measure_divergence,
+    score_interval,
+)
 
 # Quantiles of margins; and thresholds, in nats, for the share of tokens with a larger margin.
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
 THRESHOLDS = (0.1, 0.5, 1.0, 2.0, 5.0)
-
-# Numbers of tokens after which survival is given.
-STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 # Number of worst docs to name.
 WORST = 5
@@ -60,24 +65,6 @@ class Margins:
     mean: Estimate
     quantiles: dict[float, float]
     above: dict[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class FirstDivergence:
-    """The first token of each answer that is not the likeliest token.
-
-    Attributes:
-        answers: Answers with such a token.
-        of: All answers.
-        median: The place, from 1, by which half of all answers have diverged; None if fewer ever do. Answers that end
-            earlier are censored (Kaplan and Meier 1958, JASA 53:457).
-        survival: The estimated share of answers without divergence after so many tokens.
-    """
-
-    answers: int
-    of: int
-    median: int | None
-    survival: dict[int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,25 +168,6 @@ def _first_misses(
     event = np.zeros(len(lengths), bool)
     event[rows] = True
     return places[answer_rows], event[answer_rows]
-
-
-def measure_divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> FirstDivergence:
-    """Estimate the survival of answers from the place where each diverged or ended.
-
-    Args:
-        places: n: the place of the first divergence, from 1, or the length of an answer without one.
-        diverged: n: whether the answer diverged.
-    """
-    last = int(places.max(initial=0))
-    events = np.bincount(places[diverged], minlength=last + 1)
-    ended = np.bincount(places, minlength=last + 1)
-    at_risk = len(places) - np.concatenate(([0], np.cumsum(ended)[:-1]))
-    alive = np.cumprod(1 - events / np.maximum(at_risk, 1))
-    below = np.flatnonzero(alive <= 0.5 + 1e-12)
-    # If all have diverged, survival stays 0 at later places; the curve ends at 0.
-    beyond = next((step for step in STEPS if step > last), last) if alive[last] <= 0 else last
-    survival = {step: float(alive[min(step, last)]) for step in STEPS if step <= beyond}
-    return FirstDivergence(int(diverged.sum()), len(places), int(below[0]) if len(below) else None, survival)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from meta_eval.plugins.tokens.forced_requests import ToForce
+from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.plugins.tokens.probe_requests import ProbeRequests, choose_probed_docs
 from meta_eval.plugins.tokens.table_pairing import check_same_tokenizer
-from meta_eval.plugins.tokens.token_table import read_whole_tables
 from meta_eval.plugins.tokens.token_table_writer import Tables, hash_tokenizer, write_tables
 from meta_eval.plugins.tokens.yardstick import AGAIN
 from meta_eval.sockets import (
@@ -24,7 +24,6 @@ from meta_eval.sockets import (
     ConfigError,
     EngineRequest,
     EngineResponse,
-    FidelityOptions,
     Interrupted,
     Journal,
     Manifest,
@@ -50,6 +49,7 @@ from meta_eval.sockets import (
     read_answers,
     read_earlier_answers,
     read_manifest,
+    read_whole_tables,
     report_progress,
     tokens_of,
     with_token_ids,

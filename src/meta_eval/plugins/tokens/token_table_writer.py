@@ -13,9 +13,21 @@ import numpy as np
 from meta_eval.plugins.tokens.forced_requests import ToForce
 from meta_eval.plugins.tokens.probe_requests import ProbeRequests
 from meta_eval.plugins.tokens.probe_table import find_probes_path, write_probes
-from meta_eval.plugins.tokens.table_file import Header
-from meta_eval.plugins.tokens.token_table import Choices, Forced, find_choices_path, write_choices, write_tokens
-from meta_eval.sockets import MANIFEST, TOO_LONG, Answers, EngineAnswer, UserError, find_tokenizer_file, hash_file
+from meta_eval.sockets import (
+    MANIFEST,
+    TOO_LONG,
+    Answers,
+    Choices,
+    EngineAnswer,
+    Forced,
+    Header,
+    UserError,
+    find_choices_path,
+    find_tokenizer_file,
+    hash_file,
+    write_choices,
+    write_tokens,
+)
 
 # By task, the hash and answer of each request, in the order of the pack.
 _Found = Mapping[str, Sequence[tuple[str, EngineAnswer]]]

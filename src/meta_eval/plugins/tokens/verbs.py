@@ -6,13 +6,13 @@ FIDELITY = Verb(
     "fidelity",
     "Check whether two models are the same, token by token.",
     "meta_eval.plugins.tokens.fidelity_verb:fidelity",
-    call="meta_eval.api:fidelity",
+    call="meta_eval.plugins.tokens.api:fidelity",
     panel="Judge",
 )
 AUDIT = Verb(
     "audit",
     "Check by its answers whether an endpoint serves a model.",
     "meta_eval.plugins.tokens.audit_verb:audit",
-    call="meta_eval.api:audit",
+    call="meta_eval.plugins.tokens.api:audit",
     panel="Judge",
 )

@@ -9,7 +9,6 @@ from runs import write_run
 
 from meta_eval import compare
 from meta_eval.report.shipped_views import TextView
-from meta_eval.report.view import find_document
 
 RIGHT = [1.0] * 150 + [0.0] * 50
 WORSE = [1.0] * 100 + [0.0] * 100
@@ -19,7 +18,7 @@ WORSE = [1.0] * 100 + [0.0] * 100
 def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Import all before the first pytester, which forgets what is imported later: numpy cannot be imported twice."""
     sides = [write_run(tmp_path_factory.mktemp(name), RIGHT) for name in "ab"]
-    TextView().render(find_document(compare(*sides)))
+    TextView().render(compare(*sides).document())
 
 
 @pytest.fixture
@@ -60,3 +59,34 @@ def test_the_fixture_fails_a_test_with_the_report_or_the_one_message(pytester: p
     end.assert_outcomes(passed=1, failed=2)
     end.stdout.fnmatch_lines(["DON'T SHIP: *", "nowhere: there is no such file or folder*"])
     assert "Traceback" not in end.stdout.str()
+
+
+UNUSED = """
+import sys
+
+def test_it_costs_nothing():
+    ours = {name for name in sys.modules if name.split(".")[0] in ("meta_eval", "pydantic", "typer")}
+    assert ours <= {"meta_eval", "meta_eval.version", "meta_eval.pytest_plugin"}, sorted(ours)
+"""
+
+
+def test_where_it_is_not_used_pytest_imports_a_single_module_of_meta_eval(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(UNUSED)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(("point", "ends"), [(None, 4), ("meta_eval.plugins.gone", 4)])
+def test_without_what_makes_the_test_it_is_silent_until_it_is_used(
+    point: str | None, ends: int, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from importlib.metadata import EntryPoint
+
+    from meta_eval import pytest_plugin
+
+    found = EntryPoint("gate", point, "meta_eval.pytest") if point else None
+    monkeypatch.setattr(pytest_plugin, "_find_plugin", lambda: found)
+    pytester.makepyfile("def test_any(): pass")
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)
+    used = pytester.runpytest_inprocess("--meta-eval-gate", "gate.yaml", "--meta-eval-results", "same")
+    assert used.ret == ends
+    assert "Traceback" not in used.stderr.str() + used.stdout.str()

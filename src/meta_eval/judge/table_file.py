@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
-from meta_eval.sockets import UserError, describe_error, locating, open_parquet, parse_json, replace_file
+from meta_eval.base.errors import UserError, locating
+from meta_eval.base.inputs import describe_error, open_parquet, parse_json
+from meta_eval.base.outputs import replace_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +49,7 @@ def list_tables(folder: Path) -> list[Path]:
 
 
 class TokensError(UserError):
-    """A file is not a table of `meta-eval fidelity`, or is damaged."""
+    """A file is not a table of tokens, or is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Header:
 
 def make_damage_error(what: str) -> TokensError:
     """Make the error for a truncated or changed file."""
-    return TokensError(what, hint="Make the table again with `meta-eval fidelity`: it is damaged")
+    return TokensError(what, hint="Make the table again: it is damaged")
 
 
 def write_table(path: Path, header: Header, schema: Schema, rows: Iterable[dict[str, Any]], count: str) -> Header:
@@ -122,7 +124,7 @@ def read_header(path: Path, schema: Schema) -> Header:
     """
     import pyarrow as pa
 
-    hint = "Name a table that `meta-eval fidelity` wrote"
+    hint = "Name a table of the log-probabilities of tokens"
     try:
         with open_parquet(path) as parquet:
             words = (parquet.metadata.metadata or {}).get(_KEY)
@@ -140,7 +142,7 @@ def read_header(path: Path, schema: Schema) -> Header:
             names = {attribute.name for attribute in fields(Header)}
             header = Header(**{name: value for name, value in values.items() if name in names})
     except (ValueError, TypeError, KeyError):
-        raise TokensError("is not a table of `meta-eval fidelity`", where=str(path), hint=hint) from None
+        raise TokensError("is not a table of tokens", where=str(path), hint=hint) from None
     if version != SCHEMA_VERSION:
         raise TokensError(
             f"has version {version!r:.40}, and this meta-eval reads {SCHEMA_VERSION}",

@@ -1,4 +1,4 @@
-"""The table of a fidelity run: the log-probability of every token of every recorded answer.
+"""The table of a model that scored texts: the log-probability of every token of every recorded answer.
 
 It is a parquet file with a row per answer; choices are in a second file next to it. It has token ids but no text of
 prompts or answers, because those are gated. Text comes from the pack.
@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.plugins.tokens.table_file import (
+from meta_eval.base.errors import UserError, locating
+from meta_eval.base.thresholds import LOGPROB_ROUNDING
+from meta_eval.judge.table_file import (
     BATCH,
     CHOICES,
     Header,
@@ -27,8 +29,9 @@ from meta_eval.plugins.tokens.table_file import (
     read_header,
     write_table,
 )
-from meta_eval.plugins.tokens.thresholds import LOGPROB_ROUNDING
-from meta_eval.sockets import locating
+
+# The folder of the tables among results.
+TABLES = "fidelity"
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -51,7 +54,7 @@ class Forced:
         top_logprobs: n: its log-probability, at least that of the token itself.
         top_k_ids: n x k, the likeliest first; None without ``--top-k``.
         top_k_logprobs: n x k, their log-probabilities; None likewise.
-        truncated: Whether the prompt was cut to fit. fidelity skips such docs; other tools may not.
+        truncated: Whether the prompt was cut to fit. Figures leave such docs out.
     """
 
     task: str
@@ -139,6 +142,24 @@ def find_texts_path(path: Path) -> Path:
 def read_whole_tables(folder: Path) -> list[Path]:
     """The tables of a folder as sorted paths of texts. A path need not exist if its table of choices does."""
     return sorted({*list_tables(folder), *map(find_texts_path, folder.glob(f"*.{CHOICES}.parquet"))})
+
+
+def find_table(place: Path) -> Path:
+    """The table that a file or a folder is or holds: there, or in its ``fidelity/``.
+
+    Raises:
+        UserError: There is no table, or there are several.
+    """
+    if not place.is_dir():
+        return find_texts_path(place)
+    tables = [table for folder in (place, place / TABLES) for table in read_whole_tables(folder)]
+    if len(tables) != 1:
+        listed = ", ".join(table.name for table in tables)
+        raise UserError(
+            f"holds {len(tables)} tables ({listed})" if tables else "holds no table of tokens",
+            where=str(place), hint="Name the file" if tables else "Name a table of the log-probabilities of tokens",
+        )  # fmt: skip
+    return tables[0]
 
 
 def read_any_header(table: Path) -> Header:

@@ -10,7 +10,7 @@ from meta_eval.ask.answers.run_texts import RunText, check_same_decoding, read_r
 from meta_eval.base.counts import plural
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress
-from meta_eval.base.thresholds import FIDELITY_MIN_DOCS
+from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
 from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from meta_eval.ask.answers.run_texts import Key
     from meta_eval.judge.text_partings import TextPair, TextVocabulary
-    from meta_eval.plugins.tokens.token_table import Forced, Tokens
+    from meta_eval.judge.token_table import Forced, Tokens
 
 
 def build_texts_report(
@@ -72,7 +72,7 @@ def build_texts_report(
         )  # fmt: skip
     scorings = {text.scoring_sha256 for side in texts for text in side.values()}
     known = [_read_table(table, scorings) for table in opened]
-    comparison = compare_texts(pairs, _vocabulary(words), known, min_docs or FIDELITY_MIN_DOCS)
+    comparison = compare_texts(pairs, _vocabulary(words), known, min_docs or SAMENESS_MIN_DOCS)
     notes = (
         *_several_notes([several for _, several in read]), *_notes(texts, len(pairs)), *_table_notes(opened, known),
         *(note for run in runs for note in run.notes),
@@ -121,8 +121,7 @@ def _table_notes(opened: Sequence[Tokens], known: Sequence[Mapping[str, Forced]]
 
 
 def _open_table(place: Path) -> Tokens:
-    from meta_eval.plugins.tokens.fidelity_build import find_table
-    from meta_eval.plugins.tokens.token_table import read_tokens
+    from meta_eval.judge.token_table import find_table, read_tokens
 
     return read_tokens(find_table(place))
 

@@ -1,10 +1,8 @@
-"""Runs ``vllm serve`` on a free port of this machine for the time of a run, and always stops it."""
+"""Runs an engine's server on a free port of this machine for the time of a run, and always stops it."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,10 +12,13 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from meta_eval.sockets import ADAPTER, VLLM_EXTRA, BackendError, RunSettings, diagnose_engine, log, serve_arguments
+from meta_eval.ask.engine_faults import diagnose_engine
+from meta_eval.base.logs import log
+from meta_eval.pack.backends.base import BackendError
 
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
-_HOST = "127.0.0.1"
+# Where it is reached: from this machine alone.
+HOST = "127.0.0.1"
 
 # Seconds for loading weights, and for stopping: more than the watchdog's steps.
 _TO_START = 1800.0
@@ -33,15 +34,18 @@ class Served:
         url: Its address.
         name: Its name of the model.
         log_file: The file for its output.
+        unset: Variables of our environment that it does not get.
     """
 
-    def __init__(self, program: str, command: Sequence[str], url: str, name: str, log_file: Path) -> None:
+    def __init__(
+        self, program: str, command: Sequence[str], url: str, name: str, log_file: Path, *, unset: Sequence[str] = ()
+    ) -> None:
         self.url, self.name, self._program, self._log = url, name, program, log_file
         with log_file.open("wb") as out:
             # In a new session, so that Ctrl-C stops the client first and then the server.
             self._watchdog = subprocess.Popen(
                 [sys.executable, "-I", str(_WATCHDOG), *command], stdin=subprocess.PIPE, stdout=out, stderr=out,
-                start_new_session=True, env=_environment(),
+                start_new_session=True, env={name: value for name, value in os.environ.items() if name not in unset},
             )  # fmt: skip
 
     def wait(self) -> None:
@@ -85,41 +89,9 @@ class Served:
             log.warning(f"{self._program} does not exit; its watchdog is process {self._watchdog.pid}")
 
 
-def start_vllm(settings: RunSettings, model: str, logs: Path) -> Served:
-    """Start a server and wait until it answers.
-
-    Args:
-        settings: The settings of the pack; model_args are its flags.
-        model: The model to load.
-        logs: The folder of ``serve.log``; an old log is renamed.
-
-    Raises:
-        BackendError: It cannot be started; the message has the tail of its log.
-    """
-    if settings.base_url:
-        raise BackendError(
-            "`serve: true` starts a server, and base_url names another", where="serve",
-            hint="Remove one of the two",
-        )  # fmt: skip
-    if not settings.serve:
-        log.warning(
-            f"data_parallel_size: {settings.data_parallel_size} copies of the model run in one `vllm serve`, which "
-            "this run starts and asks"
-        )
-
-    def command(port: int) -> Sequence[str]:
-        try:
-            return [*_vllm(), *serve_arguments(settings, model, port, host=_HOST)]
-        except ValueError as error:
-            raise BackendError(
-                "is an lm-eval option, not a flag of `vllm serve`", where=f"model_args.{error}",
-                hint="Remove it, or run the command that prepare prints",
-            ) from None  # fmt: skip
-
-    return start_server(command, "vllm serve", ADAPTER if "lora_local_path" in settings.model_args else model, logs)
-
-
-def start_server(command: Callable[[int], Sequence[str]], program: str, name: str, logs: Path) -> Served:
+def start_server(
+    command: Callable[[int], Sequence[str]], program: str, name: str, logs: Path, *, unset: Sequence[str] = ()
+) -> Served:
     """Start a server on a free port of this machine, and wait until it answers.
 
     Args:
@@ -127,6 +99,7 @@ def start_server(command: Callable[[int], Sequence[str]], program: str, name: st
         program: Its name in messages.
         name: Its name of the model.
         logs: The folder of ``serve.log``; an old log is renamed.
+        unset: Variables of our environment that it does not get.
 
     Raises:
         BackendError: It cannot be started; the message has the tail of its log.
@@ -136,7 +109,7 @@ def start_server(command: Callable[[int], Sequence[str]], program: str, name: st
     logs.mkdir(parents=True, exist_ok=True)
     if log_file.exists():
         log_file.replace(logs / "serve.before.log")
-    served = Served(program, command(port), f"http://{_HOST}:{port}/v1", name, log_file)
+    served = Served(program, command(port), f"http://{HOST}:{port}/v1", name, log_file, unset=unset)
     try:
         served.wait()
     except BaseException:
@@ -145,23 +118,8 @@ def start_server(command: Callable[[int], Sequence[str]], program: str, name: st
     return served
 
 
-def _vllm() -> list[str]:
-    """The command of vLLM: in this environment, else on the shell's path."""
-    if importlib.util.find_spec("vllm") is not None:
-        return [sys.executable, "-P", "-m", "vllm.entrypoints.cli.main"]
-    program = shutil.which("vllm")
-    if program is None:
-        raise BackendError("vllm is not installed", where="serve", hint=f"pip install {VLLM_EXTRA}")
-    return [program]
-
-
-def _environment() -> dict[str, str]:
-    """Our environment without an API key, which this server would otherwise require."""
-    return {name: value for name, value in os.environ.items() if name != "VLLM_API_KEY"}
-
-
 def _free_port() -> int:
     with socket.socket() as listener:
-        listener.bind((_HOST, 0))
+        listener.bind((HOST, 0))
         port: int = listener.getsockname()[1]
     return port

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from meta_eval.ask.answers.token_logprobs import TokenLogprobs
 from meta_eval.base.errors import UserError
 from meta_eval.harness.chat_completion import ChatChoice, ChatCompletion
 from meta_eval.harness.sample_parser import FILTERED
+from meta_eval.harness.token_logprobs import TokenLogprobs
 
 # A UTF-16 engine leaves a lone surrogate if it cuts a character. UTF-8 files cannot hold it.
 _HALF_PAIR = re.compile("[\ud800-\udfff]")

@@ -25,21 +25,26 @@ FILE = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def write_file(folder: Path, **changes: Any) -> Path:
     return write(folder / "thresholds.yaml", json.dumps({**FILE, **changes}))
 
 
 def test_a_gate_has_the_same_tolerance_in_points(tmp_path: Path) -> None:
-    code, _, err = run("init", tmp_path / "ci", "--thresholds", write_file(tmp_path))
+    code, _, err = run("thresholds", write_file(tmp_path))
     assert code == 0
-    gate = read_gate(tmp_path / "ci" / "gate.yaml")
+    gate = read_gate(tmp_path / "gate.yaml")
     assert gate.margin == pytest.approx({"mean": 2.3, "gsm8k": 3.0, "arc: hard": 1.6})
     assert list(gate.tasks) == ["gsm8k", "arc: hard"]
     assert "gsm8k exact_match,strict-match >= 72.0, 1,000 docs: fails under 0.01 %" in " ".join(err.split())
 
 
 def test_without_a_tolerance_it_is_that_of_vllm(tmp_path: Path) -> None:
-    run("init", tmp_path, "--thresholds", write_file(tmp_path, rtol=None))
+    run("thresholds", write_file(tmp_path, rtol=None))
     assert read_gate(tmp_path / "gate.yaml").margin == pytest.approx({"mean": 4.6, "gsm8k": 6.0, "arc: hard": 3.2})
 
 
@@ -67,14 +72,15 @@ def test_what_a_threshold_sees_is_that_of_drawn_docs(value: float, rtol: float, 
 def test_a_threshold_of_few_docs_that_sees_nothing_says_so(tmp_path: Path) -> None:
     assert ScoreThreshold("t", "m", 0.2, 0.19, 5).find_visible_drop() is None
     tasks = [{"name": "t", "metrics": [{"name": "m", "value": 0.2}]}]
-    err = run("init", tmp_path, "--thresholds", write_file(tmp_path, tasks=tasks, limit=5, rtol=0.95))[2]
+    err = run("thresholds", write_file(tmp_path, tasks=tasks, limit=5, rtol=0.95))[2]
     assert "and no loss in 80 % of runs" in " ".join(err.split())
 
 
 def test_without_a_limit_it_asks_for_the_docs(tmp_path: Path) -> None:
     file = write_file(tmp_path, limit=None)
-    assert "--docs N" in run("init", tmp_path / "a", "--thresholds", file)[2]
-    assert "1,319 docs" in run("init", tmp_path / "b", "--thresholds", file, "--docs", "1319")[2]
+    assert "--docs N" in run("thresholds", file)[2]
+    (tmp_path / "gate.yaml").unlink()
+    assert "1,319 docs" in run("thresholds", file, "--docs", "1319")[2]
 
 
 @pytest.mark.parametrize(
@@ -83,15 +89,15 @@ def test_without_a_limit_it_asks_for_the_docs(tmp_path: Path) -> None:
      {"rtol": 1e-320}, {"tasks": [{"name": "t", "metrics": [{"name": "m", "value": 75}]}]}],
 )  # fmt: skip
 def test_a_file_of_another_form_is_one_message_and_nothing_is_written(changes: dict[str, Any], tmp_path: Path) -> None:
-    code, out, err = run("init", tmp_path / "x", "--thresholds", write_file(tmp_path, **changes))
+    code, out, err = run("thresholds", write_file(tmp_path, **changes))
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "thresholds.yaml" in err
-    assert not (tmp_path / "x").exists()
+    assert not (tmp_path / "gate.yaml").exists()
 
 
 def test_a_gate_that_exists_is_not_replaced(tmp_path: Path) -> None:
     write(tmp_path / "gate.yaml", "margin: 1\n")
-    assert run("init", tmp_path, "--thresholds", write_file(tmp_path))[0] == 2
+    assert run("thresholds", write_file(tmp_path))[0] == 2
     assert (tmp_path / "gate.yaml").read_text() == "margin: 1\n"
 
 
@@ -100,12 +106,12 @@ def test_a_gate_that_exists_is_not_replaced(tmp_path: Path) -> None:
 def test_a_gate_of_any_name_and_tolerance_is_one_that_the_gate_reads(name: str, value: float, tmp_path: Path) -> None:
     tasks = [{"name": "t", "metrics": [{"name": "m", "value": value}]}]
     file = write_file(tmp_path, tasks=tasks).rename(tmp_path / name)
-    assert run("init", tmp_path / "x", "--thresholds", file)[0] == 0
-    gate = read_gate(tmp_path / "x" / "gate.yaml")
+    assert run("thresholds", file)[0] == 0
+    gate = read_gate(tmp_path / "gate.yaml")
     assert gate.margin == pytest.approx({"mean": 4 * value, "t": 4 * value})
     assert gate.min_docs is None
 
 
 def test_docs_beyond_any_benchmark_are_refused_before_a_gate_is_written(tmp_path: Path) -> None:
-    assert run("init", tmp_path / "x", "--thresholds", write_file(tmp_path), "--docs", "9" * 320)[0] == 2
-    assert not (tmp_path / "x").exists()
+    assert run("thresholds", write_file(tmp_path), "--docs", "9" * 320)[0] == 2
+    assert not (tmp_path / "gate.yaml").exists()

@@ -1,0 +1,165 @@
+"""The socket for evidence: what a plug-in adds to a judgement.
+
+Evidence raises alarms, which may forbid SHIP, adds rules to ``gate.yaml`` and conditions to its ``limits``, and shows a
+section in the report. A package adds it by an entry point of the group ``meta_eval.evidence``. Its name there is its
+key in ``gate.yaml`` and in the JSON of a report. ``examples/length_evidence.py`` is a small one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel
+
+from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
+from meta_eval.judge.judgement import AlarmKind, RaisedAlarm
+
+if TYPE_CHECKING:
+    from meta_eval.harness.lm_eval_run import Run
+    from meta_eval.judge.conditions import Condition
+    from meta_eval.pack.manifest import Manifest
+
+ENTRY_POINTS = "meta_eval.evidence"
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceCase:
+    """What is judged.
+
+    Attributes:
+        runs: The run of `report`, under the empty text; of `compare` the baseline ``A`` and the candidate ``B``.
+        places: The files and folders of results that `report` was given; empty in `compare`.
+        manifest: The manifest of the pack; None without a pack.
+        manifest_sha256: Its hash.
+        rules: What ``gate.yaml`` says under the key of this evidence; None if it says nothing.
+    """
+
+    runs: Mapping[str, Run]
+    places: tuple[Path, ...] = ()
+    manifest: Manifest | None = None
+    manifest_sha256: str | None = None
+    rules: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What an evidence found.
+
+    Attributes:
+        alarms: The kind and occurrence of each alarm. An occurrence with ``veto`` forbids SHIP.
+        notes: What the reader must know of the files that were read.
+        data: For `Evidence.make_sections`.
+        json: Plain JSON data, which the JSON of the report has under the name of the evidence; None for none.
+    """
+
+    alarms: tuple[RaisedAlarm, ...] = ()
+    notes: tuple[str, ...] = ()
+    data: Any = None
+    json: Any = None
+
+
+class Evidence(ABC):  # noqa: B024 (all has a default)
+    """What a plug-in adds to a judgement. Override what you need.
+
+    Attributes:
+        rules: The model of its key in ``gate.yaml``; None for no key.
+        alarm_kinds: The kinds of its alarms.
+        conditions: Conditions that ``limits`` of ``gate.yaml`` may name.
+    """
+
+    rules: ClassVar[type[BaseModel] | None] = None
+    alarm_kinds: ClassVar[tuple[AlarmKind, ...]] = ()
+    conditions: ClassVar[tuple[Condition, ...]] = ()
+
+    def find(self, case: EvidenceCase) -> Findings:  # noqa: ARG002 (for those that override it)
+        """Find alarms and facts, before the decision.
+
+        Raises:
+            UserError: What it reads cannot be read.
+        """
+        return Findings()
+
+    def make_sections(self, findings: Findings) -> Iterable[Any]:  # noqa: ARG002 (for those that override it)
+        """Make the sections of the report: objects of `meta_eval.report.document.Section`. Empty ones are not shown."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFindings:
+    """What an evidence found, and its name."""
+
+    name: str
+    evidence: Evidence
+    findings: Findings = field(default_factory=Findings)
+
+
+def find_evidence(name: str) -> Evidence | None:
+    """The evidence of a name; None if there is none.
+
+    Raises:
+        ExtensionError: Its package cannot be loaded.
+    """
+    extension = find_extensions(ENTRY_POINTS).get(name)
+    return None if extension is None else _load(extension)
+
+
+def list_evidence() -> dict[str, Evidence]:
+    """All evidence by name. Broken ones are left out; `collect_findings` names them."""
+    loaded: dict[str, Evidence] = {}
+    for name, extension in find_extensions(ENTRY_POINTS).items():
+        try:
+            loaded[name] = _load(extension)
+        except ExtensionError:
+            continue
+    return loaded
+
+
+def collect_findings(case: EvidenceCase, rules: Mapping[str, Any]) -> tuple[NamedFindings, ...]:
+    """Let all evidence find what it finds. A broken one is a note, so that the report says what was not looked at.
+
+    Args:
+        case: What is judged, without rules.
+        rules: The rules of the gate by name of the evidence.
+
+    Raises:
+        ExtensionError: An evidence gives something else than findings, or raises an alarm of an undeclared kind.
+        UserError: What an evidence reads cannot be read.
+    """
+    collected = []
+    for name, extension in find_extensions(ENTRY_POINTS).items():
+        try:
+            evidence = _load(extension)
+        except ExtensionError as error:
+            collected.append(NamedFindings(name, Evidence(), Findings(notes=(str(error),))))
+            continue
+        findings = evidence.find(replace(case, rules=rules.get(name)))
+        _check(name, evidence, findings)
+        collected.append(NamedFindings(name, evidence, findings))
+    return tuple(collected)
+
+
+def list_alarms(collected: Iterable[NamedFindings]) -> list[RaisedAlarm]:
+    """The alarms of all evidence."""
+    return [raised for named in collected for raised in named.findings.alarms]
+
+
+def _load(extension: Extension) -> Evidence:
+    evidence: Evidence = load_extension(extension, Evidence, alarm_kinds=(tuple,), conditions=(tuple,))
+    if evidence.rules is not None and not (isinstance(evidence.rules, type) and issubclass(evidence.rules, BaseModel)):
+        raise ExtensionError("rules is not a class of pydantic models", where=extension.points[0].value)
+    return evidence
+
+
+def _check(name: str, evidence: Evidence, findings: Any) -> None:
+    if not isinstance(findings, Findings):
+        raise ExtensionError(f"find gave {type(findings).__name__} and no Findings", where=f"evidence {name}")
+    kinds = {kind.name for kind in evidence.alarm_kinds}
+    unknown = next((kind for kind, _ in findings.alarms if kind not in kinds), None)
+    if unknown is not None:
+        raise ExtensionError(
+            f"raises an alarm of the kind {unknown!r}, which is not in alarm_kinds", where=f"evidence {name}"
+        )
