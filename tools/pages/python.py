@@ -15,7 +15,7 @@ _CLASSES = {
         "verb_options.PrepareOptions", "verb_options.TaskOptions", "verb_options.ScoringOptions",
         "verb_options.VerifyOptions",
         "verb_options.RunOptions", "verb_options.ExportOptions", "verb_options.GradingOptions",
-        "verb_options.FidelityOptions", "judging.judging_options.JudgingOptions",
+        "judging.judging_options.JudgingOptions",
         "errors.UserError",
     ),
     "Sockets": (
