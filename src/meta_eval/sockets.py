@@ -180,6 +180,8 @@ if TYPE_CHECKING:
     from meta_eval.doctor.check import passed as passed
     from meta_eval.doctor.lm_eval_install import find_lm_eval as find_lm_eval
     from meta_eval.harness.chat_completion import LONGEST as LONGEST
+
+    # harness: what lm-eval reads and writes
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion

@@ -12,7 +12,7 @@ import pytest
 from command import cli
 
 
-def test_help_lists_a_dozen_verbs_in_four_groups_each_whole_in_eighty_columns() -> None:
+def test_help_lists_the_verbs_in_four_groups_each_whole_in_eighty_columns() -> None:
     panels = re.split(r"\n\n(\S.*):\n", cli("--help").stdout.partition("Options:\n")[2])[1:]
     lines = dict(zip(panels[::2], (panel.splitlines() for panel in panels[1::2]), strict=True))
     core = {
@@ -21,7 +21,7 @@ def test_help_lists_a_dozen_verbs_in_four_groups_each_whole_in_eighty_columns() 
         "Judge": ["report", "compare"],
     }
     for panel, own in core.items():
-        verbs = [line.split()[0] for line in lines[panel]]
+        verbs = [line.split()[0] for line in lines.get(panel, [])]
         assert verbs[: len(own)] == own
         assert verbs[len(own) :] == sorted(verbs[len(own) :]), "those of plug-ins follow"
     for line in (line for verbs in lines.values() for line in verbs):
@@ -50,8 +50,6 @@ def test_help_imports_nothing_that_only_a_command_needs() -> None:
             "export --to requets",
             "--to: 'requets' is not one of 'requests', 'batch'; did you mean 'requests'? See",
         ),
-        ("fidelity --docs many", "--docs: 'many' is not"),
-        ("fidelity --docs 0", "--docs: "),
         ("prepare --set", "--set: needs a value. See"),
         ("prepare --json=3", "--json: takes no value. See"),
         ("verify a b", "meta-eval verify: takes fewer arguments; unexpected: b. See"),

@@ -89,6 +89,12 @@ def test_where_it_can_answer_nothing_it_is_refused_before_anything_is_asked(tmp_
     done = go("run", tmp_path, "--no-report", tasks=CHOICES)
     assert done.returncode == 2
     assert "does not say how likely choices are" in " ".join(done.stderr.split())
+
+
+@pytest.mark.plugin("tokens")
+@pytest.mark.usefixtures("module")
+def test_where_it_can_score_nothing_it_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    go("run", tmp_path, "--no-report", tasks=CHOICES)
     done = go("fidelity", tmp_path, "work_dir")
     assert done.returncode == 2
     assert "backend function does not say how likely choices are" in " ".join(done.stderr.split())

@@ -165,6 +165,7 @@ def test_a_missing_model_is_said_before_a_pack_is_made(place: Path) -> None:
     assert "note: model_name: other.gguf: there is no such file; did you mean 'model.gguf'?" in done.stderr
 
 
+@pytest.mark.plugin("tokens")
 def test_fidelity_names_a_missing_model_or_tokenizer_before_a_pack_is_made(place: Path) -> None:
     run(place, model_name="other.gguf")
     missing = cli("fidelity", cwd=place)

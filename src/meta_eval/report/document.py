@@ -137,7 +137,7 @@ class Document:
         source: All that was found, for views that show more.
         samples: Reads the docs with their texts again at each call.
         heading: What it is, in the first line of Markdown.
-        style: CSS of its figures, for pages.
+        style: CSS of its figures, for pages: ``PACKAGE:FILE``; empty for none.
     """
 
     document_type: str

@@ -53,7 +53,7 @@ def render(document: Document) -> Iterator[str]:
 def _page(document: Document, index: str, samples: int, chunks: Callable[[], Iterable[str]]) -> Iterable[str]:
     from markupsafe import Markup
 
-    style = read_asset("report.css") + document.style
+    style = read_asset("report.css") + (_read_file(document.style) if document.style else "")
     script = _script(_PARTS if samples else _SCRIPTS.get(document.document_type, ()))
     return (
         _environment()
@@ -107,7 +107,7 @@ def _environment() -> Environment:
     def load_figure(name: str) -> str | None:
         """The template of a figure, ``PACKAGE:figures/NAME.html.j2``."""
         package, colon, path = name.partition(":")
-        return files(package).joinpath("templates", *path.split("/")).read_text(encoding="utf-8") if colon else None
+        return _read_file(f"{package}:templates/{path}") if colon else None
 
     environment = Environment(
         loader=ChoiceLoader([FunctionLoader(load_figure), PackageLoader("meta_eval.report")]),
@@ -128,6 +128,12 @@ def _environment() -> Environment:
     environment.filters |= {"shape": _SHAPES.__getitem__, "block_kind": _block_kind, "template": _template}
     environment.globals |= {"link": _link, "nats": text.format_nats}
     return environment
+
+
+def _read_file(name: str) -> str:
+    """A file of a package, ``PACKAGE:PATH``, as text."""
+    package, _, path = name.partition(":")
+    return files(package).joinpath(*path.split("/")).read_text(encoding="utf-8")
 
 
 def read_asset(name: str) -> str:
