@@ -13,6 +13,7 @@ import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import MISSING, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -27,7 +28,7 @@ from meta_eval.base.errors import ConfigError, PackError, UserError
 from meta_eval.cli import app
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
-from meta_eval.plugins.engines.slurm.slurm_layout import Jobs
+from meta_eval.pack.backends.base import load_class
 from meta_eval.verb_options import (
     AuditKeywords,
     AuditOptions,
@@ -106,7 +107,6 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     "tasks new": (None, NewTaskOptions, None, "name"),
     "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json"),
     "run": (run, RunOptions, RunKeywords, "config overrides report html as_json"),
-    "slurm": (None, Jobs, None, "config output as_json"),
     "export": (export, ExportOptions, ExportKeywords, "pack config output as_json"),
     "grade": (grade, GradingOptions, GradingKeywords, "answers pack config as_json"),
     "report": (
@@ -118,6 +118,15 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
         fidelity, FidelityOptions, FidelityKeywords, "config noise margin gate html markdown view as_json",
     ),
 }  # fmt: skip
+
+
+if find_spec("meta_eval.plugins.engines"):
+    VERBS["slurm"] = (
+        None,
+        load_class("meta_eval.plugins.engines.slurm.slurm_layout:Jobs"),
+        None,
+        "config output as_json",
+    )
 
 
 @pytest.mark.parametrize("verb", VERBS)
