@@ -1,4 +1,4 @@
-"""What goes to Ray's workers and what comes back, without a cluster; tests/engine has one."""
+"""What goes to Ray's workers and what comes back, without a cluster; tests/plugins/engines/real has one."""
 
 from __future__ import annotations
 

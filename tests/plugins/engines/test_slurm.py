@@ -1,4 +1,4 @@
-"""The job scripts of `meta-eval slurm`, checked and run without a Slurm; tests/engine/test_slurm.py runs them under one."""
+"""The job scripts of `meta-eval slurm`, checked and run without a Slurm; tests/plugins/engines/real/test_slurm.py runs them under one."""
 
 from __future__ import annotations
 
