@@ -10,15 +10,15 @@ Name it in your package's pyproject.toml. Then `evals_dataset` and `baseline` ca
 
 import csv
 
-from meta_eval.pack.records.format import Place, Record, RecordFormat
+from meta_eval.pack.records.format import GUESS, Place, Record, RecordFormat
 from meta_eval.pack.records.text_record import TextAnswer, TextRecord
 
 
 class CsvFormat(RecordFormat):
     name = "csv"
 
-    def detect(self, place: Place) -> bool:
-        return any(file.endswith(".csv") for file in place.files)
+    def detect(self, place: Place) -> float:
+        return GUESS if any(file.endswith(".csv") for file in place.files) else 0
 
     def open_run(self, place: Place, run: str | None, names: list[str]) -> Record:
         files = [file for file in place.files if file.endswith(".csv")]

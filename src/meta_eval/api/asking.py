@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.pipeline import RunResult
     from meta_eval.harness.settings import RunSettings
     from meta_eval.pack.config import Config
-    from meta_eval.plugins.meta.meta_pack import Prepared
+    from meta_eval.pack.records.preparation import Prepared
     from meta_eval.plugins.tokens.audit_report import AuditReport
     from meta_eval.plugins.tokens.token_scoring import FidelityResult
 

@@ -31,7 +31,6 @@ from meta_eval.judge.origin_alarms import find_task_origins
 from meta_eval.judge.task_comparison import ScoredRun
 from meta_eval.judge.two_bos import find_two_bos
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE
 
 AlarmKind = Literal[
     "no pack", "not run", "left out", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side",
@@ -427,7 +426,7 @@ def find_run_problems(
         settings = find_other_generation(result) if entry else None
         problems += [("settings", AlarmOccurrence(name, note=settings.partition(": ")[2]))] if settings else []
         problems += [("two bos", two_bos)] if (two_bos := find_two_bos(result)) else []
-    problems += [("sample", AlarmOccurrence(name))] if entry and entry.dataset_id == SAMPLE else []
+    problems += [("sample", AlarmOccurrence(name))] if entry and entry.invented else []
     return problems
 
 

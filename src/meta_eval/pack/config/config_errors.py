@@ -14,6 +14,7 @@ from meta_eval.base.escaping import quoted
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.value_errors import describe_wrong_value
 from meta_eval.pack.backends.registry import SHIPPED, list_backends
+from meta_eval.pack.config_keys import list_allowed
 
 # Allowed values where pydantic's message is unclear. Keep docs/reference/configuration.md the same.
 ALLOWED = {
@@ -37,7 +38,7 @@ ALLOWED = {
     "gpu_memory_utilization": "a number above 0 and up to 1",
     "margin": "a number of points above 0 and below 100, or a mapping such as {mean: 1, meta_gpqa: 3}",
     "cluster": "a mapping of tasks to fields of their docs, such as {drop: section_id}",
-    "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",
+    **list_allowed(),
 }
 
 # The page that explains every key, and the number of keys up to which a message lists them instead.
