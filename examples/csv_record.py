@@ -10,7 +10,7 @@ Name it in your package's pyproject.toml. Then `evals_dataset` and `baseline` ca
 
 import csv
 
-from meta_eval.pack.records.format import GUESS, Place, Record, RecordFormat
+from meta_eval.pack.records.format import LIKELY, Place, Record, RecordFormat
 from meta_eval.pack.records.text_record import TextAnswer, TextRecord
 
 
@@ -18,7 +18,7 @@ class CsvFormat(RecordFormat):
     name = "csv"
 
     def detect(self, place: Place) -> float:
-        return GUESS if any(file.endswith(".csv") for file in place.files) else 0
+        return LIKELY if any(file.endswith(".csv") for file in place.files) else 0
 
     def open_run(self, place: Place, run: str | None, names: list[str]) -> Record:
         files = [file for file in place.files if file.endswith(".csv")]

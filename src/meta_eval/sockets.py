@@ -248,6 +248,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.prompt_lengths import measure_longest_prompt as measure_longest_prompt
     from meta_eval.pack.punkt import INSTRUCTIONS as INSTRUCTIONS
     from meta_eval.pack.records.format import ALL as ALL
+    from meta_eval.pack.records.format import ALMOST_SURE as ALMOST_SURE
     from meta_eval.pack.records.format import GUESS as GUESS
     from meta_eval.pack.records.format import LIKELY as LIKELY
     from meta_eval.pack.records.format import SURE as SURE

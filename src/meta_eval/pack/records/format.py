@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 # The group that holds every task of a record.
 ALL = "recorded"
 
-# How sure a format is of a place. The files have names or content of this format alone; other formats have such files
-# too; or nothing speaks against it, and any other format comes first.
-SURE, LIKELY, GUESS = 0.9, 0.5, 0.1
+# How sure a format is of a place: the files have names or content of this format alone; a folder of another format may
+# also hold them; such files may be anything; or nothing speaks against it, and any other format comes first.
+SURE, ALMOST_SURE, LIKELY, GUESS = 0.9, 0.8, 0.5, 0.1
 
 
 @dataclass(frozen=True)
@@ -197,9 +197,9 @@ class RecordFormat(ABC):
     def detect(self, place: Place) -> float:
         """How sure it is that a place is of this format: from 0, not at all, to 1, certainly.
 
-        `SURE`, `LIKELY` and `GUESS` are the steps that the shipped formats use. The surest format reads the place, in
-        whatever order formats are listed; two that are equally sure are an error. It raises nothing; `open_run` reports
-        damage.
+        The shipped formats use the steps `SURE`, `ALMOST_SURE`, `LIKELY` and `GUESS`. The surest format reads the
+        place, in whatever order formats are listed; two that are equally sure are an error. It raises nothing;
+        `open_run` reports damage.
         """
 
     @abstractmethod

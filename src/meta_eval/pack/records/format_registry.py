@@ -54,7 +54,7 @@ def find_format(place: Place) -> RecordFormat | None:
     Raises:
         AmbiguousPlaceError: Two are equally sure.
     """
-    sure = {record_format: float(record_format.detect(place)) for record_format in list_formats()}
+    sure = {record_format: _ask(record_format, place) for record_format in list_formats()}
     best = max(sure.values())
     first, *others = [record_format for record_format, certainty in sure.items() if certainty == best]
     if best <= 0:
@@ -66,6 +66,13 @@ def find_format(place: Place) -> RecordFormat | None:
             where=place.name, hint="Name a folder or file with runs of one format",
         )  # fmt: skip
     return first
+
+
+def _ask(record_format: RecordFormat, place: Place) -> float:
+    certainty = record_format.detect(place)
+    if not isinstance(certainty, int | float) or not 0 <= certainty <= 1:
+        raise ExtensionError(f"detect gives {certainty!r}, and not a number from 0 to 1", where=record_format.name)
+    return certainty
 
 
 def list_words() -> list[str]:

@@ -15,7 +15,7 @@ from meta_eval.harness.sample_parser import read_arguments
 from meta_eval.harness.scores import compute_scores, list_metric_keys
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.format import (
-    LIKELY,
+    ALMOST_SURE,
     Grader,
     Place,
     Reading,
@@ -46,10 +46,10 @@ class LmEvalFormat(RecordFormat):
     reads = "`lm_eval --log_samples` output"
 
     def detect(self, place: Place) -> float:
-        # Folders of other formats hold results of such names, too.
+        # Folders of other formats, such as details, also hold results of lm-eval's form.
         if place.repository is not None:
-            return LIKELY if holds_samples(place.repository) else 0
-        return LIKELY if place.path is not None and holds_record(place.path) else 0
+            return ALMOST_SURE if holds_samples(place.repository) else 0
+        return ALMOST_SURE if place.path is not None and holds_record(place.path) else 0
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
         if place.repository is not None:
