@@ -114,6 +114,7 @@ def test_a_pattern_means_tasks_of_a_record_and_of_a_pack(run: Path, names: str) 
     assert list(verify(run.parent / "pack", tasks=["tiny_*"]).tasks) == ["tiny_free"]
 
 
+@pytest.mark.plugin("meta")
 def test_a_minus_leaves_out_a_task_of_metas_or_of_a_pack(tmp_path: Path) -> None:
     pack = prepare(tmp_path / "pack", "meta_gpqa,meta_arc_challenge_pretrain,-meta_gpqa")
     assert list(read_manifest(pack).tasks) == ["meta_arc_challenge_pretrain"]

@@ -48,7 +48,10 @@ def _refuse_secrets(originals: Originals) -> Originals:
 class MetaKeys(ConfigKeys):
     """Where joins find their originals, and what happens to rows without one."""
 
-    allowed: ClassVar[Mapping[str, str]] = {"originals": "a mapping such as {math: {id: my/math-copy, revision: main}}"}
+    allowed: ClassVar[Mapping[str, str]] = {
+        "evals_dataset": "a hub id such as meta-llama/Llama-3.1-8B-Instruct-evals, a local folder, or `sample`",
+        "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",
+    }
 
     originals: Annotated[Originals, AfterValidator(_refuse_secrets)] = Field(
         Originals(), description="where joins find gold answers: [below](#originals)"
