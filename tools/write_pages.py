@@ -21,7 +21,7 @@ META = {}
 if (ROOT / "src/meta_eval/plugins/meta").is_dir():
     from pages import grader_validation, tasks
 
-    META = {"reference/grader_validation.md": grader_validation, "reference/tasks.md": tasks}
+    META = {"plugins/meta/grader_validation.md": grader_validation, "plugins/meta/tasks.md": tasks}
 PAGES = {
     "reference/cli.md": cli,
     "reference/configuration.md": configuration,

@@ -26,7 +26,7 @@ class ConfigKeys(BaseModel):
     """Keys of a plug-in. Each field has a default and a description, and its type says what is allowed.
 
     Attributes:
-        allowed: By key the allowed values in words, for messages and the page of all keys. It may name keys of the core.
+        allowed: By key, also of the core, the allowed values in words: for messages and the page of all keys.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -195,7 +195,7 @@ def test_how_far_verdicts_are_proven(task: str, verdict: str, trust: str) -> Non
 
 
 def test_a_page_sorts_all_tasks_by_how_far_they_can_be_trusted() -> None:
-    page = (REPOSITORY / "docs" / "reference" / "grader_validation.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "plugins" / "meta" / "grader_validation.md").read_text(encoding="utf-8")
     table = page.partition("## How far each task can be trusted")[2].partition("## Instruct models")[0]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
     assert {row[0].strip("| `") for row in rows} == set(TASKS)

@@ -1,4 +1,4 @@
-"""Lists tasks with their catalog entries, for ``meta-eval tasks`` and docs/reference/tasks.md."""
+"""Lists tasks with their catalog entries, for ``meta-eval tasks`` and docs/plugins/meta/tasks.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What the tasks were compared with: every comparison with real rows, an official scorer or a document, as measured.
 
 The comparisons stand in the YAML files beside this one, each with the command that makes its numbers again. A file is
-a list under ``checks:``; `Comparison` says what the keys mean. docs/reference/grader_validation.md and ``meta-eval
+a list under ``checks:``; `Comparison` says what the keys mean. docs/plugins/meta/grader_validation.md and ``meta-eval
 tasks`` are made of them.
 
 No entry says that a task is verified. A status follows from the comparisons that were made by the metric that is the
