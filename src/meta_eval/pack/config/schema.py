@@ -75,7 +75,8 @@ class Config(Settings, Public):
     )
     tasks: Annotated[tuple[Name, ...], BeforeValidator(_split_commas)] = Field(
         min_length=1,
-        description="tasks, groups ([list](../plugins/meta/tasks.md)), patterns: `mmlu_*`. A minus leaves out: `mmlu,-mmlu_law`",
+        description="tasks, groups ([list](../plugins/meta/tasks.md)), patterns: `mmlu_*`. A minus leaves out: "
+        "`mmlu,-mmlu_law`",
     )
 
     work_dir: Name = Field(
