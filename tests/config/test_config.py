@@ -88,10 +88,6 @@ def test_the_reference_documents_every_key_with_its_default() -> None:
     documented = {key: YAML(typ="safe").load(rows[key][0].strip("`")) for key in DEFAULTS if key not in elsewhere}
     assert documented == {key: value for key, value in DEFAULTS.items() if key not in elsewhere}
     assert rows["backend"][0] in ("(needed)", f"`{DEFAULTS['backend']}`"), "without an engine nothing is the default"
-    originals = re.findall(r"^\| (\w+) \| `(.+?)` \| (?:`(.+?)`)? \| \w+ \|$", page, re.MULTILINE)
-    assert {name: (id_, fallback or None) for name, id_, fallback in originals} == {
-        name: (original["id"], original["fallback"]) for name, original in DEFAULTS["originals"].items()
-    }
 
 
 @pytest.mark.parametrize(
@@ -125,11 +121,6 @@ def test_a_sweep_is_named_beside_the_shipped_configuration(tmp_path: Path) -> No
         load(tmp_path, RECIPE, "model_name=[my/bf16, my/fp8]", "other_models=[my/int4]")
 
 
-def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallback(tmp_path: Path) -> None:
-    pinned = load(tmp_path, RECIPE, "originals.ifeval.revision=abc").originals.ifeval
-    assert (pinned.id, pinned.revision, pinned.fallback) == ("wis-k/instruction-following-eval", "abc", None)
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -154,7 +145,6 @@ def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallba
             ["'n_threads' is an argument of llama.cpp, and backend vllm does not have it"],
             marks=pytest.mark.plugin("engines"),
         ),
-        ("originals: {mth: {id: x}}", ["originals.mth", "'math'"]),
         ("dtype: int7", ["dtype", "'int7'"]),
         ("tokenizer: 'a,b'", ["tokenizer", "','"]),
         ("backend: servr", ["backend", "did you mean 'server'", "Allowed: server"]),
@@ -187,8 +177,7 @@ def test_each_mistake_is_one_message_with_file_line_and_key(tmp_path: Path, line
     [
         ("model_nam: m\nevals_dataset: e\ntasks: t\n", ["model_nam: there is no such key; did you mean 'model_name'"]),
         ("model: m\n", ["did you mean 'model_name', 'model_args' or 'max_model_len'? All keys: ", "configuration.md"]),
-        ("model_name: m\noriginals: {mah: {}}\n", ["did you mean 'math'? Known keys: "]),
-        ("model_name: m\n", ["evals_dataset: is not set", "hub id"]),
+        ("model_name: m\n", ["evals_dataset: is not set", "local folder"]),
         ("a: [", ["is not YAML"]),
         ("a: 1\na: 2\n", ["'a' is given twice", "eval_config.yaml:2"]),
         ("- a\n", ["must be a mapping"]),
@@ -203,14 +192,14 @@ def test_a_file_that_says_no_configuration(tmp_path: Path, text: str, words: lis
 
 
 def test_all_wrong_keys_are_in_one_message(tmp_path: Path) -> None:
-    text = "model_nam: m\nlimt: 3\nlimit: 0\nmax_model_len: many\ntasks: t\noriginals: {mah: {}}\n"
+    text = "model_nam: m\nlimt: 3\nlimit: 0\nmax_model_len: many\ntasks: t\nmargin: many\n"
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, text)
     message = str(caught.value)
     assert "\n" not in message
     for words in ("yaml:1: model_nam: there is no such key", "yaml:2: limt: there is no such key",
                   "yaml:3: limit: 0 is not allowed", "yaml:4: max_model_len: 'many' is not allowed",
-                  "yaml: evals_dataset: is not set", "yaml:6: originals.mah: there is no such key"):  # fmt: skip
+                  "yaml: evals_dataset: is not set", "yaml:6: margin: 'many' is not"):  # fmt: skip
         assert message.count(words) == 1, words
     assert message.count("All keys: ") == 1
     assert "model_name: is not set" not in message
@@ -235,7 +224,7 @@ def test_a_wrong_override_is_named(tmp_path: Path, override: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "override"),
-    [("abc", "model_args.a=1"), ("[1]", "model_args.a=1"), ("x", "originals.math.id=y"), ("x", "margin.a=1")],
+    [("abc", "model_args.a=1"), ("[1]", "model_args.a=1"), ("x", "margin.a=1")],
 )
 def test_an_override_reaches_into_mappings_alone(tmp_path: Path, given: str, override: str) -> None:
     key = override.partition(".")[0]

@@ -102,6 +102,7 @@ def test_model_and_benchmark_in_score_out(tmp_path: Path, monkeypatch: pytest.Mo
     assert (ran.asked, list(ran.graded.scores)) == (8, ["gsm8k"])
 
 
+@pytest.mark.plugin("meta")
 def test_a_tokenizer_without_bos_is_asked_without_one_and_refused_for_metas_prompts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from meta_eval.base.hashing import hash_file
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.harness.provenance import Provenance
-from meta_eval.judge.board_scores import compute_board_scores
 from meta_eval.judge.evidence import NamedFindings
+from meta_eval.judge.group_scores import compute_group_scores
 from meta_eval.judge.judgement import Judgement
 from meta_eval.judge.published_scores import list_averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
@@ -31,7 +31,7 @@ def build_report(
     """Build the report of a run and its pack."""
     totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
     if manifest is not None:
-        totals.append(compute_board_scores(manifest, run.tasks))
+        totals.append(compute_group_scores(manifest, run.tasks))
     facts = _describe_run("this run", run, run.tasks, pack, manifest)
     return model.Report(
         "report",

@@ -9,8 +9,8 @@ import pytest
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.results_file import Aggregate
-from meta_eval.judge.board_scores import compute_board_scores
 from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.plugins.boards.board_scores import compute_board_scores
 from meta_eval.plugins.boards.boards import compute_part, find_board
 
 TASKS = {
@@ -43,7 +43,7 @@ def manifest() -> Manifest:
 
 def test_a_board_shows_its_parts_and_their_mean(manifest: Manifest) -> None:
     result = {
-        value.metric: value.value for value in compute_board_scores(manifest, {name: run_of(name, 3) for name in TASKS})
+        value.label: value.value for value in compute_board_scores(manifest, {name: run_of(name, 3) for name in TASKS})
     }
     assert result == pytest.approx(
         {
@@ -59,7 +59,7 @@ def test_a_board_shows_its_parts_and_their_mean(manifest: Manifest) -> None:
 
 def test_a_part_of_which_a_task_is_unfinished_is_no_number_and_then_there_is_no_mean(manifest: Manifest) -> None:
     runs = {name: run_of(name, 2 if name == "mmlu_b" else 3) for name in TASKS}
-    assert {value.metric for value in compute_board_scores(manifest, runs)} == {
+    assert {value.label for value in compute_board_scores(manifest, runs)} == {
         "ARC", "HellaSwag", "TruthfulQA", "Winogrande", "GSM8K",
     }  # fmt: skip
 

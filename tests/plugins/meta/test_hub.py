@@ -22,6 +22,7 @@ from meta_eval.base.errors import SourceError
 from meta_eval.pack.source import hub
 from meta_eval.pack.source.dataset import DataFile
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
+from meta_eval.plugins.meta.source import hub_datasets
 
 EVALS = "acme/Llama-3.1-8B-Instruct-evals"
 OLD = "acme/Meta-Llama-3.1-8B-Instruct-evals"
@@ -71,11 +72,11 @@ class Bench:
         )
 
     def evals(self, dataset_id: str = EVALS, revision: str | None = None, identity: Identity = UNKNOWN):
-        return hub.open_evals_dataset(dataset_id, revision=revision, identity=identity, client=self.client)
+        return hub_datasets.open_evals_dataset(dataset_id, revision=revision, identity=identity, client=self.client)
 
     def original(self, files: dict[str, bytes], split: str) -> tuple[DataFile, ...]:
         self.hub.add("acme/original", files)
-        return hub.open_original("acme/original", revision=None, client=self.client).fetch(split)
+        return hub_datasets.open_original("acme/original", revision=None, client=self.client).fetch(split)
 
 
 @pytest.fixture
@@ -229,7 +230,7 @@ def test_an_answer_that_is_not_a_hubs(bench: Bench) -> None:
 def test_an_endpoint_that_is_no_address() -> None:
     client = hub.HubClient(endpoint="http://hub:port")
     assert "is not a hub address" in message(
-        lambda: hub.open_evals_dataset(EVALS, revision=None, identity=UNKNOWN, client=client)
+        lambda: hub_datasets.open_evals_dataset(EVALS, revision=None, identity=UNKNOWN, client=client)
     )
 
 
@@ -271,7 +272,7 @@ def test_jitter_moves_a_delay_by_a_quarter_at_most(bench: Bench) -> None:
             sleep=waits.append,
             jitter=lambda j=jitter: j,
         )
-        hub.open_original(EVALS, revision=None, client=client)
+        hub_datasets.open_original(EVALS, revision=None, client=client)
     assert least == [6.0]
     assert 9.9 < most[0] < 10.0
 
@@ -418,12 +419,13 @@ DRIVER = f"""
 import json, sys
 from meta_eval.base.errors import SourceError
 from meta_eval.pack.source import hub
+from meta_eval.plugins.meta.source import hub_datasets
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 if len(sys.argv) > 1:
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 try:
-    dataset = hub.open_evals_dataset({EVALS!r}, revision=None, identity=Identity(None, None, None))
+    dataset = hub_datasets.open_evals_dataset({EVALS!r}, revision=None, identity=Identity(None, None, None))
     print(json.dumps([dataset.revision, [file.sha256 for file in dataset.fetch("mmlu_pro")], dataset.warnings]))
 except SourceError as error:
     print(json.dumps(str(error)))

@@ -10,9 +10,10 @@ from golden import shipped
 from hypothesis import given
 from hypothesis import strategies as st
 from marks import thorough
+from meta_datasets import StubDataset
 from noted import noted
 from places import TEMPLATES
-from rows import StubDataset, make_row, write_rows
+from rows import make_row, write_rows
 
 from meta_eval import prepare
 from meta_eval.base.errors import ConfigError, DataError, JoinError

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from meta_eval.pack.templates.spec import Template
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.catalog import grader_validation
-from meta_eval.plugins.meta.catalog.grader_validation import Comparison, describe_trust
+from meta_eval.plugins.meta.catalog.grader_validation import Comparison, find_trust
 from meta_eval.plugins.meta.listing import list_tasks
 
 TASKS = shipped().tasks
@@ -179,17 +179,23 @@ def test_a_task_that_was_never_compared_has_the_grader_of_one_that_was_if_there_
             assert graders[name] not in {graders[known] for known in compared}, f"{name}: add it to same_graders.yaml"
 
 
-def test_how_far_verdicts_are_proven_is_one_line() -> None:
-    verdicts = {"meta_math_hard": "final_em,none", "meta_gpqa": "exact_match,strict-match", "my_own": "acc,none"}
-    assert describe_trust(verdicts) == "verified meta_math_hard; compared meta_gpqa; never compared my_own"
-    alike = {"meta_math": "final_em,none", "meta_gpqa_cot": "exact_match,strict-match"}
-    assert describe_trust(alike) == "with a verified grader meta_math; with a compared grader meta_gpqa_cot"
-    assert describe_trust({"meta_math_hard": "other,none"}) == "never compared meta_math_hard"
-    assert describe_trust({f"own_{n}": "acc,none" for n in range(4)}) == "never compared 4 tasks"
+@pytest.mark.parametrize(
+    ("task", "verdict", "trust"),
+    [
+        ("meta_math_hard", "final_em,none", "verified"),
+        ("meta_gpqa", "exact_match,strict-match", "compared"),
+        ("my_own", "acc,none", "never compared"),
+        ("meta_math", "final_em,none", "with a verified grader"),
+        ("meta_gpqa_cot", "exact_match,strict-match", "with a compared grader"),
+        ("meta_math_hard", "other,none", "never compared"),
+    ],
+)
+def test_how_far_verdicts_are_proven(task: str, verdict: str, trust: str) -> None:
+    assert find_trust(task, verdict) == trust
 
 
 def test_a_page_sorts_all_tasks_by_how_far_they_can_be_trusted() -> None:
-    page = (REPOSITORY / "docs" / "reference" / "grader_validation.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "plugins" / "meta" / "grader_validation.md").read_text(encoding="utf-8")
     table = page.partition("## How far each task can be trusted")[2].partition("## Instruct models")[0]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
     assert {row[0].strip("| `") for row in rows} == set(TASKS)

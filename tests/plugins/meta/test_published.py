@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from golden import shipped
+from meta_datasets import StubDataset
 from noted import noted
-from rows import StubDataset, write_rows
+from rows import write_rows
 
 from meta_eval.pack.source.dataset import DataFile
 from meta_eval.plugins.meta.catalog.dataset_names import Identity

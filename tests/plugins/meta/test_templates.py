@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from command import cli
 from golden import shipped
+from meta_datasets import StubDataset
 from places import TEMPLATES
-from rows import StubDataset
 
 from meta_eval.base.errors import ConfigError, TemplateError, locating
-from meta_eval.pack.templates import read_templates
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.task_selection import select_tasks
+from meta_eval.plugins.meta.templates import read_meta_templates
 
 INSTRUCT_31 = StubDataset(("gpqa", "ifeval__strict", "math_hard", "mmlu", "mmlu_pro"))
 PRETRAIN_31 = StubDataset(("bbh", "mmlu", "mmlu_pro"), Identity("Llama-3.1-8B", "3.1", "pretrain"))
@@ -32,7 +32,7 @@ COMMON = [path.relative_to(TEMPLATES).as_posix() for path in sorted((TEMPLATES /
 
 def names(*asked: str, of: StubDataset = INSTRUCT_31, root: Path = TEMPLATES) -> list[str]:
     with locating("c.yaml: tasks"):
-        selections, _ = select_tasks(read_templates(root), asked, [of])
+        selections, _ = select_tasks(read_meta_templates(root), asked, [of])
     return sorted(selection.template.name for selection in selections)
 
 
@@ -140,14 +140,14 @@ def test_the_metric_of_is_correct_is_a_metric_of_the_task(folder: Path) -> None:
         ("    row_format: verified", "    is_correct_metric: one_or_none,none\n    row_format: verified"),
     )
     with pytest.raises(TemplateError, match=r"meta_eval\.is_correct_metric: 'one_or_none,none' is not a metric"):
-        read_templates(folder)
+        read_meta_templates(folder)
 
 
 def test_a_copied_folder_is_a_task_with_its_own_files(folder: Path) -> None:
     shutil.copytree(folder / "mmlu_pro", folder / "mine")
     edit(folder / "mine" / yaml_of(folder).name, ("task: meta_mmlu_pro_instruct", "task: mine"))
     (folder / "mine" / "words.txt").write_text("x")
-    task = read_templates(folder).tasks["mine"]
+    task = read_meta_templates(folder).tasks["mine"]
     assert [file.as_posix() for file in task.files] == [
         *COMMON,
         "mine/mmlu_pro_5shot_cot_instruct.yaml",
@@ -265,7 +265,7 @@ def test_a_task_brings_the_files_of_what_it_includes() -> None:
 def test_a_broken_template_is_named_with_its_file_and_key(folder: Path, old: str, new: str, words: list[str]) -> None:
     edit(yaml_of(folder), (old, new))
     with pytest.raises(TemplateError) as caught:
-        read_templates(folder)
+        read_meta_templates(folder)
     for word in [yaml_of(folder).name, *words]:
         assert word in str(caught.value)
 
@@ -275,9 +275,9 @@ def test_a_file_that_others_include_is_no_task(folder: Path) -> None:
     shared = path.with_name("answering.yaml")
     shared.write_text("output_type: generate_until\n", encoding="utf-8")
     with pytest.raises(TemplateError, match=r"answering.yaml: is neither a task"):
-        read_templates(folder)
+        read_meta_templates(folder)
     edit(path, ("task: meta_mmlu_pro_instruct", "task: meta_mmlu_pro_instruct\ninclude: answering.yaml"))
-    assert [*read_templates(folder).tasks] == ["meta_mmlu_pro_instruct"]
+    assert [*read_meta_templates(folder).tasks] == ["meta_mmlu_pro_instruct"]
 
 
 @pytest.mark.parametrize("inner_first", [True, False])
@@ -288,19 +288,19 @@ def test_a_chain_of_includes_has_an_end_whichever_of_its_files_is_read_first(inn
         (folder / "mmlu_pro" / name).write_text(f"include: {inner}\ntask: link_{link}\n", encoding="utf-8")
         inner = name
     with pytest.raises(TemplateError, match="instruct.yaml: ends a chain of more than 32 includes"):
-        read_templates(folder)
+        read_meta_templates(folder)
     (folder / "mmlu_pro" / inner).unlink()
-    assert "link_31" in read_templates(folder).tasks
+    assert "link_31" in read_meta_templates(folder).tasks
 
 
 def test_two_tasks_of_one_name_are_refused(folder: Path) -> None:
     shutil.copytree(folder / "mmlu_pro", folder / "copy")
     with pytest.raises(TemplateError, match="is also in copy/mmlu_pro_5shot_cot_instruct.yaml"):
-        read_templates(folder)
+        read_meta_templates(folder)
 
 
 def test_no_folder_and_no_task(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="meta-eval init"):
-        read_templates(tmp_path / "nothing")
+        read_meta_templates(tmp_path / "nothing")
     with pytest.raises(TemplateError, match="no task template"):
-        read_templates(tmp_path)
+        read_meta_templates(tmp_path)

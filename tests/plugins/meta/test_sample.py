@@ -23,7 +23,7 @@ from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.source import sample, sample_rows
 from meta_eval.plugins.meta.source.rows import read_rows
 
-FOLDER = REPOSITORY / "src" / "meta_eval" / "sample"
+FOLDER = REPOSITORY / "src" / "meta_eval" / "plugins" / "meta" / "sample"
 
 I31, B31, I32, B32, I33 = (
     "Llama-3.1-8B-Instruct-evals",

@@ -1,14 +1,12 @@
-"""Computes the scores that a leaderboard of the catalog would show for a run: each part, and their mean."""
+"""Computes the scores that a leaderboard would show for a run: each part, and their mean."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from statistics import fmean
 
-from meta_eval.harness.lm_eval_run import TaskRun
-from meta_eval.judge.judgement import LmEvalAverage
-from meta_eval.pack.manifest import Manifest
 from meta_eval.plugins.boards import boards
+from meta_eval.sockets import GroupScore, Manifest, TaskRun
 
 # Key of the mean of a leaderboard's parts.
 MEAN_PART = "mean"
@@ -20,7 +18,7 @@ LABEL_RAW, LABEL_RECORDED, LABEL_RECORDED_RAW = "{}, raw", "{}, recorded", "{}, 
 _Scores = Mapping[str, Mapping[str, float]]
 
 
-def compute_board_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEvalAverage, ...]:
+def compute_board_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[GroupScore, ...]:
     """Compute the parts of each leaderboard of a pack by its own rules, and their mean.
 
     A part needs all its tasks completely run, and the mean needs all parts. For a recorded run its own scores are
@@ -41,7 +39,7 @@ def compute_board_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tup
         for name, entry in manifest.tasks.items()
         if entry.record is not None and entry.record.model is not None
     }
-    averages: list[LmEvalAverage] = []
+    averages: list[GroupScore] = []
     for board in filter(None, map(boards.find_board, manifest.groups)):
         numbers = {part.name: _value(part, manifest, measured, docs) for part in board.parts}
         recorded_numbers = {part.name: _value(part, manifest, recorded, docs) for part in board.parts}
@@ -58,8 +56,8 @@ def compute_board_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tup
     return tuple(averages)
 
 
-def _make_average(board: boards.Board, name: str, value: float | None, label: str) -> list[LmEvalAverage]:
-    return [] if value is None else [LmEvalAverage(board.name, label.format(name), value, None, True)]
+def _make_average(board: boards.Board, name: str, value: float | None, label: str) -> list[GroupScore]:
+    return [] if value is None else [GroupScore(board.name, label.format(name), value)]
 
 
 def _mean(numbers: Mapping[str, float | None]) -> float | None:

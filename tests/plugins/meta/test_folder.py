@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rows import make_row, write_rows
 
 from meta_eval.base.errors import SourceError
-from meta_eval.pack.source.dataset import EvalsDataset
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.source import card, local_folder
+from meta_eval.plugins.meta.source.dataset import EvalsDataset
 
 UNKNOWN = Identity(None, None, None)
 STEM = "Llama-3.2-3B-Instruct-evals"
