@@ -173,7 +173,7 @@ class ExportOptions(TaskOptions):
     Attributes:
         to: ``requests`` for the format of meta-eval, ``batch`` for the batch files of chat endpoints.
         answered: Files of answers. Requests that they answer are left out.
-        force: Write the requests of `fidelity`: log-probabilities of the recorded answers.
+        force: Write requests for the log-probabilities of the recorded answers.
     """
 
     to: Literal["requests", "batch"] = "requests"

@@ -25,7 +25,7 @@ class Form(StrEnum):
 @options.spread_options(
     to=options.Flag(Form, "--to", "requests: JSON Lines. batch: a batch file of chat endpoints."),
     answered=options.Flag(list[Path], "--answered FILE", "Leave out requests that this file answers. Repeatable."),
-    force=options.Flag(bool, "--force", "Write the requests of `fidelity`: log-probabilities of the recorded answers."),
+    force=options.Flag(bool, "--force", "Write requests for the log-probabilities of the recorded answers."),
 )
 def export(
     pack: Path | None = options.PACK,
