@@ -10,8 +10,7 @@ Name it in your package's pyproject.toml. Then `evals_dataset` and `baseline` ca
 
 import csv
 
-from meta_eval.pack.records.format import Place, Record, RecordFormat
-from meta_eval.pack.records.text_record import TextAnswer, TextRecord
+from meta_eval.sockets import Place, Record, RecordFormat, TextAnswer, TextRecord
 
 
 class CsvFormat(RecordFormat):

@@ -12,8 +12,7 @@ Name it in your package's pyproject.toml, and the configuration accepts it:
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 
-from meta_eval.ask.client import Client, EngineRequest, EngineResponse, explain_too_long
-from meta_eval.pack.backends.base import Backend
+from meta_eval.sockets import Backend, Client, EngineRequest, EngineResponse, explain_too_long
 
 
 class FunctionBackend(Backend):

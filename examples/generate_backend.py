@@ -10,10 +10,7 @@ your package's pyproject.toml, and the configuration accepts it:
     base_url: http://host:8080
 """
 
-from meta_eval.ask.client import EngineResponse
-from meta_eval.ask.connection import Connection
-from meta_eval.ask.servers_client import Job, RefusedError, ServersClient
-from meta_eval.pack.backends.base import Backend
+from meta_eval.sockets import Backend, Connection, EngineResponse, Job, RefusedError, ServersClient
 
 
 class GenerateBackend(Backend):

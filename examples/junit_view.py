@@ -8,7 +8,7 @@ Name it in your package's pyproject.toml, and `meta-eval report --view junit=FIL
 
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from meta_eval.report.view import Document, View
+from meta_eval.sockets import Document, View
 
 
 class JUnitView(View):

@@ -31,11 +31,12 @@ from tiny_llama import BOS, END_OF_TURN, SEED, build_tokenizer, word_list
 from tokenizers import Tokenizer
 from transformers import AttentionInterface, LlamaForCausalLM
 
-from meta_eval.ask.answers.answer_files import Answers, EngineAnswer
+from meta_eval.ask.answers.answer_files import Answers
 from meta_eval.ask.answers.requests import Encoder, Request
-from meta_eval.ask.answers.token_logprobs import TokenLogprobs
 from meta_eval.ask.client import Client, EngineRequest, EngineResponse, with_token_ids
 from meta_eval.doctor.known_answers import make_settings
+from meta_eval.harness.engine_answer import EngineAnswer
+from meta_eval.harness.token_logprobs import TokenLogprobs
 from meta_eval.judge.table_file import Header
 from meta_eval.judge.token_table import Choices, Forced, find_choices_path, write_choices, write_tokens
 from meta_eval.plugins.tokens.probe_requests import ProbeRequests, choose_probed_docs

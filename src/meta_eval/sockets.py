@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from meta_eval import assets as assets
     from meta_eval import stats as stats
 
-    # ask: backends, requests and answers
+    # ask: requests and answers
     from meta_eval.ask.answers.answer_files import Answers as Answers
-    from meta_eval.ask.answers.answer_files import AnswersError as AnswersError
-    from meta_eval.ask.answers.answer_files import EngineAnswer as EngineAnswer
     from meta_eval.ask.answers.answer_files import Key as Key
     from meta_eval.ask.answers.answer_files import read_answers as read_answers
+    from meta_eval.ask.answers.answer_files import read_bound_answers as read_bound_answers
+    from meta_eval.ask.answers.answer_form import AnswerForm as AnswerForm
+    from meta_eval.ask.answers.answer_form import Export as Export
+    from meta_eval.ask.answers.answer_form import Holding as Holding
     from meta_eval.ask.answers.endpoint_answers import AnswerFacts as AnswerFacts
     from meta_eval.ask.answers.endpoint_answers import EndpointAnswers as EndpointAnswers
     from meta_eval.ask.answers.endpoint_answers import count_cut as count_cut
@@ -37,9 +39,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.answers.requests import build_requests as build_requests
     from meta_eval.ask.answers.requests import choose_context as choose_context
     from meta_eval.ask.answers.requests import choose_docs as choose_docs
-    from meta_eval.ask.answers.token_logprobs import LOWEST as LOWEST
-    from meta_eval.ask.answers.token_logprobs import TokenPlace as TokenPlace
-    from meta_eval.ask.answers.token_logprobs import collect_tokens as collect_tokens
+    from meta_eval.ask.answers.requests import read_conversation as read_conversation
     from meta_eval.ask.bos_likelihood import change_bos as change_bos
     from meta_eval.ask.bos_likelihood import measure_gain as measure_gain
     from meta_eval.ask.canary import check_token_counts as check_token_counts
@@ -57,9 +57,12 @@ if TYPE_CHECKING:
     from meta_eval.ask.client import with_token_ids as with_token_ids
     from meta_eval.ask.completions import read_choice as read_choice
     from meta_eval.ask.completions_connection import CompletionsConnection as CompletionsConnection
+    from meta_eval.ask.connection import Connection as Connection
     from meta_eval.ask.deployment import read_earlier_answers as read_earlier_answers
     from meta_eval.ask.engine_faults import counting_saved as counting_saved
     from meta_eval.ask.engine_faults import diagnose_engine as diagnose_engine
+    from meta_eval.ask.forcing import Forcing as Forcing
+    from meta_eval.ask.forcing import Send as Send
     from meta_eval.ask.journal import Journal as Journal
     from meta_eval.ask.journal import check_shard as check_shard
     from meta_eval.ask.model_tokens import ModelTokens as ModelTokens
@@ -70,6 +73,9 @@ if TYPE_CHECKING:
     from meta_eval.ask.pipeline import prepare_pack as prepare_pack
     from meta_eval.ask.pipeline import settings_of as settings_of
     from meta_eval.ask.retry_rounds import ask_in_rounds as ask_in_rounds
+    from meta_eval.ask.served import HOST as HOST
+    from meta_eval.ask.served import Served as Served
+    from meta_eval.ask.served import start_server as start_server
     from meta_eval.ask.server_client import ServerClient as ServerClient
     from meta_eval.ask.servers_client import Job as Job
     from meta_eval.ask.servers_client import RefusedError as RefusedError
@@ -83,7 +89,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.transport import draw_backoff as draw_backoff
     from meta_eval.ask.transport import parse_body as parse_body
 
-    # assets
+    # the package
     from meta_eval.assets.details.details_scoring import lighteval_choices as lighteval_choices
     from meta_eval.assets.details.details_scoring import truthfulqa_mc as truthfulqa_mc
     from meta_eval.base.addresses import normalise_url as normalise_url
@@ -152,6 +158,8 @@ if TYPE_CHECKING:
     from meta_eval.base.yaml_files import YamlError as YamlError
     from meta_eval.base.yaml_files import parse_yaml as parse_yaml
     from meta_eval.base.yaml_files import read_yaml as read_yaml
+
+    # cli: verbs
     from meta_eval.cli import options as options
     from meta_eval.cli.console import err as err
     from meta_eval.cli.console import make_result_console as make_result_console
@@ -161,20 +169,31 @@ if TYPE_CHECKING:
     from meta_eval.cli.console import write_document as write_document
     from meta_eval.cli.run import Log as Log
     from meta_eval.cli.streams import print_result as print_result
-
-    # cli: verbs
     from meta_eval.cli.verb import Verb as Verb
+
+    # doctor: checks
+    from meta_eval.doctor.check import Check as Check
+    from meta_eval.doctor.check import CheckedPack as CheckedPack
+    from meta_eval.doctor.check import Finding as Finding
+    from meta_eval.doctor.check import failed as failed
+    from meta_eval.doctor.check import not_checked as not_checked
+    from meta_eval.doctor.check import passed as passed
+    from meta_eval.doctor.lm_eval_install import find_lm_eval as find_lm_eval
     from meta_eval.harness.chat_completion import LONGEST as LONGEST
 
     # harness: what lm-eval reads and writes
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
+    from meta_eval.harness.chat_requests import offers_tools as offers_tools
     from meta_eval.harness.doc_figures import average_figures as average_figures
     from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
     from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
+    from meta_eval.harness.engine_answer import SHORT as SHORT
+    from meta_eval.harness.engine_answer import AnswersError as AnswersError
+    from meta_eval.harness.engine_answer import EngineAnswer as EngineAnswer
+    from meta_eval.harness.engine_answer import make_chat_answer as make_chat_answer
     from meta_eval.harness.evaluator import Evaluator as Evaluator
-    from meta_eval.harness.families import Family as Family
     from meta_eval.harness.families import list_bos_tokens as list_bos_tokens
     from meta_eval.harness.families import list_families as list_families
     from meta_eval.harness.families import remove_bos as remove_bos
@@ -186,7 +205,11 @@ if TYPE_CHECKING:
     from meta_eval.harness.scores import compute_scores as compute_scores
     from meta_eval.harness.settings import RunSettings as RunSettings
     from meta_eval.harness.settings import Settings as Settings
+    from meta_eval.harness.settings import read_model_args as read_model_args
     from meta_eval.harness.task_run import TaskRun as TaskRun
+    from meta_eval.harness.token_logprobs import LOWEST as LOWEST
+    from meta_eval.harness.token_logprobs import TokenPlace as TokenPlace
+    from meta_eval.harness.token_logprobs import collect_tokens as collect_tokens
 
     # judge: pairs of docs, alarms, the decision
     from meta_eval.judge.conditions import Condition as Condition
@@ -202,12 +225,9 @@ if TYPE_CHECKING:
     from meta_eval.judge.judgement import AlarmOccurrence as AlarmOccurrence
     from meta_eval.judge.judging_options import JudgingOptions as JudgingOptions
     from meta_eval.judge.table_file import BATCH as BATCH
-    from meta_eval.judge.table_file import CHOICES as CHOICES
     from meta_eval.judge.table_file import PROBES as PROBES
     from meta_eval.judge.table_file import Header as Header
     from meta_eval.judge.table_file import Schema as Schema
-    from meta_eval.judge.table_file import TokensError as TokensError
-    from meta_eval.judge.table_file import list_tables as list_tables
     from meta_eval.judge.table_file import make_damage_error as make_damage_error
     from meta_eval.judge.table_file import path_beside as path_beside
     from meta_eval.judge.table_file import read_batches as read_batches
@@ -233,19 +253,20 @@ if TYPE_CHECKING:
     # pack: configuration, records, manifest
     from meta_eval.pack.backends.base import Backend as Backend
     from meta_eval.pack.backends.base import BackendError as BackendError
+    from meta_eval.pack.backends.base import BackendReasons as BackendReasons
     from meta_eval.pack.backends.base import load_class as load_class
     from meta_eval.pack.backends.command import LmEvalBackend as LmEvalBackend
     from meta_eval.pack.backends.registry import backend_of as backend_of
     from meta_eval.pack.backends.registry import find_backend as find_backend
-    from meta_eval.pack.backends.server import ADAPTER as ADAPTER
     from meta_eval.pack.backends.server import DEFAULT_URL as DEFAULT_URL
-    from meta_eval.pack.backends.server import VLLM_EXTRA as VLLM_EXTRA
-    from meta_eval.pack.backends.server import VLLM_TUNING as VLLM_TUNING
+    from meta_eval.pack.backends.server import OF_CLIENT as OF_CLIENT
     from meta_eval.pack.backends.server import Server as Server
-    from meta_eval.pack.backends.server import serve_arguments as serve_arguments
+    from meta_eval.pack.backends.server import ServerProgram as ServerProgram
+    from meta_eval.pack.backends.server import find_program as find_program
     from meta_eval.pack.chat_rendering import ChatTemplate as ChatTemplate
     from meta_eval.pack.chat_rendering import fetch_chat_template as fetch_chat_template
     from meta_eval.pack.chat_rendering import find_chat_template as find_chat_template
+    from meta_eval.pack.chat_rendering import render_conversation as render_conversation
     from meta_eval.pack.choice_tokens import add_choice_tokens as add_choice_tokens
     from meta_eval.pack.choice_tokens import needs_choice_tokens as needs_choice_tokens
     from meta_eval.pack.config import Config as Config
@@ -298,6 +319,8 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.shipped_graders import make_grader_code as make_grader_code
     from meta_eval.pack.records.task_code import has_task as has_task
     from meta_eval.pack.records.task_code import list_group_members as list_group_members
+    from meta_eval.pack.records.text_record import TextAnswer as TextAnswer
+    from meta_eval.pack.records.text_record import TextRecord as TextRecord
     from meta_eval.pack.source import hub as hub
     from meta_eval.pack.source.dataset import DataFile as DataFile
     from meta_eval.pack.source.dataset import EvalsDataset as EvalsDataset
@@ -321,20 +344,22 @@ if TYPE_CHECKING:
     from meta_eval.report.document import Listing as Listing
     from meta_eval.report.document import Section as Section
     from meta_eval.report.document import Verdict as Verdict
+    from meta_eval.report.model import Report as Report
     from meta_eval.report.model import RunProvenance as RunProvenance
     from meta_eval.report.plot import Mark as Mark
     from meta_eval.report.plot import Plot as Plot
     from meta_eval.report.plot import Tick as Tick
     from meta_eval.report.shipped_views import TextView as TextView
+    from meta_eval.report.tables import Cell as Cell
     from meta_eval.report.tables import Column as Column
     from meta_eval.report.tables import Row as Row
     from meta_eval.report.tables import Table as Table
-    from meta_eval.report.text import MINUS as MINUS
     from meta_eval.report.text import NONE as NONE
     from meta_eval.report.text import format_count as format_count
     from meta_eval.report.text import format_nats as format_nats
     from meta_eval.report.text import format_percent as format_percent
     from meta_eval.report.text import name_task as name_task
+    from meta_eval.report.view import View as View
     from meta_eval.report.view_registry import choose_views as choose_views
 
     # stats: numbers in, numbers out
@@ -355,17 +380,17 @@ if TYPE_CHECKING:
     from meta_eval.stats.run_chart import average_run_length as average_run_length
     from meta_eval.stats.run_chart import draw_chart as draw_chart
     from meta_eval.stats.run_chart import find_limits as find_limits
+
+    # the package
     from meta_eval.verb_options import DEFAULT_CONFIG as DEFAULT_CONFIG
     from meta_eval.verb_options import TEMPLATES as TEMPLATES
-
-    # verb_options
     from meta_eval.verb_options import ListOptions as ListOptions
     from meta_eval.verb_options import NewTaskOptions as NewTaskOptions
     from meta_eval.verb_options import ScoringOptions as ScoringOptions
     from meta_eval.verb_options import TaskKeywords as TaskKeywords
     from meta_eval.verb_options import TaskOptions as TaskOptions
 
-    # version
+    # the package
     from meta_eval.version import __version__ as __version__
 
 

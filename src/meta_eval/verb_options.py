@@ -49,13 +49,9 @@ class InitOptions(Options):
 
     Attributes:
         example: The name of an example. None means a configuration and the templates.
-        thresholds: A file of score thresholds of vLLM's CI. Then only the gate of the same tolerance is written.
-        docs: Number of docs of each task in ``thresholds``. None means its ``limit``.
     """
 
     example: str | None = None
-    thresholds: Path | None = None
-    docs: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,12 +167,12 @@ class ExportOptions(TaskOptions):
     """Options of `export`, in addition to those of `TaskOptions`.
 
     Attributes:
-        to: ``requests`` for the format of meta-eval, ``batch`` for the batch files of chat endpoints.
+        to: The form of the file: ``requests`` for that of meta-eval, or the name of a form that a package adds.
         answered: Files of answers. Requests that they answer are left out.
         force: Write requests for the log-probabilities of the recorded answers.
     """
 
-    to: Literal["requests", "batch"] = "requests"
+    to: str = "requests"
     answered: Sequence[Path | str] = ()
     force: bool = False
 
@@ -247,7 +243,7 @@ class GradingKeywords(ScoringKeywords, total=False):
 class ExportKeywords(TaskKeywords, total=False):
     """The fields of `ExportOptions` as the keyword arguments of `meta_eval.export`."""
 
-    to: Literal["requests", "batch"]
+    to: str
     answered: Sequence[Path | str]
     force: bool
 

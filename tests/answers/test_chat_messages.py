@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from meta_eval.harness.chat_messages import make_conversation, parse_messages, render_messages
 from meta_eval.harness.families import list_families
-from meta_eval.plugins.chat.chat_messages import make_conversation, parse_messages, render_messages
 from meta_eval.plugins.meta.source.sample import read_tables
 
 LLAMA, _, CHATML = list_families()

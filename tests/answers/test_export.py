@@ -25,7 +25,7 @@ from shared import whole_pack
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
-from meta_eval.ask.answers import answer_files as reading
+from meta_eval.ask.answers import requests_form as reading
 from meta_eval.ask.answers.recorded_answers import Recorded, make_scoring_request
 from meta_eval.ask.answers.requests import Encoder, Request
 from meta_eval.base.errors import UserError

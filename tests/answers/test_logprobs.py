@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from meta_eval.ask.answers.token_logprobs import LOWEST, collect_tokens
+from meta_eval.harness.token_logprobs import LOWEST, collect_tokens
 
 
 def test_of_each_token_its_rank_and_the_likeliest_beside_it() -> None:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.ask.answers.answer_files import Answers, AnswersError, EngineAnswer, read_answers
+from meta_eval.ask.answers.answer_files import Answers, read_answers
+from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
 
 TEXT = {"id": "t/0", "prompt_sha256": "a", "text": "It is B.", "finish_reason": "stop"}
 LIKELIHOODS = {"id": "t/1", "prompt_sha256": "b", "choices": [{"logprob": -1.5, "is_greedy": True}, {"logprob": -2}]}

@@ -30,6 +30,13 @@ class V(RecordFormat):
     def detect(self, place): return False
     def open_run(self, place, run, names): return None
 """
+VERB = """
+from meta_eval.sockets import Verb, print_result
+V = Verb("mine", "Say hello.", "plug_in:hello")
+def hello() -> None:
+    \"\"\"Say hello.\"\"\"
+    print_result("hello")
+"""
 BACKEND = (REPOSITORY / "examples" / "generate_backend.py").read_text(encoding="utf-8") + "V = GenerateBackend\n"
 
 
@@ -59,6 +66,8 @@ def results(tmp_path: Path) -> Path:
 
 def use(socket: str, folder: Path) -> tuple[str, ...]:
     """A command that loads a class of this socket."""
+    if socket == "verbs":
+        return ("mine",)
     if socket == "views":
         return "report", "results", "--view", "mine=o.txt", "--json"
     settings = {
@@ -78,13 +87,15 @@ ENDINGS = {
     "interrupt": ("raise KeyboardInterrupt", "ends the program: KeyboardInterrupt"),
     "error": ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
     "syntax": ("def", "cannot be loaded: SyntaxError"),
-    "nothing": ("V = None", "cannot be loaded: TypeError"),
+    "nothing": ("V = None", "is not a "),
     "another class": ("class V: pass", "is not a "),
 }
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize(("socket", "code"), [("views", VIEW), ("record_formats", FORMAT), ("backends", BACKEND)])
+@pytest.mark.parametrize(
+    ("socket", "code"), [("views", VIEW), ("record_formats", FORMAT), ("backends", BACKEND), ("verbs", VERB)]
+)
 def test_a_package_that_cannot_be_loaded_is_named(
     socket: str, code: str, ending: str, install: Install, results: Path
 ) -> None:
@@ -207,3 +218,41 @@ def test_a_client_that_ends_the_program_ends_the_run(place: str, install: Instal
         done = cli("run", "--no-canary", "--no-report", "--set", f"base_url={server}", cwd=results)
     assert done.returncode == 2, done.stderr
     assert "plug_in:V of package my-package 1.0: failed with SystemExit: 0" in " ".join(done.stderr.split())
+
+
+def test_a_verb_of_another_package_is_listed_and_run_and_leaves_stdout_to_results(
+    install: Install, tmp_path: Path
+) -> None:
+    install("verbs", "mine", "print('rubbish')\n" + VERB)
+    listed = cli("--help", cwd=tmp_path)
+    assert "  mine   Say hello." in listed.stdout
+    assert "rubbish" not in listed.stdout
+    asked = cli("mine", "-h", cwd=tmp_path)
+    assert "Say hello." in asked.stdout
+    done = cli("mine", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+
+
+@pytest.mark.plugin("meta")
+def test_the_example_of_a_verb_counts_the_docs_of_a_pack(install: Install, tmp_path: Path) -> None:
+    code = (REPOSITORY / "examples" / "docs_verb.py").read_text(encoding="utf-8").replace("docs_verb:", "plug_in:")
+    install("verbs", "docs", code + "V = DOCS\n")
+    settings = {"model_name": "m", "evals_dataset": "sample", "tasks": "meta_gpqa_cot"}
+    (tmp_path / "eval_config.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    assert cli("prepare", cwd=tmp_path).returncode == 0
+    done = cli("docs", "work_dir", "--json", cwd=tmp_path)
+    docs = json.loads((tmp_path / "work_dir" / "manifest.json").read_text(encoding="utf-8"))["tasks"]
+    assert json.loads(done.stdout) == {name: task["docs"] for name, task in docs.items()}
+
+
+@pytest.mark.parametrize("socket", ["verbs", "views", "record_formats", "backends"])
+def test_an_entry_point_without_its_module_is_one_message_and_stops_nothing_else(
+    socket: str, install: Install, results: Path
+) -> None:
+    install(socket, "gone", "")
+    (results / "site" / "plug_in.py").unlink()
+    listed = cli("--help", cwd=results)
+    assert listed.returncode == 0
+    assert len(listed.stderr.splitlines()) == (socket == "verbs")
+    judged = cli("compare", "results", "results", cwd=results)
+    assert judged.returncode == 0, judged.stderr

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offered import offer, withhold
 from places import REPOSITORY
 from ruamel.yaml import YAML
 
 from meta_eval.base.errors import ConfigError, UserError
-from meta_eval.pack.backends.registry import SHIPPED
+from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config, load_config
 from meta_eval.pack.config.config_loader import override_settings
 
@@ -74,7 +75,7 @@ def test_the_shipped_file_is_a_screen_of_defaults() -> None:
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 120
     keys = set(YAML(typ="safe").load("\n".join(lines)))
-    assert keys >= {*REQUIRED, "backend", "work_dir", "margin"}
+    assert keys >= {*REQUIRED, "work_dir", "margin"}
     assert all("#" in line for line in lines if line)
 
 
@@ -83,8 +84,10 @@ def test_the_reference_documents_every_key_with_its_default() -> None:
     rows = {key: rest for key, *rest in re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \| (.+) \|$", page, re.MULTILINE)}
     assert set(rows) == set(Config.model_fields)
     assert {rows[key][0] for key in REQUIRED} == {"(needed)"}
-    documented = {key: YAML(typ="safe").load(rows[key][0].strip("`")) for key in DEFAULTS if key != "originals"}
-    assert documented == {key: value for key, value in DEFAULTS.items() if key != "originals"}
+    elsewhere = ("originals", "backend")
+    documented = {key: YAML(typ="safe").load(rows[key][0].strip("`")) for key in DEFAULTS if key not in elsewhere}
+    assert documented == {key: value for key, value in DEFAULTS.items() if key not in elsewhere}
+    assert rows["backend"][0] in ("(needed)", f"`{DEFAULTS['backend']}`"), "without an engine nothing is the default"
     originals = re.findall(r"^\| (\w+) \| `(.+?)` \| (?:`(.+?)`)? \| \w+ \|$", page, re.MULTILINE)
     assert {name: (id_, fallback or None) for name, id_, fallback in originals} == {
         name: (original["id"], original["fallback"]) for name, original in DEFAULTS["originals"].items()
@@ -146,11 +149,20 @@ def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallba
         ("model_args: {a: 'x,y'}", ["model_args", "','"]),
         ("model_args: '=1'", ["model_args", "'=1' has no name"]),
         ("model_args: {' ': 1}", ["model_args", "'=1' has no name"]),
-        ("model_args: {n_threads: 1}", ["'n_threads' is an argument of llama.cpp, and backend vllm does not have it"]),
+        pytest.param(
+            "model_args: {n_threads: 1}",
+            ["'n_threads' is an argument of llama.cpp, and backend vllm does not have it"],
+            marks=pytest.mark.plugin("engines"),
+        ),
         ("originals: {mth: {id: x}}", ["originals.mth", "'math'"]),
         ("dtype: int7", ["dtype", "'int7'"]),
         ("tokenizer: 'a,b'", ["tokenizer", "','"]),
-        ("backend: vlm", ["backend", "did you mean 'vllm'", "Allowed: vllm"]),
+        ("backend: servr", ["backend", "did you mean 'server'", "Allowed: server"]),
+        pytest.param(
+            "backend: vlm",
+            ["backend", "did you mean 'vllm'", "Allowed: server, ", "llamacpp, ray, vllm"],
+            marks=pytest.mark.plugin("engines"),
+        ),
         ("bundle: perhaps", ["bundle", "'perhaps' is not allowed: it must be true or false. All keys: "]),
         ("max_model_len: many", ["'many' is not allowed: it must be a whole number. All keys: "]),
         ("max_model_len: 2.5", ["2.5 is not allowed: it must be a whole number. All keys: "]),
@@ -231,6 +243,21 @@ def test_an_override_reaches_into_mappings_alone(tmp_path: Path, given: str, ove
         load(tmp_path, RECIPE, f"{key}={given}", override)
 
 
+def test_without_a_default_the_backend_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    withhold(monkeypatch, "meta_eval.default_backend")
+    with pytest.raises(ConfigError, match=r"backend: is not set\. Allowed: server") as refusal:
+        load(tmp_path, RECIPE)
+    assert "\n" not in str(refusal.value)
+    assert load(tmp_path, RECIPE, "backend=server").backend == "server"
+
+
+def test_two_packages_with_a_default_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, "meta_eval.default_backend", only=True, mine=1, yours=2)
+    with pytest.raises(ConfigError, match="backend: is not set"):
+        load(tmp_path, RECIPE)
+
+
+@pytest.mark.plugin("engines")
 @pytest.mark.parametrize(
     ("backend", "args", "overrides", "kept", "words"),
     [
@@ -262,9 +289,14 @@ def test_another_engine_does_not_get_the_tuning_of_the_former(
     assert override_settings(written, overrides).model_args == kept
 
 
+@pytest.mark.plugin("engines")
 @pytest.mark.parametrize(
     ("backend", "args", "other"),
-    [("vllm", "quantization=fp8", "hf"), ("chat", "reasoning_effort=low", "server"), ("llamacpp", "a=1", "vllm")],
+    [
+        ("vllm", "quantization=fp8", "hf"),
+        pytest.param("chat", "reasoning_effort=low", "server", marks=pytest.mark.plugin("chat")),
+        ("llamacpp", "a=1", "vllm"),
+    ],
 )
 def test_another_engine_does_not_get_what_may_change_answers(
     tmp_path: Path, backend: str, args: str, other: str
@@ -274,10 +306,16 @@ def test_another_engine_does_not_get_what_may_change_answers(
     assert refusal.value.where == f"--set backend={other}"
 
 
-def test_values_that_no_command_holds_may_have_commas(tmp_path: Path) -> None:
-    for backend in ("llamacpp", "chat"):
-        config = load(tmp_path, f"{RECIPE}\nbackend: {backend}\nmodel_args: {{a: '1,2=3'}}\n")
-        assert config.model_args == {"a": "1,2=3"}
+@pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param("llamacpp", marks=pytest.mark.plugin("engines")),
+        pytest.param("chat", marks=pytest.mark.plugin("chat")),
+    ],
+)
+def test_values_that_no_command_holds_may_have_commas(backend: str, tmp_path: Path) -> None:
+    config = load(tmp_path, f"{RECIPE}\nbackend: {backend}\nmodel_args: {{a: '1,2=3'}}\n")
+    assert config.model_args == {"a": "1,2=3"}
 
 
 def test_model_args_as_text_take_an_override(tmp_path: Path) -> None:
@@ -337,10 +375,10 @@ def test_what_is_printed_is_what_was_checked(
         ["model_name=~/model", "evals_dataset=sample", "tasks=meta_gpqa", f"{key}={written.format(home=tmp_path)!r}"],
     )
     run = config.run_settings(config.tasks, runs_code=False)
-    command = SHIPPED["vllm"].command(run)
+    command = find_backend("server").command(run)
     option = {"work_dir": "--include_path", "output_path": "--output_path"}[key]
     assert command[command.index(option) + 1] == meant.format(home=tmp_path) == str(getattr(config, key))
-    assert f"pretrained={tmp_path}/model," in command[command.index("--model_args") + 1]
+    assert f"model={tmp_path}/model," in command[command.index("--model_args") + 1]
 
 
 @pytest.mark.parametrize("override", ["work_dir=~nosuchuser/x", "template_dir=~nosuchuser", "tasks=-x"])

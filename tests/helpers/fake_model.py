@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from small_model import write_tokenizer
 
 from meta_eval.ask.answers.requests import Request
-from meta_eval.ask.answers.token_logprobs import TokenLogprobs, collect_tokens
 from meta_eval.ask.client import Client, EngineRequest, EngineResponse
+from meta_eval.harness.token_logprobs import TokenLogprobs, collect_tokens
 
 
 def model_folder(path: Path, *, weights: bytes = b"weights") -> Path:

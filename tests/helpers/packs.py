@@ -57,6 +57,16 @@ def write_docs(pack: Path, task: str, docs: Sequence[Doc], *, seal: bool = True)
         reseal(pack)
 
 
+def look_at(pack: Path) -> Any:
+    """A pack as the checks of doctor get it."""
+    from meta_eval.doctor.check import CheckedPack
+    from meta_eval.doctor.prompt_checks import read_prompts
+    from meta_eval.pack.manifest import read_manifest
+
+    manifest = read_manifest(pack)
+    return CheckedPack(pack, manifest, {name: read_prompts(pack, entry) for name, entry in manifest.tasks.items()})
+
+
 def reseal(pack: Path) -> None:
     """Update the manifest's digests to the current files."""
     tree = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))

@@ -12,8 +12,8 @@ from typing import Any
 from packs import read_docs
 
 from meta_eval.ask.answers.answer_matching import cut_at_stop
-from meta_eval.ask.answers.token_logprobs import TokenPlace, collect_tokens
 from meta_eval.ask.client import Client, EngineRequest, EngineResponse
+from meta_eval.harness.token_logprobs import TokenPlace, collect_tokens
 
 Answer = Callable[[EngineRequest, "Meta"], EngineResponse]
 

@@ -16,7 +16,7 @@ from rows import StubDataset, make_row, write_rows
 
 from meta_eval import prepare
 from meta_eval.base.errors import ConfigError, DataError, JoinError
-from meta_eval.pack.backends.registry import SHIPPED
+from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config
 from meta_eval.plugins.meta.joins import JOINS
 from meta_eval.plugins.meta.joins.join import Joined, OriginalRows
@@ -85,7 +85,7 @@ def test_prepare_says_what_it_left_out_and_the_command_confirms_only_what_runs(t
 )
 def test_the_command_confirms_only_what_is_allowed_and_runs(allow_code: bool, runs_code: bool, expected: bool) -> None:
     made = Config(model_name="m", evals_dataset="e", tasks=("t",), allow_code=allow_code)
-    command = SHIPPED["vllm"].command(made.run_settings(["t"], runs_code=runs_code))
+    command = find_backend("server").command(made.run_settings(["t"], runs_code=runs_code))
     assert (FLAG in command) is expected
 
 

@@ -108,7 +108,12 @@ def test_an_answer_that_is_no_choice_is_wrong_and_ungraded(pack: Path, tmp_path:
     ("task", "settings", "why"),
     [
         (TASK, {}, "the tokenizer of my/model is not on this machine"),
-        (TASK, {"backend": "hf"}, "backend hf cannot restrict generation to given tokens"),
+        pytest.param(
+            TASK,
+            {"backend": "hf"},
+            "backend hf cannot restrict generation to given tokens",
+            marks=pytest.mark.plugin("engines"),
+        ),
         ("meta_boolq", {}, "its metrics are computed from likelihoods"),
     ],
 )

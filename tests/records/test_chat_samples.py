@@ -17,13 +17,12 @@ from recorded_runs import own_gsm8k, record, whole_tasks
 from stock_chat import answer_question, open_stock_client, take_bodies
 
 from meta_eval import verify
-from meta_eval.ask.answers.requests import build_requests
+from meta_eval.ask.answers.requests import build_requests, read_conversation
 from meta_eval.base.errors import UserError
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.lm_eval_run import read_newest
 from meta_eval.harness.output_index import index_outputs
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.plugins.chat.chat_body import read_conversation
 
 WAYS: dict[str, dict[str, Any]] = {
     "multiturn": {"fewshot_as_multiturn": True, "system_instruction": "Be brief."},
@@ -96,6 +95,7 @@ def test_requests_are_of_kind_chat_with_what_the_endpoint_was_sent(recorded: Sim
     assert read_manifest(recorded.pack).tasks["gsm8k"].asked_as == "chat"
 
 
+@pytest.mark.plugin("chat")
 def test_tasks_of_lm_eval_are_made_of_the_bodies_that_stock_lm_eval_asks(
     recorded: SimpleNamespace, server: ChatServer, tmp_path: Path
 ) -> None:
@@ -108,6 +108,7 @@ def test_tasks_of_lm_eval_are_made_of_the_bodies_that_stock_lm_eval_asks(
     assert (entry.asked_as, entry.record and entry.record.chat_template) == ("chat", False)
 
 
+@pytest.mark.plugin("chat")
 def test_a_run_through_chat_is_a_baseline_of_the_same_prompts(recorded: SimpleNamespace, tmp_path: Path) -> None:
     keys = {"evals_dataset": "lm-eval", "template_dir": str(recorded.templates), "backend": "chat"}
     pack = prepare(tmp_path / "pack", "gsm8k@2", baseline=str(recorded.run), **keys, **WAYS[recorded.way])
@@ -115,6 +116,7 @@ def test_a_run_through_chat_is_a_baseline_of_the_same_prompts(recorded: SimpleNa
     assert (baseline.docs, baseline.docs_with_other_prompt) == (8, 0)
 
 
+@pytest.mark.plugin("chat")
 def test_an_answer_that_a_task_begins_is_counted_and_sent_as_stock_lm_eval_sends_it(
     server: ChatServer, tmp_path: Path
 ) -> None:
@@ -133,6 +135,7 @@ def test_an_answer_that_a_task_begins_is_counted_and_sent_as_stock_lm_eval_sends
         assert read_conversation(request, can_continue=True)["continue_final_message"] is True
 
 
+@pytest.mark.plugin("chat")
 def test_a_task_of_likelihoods_cannot_be_asked_as_chat(tmp_path: Path) -> None:
     templates = whole_tasks(tmp_path / "templates", ["arc_challenge"])
     keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "backend": "chat"}
@@ -140,6 +143,7 @@ def test_a_task_of_likelihoods_cannot_be_asked_as_chat(tmp_path: Path) -> None:
         prepare(tmp_path / "pack", "arc_challenge", **keys)
 
 
+@pytest.mark.plugin("chat")
 def test_the_backend_chat_asks_the_same_bodies(recorded: SimpleNamespace, server: ChatServer, tmp_path: Path) -> None:
     """But for the seed, which decides nothing where answers are greedy."""
     settings = {
@@ -154,6 +158,7 @@ def test_the_backend_chat_asks_the_same_bodies(recorded: SimpleNamespace, server
     assert take_bodies(server) == [json.dumps(body, sort_keys=True) for body in unseeded]
 
 
+@pytest.mark.plugin("chat")
 def test_the_command_is_that_of_stock_lm_eval(recorded: SimpleNamespace, tmp_path: Path) -> None:
     keys = {"evals_dataset": str(recorded.run), "template_dir": str(recorded.templates), "backend": "chat"}
     pack = prepare(
@@ -169,6 +174,7 @@ def test_the_command_is_that_of_stock_lm_eval(recorded: SimpleNamespace, tmp_pat
     assert fields == {"reasoning_effort": "low", "top_p": 0.5}
 
 
+@pytest.mark.plugin("chat")
 @pytest.mark.parametrize(
     ("tasks", "keys", "why"),
     [
@@ -191,6 +197,7 @@ def test_where_there_is_no_command_the_reason_is_said(
     assert re.search(why, manifest.no_command)
 
 
+@pytest.mark.plugin("chat")
 def test_other_backends_have_no_command_for_chat_messages(recorded: SimpleNamespace) -> None:
     manifest = read_manifest(recorded.pack)
     assert (manifest.run_settings.backend, manifest.command) == ("vllm", ())

@@ -15,6 +15,8 @@ from fake_server import FakeServer
 from meta_eval import report
 from meta_eval.base.addresses import hash_address
 
+pytestmark = [pytest.mark.plugin("chat"), pytest.mark.plugin("meta")]
+
 SETTINGS = {
     "model_name": "tiny", "evals_dataset": "sample", "tasks": "meta_gpqa_cot", "backend": "chat", "concurrency": 4,
     "max_model_len": 65536, "retries": 0,

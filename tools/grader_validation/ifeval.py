@@ -3,8 +3,8 @@
     python tools/grader_validation/ifeval.py --data CONTROLLLM --official EVALCHEMY
     python tools/grader_validation/ifeval.py --data CONTROLLLM --rebuild FOLDER
 
-Prints the entries of src/meta_eval/catalog/grader_validation/ifeval.yaml. ``--rebuild`` writes an evals dataset into
-FOLDER with its original and an eval_config.yaml, for prepare, verify and report.
+Prints the entries of src/meta_eval/plugins/meta/catalog/grader_validation/ifeval.yaml. ``--rebuild`` writes an evals
+dataset into FOLDER with its original and an eval_config.yaml, for prepare, verify and report.
 
 CONTROLLLM: 541 rows of Llama 3.1 8B Instruct which Meta's recipe has joined with the original, under the Llama licence.
 ``git clone https://github.com/linkedin/ControlLLM``, commit 7657b9f82188245f08142eccaed1fd68433ec3a4.

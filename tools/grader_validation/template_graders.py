@@ -1,7 +1,7 @@
 """Shared code of the comparisons: arguments, a template's filters and graders as lm-eval loads them, counts, output.
 
-Only src/meta_eval/catalog/grader_validation/ describes the comparisons. A script measures and prints its entries with
-the current counts.
+Only src/meta_eval/plugins/meta/catalog/grader_validation/ describes the comparisons. A script measures and prints its
+entries with the current counts.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from meta_eval.cli import app
+from meta_eval.cli import VERBS, app
+from meta_eval.cli.verb import list_verbs
 
 
 def values() -> dict[str, Any]:
@@ -18,17 +19,18 @@ def values() -> dict[str, Any]:
 
 
 def _commands(command: Any, path: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    for name, child in command.commands.items():
-        if child.hidden:
-            continue
+    panels = {verb.name: verb.panel for verb in list_verbs(VERBS)}
+    context = typer.Context(command)
+    for name in command.list_commands(context):
+        child = command.get_command(context, name)
         here = (*path, name)
         yield {
             "name": " ".join(("meta-eval", *here)),
             "text": inspect.cleandoc(child.help or child.short_help or ""),
-            "panel": getattr(child, "rich_help_panel", None) if not path else None,
+            "panel": panels.get(name) if not path else None,
             "rows": [_row(parameter) for parameter in child.params if not getattr(parameter, "hidden", False)],
         }
-        if hasattr(child, "commands"):
+        if hasattr(child, "list_commands"):
             yield from _commands(child, here)
 
 

@@ -9,6 +9,7 @@ import typing
 from pydantic.fields import FieldInfo
 
 from meta_eval.harness.settings import Settings
+from meta_eval.pack.backends.registry import list_backends
 from meta_eval.pack.config import ALLOWED, Config
 from meta_eval.plugins.meta.joins import JOINS
 
@@ -31,11 +32,15 @@ def default_of(name: str, field: FieldInfo) -> str:
     if name == "originals":
         return "below"
     value = field.get_default(call_default_factory=True)
+    if name == "backend" and value is None:
+        return "(needed)"
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"
 
 
 def allowed(name: str, field: FieldInfo) -> str:
     """Allowed values: the words of messages if there are any, else the annotation."""
+    if name == "backend":
+        return ", ".join(list_backends())
     if name in ALLOWED:
         return ALLOWED[name]
     union = typing.get_origin(field.annotation) in (types.UnionType, typing.Union)

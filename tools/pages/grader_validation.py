@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from meta_eval.base import thresholds
 from meta_eval.pack.templates.spec import Template
 from meta_eval.pack.templates.template_folder import read_templates
-from meta_eval.plugins.meta import catalog
+from meta_eval.plugins.meta import catalog, thresholds
 from meta_eval.plugins.meta.catalog import grader_validation
 from meta_eval.plugins.meta.catalog.grader_validation import Comparison
 

@@ -18,10 +18,16 @@ def values() -> dict[str, Any]:
     for entry in site["nav"]:
         if isinstance(entry, dict) and isinstance(next(iter(entry.values())), list):
             ((title, pages),) = entry.items()
-            sections[title] = [_page(page) for page in pages]
+            sections[title] = [_page(page) for page in pages if not _is_gone(page)]
         else:
             sections["Start"].append(_page(entry))
     return {"description": site["site_description"], "sections": sections}
+
+
+def _is_gone(entry: str | dict[str, str]) -> bool:
+    """Whether it is a page of a plug-in that is not there."""
+    file = entry if isinstance(entry, str) else next(iter(entry.values()))
+    return file.startswith("plugins/") and not (ROOT / "docs" / file).exists()
 
 
 def _page(entry: str | dict[str, str]) -> dict[str, str]:

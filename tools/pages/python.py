@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import meta_eval
+from meta_eval.cli.verb import list_verbs
 
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):\n", re.MULTILINE)
 _CLASSES = {
@@ -15,17 +16,16 @@ _CLASSES = {
         "verb_options.PrepareOptions", "verb_options.TaskOptions", "verb_options.ScoringOptions",
         "verb_options.VerifyOptions",
         "verb_options.RunOptions", "verb_options.ExportOptions", "verb_options.GradingOptions",
-        "judging.judging_options.JudgingOptions",
+        "judge.judging_options.JudgingOptions",
         "errors.UserError",
     ),
-    "Sockets": (
-        "backends.base.Backend", "running.client.Client",
-        "running.client.EngineRequest", "running.client.EngineResponse",
-        "running.servers_client.ServersClient", "running.connection.Connection",
-        "records.format.RecordFormat", "records.format.Record", "records.format.Place",
-        "records.text_record.TextRecord", "records.text_record.TextAnswer",
-        "reports.view.View", "reports.view.Document",
-        "reports.tables.Table", "reports.tables.Row", "reports.tables.Column", "reports.tables.Cell",
+    "Sockets": tuple(
+        f"sockets.{name}"
+        for name in (
+            "Verb", "Backend", "Client", "EngineRequest", "EngineResponse", "ServersClient", "Connection",
+            "RecordFormat", "Record", "Place", "TextRecord", "TextAnswer", "View", "Document", "Table", "Row", "Column",
+            "Cell",
+        )
     ),
 }  # fmt: skip
 
@@ -38,6 +38,9 @@ def values() -> dict[str, Any]:
             _entry(f"meta_eval.{name}", function) for name, function in functions.items() if callable(function)
         ]
     }
+    for verb in list_verbs(()):
+        if verb.call:
+            groups["Functions"].append(_entry(f"meta_eval.{verb.name}", verb.load_call()))
     for title, names in _CLASSES.items():
         groups[title] = [_entry(f"meta_eval.{name}", _load(name)) for name in names]
     return {"groups": groups}

@@ -215,8 +215,8 @@ def compare_texts(
         UserError: A run, a table, the pack or the gate cannot be read, a run was sampled, or the runs have no prompt in
             common.
     """
+    from meta_eval.api.texts import build_texts_report
     from meta_eval.judge.judging_options import JudgingOptions
-    from meta_eval.report.texts_build import build_texts_report
 
     chosen = JudgingOptions(pack=pack, gate=gate)
     rules, manifest = chosen.read_rules(), chosen.read_manifest()

@@ -8,11 +8,12 @@ from meta_eval import assets
 from meta_eval.ask.client import Client
 from meta_eval.harness.settings import Settings
 from meta_eval.pack.backends.base import Backend, BackendError
-from meta_eval.pack.backends.registry import SHIPPED, backend_of
+from meta_eval.pack.backends.fitting import suggest_backend
+from meta_eval.pack.backends.registry import backend_of, list_shipped
 
 _WITHOUT: Mapping[str, str] = {
     "generate": "writes no texts",
-    "chat": "is asked with texts, and these docs are chat messages: set `backend: chat`",
+    "chat": "is asked with texts, and these docs are chat messages",
     "choices": "does not say how likely choices are",
     "force": "cannot be asked how likely each token of a text is",
 }
@@ -32,12 +33,16 @@ def find_refusals(
     """
     refusals = {}
     for kind in dict.fromkeys(kinds):
-        why = None if kind in backend.kinds else f"backend {backend.name} {_WITHOUT[kind]}"
+        why = None if kind in backend.kinds else f"backend {backend.name} {_WITHOUT[kind]}{_suggest(kind)}"
         if why is None and client is not None:
             why = client.cannot(kind, has_tokenizer=has_tokenizer)
         if why:
             refusals[kind] = why
     return refusals
+
+
+def _suggest(kind: str) -> str:
+    return suggest_backend(kind) if kind == "chat" else ""
 
 
 def check_scores(settings: Settings) -> None:
@@ -62,5 +67,5 @@ def describe_refusal(backend: Backend, kind: str, why: str) -> BackendError:
     """The error for a kind of requests that a backend cannot answer."""
     if kind in backend.kinds:
         return BackendError(why, hint=_ENGINES)
-    others = [name for name, shipped in SHIPPED.items() if kind in shipped.kinds]
+    others = [shipped.name for shipped in list_shipped() if kind in shipped.kinds]
     return BackendError(why, hint=f"Use a backend that can ({', '.join(others)}), such as --set backend={others[0]}")

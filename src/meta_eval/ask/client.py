@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from meta_eval.ask.answers.requests import Encoder, Request
-from meta_eval.ask.answers.token_logprobs import TokenLogprobs
 from meta_eval.harness.settings import RunSettings
+from meta_eval.harness.token_logprobs import TokenLogprobs
 from meta_eval.pack.backends.registry import backend_of
 
 
@@ -127,6 +127,11 @@ class Client(ABC):
             kind: ``generate``, ``chat``, ``choices`` or ``force``.
             has_tokenizer: Whether requests have token ids.
         """
+        return None
+
+    def cannot_ask(self, request: Request) -> str | None:  # noqa: ARG002 (most take any text)
+        """Why a request cannot be asked, as the first of its task shows; None if it can. Used of a backend that
+        renders messages."""
         return None
 
     def examine(self, requests: Iterable[Request]) -> Mapping[str, Any]:  # noqa: ARG002 (most have nothing to say)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meta_eval.ask.answers.token_logprobs import TokenLogprobs, TokenPlace, collect_tokens
 from meta_eval.ask.client import EngineRequest, EngineResponse
+from meta_eval.ask.forcing import Forcing
 from meta_eval.ask.transport import GarbledError, Json
 from meta_eval.harness.chat_completion import read_usage
 from meta_eval.harness.sample_parser import FILTERED
+from meta_eval.harness.token_logprobs import TokenLogprobs, TokenPlace, collect_tokens
 
 # Fields of vLLM and SGLang: return token ids; keep special tokens in the text; ignore penalties of the model's
 # generation_config.json, which would change greedy answers.
@@ -40,14 +41,16 @@ class Abilities:
         token_ids: Whether it takes prompts as token ids and uses exactly these.
         extras: Those of `EXTRAS` that it accepts.
         labels: Whether it returns log-probabilities of named tokens; None until tried.
-        forced: How it returns log-probabilities of given tokens: a name of `FORCED` or ``grammar``, ``""`` if it does
-            not; None until tried.
+        forced: How it returns log-probabilities of given tokens: a name of `FORCED` or of ``forcing``, ``""`` if it
+            does not; None until tried.
+        forcing: What makes it write the tokens, where it scores none of a prompt.
     """
 
     token_ids: bool = True
     extras: dict[str, Any] = field(default_factory=lambda: dict(EXTRAS))
     labels: bool | None = None
     forced: str | None = None
+    forcing: Forcing | None = None
 
 
 def build_text_request(ask: EngineRequest, *, seed: int, end: Sequence[str], can: Abilities) -> dict[str, Any]:

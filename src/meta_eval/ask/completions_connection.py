@@ -11,12 +11,13 @@ from typing import Any
 from meta_eval.ask import completions
 from meta_eval.ask.completions import FORCED, PROBE, Abilities
 from meta_eval.ask.connection import TO_SAY, NoPageError
+from meta_eval.ask.forcing import list_forcings
 from meta_eval.ask.openai_connection import OpenAIConnection
 from meta_eval.ask.transport import CutError, Failed, GarbledError, Json
 from meta_eval.base.logs import log
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.base import BackendError
-from meta_eval.plugins.engines.llamacpp.grammar_forcing import GRAMMAR, build_grammar_request, check_written
+from meta_eval.pack.backends.fitting import suggest_backend
 
 
 class _RefusedError(Exception):
@@ -62,7 +63,11 @@ class CompletionsConnection(OpenAIConnection):
             body = completions.build_forced_request(prompt, ids, how)
             if await self._tried(body, partial(completions.read_forced, continuation=ids, how=how)):
                 return how
-        return GRAMMAR if await self._tried(build_grammar_request(prompt, ids), check_written) else ""
+        for forcing in list_forcings():
+            if await self._tried(forcing.build_probe(prompt, ids), forcing.check_probe):
+                self.can.forcing = forcing
+                return forcing.name
+        return ""
 
     async def _tried(self, body: Mapping[str, Any], read: Callable[[Json], object]) -> bool:
         """Whether its answer can be parsed; two failures mean no."""
@@ -158,5 +163,6 @@ class CompletionsConnection(OpenAIConnection):
             raise BackendError(
                 "serves only /chat/completions, which adds a second chat template to the prompts",
                 where=self.url,
-                hint="Serve the model with /v1/completions, as vLLM, SGLang and llama.cpp do, or set `backend: chat`",
+                hint="Serve the model with /v1/completions, as vLLM, SGLang and llama.cpp do"
+                + suggest_backend("chat", ", or "),
             )

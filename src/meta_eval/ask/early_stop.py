@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers, EngineAnswer
+from meta_eval.ask.answers.answer_files import Answers
 from meta_eval.ask.answers.grading import Grading
 from meta_eval.ask.answers.requests import Request
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress
 from meta_eval.base.thresholds import Weighting
 from meta_eval.harness.doc_results import DocResult
+from meta_eval.harness.engine_answer import EngineAnswer
 from meta_eval.harness.results_file import ResultsFile
 from meta_eval.harness.scores import ScoredRun, Scores
 from meta_eval.harness.settings import RunSettings

@@ -19,7 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.ask.answers.answer_files import FORMAT, VERSION, Answers, read_answers
+from meta_eval.ask.answers.answer_files import Answers, read_answers
+from meta_eval.ask.answers.requests_form import ANSWERS, VERSION
 from meta_eval.ask.client import EngineResponse
 from meta_eval.base.errors import ConfigError, PackError
 from meta_eval.base.escaping import quoted
@@ -93,7 +94,7 @@ class Journal:
         try:
             size = os.fstat(self._file).st_size
             if size == 0:
-                header = {"format": FORMAT, "version": VERSION, "model": self._model, "settings_sha256": self.key}
+                header = {"format": ANSWERS, "version": VERSION, "model": self._model, "settings_sha256": self.key}
                 self._append({**header, **({"rerun": True} if self._second else {}), "settings": self._identity})
             elif os.pread(self._file, 1, size - 1) != b"\n":
                 self._write(b"\n")  # ends a line that a crash cut off; its request is sent again
@@ -131,7 +132,7 @@ class Journal:
         Raises:
             PackError: It cannot be written.
         """
-        self._append({"format": FORMAT, "version": VERSION, "settings_sha256": self.key, **facts})
+        self._append({"format": ANSWERS, "version": VERSION, "settings_sha256": self.key, **facts})
 
     def add(self, response: EngineResponse, *, engine: str) -> None:
         """Append an answer as a line, in a single write.

@@ -11,10 +11,9 @@ from meta_eval.ask.capabilities import find_refusals
 from meta_eval.ask.client import Client
 from meta_eval.ask.prefix_order import Beginnings, interleave_docs
 from meta_eval.base.logs import log
+from meta_eval.harness.chat_requests import offers_tools
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.backends.base import Backend, BackendError
-from meta_eval.plugins.chat.chat_body import read_conversation
-from meta_eval.plugins.chat.chat_requests import offers_tools
 
 
 class PendingRequests:
@@ -86,23 +85,15 @@ class PendingRequests:
         for name in tasks:
             del self.left[name], self._order[name]
 
-    def explain_no_messages(self, task: str, can_continue: bool) -> str | None:
-        """Why the prompts of a task are not chat messages, as its first shows; None if they are. See
-        `read_conversation`."""
-        try:
-            read_conversation(self._first_request(task), can_continue=can_continue)
-        except ValueError as error:
-            return f"the prompt {error}"
-        return None
-
     def first_requests(self) -> Iterator[Request]:
         """The first request of each task that is asked, and the first with tools."""
         for task in (name for name, left in self.left.items() if left):
-            yield self._first_request(task)
+            yield self.first_request(task)
             if task in self._with_tools:
                 yield next(build_requests(self._evaluator, task, self._limit, [self._with_tools[task]]))
 
-    def _first_request(self, task: str) -> Request:
+    def first_request(self, task: str) -> Request:
+        """The first request of a task."""
         return next(build_requests(self._evaluator, task, self._limit, [self.digests[task][0].doc]))
 
     def docs_left(self, task: str) -> set[int]:
@@ -170,9 +161,8 @@ def leave_out_tasks(
     kinds = find_refusals(backend, (pending.kinds[name] for name in names), client, has_tokenizer=has_tokenizer)
     reasons = {name: kinds[pending.kinds[name]] for name in names if pending.kinds[name] in kinds}
     if backend.renders_messages and client is not None:
-        can_continue = bool(client.settings.model_args.get("continue_final_message"))
         others = [name for name in names if name not in reasons]
-        reasons |= {name: why for name in others if (why := pending.explain_no_messages(name, can_continue))}
+        reasons |= {name: why for name in others if (why := client.cannot_ask(pending.first_request(name)))}
     begun = any(pending.left.get(name, total) < total for name, total in pending.total.items())
     for why in sorted(set(reasons.values())):
         some = ", ".join(name for name in reasons if reasons[name] == why)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers, EngineAnswer
+from meta_eval.ask.answers.answer_files import Answers
 from meta_eval.ask.answers.grading import Grading
 from meta_eval.ask.answers.requests import Request, build_requests
 from meta_eval.ask.canary import check_token_counts
@@ -23,6 +23,7 @@ from meta_eval.ask.retry_rounds import ask_in_rounds
 from meta_eval.ask.run_order import RunOrder
 from meta_eval.base.errors import UserError
 from meta_eval.base.logs import log, report_progress
+from meta_eval.harness.engine_answer import EngineAnswer
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.pack.baseline import collect_graded_docs
 from meta_eval.pack.manifest import Manifest

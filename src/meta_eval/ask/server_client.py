@@ -8,15 +8,17 @@ from functools import partial
 from typing import Any
 
 from meta_eval.ask import completions
-from meta_eval.ask.answers.token_logprobs import TokenLogprobs, collect_tokens
 from meta_eval.ask.client import EngineResponse
 from meta_eval.ask.completions_connection import CompletionsConnection
+from meta_eval.ask.forcing import list_forcings
+from meta_eval.ask.served import Served
 from meta_eval.ask.servers_client import Job, RefusedError, ServersClient
 from meta_eval.ask.transport import CutError, Failed, GarbledError, Json
 from meta_eval.base.addresses import normalise_url
 from meta_eval.base.logs import report_progress
 from meta_eval.harness.chat_completion import read_usage
-from meta_eval.plugins.engines.llamacpp.grammar_forcing import GRAMMAR, force_tokens, score_labels
+from meta_eval.harness.token_logprobs import TokenLogprobs, collect_tokens
+from meta_eval.pack.backends.server import Server
 
 
 class ServerClient(ServersClient[CompletionsConnection]):
@@ -24,6 +26,12 @@ class ServerClient(ServersClient[CompletionsConnection]):
 
     def connect(self, url: str, model: str, key: str | None) -> CompletionsConnection:
         return CompletionsConnection(normalise_url(url), self.settings, model, key)
+
+    def start_server(self) -> Served | None:
+        if not isinstance(self.backend, Server):
+            return None
+        served: Served | None = self.backend.start_server(self.settings, self.model, self.logs)
+        return served
 
     def cannot(self, kind: str, *, has_tokenizer: bool) -> str | None:
         if kind == "generate":
@@ -46,8 +54,9 @@ class ServerClient(ServersClient[CompletionsConnection]):
                 continue
             if not how:
                 named = "named tokens or of " if kind == "choices" else ""
-                return f"{server.url} says no log-probabilities of {named}a prompt (prompt_logprobs, echo, grammar)"
-            if how == GRAMMAR and kind == "force":
+                ways = (*completions.FORCED, *(forcing.name for forcing in list_forcings()))
+                return f"{server.url} says no log-probabilities of {named}a prompt ({', '.join(ways)})"
+            if server.can.forcing is not None and kind == "force":
                 report_progress(f"{server.url} scores a text by writing it: a doc takes as long as its answer did")
         return None
 
@@ -73,9 +82,9 @@ class ServerClient(ServersClient[CompletionsConnection]):
             how = await server.how_forced()
             if not how:
                 raise RefusedError("it returns no prompt log-probabilities")
-            if how == GRAMMAR and ask.one_token_each:
+            if (forcing := server.can.forcing) is not None and ask.one_token_each:
                 ids = [continuation[0] for continuation in ask.continuation_ids]
-                job.choices, answer = await score_labels(partial(self._scored, server), ask.prompt_ids, ids)
+                job.choices, answer = await forcing.score_labels(partial(self._scored, server), ask.prompt_ids, ids)
             for continuation in ask.continuation_ids[len(job.choices) :]:
                 tokens, answer = await self._score_tokens(server, ask.prompt_ids, continuation, how)
                 job.choices.append(completions.sum_tokens(tokens))
@@ -99,8 +108,8 @@ class ServerClient(ServersClient[CompletionsConnection]):
         self, server: CompletionsConnection, prompt: Sequence[int], ids: Sequence[int], how: str, top_k: int = 0
     ) -> tuple[TokenLogprobs, Json]:
         """The log-probabilities of given tokens after a prompt; and the last answer."""
-        if how == GRAMMAR:
-            places, answer = await force_tokens(partial(self._scored, server), prompt, ids, max(1, top_k))
+        if (forcing := server.can.forcing) is not None:
+            places, answer = await forcing.force(partial(self._scored, server), prompt, ids, max(1, top_k))
             try:
                 return collect_tokens(ids, places, top_k), answer
             except ValueError as error:

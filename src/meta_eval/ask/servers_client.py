@@ -25,12 +25,12 @@ from meta_eval.ask.client import Client, EngineRequest, EngineResponse, explain_
 from meta_eval.ask.connection import Connection
 from meta_eval.ask.prefix_order import count_shared_blocks
 from meta_eval.ask.rate_limit import RateLimit
+from meta_eval.ask.served import Served
 from meta_eval.ask.transport import CutError, Failed, GarbledError, draw_backoff
 from meta_eval.base.addresses import hash_address
 from meta_eval.base.logs import log
 from meta_eval.harness.settings import RunSettings, Settings
 from meta_eval.pack.backends.base import BackendError
-from meta_eval.plugins.engines.vllm.vllm_server import Served, start_vllm
 
 _T = TypeVar("_T")
 _Server = TypeVar("_Server", bound=Connection)
@@ -112,7 +112,7 @@ class ServersClient(Client, Generic[_Server]):
 
     def start_server(self) -> Served | None:
         """Start the server of this run; None if it exists already."""
-        return start_vllm(self.settings, self.model, self.logs) if self.backend.starts_server(self.settings) else None
+        return None
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         super().__init__(settings, model=model, logs=logs, end=end)
@@ -133,7 +133,8 @@ class ServersClient(Client, Generic[_Server]):
             self._served = self.start_server()
             urls = settings.base_url if self._served is None else (self._served.url,)
             if not urls:
-                start = "; or let the run start vLLM with `serve: true`" if self.backend.can_serve else ""
+                engine = self.backend.args_of if self.backend.can_serve else ""
+                start = f"; or let the run start {engine} with `serve: true`" if engine else ""
                 hint = (
                     "Start a server (`meta-eval prepare` prints the command) and name its address, such as "
                     f"http://localhost:8000/v1{start}"

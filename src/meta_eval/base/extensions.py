@@ -5,17 +5,21 @@ Nothing else loads them. What they print goes to stderr, and where they end the 
 
 from __future__ import annotations
 
+import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.base import isolation
 from meta_eval.base.errors import UserError
 from meta_eval.base.isolation import isolate_import
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 # By the package in which it is defined: the class as messages name it.
 _LOADED: dict[str, str] = {}
@@ -25,9 +29,9 @@ class ExtensionError(UserError):
     """A class of another package cannot be loaded, or failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Extension:
-    """What packages offer under a name.
+    """What packages offer under a name. Two are equal only if they are one object.
 
     Attributes:
         name: The name.
@@ -36,6 +40,11 @@ class Extension:
 
     name: str
     points: tuple[EntryPoint, ...]
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it came with meta-eval."""
+        return all(_package(point.value) == _package(__name__) for point in self.points)
 
     def find_conflict(self) -> ExtensionError | None:
         """An error that names every class of this name; None if there is one class."""
@@ -48,10 +57,27 @@ class Extension:
         )  # fmt: skip
 
 
+def entry_points(group: str) -> Iterable[EntryPoint]:
+    """The entry points of a group in all installed packages."""
+    from importlib import metadata  # slow to import, and most commands need no plug-in
+
+    return metadata.entry_points(group=group)
+
+
 def find_extensions(group: str) -> dict[str, Extension]:
     """What packages offer in a group of entry points, sorted by name."""
+    return dict(_read_extensions(entry_points, group, tuple(sys.path)))
+
+
+@lru_cache(maxsize=32)
+def _read_extensions(
+    read: Callable[..., Iterable[EntryPoint]],
+    group: str,
+    path: tuple[str, ...],  # noqa: ARG001 (what is installed depends on it)
+) -> dict[str, Extension]:
+    """`find_extensions`, once: it takes some milliseconds, and a command asks for the same backend many times."""
     points: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+    for point in sorted(read(group=group), key=lambda point: point.name):
         points.setdefault(point.name, []).append(point)
     return {name: Extension(name, tuple(some)) for name, some in points.items()}
 
@@ -126,7 +152,7 @@ def _isolate(path: str, name: str) -> AbstractContextManager[None]:
 
 def list_loaded() -> tuple[str, ...]:
     """The classes of other packages that were loaded."""
-    return tuple(_LOADED.values())
+    return tuple(dict.fromkeys(_LOADED.values()))
 
 
 def find_extension_fault(error: BaseException) -> ExtensionError | None:

@@ -69,9 +69,15 @@ class _Verbs(TyperGroup):
         return _print_help(super().get_help_option(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (it is called with it)
-        for heading, verbs in groupby(list_verbs(VERBS), key=lambda verb: verb.panel):
+        for heading, verbs in groupby(list_verbs(VERBS, _warn), key=lambda verb: verb.panel):
             with formatter.section(heading):
                 formatter.write_dl([(verb.name, verb.help) for verb in verbs])
+
+
+def _warn(message: str) -> None:
+    from meta_eval.cli.console import warn
+
+    warn(message)
 
 
 def _print_help(option: Any) -> Any:

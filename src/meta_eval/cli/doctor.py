@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from meta_eval.doctor.check import Check
+    from meta_eval.doctor.check import Finding
     from meta_eval.doctor.engine_checks import EngineChecks
 
 spread_engine = options.spread_options(
     backend=options.Flag(
         str | None,
         "--backend NAME",
-        "The engine to check, as in the key `backend`. Default: the pack's; without a pack vllm, or server "
+        "The engine to check, as in the key `backend`. Default: the pack's; without a pack the default, or server "
         "with --base-url.",
         settings={"show_default": False},
     ),
@@ -120,7 +120,7 @@ def diagnose_pack(folder: Path, as_json: bool) -> dict[str, Any]:
     return {"pack": str(folder), "passed": not bad, "checks": [asdict(check) for check in checks]}
 
 
-def _show_checks(checks: Iterable[Check], out: Console) -> None:
+def _show_checks(checks: Iterable[Finding], out: Console) -> None:
     for check in checks:
         out.print(f"{check.status:<11}", style=_STYLES[check.status], end=" ")
         out.print(str(check), soft_wrap=True)

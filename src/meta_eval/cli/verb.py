@@ -6,7 +6,7 @@ imports nothing else: ``meta-eval --help`` reads the verbs of all packages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
@@ -77,12 +77,12 @@ def find_verb(name: str, shipped: Iterable[Verb]) -> Verb | None:
     return verb
 
 
-def list_verbs(shipped: Iterable[Verb]) -> list[Verb]:
-    """All verbs under their headings: those of the core, then the others by name. A broken one is a warning."""
+def list_verbs(shipped: Iterable[Verb], warn: Callable[[str], None] = log.warning) -> list[Verb]:
+    """All verbs under their headings: those of the core, then the others by name. ``warn`` says which are broken."""
     verbs = list(shipped)
     for name in sorted(find_extensions(ENTRY_POINTS).keys() - {verb.name for verb in verbs}):
         try:
             verbs += filter(None, [find_verb(name, ())])
         except ExtensionError as error:
-            log.warning(str(error))
+            warn(str(error))
     return sorted(verbs, key=lambda verb: PANELS.index(verb.panel) if verb.panel in PANELS else len(PANELS))

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from meta_eval.ask.client import EngineResponse
 from meta_eval.base.counts import plural
 from meta_eval.base.thresholds import KNOWN_LIKELIHOOD_CLOSE, KNOWN_LIKELIHOOD_ROUNDED
-from meta_eval.doctor.check import Check, failed, not_checked, passed
+from meta_eval.doctor.check import Finding, failed, not_checked, passed
 from meta_eval.doctor.known_answers import END, MAX_MODEL_LEN, KnownAnswer
 
 Responses = Mapping[str, EngineResponse]
 
 
-def check_answers(known_answers: Sequence[KnownAnswer], first: Responses, second: Responses) -> list[Check]:
+def check_answers(known_answers: Sequence[KnownAnswer], first: Responses, second: Responses) -> list[Finding]:
     """Make the checks from two rounds of responses. The last known answer is the prompt that is too long."""
     pairs = [
         AnswerPair(answer, first.get(answer.request.id), second.get(answer.request.id)) for answer in known_answers
@@ -97,7 +97,7 @@ class _AnswerChecks:
         self.bos_of_choices = best if choices and errors[best] < KNOWN_LIKELIHOOD_ROUNDED else None
         self.steady = all(pair.is_steady() for pair in self.pairs if pair.is_answered())
 
-    def make_checks(self) -> list[Check]:
+    def make_checks(self) -> list[Finding]:
         """Make all checks, in the order in which to fix failures."""
         of_choices = [self._check_likelihoods(), self._check_one_pass()] if self._asked_choices else []
         return [
@@ -118,14 +118,14 @@ class _AnswerChecks:
     def _choices(self, *names: str) -> list[AnswerPair]:
         return [pair for pair in self._of_groups(*names) if pair.is_answered() and pair.known_answer.choices]
 
-    def _check_requests(self) -> Check:
+    def _check_requests(self) -> Finding:
         name, lost = "every request answered", [pair for pair in self.pairs if not pair.is_answered()]
         if not lost:
             return passed(name, f"{plural(len(self.pairs), 'request')}, twice")
         error = next((pair.first.error for pair in lost if pair.first and pair.first.error), "no answer came")
         return failed(name, f"{len(lost)} of {len(self.pairs)} were not: {error:.200}", "Read the log of the engine")
 
-    def _check_bos(self) -> Check:
+    def _check_bos(self) -> Finding:
         name, seen = "exactly one BOS", []
         for what, bos in (("texts", self.bos_of_texts), ("likelihoods", self.bos_of_choices)):
             seen.append(f"{what} {'do not tell' if bos is None else f'are those of {bos}'}")
@@ -148,7 +148,7 @@ class _AnswerChecks:
         )
         return failed(name, ", ".join(seen), hint)
 
-    def _check_share(self, name: str, pairs: Sequence[AnswerPair], right: Iterable[bool], hint: str) -> Check:
+    def _check_share(self, name: str, pairs: Sequence[AnswerPair], right: Iterable[bool], hint: str) -> Finding:
         """Check texts that must all be right."""
         marks = list(right)
         share = f"{sum(marks)} of {len(marks)}"
@@ -162,33 +162,33 @@ class _AnswerChecks:
         end = f" ({wrong.first.finish_reason})" if wrong.first and wrong.first.finish_reason else ""
         return failed(name, f"{share}; the first that is not: {wrong.text!r:.60}{end}", hint)
 
-    def _check_answers(self) -> Check:
+    def _check_answers(self) -> Finding:
         pairs, bos = self._texts("answers"), self._text_bos
         hint = "Weights or prompts differ: check quantisation, RoPE, and a chat template around the prompt"
         return self._check_share("answers known by heart", pairs, [pair.starts_with(bos) for pair in pairs], hint)
 
-    def _check_end(self) -> Check:
+    def _check_end(self) -> Finding:
         bos = self._text_bos
         pairs = [pair for pair in self._texts("answers") if pair.starts_with(bos)]
         hint = f"It must end at {END} with finish_reason 'stop': check ignore_eos and the stop strings of the request"
         return self._check_share("answers end at the end token", pairs, [pair.has_text(bos) for pair in pairs], hint)
 
-    def _check_stop(self) -> Check:
+    def _check_stop(self) -> Finding:
         pairs, bos = self._texts("stop"), self._text_bos
         hint = "It must end before a stop string with finish_reason 'stop': the engine may ignore `stop`"
         return self._check_share("answers end at stop texts", pairs, [pair.has_text(bos) for pair in pairs], hint)
 
-    def _check_limit(self) -> Check:
+    def _check_limit(self) -> Finding:
         pairs, bos = self._texts("limit"), self._text_bos
         hint = "It must end after max_tokens with finish_reason 'length': the engine may have another limit, or none"
         return self._check_share("max_tokens gives 'length'", pairs, [pair.has_text(bos) for pair in pairs], hint)
 
-    def _check_special(self) -> Check:
+    def _check_special(self) -> Finding:
         pairs, bos = self._texts("special"), self._text_bos
         hint = "Answers must keep special tokens: set skip_special_tokens=False"
         return self._check_share("special tokens are kept", pairs, [pair.starts_with(bos) for pair in pairs], hint)
 
-    def _check_long(self) -> Check:
+    def _check_long(self) -> Finding:
         name, hint = (
             "a long prompt is not cut",
             "Prompts are cut: check truncate_prompt_tokens, max_length, context size",
@@ -217,7 +217,7 @@ class _AnswerChecks:
         """Whether log-likelihoods differ by more than rounding."""
         return any(pair.measure_error(self._choice_bos) > KNOWN_LIKELIHOOD_ROUNDED for pair in pairs)
 
-    def _check_greedy(self) -> Check:
+    def _check_greedy(self) -> Finding:
         name = "greedy, and twice the same"
         changed = [pair for pair in self.pairs if pair.is_answered() and not pair.is_steady()]
         doubts = self._texts("doubt")
@@ -230,13 +230,13 @@ class _AnswerChecks:
         hint = "Answers are sampled or penalised: check temperature, repetition_penalty, a server's --generation-config"
         return failed(name, what, hint)
 
-    def _check_likelihoods(self) -> Check:
+    def _check_likelihoods(self) -> Finding:
         return self._check_close("likelihoods", self._choices("likelihood"))
 
-    def _check_one_pass(self) -> Check:
+    def _check_one_pass(self) -> Finding:
         return self._check_close("likelihoods in one pass", self._choices("one_pass"))
 
-    def _check_close(self, name: str, pairs: Sequence[AnswerPair]) -> Check:
+    def _check_close(self, name: str, pairs: Sequence[AnswerPair]) -> Finding:
         bos = self._choice_bos
         if not pairs:
             return not_checked(name, "not answered")

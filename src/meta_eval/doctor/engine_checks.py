@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from meta_eval.ask.answers.requests import Encoder
 from meta_eval.ask.client import Client, with_token_ids
 from meta_eval.doctor.answer_checks import check_answers
-from meta_eval.doctor.check import Check
+from meta_eval.doctor.check import Finding
 from meta_eval.doctor.known_answers import find_model_folder, read_known_answers
 
 
@@ -24,7 +24,7 @@ class EngineChecks:
 
     engine: str
     seconds: float
-    checks: Sequence[Check]
+    checks: Sequence[Finding]
 
     @property
     def passed(self) -> bool:

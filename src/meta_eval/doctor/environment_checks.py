@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from meta_eval.base.counts import plural
-from meta_eval.doctor.check import Check, failed, not_checked, passed
+from meta_eval.doctor.check import Finding, failed, not_checked, passed
 from meta_eval.doctor.lm_eval_install import LmEval, find_lm_eval, read_installed_version
 from meta_eval.doctor.lm_eval_probe import Probe
 from meta_eval.pack.manifest import Manifest
@@ -21,7 +20,7 @@ _BROUGHT_BY = {
 _ANTLR = "antlr4-python3-runtime==4.11.*"
 
 
-def check_version(manifest: Manifest) -> Check:
+def check_version(manifest: Manifest) -> Finding:
     """Check that a pack supports the installed lm_eval."""
     supported = f">={manifest.lm_eval.minimum},<{manifest.lm_eval.below}"
     lm_eval = find_lm_eval()
@@ -53,7 +52,7 @@ def _supports(supported: str, version: str) -> bool:
         return False
 
 
-def check_environment(manifest: Manifest, probe: Probe | None) -> Iterator[Check]:
+def check_environment(manifest: Manifest, probe: Probe | None) -> Iterator[Finding]:
     """Check version, functions, first docs and requirements of scoring, from the answer of a probe."""
     yield check_version(manifest)
     if probe is None:
@@ -72,7 +71,7 @@ def check_environment(manifest: Manifest, probe: Probe | None) -> Iterator[Check
     yield from _check_scoring(probe.lm_eval, answer)
 
 
-def _check_scoring(lm_eval: LmEval, answer: dict[str, Any]) -> Iterator[Check]:
+def _check_scoring(lm_eval: LmEval, answer: dict[str, Any]) -> Iterator[Finding]:
     """Check the libraries and data that scoring needs. A failure names the command that installs them."""
     python = shlex.quote(lm_eval.python)
     pip = f"Run: {python} -m pip install"
@@ -91,11 +90,11 @@ def _check_scoring(lm_eval: LmEval, answer: dict[str, Any]) -> Iterator[Check]:
         )
 
 
-def _check_import(name: str, error: str | None, good: str, hint: str) -> Check:
+def _check_import(name: str, error: str | None, good: str, hint: str) -> Finding:
     return passed(name, good) if error is None else failed(name, error, hint)
 
 
-def _check_each(name: str, errors: dict[str, str | None], good: str, hint: Callable[[str], str]) -> Iterator[Check]:
+def _check_each(name: str, errors: dict[str, str | None], good: str, hint: Callable[[str], str]) -> Iterator[Finding]:
     wrong = {what: error for what, error in errors.items() if error is not None}
     for what, error in wrong.items():
         yield failed(name, f"{what}: {error}", hint(error))
@@ -111,29 +110,3 @@ def _describe_import_hint(error: str) -> str:
 
 def _describe_load_hint(error: str) -> str:
     return "Run `meta-eval prepare` again" if "prepare" not in error else "Do as it says"
-
-
-def check_engine_install(manifest: Manifest) -> Iterator[Check]:
-    """Check whether the engine could start here. It never fails, because another machine often runs it."""
-    engine = manifest.backend
-    lm_eval = find_lm_eval()
-    if lm_eval is not None and engine.imports:
-        ask = f"import importlib.util as u; print(u.find_spec({engine.imports!r}) is not None)"
-        if _read_output([lm_eval.python, "-c", ask]).strip() == "True":
-            yield passed("engine", f"{engine.imports} is installed")
-        else:
-            pip = f"{shlex.quote(lm_eval.python)} -m pip install {engine.install}"
-            yield not_checked("engine", f"no {engine.imports} on this machine; where the command runs: {pip}")
-    needed = engine.gpus(manifest.run_settings)
-    gpus = sum(line.startswith("GPU ") for line in _read_output(["nvidia-smi", "-L"]).splitlines())
-    if gpus >= needed:
-        yield passed("GPUs", f"{gpus} here, {needed} asked for")
-    else:
-        yield not_checked("GPUs", f"{gpus or 'none'} on this machine, {needed} asked for")
-
-
-def _read_output(command: list[str]) -> str:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from meta_eval.base.counts import plural
 from meta_eval.base.errors import PackError
 from meta_eval.base.inputs import open_parquet
-from meta_eval.doctor.check import Check, failed, not_checked, passed
+from meta_eval.doctor.check import Finding, failed, not_checked, passed
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry
 
@@ -22,7 +22,7 @@ _BYTES_PER_TOKEN = 5
 _OVERHEAD = 1.3
 
 
-def check_files(pack: Path, manifest: Manifest, *, hash_up_to: int | None) -> Iterator[Check]:
+def check_files(pack: Path, manifest: Manifest, *, hash_up_to: int | None) -> Iterator[Finding]:
     """Check that every file is there and unchanged, and that no extra file would run with them.
 
     Args:
@@ -41,7 +41,7 @@ def check_files(pack: Path, manifest: Manifest, *, hash_up_to: int | None) -> It
         yield passed("files", f"{plural(len(manifest.files), 'file')} as {MANIFEST} lists them")
 
 
-def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
+def check_output(pack: Path, manifest: Manifest) -> Iterator[Finding]:
     """Check that results can be written and the samples files will fit."""
     output = Path(manifest.run_settings.output_path)
     folder = output.parent if output.suffix == ".json" else output

@@ -16,8 +16,10 @@ from typing import Any
 from meta_eval import assets
 from meta_eval.ask.answers.requests import Request, RequestKind
 from meta_eval.harness.families import list_families
-from meta_eval.harness.settings import RunSettings
-from meta_eval.pack.backends.registry import find_backend
+from meta_eval.harness.settings import RunSettings, find_default_backend
+from meta_eval.pack.backends.base import BackendError
+from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
+from meta_eval.pack.backends.server import find_program
 from meta_eval.verb_options import EngineOptions
 
 MAX_MODEL_LEN = 4096
@@ -49,13 +51,29 @@ def find_model_folder() -> Path:
 
 
 def serve_command() -> tuple[str, ...]:
-    """The command that serves the model for the checks."""
-    return ("vllm", "serve", str(find_model_folder()), "--dtype", "float32", "--max-model-len", str(MAX_MODEL_LEN))
+    """The command that serves the model for the checks.
+
+    Raises:
+        BackendError: No engine here brings one.
+    """
+    program = find_program()
+    if program is None:
+        raise BackendError(
+            "no engine is here whose server the checks know", where="--show-command",
+            hint=f"Serve {find_model_folder()} with an engine of yours",
+        )  # fmt: skip
+    return program.short_command(str(find_model_folder()), dtype="float32", max_model_len=MAX_MODEL_LEN)
 
 
 def make_settings(options: EngineOptions) -> RunSettings:
-    """The settings of a run of the shipped model."""
-    backend = options.backend or ("server" if options.base_url else "vllm")
+    """The settings of a run of the shipped model.
+
+    Raises:
+        UnknownBackendError: There is no such backend, or none is named and no engine is the default.
+    """
+    backend = options.backend or ("server" if options.base_url else find_default_backend())
+    if backend is None:
+        raise UnknownBackendError("no backend is named, and no engine here is the default")
     content = {
         "model_name": str(find_model_folder()), "backend": backend, "base_url": tuple(options.base_url),
         "serve": find_backend(backend).can_serve and not options.base_url, "dtype": "float32",

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meta_eval.base.counts import plural
 from meta_eval.base.inputs import open_parquet
-from meta_eval.doctor.check import Check, failed, not_checked, passed
+from meta_eval.doctor.check import CheckedPack, Finding, failed, not_checked, passed
 from meta_eval.harness.families import find_family
-from meta_eval.pack.chat_rendering import find_chat_template
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.prompt_lengths import BATCH, PROMPT_COLUMNS, Prompts, find_tokenizer, measure_longest_prompt
-from meta_eval.plugins.chat.chat_prompts import loses_tools
-from meta_eval.plugins.chat.chat_requests import offers_tools
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from tokenizers import Tokenizer
 
 
-def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
+def check_prompts(pack: CheckedPack) -> Iterator[Finding]:
     """Check prompts with the model's tokenizer, if it is on this machine. Other checks need no tokenizer."""
+    manifest, prompts = pack.manifest, pack.prompts
     model = manifest.run_settings.tokenizer_of()
     try:
         tokenizer = find_tokenizer(model)
     except Exception as error:  # tokenizers raises bare Exceptions
         tokenizer = None
         yield failed("tokenizer", f"the tokenizer of {model} cannot be read ({error})", "Fetch the model's files again")
-    prompts = {name: _read_prompts(pack, entry) for name, entry in manifest.tasks.items()}
     special = _special_of(manifest)
     yield _check_special_tokens(tokenizer, model, prompts, special)
-    yield from _check_tools(manifest, model, prompts)
     yield from _check_bos(manifest, tokenizer, model, prompts, _find_bos(manifest, special))
     lengths = [_check_length(name, entry, prompts[name], tokenizer, manifest) for name, entry in manifest.tasks.items()]
     yield from (check for check in lengths if check.status != "passed")
@@ -45,7 +40,7 @@ def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
         )
 
 
-def _read_prompts(pack: Path, entry: TaskEntry) -> Prompts:
+def read_prompts(pack: Path, entry: TaskEntry) -> Prompts:
     """All prompts of a task. None if the docs are missing or damaged."""
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -78,8 +73,8 @@ def _find_bos(manifest: Manifest, special: tuple[str, ...]) -> str | None:
 
 
 def _check_special_tokens(
-    tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts], special: tuple[str, ...]
-) -> Check:
+    tokenizer: Tokenizer | None, model: str, prompts: Mapping[str, Prompts], special: tuple[str, ...]
+) -> Finding:
     """Check that each special token in the prompts, and BOS, is a single id. Otherwise the model reads its letters."""
     name = "special tokens"
     if tokenizer is None:
@@ -102,35 +97,9 @@ def _check_special_tokens(
     return passed(name, f"{', '.join(used)}: one id each")
 
 
-def _check_tools(manifest: Manifest, model: str, prompts: dict[str, Prompts]) -> Iterator[Check]:
-    """Check that the model's chat template renders the tools of the first doc that offers some."""
-    name = "tools"
-    found = ((task, text) for task, texts in prompts.items() for text in texts if offers_tools(text))
-    task, text = next(found, (None, "")) if manifest.backend.renders_messages else (None, "")
-    if task is None:
-        return
-    template = find_chat_template(model)
-    if template is None:
-        yield not_checked(name, f"no chat template of {model} on this machine to see whether prompts will hold them")
-        return
-    try:
-        lost = loses_tools(json.loads(text), template)
-    except ValueError as error:
-        yield not_checked(name, f"{task}: {error}")
-        return
-    if lost:
-        yield failed(
-            name,
-            f"{task}: the chat template of {model} renders a doc with tools as it does without",
-            "Serve the model with a template that has tools, such as its own for tool use",
-        )
-    else:
-        yield passed(name, "the model's chat template renders them")
-
-
 def _check_bos(
-    manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts], bos: str | None
-) -> Iterator[Check]:
+    manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: Mapping[str, Prompts], bos: str | None
+) -> Iterator[Finding]:
     """Check for exactly one BOS: the engine adds it (add_bos_token), and no prompt contains it. ``bos`` is its text.
 
     With add_bos_token=True every backend of lm-eval lets the tokenizer add its special tokens. Encoding a prompt in
@@ -185,7 +154,7 @@ def _check_bos(
 
 def _check_length(
     name: str, entry: TaskEntry, prompts: Prompts, tokenizer: Tokenizer | None, manifest: Manifest
-) -> Check:
+) -> Finding:
     """Check that the longest prompt and the longest answer fit the context. lm-eval would silently cut the prompt."""
     length, limit = entry.longest_prompt, manifest.run_settings.max_model_len
     tokens, how = length.tokens, length.method

@@ -15,6 +15,7 @@ from typing import Any
 from meta_eval.base.hashing import hash_json, hash_text
 from meta_eval.base.json_text import parse_loose_json
 from meta_eval.base.thresholds import MAX_GEN_TOKS
+from meta_eval.harness.chat_requests import asks_chat_body, offers_tools
 from meta_eval.harness.clusters import read_field
 from meta_eval.harness.doc_figures import read_figures
 from meta_eval.harness.doc_results import (
@@ -27,7 +28,6 @@ from meta_eval.harness.doc_results import (
 )
 from meta_eval.harness.families import find_leading_bos
 from meta_eval.harness.metrics import NON_METRIC_FIELDS, MetricValue, has_bad_perplexity, read_value, to_plain_number
-from meta_eval.plugins.chat.chat_requests import asks_chat_body, offers_tools
 
 # Finish reason of an answer that a server's content filter cut off.
 FILTERED = "content_filter"

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from meta_eval.base.escaping import one_line, quoted
+from meta_eval.base.extensions import find_extensions
 from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
 
 
@@ -123,6 +124,13 @@ class TokenPrices(BaseModel):
     cached: float | None = Field(None, ge=0, allow_inf_nan=False)
 
 
+def find_default_backend() -> str | None:
+    """The backend that is used where none is named: the only entry point of the group ``meta_eval.default_backend``.
+    None without one, or where several packages bring one."""
+    names = list(find_extensions("meta_eval.default_backend"))
+    return names[0] if len(names) == 1 else None
+
+
 class Settings(BaseModel):
     """The settings of a run that a configuration and a pack share."""
 
@@ -133,7 +141,10 @@ class Settings(BaseModel):
         None,
         description="a hub id or folder with the model's tokenizer, if `model_name` is neither; null for `model_name`",
     )
-    backend: Name = Field("vllm", description="how the model is reached: [engines](../guides/engines.md)")
+    backend: Name = Field(
+        default_factory=find_default_backend, validate_default=True,
+        description="how the model is reached: [engines](../guides/engines.md)",
+    )  # fmt: skip
     tensor_parallel_size: int = Field(1, ge=1, description="GPUs per copy of the model")
     data_parallel_size: int = Field(
         1, ge=1, description="copies of the model; `meta-eval run` serves them, lm_eval starts a Ray actor for each"
@@ -172,7 +183,7 @@ class Settings(BaseModel):
     stream: bool = Field(False, description="with backend `chat`: ask for streamed answers")
     serve: bool = Field(
         False,
-        description="with backend `server`: start `vllm serve` for the run and stop it afterwards, whatever happens",
+        description="with backend `server`: start an engine's server for the run, and stop it whatever happens",
     )
     ray_address: Name | None = Field(
         None,
@@ -282,3 +293,12 @@ class RunSettings(Settings):
     include_path: str
     runs_code: bool = False
     add_bos_token: bool = True
+
+
+def read_model_args(settings: RunSettings) -> dict[str, Any]:
+    """``model_args`` with types, parsed from text as lm-eval does."""
+    from lm_eval.utils import simple_parse_args_string
+
+    text = ",".join(f"{name}={value}" for name, value in settings.model_args.items())
+    arguments: dict[str, Any] = simple_parse_args_string(text) if text else {}
+    return arguments

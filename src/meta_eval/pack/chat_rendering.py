@@ -24,6 +24,10 @@ _FILE = "chat_template.jinja"
 _END = "END OF THE LAST MESSAGE "
 
 
+# Fields of a body that a template sees. vLLM passes the names in ``chat_template_kwargs`` on, too.
+_OF_TEMPLATE = ("tools", "add_generation_prompt", "continue_final_message")
+
+
 @dataclass(frozen=True)
 class ChatTemplate:
     """A chat template.
@@ -89,6 +93,21 @@ class ChatTemplate:
     @cached_property
     def _tool_template(self) -> Template:
         return _compile(self.sources["tool_use"])
+
+
+def render_conversation(conversation: Mapping[str, Any], template: ChatTemplate) -> str:
+    """Render the body of a chat request as the endpoint does.
+
+    Args:
+        conversation: ``messages``, ``tools`` and other fields of the body.
+        template: The model's.
+
+    Raises:
+        ValueError: The template refuses the messages.
+    """
+    fields = {name: conversation[name] for name in _OF_TEMPLATE if name in conversation}
+    variables = conversation.get("chat_template_kwargs")
+    return template.render(conversation["messages"], **fields, **(variables if isinstance(variables, dict) else {}))
 
 
 def find_chat_template(model: str) -> ChatTemplate | None:

@@ -20,6 +20,7 @@ from meta_eval.base.pack_names import PackPath, TaskName
 from meta_eval.harness.families import find_family
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.base import Backend
+from meta_eval.pack.backends.fitting import suggest_backend
 from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
 from meta_eval.plugins.meta.joins.join import Original
 
@@ -335,7 +336,7 @@ def explain_no_command(backend: Backend, tasks: Sequence[TaskEntry]) -> str | No
         count = sum(entry.asked_as == asked_as for entry in tasks)
         which = f"{count} of {len(tasks)} tasks ask {words[asked_as]}"
         if asked_as not in backend.kinds | {"text"}:
-            return f"{which}, and backend {backend.name} is asked with texts: set `backend: chat`"
+            return f"{which}, and backend {backend.name} is asked with texts{suggest_backend(asked_as)}"
         return f"{which}, and no lm_eval command of backend {backend.name} does"
     if messages := sum(entry.answer == "message" for entry in tasks):
         return f"lm_eval keeps only the text of an answer, and {messages} of {len(tasks)} tasks grade its tool calls"

@@ -220,7 +220,8 @@ def test_a_backend_that_says_nothing_of_tokens_is_refused_before_it_starts(
     pack: Path, client: type[FakeClient]
 ) -> None:
     with pytest.raises(
-        UserError, match="backend sglang cannot be asked how likely each token of a text is.*vllm, server, ray"
+        UserError,
+        match="backend sglang cannot be asked how likely each token of a text is.*server, llamacpp, ray, vllm, hf",
     ):
         measure(pack=pack, overrides=["backend=sglang"])
     assert client.made == []

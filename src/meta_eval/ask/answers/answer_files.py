@@ -6,109 +6,29 @@ counted, and its request has no answer. Anything else unexpected is an error.
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from meta_eval.ask.answers.token_logprobs import TokenLogprobs, read_tokens
+from meta_eval.ask.answers.answer_form import AnswerForm, Holding, make_requests_error
+from meta_eval.ask.answers.form_registry import OWN, list_forms
+from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.answers.requests_form import ANSWERS
 from meta_eval.base.errors import UserError, locating
 from meta_eval.base.inputs import describe_error, open_regular
 from meta_eval.base.json_text import parse_loose_json
-from meta_eval.harness.chat_completion import ChatChoice, ChatCompletion
 from meta_eval.harness.endpoint_notes import reads_tools_lost
-from meta_eval.harness.raw_samples import MAX_SAMPLE_BYTES
-from meta_eval.harness.sample_parser import FILTERED
-from meta_eval.plugins.chat.batch_files import is_batch_request, is_batch_result, read_batch_result
-from meta_eval.plugins.chat.batch_requests import SHORT, split_custom_id
-
-# A UTF-16 engine leaves a lone surrogate if it cuts a character. UTF-8 files cannot hold it.
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
-
-# Maximum length in bytes of a folder name. lm_eval makes the name from the model's.
-_LONGEST_NAME = 255
-
-# The first line of a file that `meta-eval run` wrote. Other files do not need it.
-FORMAT = "meta-eval answers"
-VERSION = 1
-
-# Upper limit of counts. Larger counts cannot be averaged exactly.
-_MOST = 2**53
-
-# Allowed values of finish_reason.
-_ENDS = ("stop", "tool_calls", "length", FILTERED)
-
-
-class AnswersError(UserError):
-    """A file of answers cannot be read, or its answers cannot be graded."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineAnswer:
-    """A line of a file of answers.
-
-    Attributes:
-        id: The id of the request.
-        prompt_sha256: SHA-256 of the answered prompt. None in batch files.
-        request_sha256: SHA-256 of the whole request, in batch files the start of it. None if the line does not repeat
-            it.
-        text: The generated text, or the content of a chat message, with lone surrogates replaced by U+FFFD. None for
-            choices.
-        choices: Per continuation: its log-likelihood in nats, and whether greedy decoding gives it (None if unknown).
-            Empty for texts.
-        reasoning: What the model thought before its message, kept apart. None if nothing.
-        tool_calls: Per tool call of a chat message: its name, and its arguments as the raw text.
-        finish_reason: ``stop``, ``tool_calls``, ``length`` if max_tokens cut the text, ``content_filter`` if the server
-            did. None if unknown.
-        prompt_tokens: Tokens of the prompt.
-        completion_tokens: Tokens of the answer.
-        cached_tokens: Tokens of the prompt that came from a cache.
-        tokens: Log-probabilities of a given text. None for other answers.
-        error: Why the request failed, or None.
-        engine: The engine that answered.
-        model: The model that was asked; in batch files the one that answered.
-        span: Start and end, in seconds since 1970.
-        place: The place of its doc in a random order, from 0. None in any other order.
-        where: File and line.
-        response_model: The model that the response names. None if it names none.
-        endpoint: The hash of the address that answered, or `OWN_SERVER`. None if unknown.
-        tools_lost: Whether a check before it found that the endpoint leaves tools out of its prompts.
-    """
-
-    id: str
-    prompt_sha256: str | None
-    request_sha256: str | None
-    text: str | None
-    choices: tuple[tuple[float, bool | None], ...]
-    reasoning: str | None
-    tool_calls: tuple[tuple[str, str], ...]
-    finish_reason: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cached_tokens: int | None
-    tokens: TokenLogprobs | None
-    error: str | None
-    engine: str | None
-    model: str | None
-    span: tuple[float, float] | None
-    place: int | None
-    where: str
-    response_model: str | None = None
-    endpoint: str | None = None
-    tools_lost: bool = False
-
-    def has_same_content(self, other: EngineAnswer) -> bool:
-        """Whether both give the same answer to the same prompt. Times, counts and engines may differ."""
-        names = ("prompt_sha256", "text", "choices", "tool_calls", "finish_reason", "model")
-        return all(getattr(self, name) == getattr(other, name) for name in names)
-
+from meta_eval.harness.engine_answer import SHORT, AnswersError, EngineAnswer, check_answer, make_unread_error
+from meta_eval.harness.raw_samples import MAX_SAMPLE_BYTES, read_raw_samples
 
 # The id, and request_sha256 or its start if the line repeats it.
 Key = tuple[str, str | None]
+
+# By form: what `AnswerForm.bind` found.
+Names = Mapping[str, Mapping[str, str | None]]
 
 
 @dataclass(slots=True)
@@ -125,7 +45,6 @@ class Answers:
         settings: By the hash of the settings of `meta-eval run`: the first file that names it.
         orders: By the hash of the seed of a random order: the first file that names it.
         second: The files of second answers to docs, which change no score.
-        custom_ids: By the custom_id of another batch file: that of the same request of the pack, or None.
         endpoint: What each run of `meta-eval run` noted about its endpoint, in the order of lines.
         deployments: Sets of endpoints that a run said to be one deployment.
     """
@@ -138,7 +57,6 @@ class Answers:
     settings: dict[str, str] = field(default_factory=dict)
     orders: dict[str, str] = field(default_factory=dict)
     second: list[str] = field(default_factory=list)
-    custom_ids: Mapping[str, str | None] = field(default_factory=dict)
     endpoint: list[Mapping[str, Any]] = field(default_factory=list)
     deployments: list[frozenset[str]] = field(default_factory=list)
 
@@ -152,7 +70,7 @@ def read_answers(
     files: Sequence[Path],
     *,
     prefer: Literal["last"] | None = None,
-    custom_ids: Mapping[str, str | None] = MappingProxyType({}),
+    names: Names = MappingProxyType({}),
 ) -> Answers:
     """Read files of answers. Their order matters only for ``prefer``.
 
@@ -160,15 +78,14 @@ def read_answers(
         files: The files.
         prefer: ``last`` takes the last of several different answers, in the order of files and lines. Otherwise they
             are kept in ``doubled``.
-        custom_ids: By the custom_id of another batch file: that of the same request of the pack. None leaves its result
-            out.
+        names: By form: what its `AnswerForm.bind` found.
 
     Raises:
         AnswersError: A file cannot be read, or a complete line is not an answer.
     """
-    answers = Answers(custom_ids=custom_ids)
+    answers, forms = Answers(), list_forms()
     for file in files:
-        for answer in _lines(file, answers):
+        for answer in _lines(file, answers, forms, names):
             key = (answer.id, answer.request_sha256)
             first = answers.by_key.get(key)
             if answer.request_sha256 is not None:
@@ -184,7 +101,39 @@ def read_answers(
     return answers
 
 
-def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
+def read_bound_answers(
+    files: Sequence[Path], build_requests: Callable[[], Iterable[Request]], *, prefer: Literal["last"] | None = None
+) -> Answers:
+    """Read files of answers. Files of requests say what the answers of their form answer; files of golds are skipped.
+
+    Args:
+        files: The files.
+        build_requests: Makes the requests of the pack. Called only if there are files of requests.
+        prefer: As in `read_answers`.
+
+    Raises:
+        AnswersError: As in `read_answers` and `AnswerForm.bind`.
+    """
+    forms = list_forms()
+    kinds = {file: _find_kind(_read_first(file), forms) for file in files}
+    names = {}
+    for form in forms:
+        if asked := [file for file, kind in kinds.items() if kind == (form, "requests")]:
+            names[form.name] = form.bind(asked, build_requests())
+    answered = [file for file, (_, holding) in kinds.items() if holding not in ("requests", "golds")]
+    return read_answers(answered or files, prefer=prefer, names=names)
+
+
+def _read_first(file: Path) -> object:
+    """The first line of a file; None if it is not JSON, or cannot be read."""
+    try:
+        raw = next(read_raw_samples(file), None)
+        return None if raw is None else parse_loose_json(raw.content)
+    except (UserError, ValueError):
+        return None
+
+
+def _lines(file: Path, answers: Answers, forms: Sequence[AnswerForm], names: Names) -> Iterator[EngineAnswer]:
     tools_lost = False
     try:
         with open_regular(file) as lines:
@@ -192,7 +141,7 @@ def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
                 where = f"{file}, line {number}"
                 if len(line) > MAX_SAMPLE_BYTES:
                     with locating(where):
-                        raise _wrong(f"it is longer than {MAX_SAMPLE_BYTES >> 20} MiB")
+                        raise make_unread_error(f"it is longer than {MAX_SAMPLE_BYTES >> 20} MiB")
                 if not line.strip():
                     continue
                 try:
@@ -200,19 +149,36 @@ def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
                 except ValueError:
                     answers.cut_off.append(where)
                     continue
-                if isinstance(content, dict) and content.get("format") == FORMAT:
+                if isinstance(content, dict) and content.get("format") == ANSWERS:
                     _read_header(content, str(file), answers)
                     lost = reads_tools_lost(note) if isinstance(note := content.get("endpoint"), Mapping) else None
                     tools_lost = tools_lost if lost is None else lost
                     continue
                 with locating(where):
-                    if not is_batch_result(content):
-                        yield _answer(content, where, tools_lost=tools_lost)
-                    elif (answer := _batch_answer(content, where, answers.custom_ids)) is not None:
-                        yield answer
+                    if (answer := _read_answer(content, file, where, forms, names)) is not None:
+                        yield replace(answer, tools_lost=True) if tools_lost else answer
     except OSError as error:
         hint = "Name files of answers to the requests that `meta-eval export` writes"
         raise AnswersError(f"cannot be read: {describe_error(error)}", where=str(file), hint=hint) from None
+
+
+def _read_answer(
+    content: object, file: Path, where: str, forms: Sequence[AnswerForm], names: Names
+) -> EngineAnswer | None:
+    form, holding = _find_kind(content, forms)
+    if holding == "requests":
+        raise make_requests_error(str(file))
+    try:
+        answer = form.read_answer(content, names.get(form.name, {}), where)
+    except ValueError as error:
+        raise make_unread_error(f"it {error}") from None
+    return None if answer is None else check_answer(answer)
+
+
+def _find_kind(content: object, forms: Sequence[AnswerForm]) -> tuple[AnswerForm, Holding | None]:
+    """The form of a line, and what it holds. A line of no form is to be read as our own, which says what is wrong."""
+    found = ((form, holding) for form in forms if (holding := form.find_kind(content)) is not None)
+    return next(found, (OWN, None))
 
 
 def _read_header(content: Mapping[str, Any], file: str, answers: Answers) -> None:
@@ -225,156 +191,3 @@ def _read_header(content: Mapping[str, Any], file: str, answers: Answers) -> Non
         answers.deployments.append(frozenset(map(str, deployment)))
     if content.get("rerun"):
         answers.second.append(file)
-
-
-def _answer(content: Any, where: str, *, tools_lost: bool) -> EngineAnswer:
-    if not isinstance(content, dict):
-        raise _wrong("it is no object")
-    if ("format" in content and "id" not in content) or is_batch_request(content):
-        raise AnswersError("holds requests, not answers", where=where.rpartition(",")[0], hint="Name the answers file")
-    fields = _Fields(content)
-    own_id, sha256 = fields.text("id"), fields.text("prompt_sha256")
-    if own_id is None or sha256 is None:
-        raise _wrong("id or prompt_sha256 is missing")
-    text, choices, error = fields.text("text"), _choices(content.get("choices")), fields.text("error")
-    finish = fields.text("finish_reason")
-    forced = _tokens(content.get("tokens"))
-    if error is None and (text is not None) + bool(choices) + (forced is not None) != 1:
-        raise _wrong("it must hold one of text, choices, tokens and error")
-    if error is None and finish is not None and finish not in _ENDS:
-        error = f"finish_reason is {finish!r:.40}, none of {', '.join(map(repr, _ENDS))}"
-    ids = content.get("token_ids")
-    tokens = fields.count("completion_tokens")
-    started, ended = fields.number("started"), fields.number("ended")
-    return EngineAnswer(
-        id=own_id,
-        prompt_sha256=sha256,
-        request_sha256=fields.text("request_sha256"),
-        text=_mend(text),
-        choices=choices,
-        reasoning=_mend(fields.text("reasoning")),
-        tool_calls=_tool_calls(content.get("tool_calls")),
-        finish_reason=finish,
-        prompt_tokens=fields.count("prompt_tokens"),
-        completion_tokens=len(ids) if tokens is None and isinstance(ids, list) else tokens,
-        cached_tokens=fields.count("cached_tokens"),
-        tokens=forced,
-        error=error,
-        engine=fields.name("engine"),
-        model=fields.name("model"),
-        response_model=fields.text("response_model"),
-        endpoint=fields.text("endpoint"),
-        tools_lost=tools_lost,
-        span=(started, ended) if started is not None and ended is not None and started <= ended else None,
-        place=fields.count("random_place"),
-        where=where,
-    )
-
-
-def _batch_answer(content: Mapping[str, Any], where: str, custom_ids: Mapping[str, str | None]) -> EngineAnswer | None:
-    """An answer in a results file of a batch. Its custom_id says which request it answers; None if none of the pack."""
-    try:
-        result = read_batch_result(content)
-    except ValueError as error:
-        raise _wrong(f"it {error}") from None
-    custom_id = custom_ids.get(result.custom_id, result.custom_id)
-    if custom_id is None:
-        return None
-    own_id, sha256 = split_custom_id(custom_id)
-    done = result.completion or ChatCompletion((ChatChoice(""),))
-    return EngineAnswer(
-        id=own_id,
-        prompt_sha256=None,
-        request_sha256=sha256,
-        text=_mend(done.content),
-        choices=(),
-        reasoning=_mend(done.reasoning),
-        tool_calls=_tool_calls([call.as_json() for call in done.tool_calls]),
-        finish_reason=done.finish_reason,
-        prompt_tokens=done.prompt_tokens,
-        completion_tokens=done.completion_tokens,
-        cached_tokens=done.cached_tokens,
-        tokens=None,
-        error=result.error,
-        engine="batch",
-        model=_Fields({"model": done.model}).name("model"),
-        response_model=done.model,
-        span=None,
-        place=None,
-        where=where,
-    )
-
-
-def _choices(content: Any) -> tuple[tuple[float, bool | None], ...]:
-    if content is None:
-        return ()
-    choices: list[tuple[float, bool | None]] = []
-    for choice in content if isinstance(content, list) else [None]:
-        fields = _Fields(choice if isinstance(choice, dict) else {})
-        logprob, greedy = fields.number("logprob"), fields.content.get("is_greedy")
-        if logprob is None or not (greedy is None or isinstance(greedy, bool)):
-            raise _wrong('choices must be a list of {"logprob": number, "is_greedy": true or false}')
-        choices.append((logprob, greedy))
-    return tuple(choices)
-
-
-def _tool_calls(content: Any) -> tuple[tuple[str, str], ...]:
-    if content is None:
-        return ()
-    calls: list[tuple[str, str]] = []
-    for call in content if isinstance(content, list) else [None]:
-        name, arguments = (call.get("name"), call.get("arguments")) if isinstance(call, dict) else (None, None)
-        if not isinstance(name, str) or not isinstance(arguments, str):
-            raise _wrong('tool_calls must be a list of {"name": text, "arguments": text}')
-        calls.append((_HALF_PAIR.sub("\ufffd", name), _HALF_PAIR.sub("\ufffd", arguments)))
-    return tuple(calls)
-
-
-def _mend(text: str | None) -> str | None:
-    return text and _HALF_PAIR.sub("\ufffd", text)
-
-
-def _tokens(content: Any) -> TokenLogprobs | None:
-    try:
-        return None if content is None else read_tokens(content)
-    except ValueError as error:
-        raise _wrong(f"tokens: {error}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """The fields of a line, each with the right type or absent."""
-
-    content: Mapping[str, Any]
-
-    def text(self, name: str) -> str | None:
-        value = self.content.get(name)
-        if value is not None and not isinstance(value, str):
-            raise _wrong(f"{name} is {value!r:.40}, and no text")
-        return value
-
-    def name(self, name: str) -> str | None:
-        """A text that becomes part of file names."""
-        value = self.text(name)
-        if value in (".", "..") or not (value or "").isprintable() or len((value or "").encode()) > _LONGEST_NAME:
-            raise _wrong(f"{name} is {value!r:.40}, and no name of at most {_LONGEST_NAME} bytes")
-        return value
-
-    def number(self, name: str) -> float | None:
-        value = self.content.get(name)
-        if value is None:
-            return None
-        # An integer beyond the range of floats is invalid too.
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
-            raise _wrong(f"{name} is {value!r:.40}, and no number")
-        return float(value)
-
-    def count(self, name: str) -> int | None:
-        value = self.content.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST):
-            raise _wrong(f"{name} is {value!r:.40}, and no count")
-        return value
-
-
-def _wrong(what: str) -> AnswersError:
-    return AnswersError(f"not an answer: {what}", hint="See the format in docs/reference/files.md")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from meta_eval.ask.answers.answer_files import Answers, AnswersError, EngineAnswer
+from meta_eval.ask.answers.answer_files import Answers
 from meta_eval.ask.answers.requests import RequestDigest
 from meta_eval.base.thresholds import NAMED
+from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
 
 
 @dataclass(slots=True)

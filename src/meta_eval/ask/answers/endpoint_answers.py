@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers, AnswersError, EngineAnswer
+from meta_eval.ask.answers.answer_files import Answers
 from meta_eval.ask.answers.answer_matching import Problems, match_answers, note_unknown_answers
 from meta_eval.ask.answers.recorded_answers import Recorded, Recordings, make_scoring_request
-from meta_eval.ask.answers.requests import Request, build_requests
+from meta_eval.ask.answers.requests import Request, build_requests, read_conversation
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.thresholds import ENDPOINT_CUT_BEFORE, ENDPOINT_CUT_PILE, ENDPOINT_CUT_TOKENS
+from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
 from meta_eval.harness.evaluator import Evaluator
-from meta_eval.pack.chat_rendering import ChatTemplate
+from meta_eval.pack.chat_rendering import ChatTemplate, render_conversation
 from meta_eval.pack.manifest import Manifest
-from meta_eval.plugins.chat.chat_body import read_conversation
-from meta_eval.plugins.chat.chat_prompts import render_conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,7 @@ class EndpointAnswers(Recordings):
     def _render(self, request: Request, answer: EngineAnswer) -> tuple[Request, AnswerFacts]:
         """The request as the trusted copy gets it: the messages of a chat as text."""
         settings = dict(request.settings or {})
-        if request.kind == "chat" or _is_of_batch(answer):
+        if request.kind == "chat" or answer.is_chat:
             conversation = read_conversation(request, can_continue=True)
             settings |= conversation
             request = replace(request, kind="generate", prompt=self._render_chat(request, conversation))
@@ -148,11 +147,6 @@ class EndpointAnswers(Recordings):
             return render_conversation(conversation, self._template)
         except ValueError as error:
             raise AnswersError(f"{error}", where=request.id) from None
-
-
-def _is_of_batch(answer: EngineAnswer) -> bool:
-    """Whether it is of a batch file, whose prompts are chats even where the pack's are texts."""
-    return answer.prompt_sha256 is None
 
 
 def _has_other_parts(answer: EngineAnswer) -> bool:

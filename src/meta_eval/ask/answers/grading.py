@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers, AnswersError, EngineAnswer
+from meta_eval.ask.answers.answer_files import Answers, read_bound_answers
 from meta_eval.ask.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
 from meta_eval.ask.answers.origin_counts import count_origins
 from meta_eval.ask.answers.requests import Request, RequestDigest, build_requests, is_graded_as_message
@@ -19,6 +19,7 @@ from meta_eval.base.logs import log
 from meta_eval.base.pack_names import join_names
 from meta_eval.harness.chat_completion import ChatChoice, ToolCall
 from meta_eval.harness.each_answer import add_each_answer
+from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
 from meta_eval.harness.evaluator import Evaluated, Evaluator
 from meta_eval.harness.replay import Answers as Replayed
 from meta_eval.harness.results_writer import Speed, Writer
@@ -26,7 +27,6 @@ from meta_eval.harness.settings import Settings
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.task_choice import choose_tasks_to_grade
-from meta_eval.plugins.chat.batch_binding import read_bound_answers
 from meta_eval.verb_options import GradingOptions, ScoringOptions
 
 # Bootstrap iterations for standard errors without a formula. lm_eval uses 100,000; 1,000 give an error of about 2 %.

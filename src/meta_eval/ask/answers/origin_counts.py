@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import EngineAnswer
+from meta_eval.harness.engine_answer import EngineAnswer
 
 # Models that are counted by name.
 _MOST_NAMES = 20

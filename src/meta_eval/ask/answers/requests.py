@@ -7,6 +7,7 @@ BOS when the prompt is given as token ids.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from meta_eval.base.errors import PackError
 from meta_eval.base.hashing import hash_json, hash_text
+from meta_eval.harness.chat_messages import ASSISTANT, CONTINUE, make_conversation
 from meta_eval.harness.evaluator import Evaluator
 
 if TYPE_CHECKING:
@@ -185,6 +187,24 @@ def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[
         where=f"task {name}",
         hint="Run it with lm_eval itself",
     )
+
+
+def read_conversation(request: Request, *, can_continue: bool = False) -> dict[str, Any]:
+    """The messages of a request of kind ``chat`` or ``generate``, with the other fields of its doc.
+
+    Args:
+        request: The request. The text prompt of kind ``generate`` is parsed into messages.
+        can_continue: Whether the endpoint continues an answer that the prompt begins.
+
+    Raises:
+        ValueError: A text prompt is not made of messages. The text continues "the prompt …".
+    """
+    if request.kind == "generate":
+        return make_conversation(request.prompt, can_continue=can_continue)
+    conversation: dict[str, Any] = json.loads(request.prompt)
+    if can_continue and conversation["messages"][-1]["role"] == ASSISTANT:
+        return {**CONTINUE, **conversation}
+    return conversation
 
 
 def is_asked_as_chat(task: Any) -> bool:

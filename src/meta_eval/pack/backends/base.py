@@ -165,6 +165,15 @@ class Backend(ABC):
         return ()
 
 
+class BackendReasons(ABC):
+    """Says why names that users know from another tool are no backends. A package registers it by an entry point of the
+    group ``meta_eval.backend_reasons``."""
+
+    @abstractmethod
+    def find(self, name: str) -> str | None:
+        """The reason, which follows "cannot run a pack: "; None if it does not know the name."""
+
+
 def load_class(path: str) -> type[Any]:
     """Import the class ``module:Class``."""
     module, _, name = path.partition(":")

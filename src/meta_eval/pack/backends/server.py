@@ -1,50 +1,100 @@
-"""A server with OpenAI's ``/v1/completions``, mainly vLLM's, and its ``lm_eval`` and ``vllm`` commands."""
+"""Servers with OpenAI's ``/v1/completions``: the backend, its command, and the socket for programs that serve."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from shutil import which
+from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from meta_eval.base.addresses import is_loopback, normalise_url
+from meta_eval.base.errors import UserError
+from meta_eval.base.extensions import Extension, find_extensions, load_extension
 from meta_eval.base.hashing import hash_text
-from meta_eval.harness.settings import RunSettings, Scalar, Settings
-from meta_eval.pack.backends.base import load_class, require_module
+from meta_eval.base.logs import log
+from meta_eval.base.pack_names import join_names
+from meta_eval.harness.settings import RunSettings, Settings
+from meta_eval.pack.backends.base import BackendError, load_class
 from meta_eval.pack.backends.command import LmEvalBackend, find_model_args
 
-# Default address of `vllm serve`.
+PROGRAMS = "meta_eval.server_programs"
+
+# Where engines serve unless they are told otherwise.
 DEFAULT_URL = "http://127.0.0.1:8000/v1"
 
 # The model_args for lm_eval's local-completions, and those for both ends. All others are flags of the server.
-_OF_CLIENT = frozenset(("ca_cert_path", "use_fast_tokenizer", "verify_certificate"))
+OF_CLIENT = frozenset(("ca_cert_path", "use_fast_tokenizer", "verify_certificate"))
 _OF_BOTH = frozenset(("revision", "trust_remote_code"))
 
-# Arguments of lm-eval's vllm backend that vLLM calls differently, and those that vLLM does not have.
-_RENAMED = {"max_batch_size": "max_num_seqs"}
-LM_EVAL_ONLY = frozenset(
-    ("chat_template_args", "enable_thinking", "prefix_token_id", "think_end_token", "truncation_side")
-)
 
-# What our extra vllm installs. The package itself is on no registry yet, so a hint names what it needs.
-VLLM_EXTRA = "'vllm>=0.18'"
+class ServerProgram(ABC):
+    """The program that ``serve: true`` starts, and whose command `prepare` prints for backend ``server``.
 
-# vLLM's arguments of speed and memory.
-VLLM_TUNING = frozenset(
-    (
-        "async_scheduling", "block_size", "cpu_offload_gb", "device", "disable_custom_all_reduce", "disable_log_stats",
-        "distributed_executor_backend", "enable_chunked_prefill", "enable_prefix_caching", "enforce_eager",
-        "max_batch_size", "max_num_batched_tokens", "max_num_seqs", "num_gpu_blocks_override", "pipeline_parallel_size",
-        "swap_space",
-    )
-)  # fmt: skip
+    An engine registers it by an entry point of the group ``meta_eval.server_programs``. Its module imports no engine.
 
-# Served name of a LoRA adapter.
-ADAPTER = "finetuned"
+    Attributes:
+        name: The command, in messages.
+        args_of: The engine whose arguments ``model_args`` are.
+        spans_nodes: Whether one copy of a model may run on several machines, with vLLM's options for that
+            (``--nnodes``, ``--node-rank``, ``--headless``, ``--master-addr``, ``--master-port``).
+        tuning, reserved: As in `Backend`; these are reserved besides those of backend ``server``.
+    """
+
+    name: str
+    args_of: str
+    tuning: frozenset[str] = frozenset()
+    reserved: Mapping[str, str] = {}
+    spans_nodes: bool = False
+
+    @abstractmethod
+    def check_installed(self) -> None:
+        """Raises: BackendError: It is not installed."""
+
+    @abstractmethod
+    def command(self, settings: Settings, model: str, port: int, *, host: str | None) -> tuple[str, ...]:
+        """The command that serves a model for a run, as an argument vector.
+
+        Raises:
+            ValueError: It does not have an argument in model_args. The text is its name.
+        """
+
+    @abstractmethod
+    def short_command(self, model: str, *, dtype: str, max_model_len: int) -> tuple[str, ...]:
+        """A command to paste that serves a model with all else as the program has it."""
+
+    @abstractmethod
+    def start(self, settings: RunSettings, model: str, logs: Path) -> Any:
+        """Start it for a run, and wait until it answers. Returns a `meta_eval.ask.served.Served`.
+
+        Raises:
+            BackendError: It cannot be started; the message has the tail of its log.
+        """
+
+
+def find_program() -> ServerProgram | None:
+    """The program that serves; None if no engine brings one."""
+    return _load_program(tuple(find_extensions(PROGRAMS).values()))
+
+
+@cache
+def _load_program(extensions: tuple[Extension, ...]) -> ServerProgram | None:
+    programs: list[ServerProgram] = []
+    for extension in extensions:
+        try:
+            programs.append(load_extension(extension, ServerProgram, name=(str,), args_of=(str,)))
+        except UserError as error:
+            log.warning(str(error))
+    if len(programs) > 1:
+        names = join_names([program.name for program in programs], len(programs))
+        log.warning(f"several programs serve models here ({names}): `serve: true` starts {programs[0].name}")
+    return programs[0] if programs else None
 
 
 class Server(LmEvalBackend):
-    """Running servers, or a server that the run starts. The command uses lm-eval's ``local-completions``.
+    """Running servers, or a server that the run starts with a program. The command uses lm-eval's
+    ``local-completions``.
 
     It sends prompts as token ids with exactly one BOS. The defaults of ``local-completions`` would silently cut prompts
     to 2,047 tokens (``max_length``), send one request at a time, and ask the server for its tokenizer.
@@ -55,9 +105,6 @@ class Server(LmEvalBackend):
     install = "'lm-eval[api]'"
     kinds = frozenset(("generate", "choices", "force"))  # a server may support fewer; the first request shows it
     restricts_tokens = True
-    can_serve = True
-    args_of = "vLLM"
-    tuning = VLLM_TUNING
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
         **dict.fromkeys(("pretrained", "model", "served_model_name"), "use model_name"),
         "tokenizer": "use the key tokenizer",
@@ -73,10 +120,15 @@ class Server(LmEvalBackend):
         "add_bos_token": "it is always True: the prompts of a pack hold no BOS, and exactly one must be there",
         "tokenized_requests": "it is always True: a prompt goes out as the token ids that were checked",
         "tokenizer_backend": "it is always huggingface: the server's own would be asked for each prompt",
-        "generation_config": "it is always vllm: the model's own could bring penalties and a limit to the answers",
         "truncate": "no prompt is ever cut",
         "max_gen_toks": "each task sets its own",
     }  # fmt: skip
+
+    def __init__(self, program: ServerProgram | None = None) -> None:
+        self.program = program
+        if program is not None:
+            self.can_serve, self.args_of, self.tuning = True, program.args_of, program.tuning
+            self.reserved = {**self.reserved, **program.reserved}
 
     def starts_engine(self, settings: Settings) -> bool:
         """Only with ``serve: true``."""
@@ -86,8 +138,18 @@ class Server(LmEvalBackend):
         return load_class("meta_eval.ask.server_client:ServerClient")
 
     def check_installed(self, settings: Settings) -> None:
-        if self.starts_server(settings) and which("vllm") is None:
-            require_module("vllm", VLLM_EXTRA, backend=self.name)
+        if self.program is not None and self.starts_server(settings):
+            self.program.check_installed()
+        elif settings.serve:
+            raise BackendError(
+                "no engine is here that `serve: true` could start", where="serve",
+                hint="Start a server yourself, and name its address with base_url",
+            )  # fmt: skip
+
+    def start_server(self, settings: RunSettings, model: str, logs: Path) -> Any:
+        """Start the server of a run, as `ServerProgram.start`; None if it is one that runs already."""
+        self.check_installed(settings)
+        return self.program.start(settings, model, logs) if self.program and self.starts_server(settings) else None
 
     def arguments(self, settings: Settings) -> dict[str, object]:
         """The arguments of ``--model_args``.
@@ -127,16 +189,18 @@ class Server(LmEvalBackend):
         in lm-eval's vllm backend. A server removes them by default, but ``<|python_tag|>`` is part of the answers of
         tool tasks.
         """
-        client_args = {name: value for name, value in run.model_args.items() if name in _OF_CLIENT | _OF_BOTH}
+        client_args = {name: value for name, value in run.model_args.items() if name in OF_CLIENT | _OF_BOTH}
         size = run.batch_size if isinstance(run.batch_size, int) else 1
         argv = super().command(run.model_copy(update={"model_args": client_args, "batch_size": size}))
         kept_settings = "skip_special_tokens=False,spaces_between_special_tokens=False"
         return (argv[0], "--model", "local-completions", *argv[3:], "--gen_kwargs", kept_settings)
 
     def serve_command(self, settings: Settings) -> tuple[str, ...]:
+        if self.program is None:
+            return ()
         url = urlsplit((*settings.base_url, DEFAULT_URL)[0])
         host = url.hostname if is_loopback(url.geturl()) else None
-        return ("vllm", *serve_arguments(settings, settings.model_name, url.port or 8000, host=host))
+        return self.program.command(settings, settings.model_name, url.port or 8000, host=host)
 
     def gpus(self, settings: Settings) -> int:
         """Number of GPUs of the server that the run starts. 0 if the server is already running."""
@@ -149,51 +213,13 @@ class Server(LmEvalBackend):
                 f"lm_eval asks one server, and the command names the first of {len(settings.base_url)}; "
                 "`meta-eval run` asks all"
             )
-        flags = sorted(name for name in settings.model_args if name not in _OF_CLIENT)
+        flags = sorted(name for name in settings.model_args if name not in OF_CLIENT)
         if flags and not settings.serve:
-            sentences.append(
-                f"model_args: {', '.join(flags)} are flags of `vllm serve`, which `serve: true` alone starts"
-            )
+            owner = f"are flags of `{self.program.name}`, which `serve: true` alone starts" if self.program else ""
+            sentences.append(f"model_args: {', '.join(flags)} {owner or 'do not reach a server that runs already'}")
         return tuple(sentences)
 
 
 def make_completions_url(url: str) -> str:
     """The address of the completions endpoint."""
     return f"{normalise_url(url)}/completions"
-
-
-def serve_arguments(settings: Settings, model: str, port: int, *, host: str | None) -> tuple[str, ...]:
-    """The arguments of ``vllm`` that serve a model for a run.
-
-    ``--generation-config vllm`` ignores the model's generation_config.json. That may hold a repetition penalty, which
-    changes greedy answers, or a limit that shortens them. ``--enable-prompt-tokens-details`` reports cached tokens.
-
-    Raises:
-        ValueError: model_args has an argument that only lm-eval knows. The text is its name.
-    """
-    argv = ["serve", model]
-    argv += ["--host", host] if host else []
-    argv += ["--port", str(port)]
-    argv += ["--tensor-parallel-size", str(settings.tensor_parallel_size)]
-    argv += ["--data-parallel-size", str(settings.data_parallel_size)]
-    argv += ["--dtype", settings.dtype]
-    argv += ["--max-model-len", str(settings.max_model_len)]
-    argv += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
-    argv += ["--seed", str(settings.seed)]
-    argv += ["--tokenizer", settings.tokenizer] if settings.tokenizer else []
-    argv += ["--generation-config", "vllm", "--enable-prompt-tokens-details", "--disable-uvicorn-access-log"]
-    for name, value in sorted(settings.model_args.items()):
-        if name not in _OF_CLIENT:
-            argv += _flag(name, value)
-    return tuple(argv)
-
-
-def _flag(name: str, value: Scalar) -> Sequence[str]:
-    """Format an argument: ``enforce_eager: true`` becomes ``--enforce-eager``, false becomes ``--no-enforce-eager``."""
-    if name in LM_EVAL_ONLY:
-        raise ValueError(name)
-    if name == "lora_local_path":
-        return "--enable-lora", "--lora-modules", f"{ADAPTER}={value}"
-    flag = _RENAMED.get(name, name).replace("_", "-")
-    flags: Mapping[str, Sequence[str]] = {"true": (f"--{flag}",), "false": (f"--no-{flag}",)}
-    return flags.get(str(value).lower(), (f"--{flag}", str(value)))

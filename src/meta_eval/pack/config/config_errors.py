@@ -13,11 +13,10 @@ from meta_eval.base.errors import ConfigError, join_errors, suggest_name
 from meta_eval.base.escaping import quoted
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.value_errors import describe_wrong_value
-from meta_eval.pack.backends.registry import SHIPPED, list_backends
+from meta_eval.pack.backends.registry import list_backends
 
 # Allowed values where pydantic's message is unclear. Keep docs/reference/configuration.md the same.
 ALLOWED = {
-    "backend": ", ".join(SHIPPED),
     "model_name": "a model id of the hub or the path of a local folder; or a list of several, for `meta-eval run`",
     "tokenizer": "null, or a model id of the hub or the path of a local folder that holds tokenizer.json",
     "other_models": "a list of model ids or folders, none twice",
@@ -112,7 +111,7 @@ def _describe(first: ErrorDetails, place: ValuePlace, model: type[BaseModel]) ->
         for number, part in enumerate(key)
         if number == 0 or part in _keys_at(model, key[:number]) or (key[0] == "model_args" and number == 1)
     )
-    if first["type"] == "missing":
+    if first["type"] == "missing" or (key == ("backend",) and first["input"] is None):  # nothing is the default
         return ConfigError(f"{'.'.join(key)}: is not set", where=place.of(key), hint=describe_allowed(*key))
     allowed = describe_allowed(*key)
     if first["type"] == "value_error":

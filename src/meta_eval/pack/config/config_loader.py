@@ -13,7 +13,7 @@ from meta_eval.base.errors import ConfigError, locating
 from meta_eval.base.escaping import quoted
 from meta_eval.base.logs import log
 from meta_eval.base.yaml_files import NotYamlError, parse_yaml, read_yaml
-from meta_eval.harness.settings import RunSettings, Settings, parse_args
+from meta_eval.harness.settings import RunSettings, Settings, find_default_backend, parse_args
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config.config_errors import CONFIG_OBJECT, ValuePlace, describe_errors
 from meta_eval.pack.config.schema import Config
@@ -115,7 +115,7 @@ def _leave_tuning(before: Mapping[str, Any], data: dict[str, Any], places: Mappi
         return
     try:
         written = parse_args(before.get("model_args"))
-        old, new = (find_backend(of.get("backend", Settings.model_fields["backend"].default)) for of in (before, data))
+        old, new = (find_backend(of.get("backend", find_default_backend())) for of in (before, data))
     except (ValueError, TypeError):  # what is wrong is said when the whole is checked
         return
     if not isinstance(written, dict) or (old.args_of or old.name) == (new.args_of or new.name):

@@ -18,6 +18,7 @@ from meta_eval.base.escaping import quoted
 from meta_eval.base.hashing import hash_text
 from meta_eval.base.json_text import format_json
 from meta_eval.base.thresholds import MAX_GEN_TOKS
+from meta_eval.harness.chat_requests import check_chat_messages, parse_chat_messages, read_messages_text
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.families import choose_bos, remove_bos
 from meta_eval.harness.lm_eval_run import TaskRun
@@ -27,7 +28,6 @@ from meta_eval.harness.results_file import ResultsFile
 from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.sample_parser import list_metrics, read_arguments
 from meta_eval.pack.task_choice import ROLLING
-from meta_eval.plugins.chat.chat_requests import check_chat_messages, parse_chat_messages, read_messages_text
 
 
 @dataclass(slots=True)

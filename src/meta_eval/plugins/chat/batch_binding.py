@@ -7,35 +7,22 @@ would write the same body. The name of the model and the seed may differ.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from meta_eval.plugins.chat.batch_pairs import find_kind, read_requests
+from meta_eval.plugins.chat.batch_pairs import read_requests
 from meta_eval.plugins.chat.batch_requests import make_custom_id
-from meta_eval.plugins.chat.chat_body import make_chat_body, read_conversation
+from meta_eval.plugins.chat.chat_body import make_chat_body
 from meta_eval.plugins.chat.chat_docs import split_bodies
-from meta_eval.sockets import MAX_GEN_TOKS, Answers, AnswersError, Request, format_json, log, read_answers
-
-
-def read_bound_answers(
-    files: Sequence[Path], build_requests: Callable[[], Iterable[Request]], *, prefer: Literal["last"] | None = None
-) -> Answers:
-    """Read files of answers. Files of requests say what the results of batches answer; files of golds are skipped.
-
-    Args:
-        files: The files.
-        build_requests: Makes the requests of the pack. Called only if there are files of requests.
-        prefer: As in `read_answers`.
-
-    Raises:
-        AnswersError: As in `read_answers` and `bind_custom_ids`.
-    """
-    kinds = {file: find_kind(file) for file in files}
-    requests_files = [file for file, kind in kinds.items() if kind == "requests"]
-    custom_ids = bind_custom_ids(requests_files, build_requests()) if requests_files else {}
-    results_files = [file for file, kind in kinds.items() if kind not in ("requests", "golds")]
-    return read_answers(results_files or files, prefer=prefer, custom_ids=custom_ids)
+from meta_eval.sockets import (
+    MAX_GEN_TOKS,
+    AnswersError,
+    Request,
+    format_json,
+    log,
+    read_conversation,
+)
 
 
 def bind_custom_ids(files: Sequence[Path], requests: Iterable[Request]) -> dict[str, str | None]:

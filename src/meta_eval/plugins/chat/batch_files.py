@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.sockets import ChatCompletion, read_chat_completion
+from meta_eval.sockets import ChatCompletion, Holding, read_chat_completion
 
 CHAT_URL = "/v1/chat/completions"
 
@@ -54,6 +54,15 @@ def is_batch_request(content: object) -> bool:
 def is_batch_result(content: object) -> bool:
     """Whether the content of a line is a result of a batch."""
     return isinstance(content, Mapping) and "custom_id" in content and ("response" in content or "error" in content)
+
+
+def find_kind(content: object) -> Holding | None:
+    """What a line holds; None if it is not of a batch file."""
+    if is_batch_result(content):
+        return "answers"
+    if is_batch_request(content):
+        return "requests"
+    return "golds" if isinstance(content, Mapping) and {"custom_id", "gold"} <= content.keys() else None
 
 
 def format_batch_request(request: BatchRequest) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from meta_eval.plugins.chat.batch_files import (
     BatchRequest,
     BatchResult,
+    find_kind,
     is_batch_request,
     is_batch_result,
     read_batch_request,
@@ -23,6 +24,7 @@ from meta_eval.plugins.chat.batch_files import (
 from meta_eval.sockets import (
     RULE,
     DataError,
+    Holding,
     PointerError,
     SourceError,
     UserError,
@@ -33,8 +35,6 @@ from meta_eval.sockets import (
     parse_loose_json,
     read_raw_samples,
 )
-
-Kind = Literal["requests", "results", "golds"]
 
 # What the names of requests files end with, after the name of their task.
 _ENDING = re.compile(r"(?<=.)[._-]+(?:batch[._-]*)?(?:requests?|inputs?|batch)$", re.IGNORECASE)
@@ -61,17 +61,12 @@ class BatchPair:
     golds: Path | None
 
 
-def find_kind(file: Path) -> Kind | None:
-    """What the first line of a file says that it is; None if it is no batch file."""
-    content = _read_first(file)
-    if is_batch_result(content):
-        return "results"
-    if is_batch_request(content):
-        return "requests"
-    return "golds" if isinstance(content, dict) and {"custom_id", "gold"} <= content.keys() else None
+def _find_kind(file: Path) -> Holding | None:
+    """What the first line of a file says that it holds; None if it is no batch file."""
+    return find_kind(_read_first(file))
 
 
-def find_batch_files(path: Path, files: Sequence[str]) -> dict[Path, Kind]:
+def find_batch_files(path: Path, files: Sequence[str]) -> dict[Path, Holding]:
     """The batch files of a place.
 
     Args:
@@ -79,16 +74,16 @@ def find_batch_files(path: Path, files: Sequence[str]) -> dict[Path, Kind]:
         files: The files below the folder.
     """
     if path.is_file():
-        if find_kind(path) != "results":
+        if _find_kind(path) != "answers":
             return {}
         beside = sorted(file for file in path.parent.glob(f"*{_SUFFIX}") if file.is_file())
-        kinds = {file: find_kind(file) for file in beside if file != path}
-        return {path: "results", **{file: kind for file, kind in kinds.items() if kind and kind != "results"}}
-    kinds = {path / file: find_kind(path / file) for file in files if file.endswith(_SUFFIX)}
+        kinds = {file: _find_kind(file) for file in beside if file != path}
+        return {path: "answers", **{file: kind for file, kind in kinds.items() if kind and kind != "answers"}}
+    kinds = {path / file: _find_kind(path / file) for file in files if file.endswith(_SUFFIX)}
     return {file: kind for file, kind in kinds.items() if kind}
 
 
-def pair_files(kinds: Mapping[Path, Kind], where: str) -> dict[str, BatchPair]:
+def pair_files(kinds: Mapping[Path, Holding], where: str) -> dict[str, BatchPair]:
     """Pair the files of requests with their results and golds, by custom_id.
 
     Args:
@@ -102,17 +97,17 @@ def pair_files(kinds: Mapping[Path, Kind], where: str) -> dict[str, BatchPair]:
         SourceError: Requests lack results, or results lack requests, or it is not clear which requests they answer.
     """
     ids = {file: read_requests(file).keys() for file, kind in kinds.items() if kind == "requests"}
-    others: dict[Path, dict[Kind, list[Path]]] = {file: {"results": [], "golds": []} for file in ids}
+    others: dict[Path, dict[Holding, list[Path]]] = {file: {"answers": [], "golds": []} for file in ids}
     for file, kind in kinds.items():
         if kind != "requests":
             others[_find_requests(file, ids)][kind].append(file)
     pairs: dict[str, BatchPair] = {}
     for requests, of in others.items():
-        if not of["results"]:
+        if not of["answers"]:
             continue
         if len(of["golds"]) > 1:
             raise SourceError(f"has several files of golds: {_names(of['golds'])}", where=where, hint="Keep one")
-        pair = BatchPair(_name_task(requests), requests, tuple(of["results"]), next(iter(of["golds"]), None))
+        pair = BatchPair(_name_task(requests), requests, tuple(of["answers"]), next(iter(of["golds"]), None))
         if pair.task in pairs:
             files = _names([pairs[pair.task].requests, requests])
             raise SourceError(

@@ -7,13 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from meta_eval.plugins.chat.batch_files import BatchRequest, format_batch_request
-from meta_eval.plugins.chat.chat_backend import parse_fields
-from meta_eval.plugins.chat.chat_body import make_chat_body, read_conversation
-from meta_eval.sockets import ConfigError, Evaluator, Manifest, PackError, Request, build_requests, format_json, log
+from meta_eval.plugins.chat.chat_backend import CONTINUED, parse_fields
+from meta_eval.plugins.chat.chat_body import make_chat_body
+from meta_eval.sockets import (
+    SHORT,
+    ConfigError,
+    Evaluator,
+    Manifest,
+    PackError,
+    Request,
+    build_requests,
+    format_json,
+    log,
+    read_conversation,
+)
 
-# Digits of a request's SHA-256 in its custom_id. Some services take at most 64 characters.
-SHORT = 12
-
+# Some services take at most 64 characters.
 _CUSTOM_ID = re.compile(rf"(?P<id>.+)-(?P<sha256>[0-9a-f]{{{SHORT}}})", re.DOTALL)
 
 _HINT = "Use `meta-eval run`, or --to requests"
@@ -52,13 +61,13 @@ def check_batch_tasks(evaluator: Evaluator, tasks: Sequence[str], manifest: Mani
 
 
 def format_batch_lines(requests: Iterator[Request], manifest: Manifest) -> Iterator[str]:
-    """Yield the lines of a batch file.
+    """Yield the lines of a batch file, and warn of more than services take.
 
     Raises:
         PackError: A prompt cannot be asked as chat messages.
     """
-    settings = manifest.run_settings
-    for request in requests:
+    settings, lines = manifest.run_settings, 0
+    for lines, request in enumerate(requests, 1):  # noqa: B007 (their number)
         try:
             conversation = _read(request, manifest)
         except ValueError as error:
@@ -67,10 +76,6 @@ def format_batch_lines(requests: Iterator[Request], manifest: Manifest) -> Itera
             request, conversation, model=settings.model_name, seed=settings.seed, fields=_fields(manifest)
         )
         yield format_json(format_batch_request(BatchRequest(make_custom_id(request), body))) + "\n"
-
-
-def warn_of_long_file(lines: int) -> None:
-    """Warn of a file with more lines than services take."""
     if lines > _MOST_LINES:
         log.warning(
             f"the file has {lines:,} lines, and most services take at most {_MOST_LINES:,}: split it, for example with "
@@ -91,7 +96,7 @@ def _read(request: Request, manifest: Manifest) -> dict[str, Any]:
     if request.kind in ("choices", "force"):
         raise ValueError("it asks how likely given texts are, which chat endpoints do not say")
     try:
-        return read_conversation(request, can_continue=bool(_fields(manifest).get("continue_final_message")))
+        return read_conversation(request, can_continue=bool(_fields(manifest).get(CONTINUED)))
     except ValueError as error:
         raise ValueError(f"the prompt {error}") from None
 

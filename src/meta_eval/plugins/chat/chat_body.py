@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from meta_eval.plugins.chat.chat_backend import CONTINUED
-from meta_eval.plugins.chat.chat_messages import ASSISTANT, CONTINUE, make_conversation
 from meta_eval.sockets import Request
 
 # Both names of the same limit, the newer one last. An endpoint refuses a body with both.
@@ -46,21 +44,3 @@ def make_chat_body(
         if limit := {name: values[name] for name in _LIMITS if values.get(name) is not None}:
             return {**{name: value for name, value in body.items() if name not in _LIMITS}, **limit}
     return body
-
-
-def read_conversation(request: Request, *, can_continue: bool = False) -> dict[str, Any]:
-    """The messages of a request of kind ``chat`` or ``generate``, with the other fields of its doc.
-
-    Args:
-        request: The request. The text prompt of kind ``generate`` is parsed into messages.
-        can_continue: Whether the endpoint continues an answer that the prompt begins.
-
-    Raises:
-        ValueError: A text prompt is not made of messages. The text continues "the prompt …".
-    """
-    if request.kind == "generate":
-        return make_conversation(request.prompt, can_continue=can_continue)
-    conversation: dict[str, Any] = json.loads(request.prompt)
-    if can_continue and conversation["messages"][-1]["role"] == ASSISTANT:
-        return {**CONTINUE, **conversation}
-    return conversation

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.plugins.chat.chat_backend import parse_fields
-from meta_eval.plugins.chat.chat_body import make_chat_body, read_conversation
+from meta_eval.plugins.chat.chat_backend import CONTINUED, parse_fields
+from meta_eval.plugins.chat.chat_body import make_chat_body
 from meta_eval.plugins.chat.chat_connection import ChatConnection
 from meta_eval.plugins.chat.chat_faults import is_filtered
 from meta_eval.plugins.chat.endpoint_check import EndpointCheck, compare_recorded_prompts
@@ -34,6 +34,7 @@ from meta_eval.sockets import (
     normalise_url,
     one_line,
     read_chat_completion,
+    read_conversation,
     report_progress,
 )
 
@@ -64,6 +65,16 @@ class ChatClient(ServersClient[ChatConnection]):
         self.fields = parse_fields(self.settings.model_args)
         self.oddities: dict[str, int] = {}
         self._place: str | None = None
+
+    def cannot_ask(self, request: Request) -> str | None:
+        try:
+            self._read(request)
+        except ValueError as error:
+            return f"the prompt {error}"
+        return None
+
+    def _read(self, request: Request) -> dict[str, Any]:
+        return read_conversation(request, can_continue=bool(self.fields.get(CONTINUED)))
 
     def examine(self, requests: Iterable[Request]) -> Mapping[str, Any]:
         with_tools, requests = None, list(requests)
@@ -112,7 +123,7 @@ class ChatClient(ServersClient[ChatConnection]):
     async def ask(self, server: ChatConnection, job: Job) -> EngineResponse:
         request = job.ask.request
         try:
-            conversation = read_conversation(request, can_continue=bool(self.fields.get("continue_final_message")))
+            conversation = self._read(request)
         except ValueError as error:
             raise RefusedError(f"the prompt {error}") from None
         body = make_chat_body(

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from meta_eval.sockets import ChatTemplate, Encoder
-
-# Fields of a body that a template sees. vLLM passes the names in ``chat_template_kwargs`` on, too.
-_OF_TEMPLATE = ("tools", "add_generation_prompt", "continue_final_message")
+from meta_eval.sockets import ChatTemplate, Encoder, render_conversation
 
 # Fields of a body that mean nothing without tools.
 _OF_TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
@@ -34,21 +31,6 @@ class PromptDifference:
     def total(self) -> int:
         """The tokens in which they differ."""
         return self.added + self.missing
-
-
-def render_conversation(conversation: Mapping[str, Any], template: ChatTemplate) -> str:
-    """Render the body of a chat request as the endpoint does.
-
-    Args:
-        conversation: ``messages``, ``tools`` and other fields of the body.
-        template: The model's.
-
-    Raises:
-        ValueError: The template refuses the messages.
-    """
-    fields = {name: conversation[name] for name in _OF_TEMPLATE if name in conversation}
-    variables = conversation.get("chat_template_kwargs")
-    return template.render(conversation["messages"], **fields, **(variables if isinstance(variables, dict) else {}))
 
 
 def leave_out_tools(conversation: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +72,7 @@ def compare_prompt(
 
     Args:
         prompt: The recorded prompt, without BOS.
-        conversation: Its messages, as `make_conversation` of `meta_eval.plugins.chat.chat_messages` makes them.
+        conversation: Its messages, as `read_conversation` makes them.
         template: The model's.
         encoder: The model's.
 

@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meta_eval.plugins.chat.chat_body import read_conversation
 from meta_eval.plugins.chat.chat_prompts import compare_prompt, encode_conversation, leave_out_tools, loses_tools
-from meta_eval.sockets import TOOLS_LOST, ChatCompletion, ChatTemplate, Encoder, Request
+from meta_eval.sockets import TOOLS_LOST, ChatCompletion, ChatTemplate, Encoder, Request, read_conversation
 
 # Sends a body, and gives the answer or the reason why there is none.
 Ask = Callable[[Mapping[str, Any]], Awaitable[ChatCompletion | str]]

@@ -8,3 +8,9 @@ HISTORY = Verb(
     "meta_eval.plugins.nightly.history_verb:app",
     panel="Judge",
 )
+THRESHOLDS = Verb(
+    "thresholds",
+    "Make a gate of the score thresholds of vLLM's CI.",
+    "meta_eval.plugins.nightly.thresholds_verb:thresholds",
+    panel="Judge",
+)

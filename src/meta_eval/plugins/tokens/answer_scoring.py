@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from meta_eval.plugins.chat.batch_binding import read_bound_answers
 from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.plugins.tokens.token_scoring import FidelityResult, Source, score_recorded_answers
 from meta_eval.sockets import (
@@ -26,6 +25,7 @@ from meta_eval.sockets import (
     build_requests,
     fetch_chat_template,
     join_names,
+    read_bound_answers,
     read_manifest,
 )
 

@@ -9,13 +9,10 @@ token before the end.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from meta_eval.sockets import LOWEST, GarbledError, Json, TokenPlace, read_choice
-
-# Its name among the ways to score given tokens.
-GRAMMAR = "grammar"
+from meta_eval.sockets import LOWEST, Forcing, GarbledError, Json, Send, TokenPlace, read_choice
 
 # Added to the logits of the given tokens, so that none loses against the end token, which ends the grammar.
 _BIAS = 10_000.0
@@ -26,8 +23,28 @@ _LABELS = 100
 # The same for a token that is searched: first few, then the whole vocabulary.
 _SEARCHED = (1_000, 1_000_000)
 
-# Sends a body and returns the answer.
-Send = Callable[[dict[str, Any]], Awaitable[Json]]
+
+class GrammarForcing(Forcing):
+    """A grammar of the given tokens."""
+
+    name = "grammar"
+
+    def build_probe(self, prompt: Sequence[int], ids: Sequence[int]) -> dict[str, Any]:
+        return build_grammar_request(prompt, ids)
+
+    def check_probe(self, answer: Json) -> None:
+        if not read_written(answer):
+            raise GarbledError("a response without log-probabilities by token id")
+
+    async def force(
+        self, send: Send, prompt: Sequence[int], ids: Sequence[int], top_k: int
+    ) -> tuple[list[TokenPlace], Json]:
+        return await force_tokens(send, prompt, ids, top_k)
+
+    async def score_labels(
+        self, send: Send, prompt: Sequence[int], ids: Sequence[int]
+    ) -> tuple[list[tuple[float, bool | None]], Json]:
+        return await score_labels(send, prompt, ids)
 
 
 def build_grammar_request(prompt: Sequence[int], ids: Sequence[int], top_k: int = 1) -> dict[str, Any]:
@@ -57,12 +74,6 @@ def read_written(answer: Json) -> list[tuple[int, TokenPlace]]:
         return [(entry["id"], _read_place(entry)) for entry in logprobs["content"]] if logprobs else []
     except (KeyError, TypeError, ValueError):
         raise GarbledError("a response without log-probabilities by token id") from None
-
-
-def check_written(answer: Json) -> None:
-    """Raises: GarbledError: It has no log-probabilities by token id."""
-    if not read_written(answer):
-        raise GarbledError("a response without log-probabilities by token id")
 
 
 def _read_place(entry: Mapping[str, Any]) -> TokenPlace:

@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.plugins.engines.llamacpp.backend import PROGRAM, make_server_command, make_server_settings
-from meta_eval.plugins.engines.vllm.vllm_server import Served, start_server
 from meta_eval.sockets import (
     BackendError,
     CompletionsConnection,
     EngineResponse,
     Failed,
     Job,
+    Served,
     ServerClient,
     choose_context,
     find_tokenizer,
+    start_server,
 )
 
 _SCRIPT = Path(__file__).with_name("llamacpp_server.py")

@@ -2,36 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from meta_eval.plugins.engines.vllm.backend import Vllm
 from meta_eval.sockets import LmEvalBackend, Settings, list_families, load_class
-
-# Names in lm-eval 0.4.11 to 0.4.13, grouped by the arguments of their classes. A test compares them with lm-eval's
-# registry, which takes seconds to import. First HFLM, and the classes that pass their arguments to it:
-_TRANSFORMERS = ("hf", "hf-auto", "huggingface")
-_HF = ("hf-mistral3", "hf-multimodal", "habana", "ipex", "mamba_ssm", "openvino", "steered")
-_SERVERS = ("local-completions", "openai-completions", "sglang-generate")
-_PLAIN = (
-    "anthropic-completions", "ggml", "gguf", "megatron_lm", "nemo_lm", "neuronx", "onnxruntime", "onnxruntime-genai",
-    "textsynth", "watsonx_llm", "winml",
-)  # fmt: skip
-
-_CHAT = "it puts a chat template around prompts that bring their own; `backend: chat` asks a chat endpoint"
-
-# Models of lm-eval that cannot answer a pack, with the reason.
-REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            "anthropic-chat", "anthropic-chat-completions", "litellm", "litellm-chat", "litellm-chat-completions",
-            "local-chat-completions", "openai-chat-completions",
-        ),
-        _CHAT,
-    ),
-    "dummy": "it answers at random",
-    "hf-audiolm-qwen": "it is asked with sounds",
-}  # fmt: skip
 
 _RESERVED = {
     "pretrained": "use model_name",
@@ -216,30 +189,23 @@ class _Server(LmEvalModel):
         return ("backend server asks the same servers with retries, and keeps why each answer ended",)
 
 
-class _VllmVlm(LmEvalModel):
-    """vLLM with lm-eval's vision models, with text-only prompts."""
+# The models, named as the entry points name them. Names in lm-eval 0.4.11 to 0.4.13, grouped by the arguments of their
+# classes. A test compares them with lm-eval's registry, which takes seconds to import. First HFLM:
+HF, HF_AUTO, HUGGINGFACE = map(_Transformers, ("hf", "hf-auto", "huggingface"))
 
-    tokenizer = "tokenizer"
-    args_of = Vllm.args_of
-    tuning = Vllm.tuning
-
-    def __init__(self) -> None:
-        super().__init__("vllm-vlm", "vllm", "vllm")
-        self.reserved = Vllm.reserved
-
-    def arguments(self, settings: Settings) -> dict[str, object]:
-        return Vllm().arguments(settings)
-
-    def warnings(self, settings: Settings) -> tuple[str, ...]:
-        return Vllm().warnings(settings)
-
-
-LM_EVAL_MODELS: tuple[LmEvalModel, ...] = (
-    *(_Transformers(name) for name in _TRANSFORMERS),
-    *(_Hf(name) for name in _HF),
-    _Sglang(),
-    _VllmVlm(),
-    _Trtllm("trtllm", "tensorrt_llm", "tensorrt_llm"),
-    *(_Server(name, "'lm-eval[api]'", "tenacity") for name in _SERVERS),
-    *(LmEvalModel(name) for name in _PLAIN),
+# The classes that pass their arguments to it:
+HF_MISTRAL3, HF_MULTIMODAL, HABANA, IPEX, MAMBA_SSM, OPENVINO, STEERED = map(
+    _Hf, ("hf-mistral3", "hf-multimodal", "habana", "ipex", "mamba_ssm", "openvino", "steered")
+)
+SGLANG = _Sglang()
+TRTLLM = _Trtllm("trtllm", "tensorrt_llm", "tensorrt_llm")
+LOCAL_COMPLETIONS, OPENAI_COMPLETIONS, SGLANG_GENERATE = (
+    _Server(name, "'lm-eval[api]'", "tenacity")
+    for name in ("local-completions", "openai-completions", "sglang-generate")
+)
+ANTHROPIC_COMPLETIONS, GGML, GGUF, MEGATRON_LM, NEMO_LM, NEURONX = map(
+    LmEvalModel, ("anthropic-completions", "ggml", "gguf", "megatron_lm", "nemo_lm", "neuronx")
+)
+ONNXRUNTIME, ONNXRUNTIME_GENAI, TEXTSYNTH, WATSONX_LLM, WINML = map(
+    LmEvalModel, ("onnxruntime", "onnxruntime-genai", "textsynth", "watsonx_llm", "winml")
 )

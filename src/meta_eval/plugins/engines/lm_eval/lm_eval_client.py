@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.plugins.engines.vllm.vllm_client import _into
+from meta_eval.plugins.engines.output import redirect_output
 from meta_eval.sockets import (
     BackendError,
     Client,
@@ -59,7 +59,7 @@ class LmEvalClient(Client):
         command = self.backend.command(settings)
         arguments = command[command.index("--model_args") + 1]
         try:
-            with _into(self._log):
+            with redirect_output(self._log):
                 import lm_eval.models  # noqa: F401 (fills the registry)
                 from lm_eval.api.registry import get_model
 
@@ -85,7 +85,7 @@ class LmEvalClient(Client):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(Exception), _into(self._log):
+        with contextlib.suppress(Exception), redirect_output(self._log):
             engine = getattr(self._lm, "model", None)
             if engine is not None and hasattr(engine, "shutdown"):  # sglang's processes
                 engine.shutdown()
@@ -161,7 +161,7 @@ class LmEvalClient(Client):
         started = time.time()
         instances = [instance for ask in asks for instance in self._instances(ask)]
         call = self._lm.generate_until if asks[0].request.kind == "generate" else self._lm.loglikelihood
-        with _into(self._log):
+        with redirect_output(self._log):
             answers = list(call(instances))
         if len(answers) != len(instances):
             raise RuntimeError(f"it gave {len(answers)} answers to {len(instances)} requests")

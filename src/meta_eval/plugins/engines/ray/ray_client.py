@@ -17,8 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from meta_eval.plugins.engines.output import redirect_output
 from meta_eval.plugins.engines.ray import ray_rows
-from meta_eval.plugins.engines.vllm.vllm_client import VllmClient, read_model_args
+from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 from meta_eval.sockets import (
     BackendError,
     EngineRequest,
@@ -30,6 +31,7 @@ from meta_eval.sockets import (
     find_tokenizer,
     log,
     open_regular,
+    read_model_args,
 )
 
 # Requests per batch. Ray returns a batch when all its answers are ready, and a dying worker loses it.
@@ -323,9 +325,7 @@ class RayClient(VllmClient):
                         shutil.copyfileobj(words, out)
 
     def _quiet(self) -> contextlib.AbstractContextManager[None]:
-        from meta_eval.plugins.engines.vllm.vllm_client import _into
-
-        return _into(self._log)
+        return redirect_output(self._log)
 
 
 def explain_ending(text: str, all_text: str) -> str | None:

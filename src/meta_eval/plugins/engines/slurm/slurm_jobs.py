@@ -25,13 +25,13 @@ from meta_eval.sockets import (
     backend_of,
     check_folder,
     find_backend,
+    find_program,
     find_tokenizer,
     holds_secret,
     log,
     prepare_pack,
     read_manifest,
     replace_folder,
-    serve_arguments,
     settings_of,
 )
 
@@ -136,7 +136,8 @@ def count_gpus(settings: Settings, jobs: Jobs) -> str | None:
     if not pipeline.isdecimal() or int(pipeline) < 1:
         raise ConfigError(f"{pipeline!r} is not a number of GPUs", where="model_args.pipeline_parallel_size")
     # Over several nodes the job starts the server, and backend server only sends requests.
-    needed = find_backend("vllm" if jobs.nodes > 1 else settings.backend).gpus(settings) * int(pipeline)
+    copies = settings.tensor_parallel_size * settings.data_parallel_size
+    needed = (copies if jobs.nodes > 1 else find_backend(settings.backend).gpus(settings)) * int(pipeline)
     if jobs.nodes > 1 and settings.data_parallel_size > 1:
         raise ConfigError(
             f"{settings.data_parallel_size} copies over {jobs.nodes} nodes are not supported",
@@ -163,16 +164,21 @@ def _serve(settings: RunSettings) -> list[str]:
     """The command of the server; the script adds port, nodes and ranks.
 
     Raises:
-        ConfigError: model_args has arguments that a server does not support.
+        ConfigError: model_args has arguments that a server does not support, or no engine here spans nodes.
     """
+    program = find_program()
+    if program is None or not program.spans_nodes:
+        raise ConfigError("no engine is here whose server spans several nodes", where="--nodes", hint="Leave it out")
     if "lora_local_path" in settings.model_args:
         raise ConfigError(
             "an adapter cannot be served over several nodes", where="model_args.lora_local_path",
             hint="Merge it into the weights",
         )  # fmt: skip
     try:
-        words = ["vllm", *serve_arguments(settings, settings.model_name, 0, host="127.0.0.1")]
+        words = [*program.command(settings, settings.model_name, 0, host="127.0.0.1")]
     except ValueError as error:
-        raise ConfigError("is an lm-eval option, not a flag of `vllm serve`", where=f"model_args.{error}") from None
+        raise ConfigError(
+            f"is an lm-eval option, not a flag of `{program.name}`", where=f"model_args.{error}"
+        ) from None
     at = words.index("--port")
     return words[:at] + words[at + 2 :]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from meta_eval.sockets import VLLM_EXTRA, VLLM_TUNING, Backend, LmEvalBackend, RunSettings, Server, Settings, load_class
+from meta_eval.plugins.engines.vllm.serve import VLLM_EXTRA, VLLM_TUNING, VllmServe
+from meta_eval.sockets import Backend, LmEvalBackend, RunSettings, Server, Settings, load_class
 
 
 class Vllm(LmEvalBackend):
@@ -54,7 +55,7 @@ class Vllm(LmEvalBackend):
 
     def resolve(self, settings: Settings) -> Backend:
         """A single copy of a model runs in this process. Several copies are served."""
-        return _ServedVllm() if settings.data_parallel_size > 1 else self
+        return _ServedVllm(VllmServe()) if settings.data_parallel_size > 1 else self
 
     def rounding(self, settings: Settings) -> dict[str, str]:
         eager = str(settings.model_args.get("enforce_eager", False)).lower()

@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from meta_eval.plugins.engines.output import redirect_output
+from meta_eval.plugins.engines.vllm.serve import VLLM_EXTRA
 from meta_eval.sockets import (
-    VLLM_EXTRA,
     BackendError,
     Client,
     EngineRequest,
@@ -29,13 +28,11 @@ from meta_eval.sockets import (
     collect_tokens,
     diagnose_engine,
     explain_too_long,
+    read_model_args,
 )
 
 # Requests in the engine for each that it works on, so that it never waits.
 _AHEAD = 2
-
-# Guards file descriptors 1 and 2, which threads share.
-_turns = threading.RLock()
 
 
 @dataclass(slots=True)
@@ -69,7 +66,7 @@ class VllmClient(Client):
         # vLLM logs to stdout otherwise, which is for machines.
         os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
         try:
-            with _into(self._log):
+            with redirect_output(self._log):
                 import vllm
 
                 self._version = vllm.__version__
@@ -95,7 +92,7 @@ class VllmClient(Client):
     ) -> None:
         # Shut it down now: at exit its threads may outlive the interpreter and abort.
         core = getattr(getattr(self, "_engine", None), "engine_core", None)
-        with contextlib.suppress(Exception), _into(self._log):
+        with contextlib.suppress(Exception), redirect_output(self._log):
             if core is not None:
                 core.shutdown()
 
@@ -300,15 +297,6 @@ class VllmClient(Client):
         return LoRARequest("finetuned", 1, str(path))
 
 
-def read_model_args(settings: RunSettings) -> dict[str, Any]:
-    """``model_args`` with types, parsed from text as lm-eval does."""
-    from lm_eval.utils import simple_parse_args_string
-
-    text = ",".join(f"{name}={value}" for name, value in settings.model_args.items())
-    arguments: dict[str, Any] = simple_parse_args_string(text) if text else {}
-    return arguments
-
-
 def _forced(output: Any, continuation: Iterable[int]) -> tuple[float, bool]:
     """Sum the log-probabilities of a prompt's last tokens; also whether each is the likeliest."""
     ids = list(continuation)
@@ -317,28 +305,3 @@ def _forced(output: Any, continuation: Iterable[int]) -> tuple[float, bool]:
         total += float(place[token].logprob)
         greedy = greedy and place[token].rank == 1
     return total, greedy
-
-
-@contextlib.contextmanager
-def _into(file: Path) -> Iterator[None]:
-    """Redirect output of this process and its children to a file, at the level of file descriptors: vLLM also prints
-    from C++.
-
-    Output of other threads goes there too. Two engines take turns, so that the descriptors are restored.
-    """
-    with _turns:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        saved = [os.dup(1), os.dup(2)]
-        out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        try:
-            os.dup2(out, 1)
-            os.dup2(out, 2)
-            yield
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for number, copy in enumerate(saved, 1):
-                os.dup2(copy, number)
-                os.close(copy)
-            os.close(out)
