@@ -204,7 +204,7 @@ def compare_texts(
     Args:
         a: Results folders of the baseline.
         b: Those of the run that is judged.
-        tokens: Fidelity tables of the trusted model over the texts of A (or of B), or folders with one.
+        tokens: Tables of tokens of the trusted model over the texts of A (or of B), or folders with one.
         pack: The pack of both runs, for its tokenizer. None means that of the tables, else of the runs' models.
         gate: Rules, or a file of rules. ``exit_code`` then follows the outcome.
         tasks: Only these tasks, groups or patterns.

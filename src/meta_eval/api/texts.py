@@ -40,7 +40,7 @@ def build_texts_report(
 
     Args:
         a, b: Results folders of the baseline and of the run that is judged.
-        tables: Fidelity tables of the trusted copy over the texts of A, and perhaps of B; or folders with one.
+        tables: Tables of tokens of the trusted copy over the texts of A, and perhaps of B; or folders with one.
         tokenizer: The model with the tokenizer. None for that of the tables, else of the runs' models.
         tasks: Only these tasks, groups or patterns.
         skip_damaged: Leave damaged data out.

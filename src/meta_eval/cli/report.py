@@ -164,7 +164,7 @@ def compare(
         False, "--texts", help="Compare greedy texts instead of verdicts: where they part, and whether it is rounding."
     ),
     tokens: list[Path] = typer.Option(
-        [], "--tokens", metavar="TABLE", help="A fidelity table of the trusted model over the texts of A (or of B)."
+        [], "--tokens", metavar="TABLE", help="A table of tokens of the trusted model over the texts of A (or of B)."
     ),
     html: Path | None = _HTML,
     markdown: Path | None = _MARKDOWN,

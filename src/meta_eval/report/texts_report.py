@@ -128,7 +128,7 @@ def _advise(pooled: TextFigures) -> str:
     if not pooled.not_measured:
         return ""
     return (
-        "To measure every parting, name a fidelity table of the trusted copy over the texts of A, and for texts that "
+        "To measure every parting, name a table of tokens of the trusted copy over the texts of A, and for texts that "
         "end in A one over those of B: --tokens TABLE (made with --top-k 20)."
     )
 
