@@ -29,7 +29,7 @@ OPENERS = {
     "plugins/meta/catalog/__init__.py": "files that the wheel carries",
     "cli/init.py": "files that the wheel carries",
     "plugins/tokens/fidelity_document.py": "files that the wheel carries",
-    "report/html.py": "files that the wheel carries",
+    "reports/html.py": "files that the wheel carries",
     "ask/journal.py": "its own journal, to append to",
     "ask/served.py": "an address, and no file",
     "plugins/engines/output.py": "the log that it appends to",

@@ -31,9 +31,9 @@ from meta_eval.judge.judgement import Judgement, Score, Task
 from meta_eval.judge.task_comparison import build_task_comparison
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import BaselineEntry, KnownGapEntry, Manifest, TaskEntry, read_manifest
-from meta_eval.report.samples import read_samples
-from meta_eval.report.text import describe_averages as averages_in_words
-from meta_eval.report.text import explain_outcome, write_headline
+from meta_eval.reports.samples import read_samples
+from meta_eval.reports.text import describe_averages as averages_in_words
+from meta_eval.reports.text import explain_outcome, write_headline
 from meta_eval.stats import Drop
 
 TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain"]

@@ -19,7 +19,7 @@ from meta_eval.base.errors import UserError
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.judgement import Task
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.report.samples import read_samples
+from meta_eval.reports.samples import read_samples
 
 ROWS = [
     {"question": f"Ann has {n} pears and gets 5.", "answer": f"It is five, whatever {n} is.\n#### 5"} for n in range(40)

@@ -90,7 +90,7 @@ def prepare(
         _print_plan(planned, manifest, decision=plan)
     serve = manifest.backend.serve_command(manifest.run_settings)
     if as_json:
-        from meta_eval.report.plan_table import plan_json
+        from meta_eval.reports.plan_table import plan_json
 
         print_result(
             json.dumps(
@@ -189,10 +189,10 @@ def _print_trust(manifest: Manifest) -> None:
 
 def _print_plan(plan: PackPlan, manifest: Manifest, *, decision: bool) -> None:
     """The table of a plan; without it a note for each weak point. Invented docs have none: they are no benchmark."""
-    from meta_eval.report.plan_table import describe_weak_points, plan_table, sampled_table
+    from meta_eval.reports.plan_table import describe_weak_points, plan_table, sampled_table
 
     if decision:
-        from meta_eval.report.terminal import print_table
+        from meta_eval.reports.terminal import print_table
 
         for table in (plan_table(plan), sampled_table(plan)):
             if table.rows:

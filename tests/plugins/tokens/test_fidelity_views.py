@@ -25,7 +25,7 @@ from meta_eval.judge.token_table import Choices, find_choices_path, write_choice
 from meta_eval.plugins.tokens.api import fidelity_report
 from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report
 from meta_eval.plugins.tokens.fidelity_report import FidelityReport
-from meta_eval.report import markdown, terminal
+from meta_eval.reports import markdown, terminal
 
 HOSTILE = "</style><script>alert(1)</script>\u202e|*x*"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.extensions import find_extensions, load_extension
-from meta_eval.report.shipped_views import EvalResultsView, HtmlView, JsonView, MarkdownView, TextView
-from meta_eval.report.view import View
+from meta_eval.reports.shipped_views import EvalResultsView, HtmlView, JsonView, MarkdownView, TextView
+from meta_eval.reports.view import View
 
 ENTRY_POINTS = "meta_eval.views"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meta_eval.report import text
-from meta_eval.report.tables import Column, Row, Table
+from meta_eval.reports import text
+from meta_eval.reports.tables import Column, Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.judge.judgement import Subtask, Task
-    from meta_eval.report.model import Report
+    from meta_eval.reports.model import Report
 
 # Differences of a subtask: a step of colour for every this many points, and the number of steps on either side.
 _STEP = 0.025

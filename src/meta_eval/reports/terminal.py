@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from meta_eval.base.colours import CAUTION
-from meta_eval.report import tables
-from meta_eval.report import text as write
-from meta_eval.report.document import Block, Document, Listing, Section
+from meta_eval.reports import tables
+from meta_eval.reports import text as write
+from meta_eval.reports.document import Block, Document, Listing, Section
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,10 +11,10 @@ from meta_eval.base.counts import plural
 from meta_eval.base.thresholds import LEVEL_TEXT, NEAR_TIE_NATS
 from meta_eval.judge.decide import SAMENESS_CODES
 from meta_eval.judge.text_partings import Parting, TextComparison, TextFigures
-from meta_eval.report.document import Document, Fact, Item, Listing, Section, Verdict
-from meta_eval.report.model import RunProvenance
-from meta_eval.report.tables import Column, Row, Table
-from meta_eval.report.text import NONE, format_count, format_interval, format_nats, format_percent, name_task
+from meta_eval.reports.document import Document, Fact, Item, Listing, Section, Verdict
+from meta_eval.reports.model import RunProvenance
+from meta_eval.reports.tables import Column, Row, Table
+from meta_eval.reports.text import NONE, format_count, format_interval, format_nats, format_percent, name_task
 
 SCHEMA_VERSION = 1
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
-from meta_eval.report.model import ShownSample
+from meta_eval.reports.model import ShownSample
 
 # A chunk is closed at either: it should unpack in a few hundredths of a second, whatever the texts are.
 CHUNK_SAMPLES = 200

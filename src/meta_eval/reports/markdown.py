@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from meta_eval.judge.judgement import Alarm
-from meta_eval.report import tables, text
-from meta_eval.report.document import Block, Document, Figure, Item, Listing, Section
+from meta_eval.reports import tables, text
+from meta_eval.reports.document import Block, Document, Figure, Item, Listing, Section
 from meta_eval.version import __version__
 
 # What Markdown or the HTML in it would take for markup; an underscore inside a word is none.

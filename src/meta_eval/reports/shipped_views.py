@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from meta_eval.report import eval_results, html, markdown, terminal
-from meta_eval.report.model import Report
-from meta_eval.report.view import Document, View
+from meta_eval.reports import eval_results, html, markdown, terminal
+from meta_eval.reports.model import Report
+from meta_eval.reports.view import Document, View
 
 if TYPE_CHECKING:
     from rich.console import Console

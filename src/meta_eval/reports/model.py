@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from meta_eval.judge.decide import Decision, RepeatPlan, TaskDecision
 from meta_eval.judge.evidence import NamedFindings
 from meta_eval.judge.judgement import META, Alarm, LmEvalAverage, Task
-from meta_eval.report import breakdown_table
-from meta_eval.report.text import write_headline
+from meta_eval.reports import breakdown_table
+from meta_eval.reports.text import write_headline
 from meta_eval.stats import Drop, DropBreakdown, Interval
 
 if TYPE_CHECKING:
-    from meta_eval.report.document import Document
+    from meta_eval.reports.document import Document
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
 SCHEMA_VERSION = 3
@@ -148,7 +148,7 @@ class Report:
         Args:
             samples: Reads the docs with their texts.
         """
-        from meta_eval.report.report_document import report_document
+        from meta_eval.reports.report_document import report_document
 
         return report_document(self, samples)
 

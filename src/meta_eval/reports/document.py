@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from meta_eval.judge.judgement import Alarm
-from meta_eval.report.model import RunProvenance, ShownSample
-from meta_eval.report.tables import Table
+from meta_eval.reports.model import RunProvenance, ShownSample
+from meta_eval.reports.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Figure:
     name: str
     data: Any
     views: tuple[str, ...] = ("html",)
-    package: str = "meta_eval.report"
+    package: str = "meta_eval.reports"
 
 
 Block = Table[Any] | Listing | Figure

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from meta_eval.base.counts import plural
 from meta_eval.base.thresholds import LEVEL_TEXT, Weighting
 from meta_eval.harness.doc_figures import FIGURES
-from meta_eval.report import text
-from meta_eval.report.tables import CellValue, Column, Row, Table
+from meta_eval.reports import text
+from meta_eval.reports.tables import CellValue, Column, Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision, TaskDecision
     from meta_eval.judge.judgement import Flips, Score, Task
     from meta_eval.judge.metric_comparison import MetricComparison
-    from meta_eval.report.model import Report
+    from meta_eval.reports.model import Report
     from meta_eval.stats import Drop, Interval
 
 

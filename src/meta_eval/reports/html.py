@@ -17,9 +17,9 @@ from urllib.parse import quote_plus
 from meta_eval.base.counts import plural
 from meta_eval.base.hashing import hash_text
 from meta_eval.judge.alarms import describe_alarm
-from meta_eval.report import text
-from meta_eval.report.document import Block, Document, Figure
-from meta_eval.report.packed import FLAGS, pack_samples
+from meta_eval.reports import text
+from meta_eval.reports.document import Block, Document, Figure
+from meta_eval.reports.packed import FLAGS, pack_samples
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _environment() -> Environment:
         return _read_file(f"{package}:templates/{path}") if colon else None
 
     environment = Environment(
-        loader=ChoiceLoader([FunctionLoader(load_figure), PackageLoader("meta_eval.report")]),
+        loader=ChoiceLoader([FunctionLoader(load_figure), PackageLoader("meta_eval.reports")]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=finalize,
@@ -138,7 +138,7 @@ def _read_file(name: str) -> str:
 
 def read_asset(name: str) -> str:
     """A file of assets/ as text."""
-    return files("meta_eval.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("meta_eval.reports").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def hash_for_policy(content: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from meta_eval.report.text import NONE
+from meta_eval.reports.text import NONE
 from meta_eval.stats import Interval
 
 S = TypeVar("S")

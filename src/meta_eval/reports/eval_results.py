@@ -14,8 +14,8 @@ import yaml
 
 from meta_eval.base.thresholds import LEVEL_TEXT
 from meta_eval.judge.judgement import Score, Task
-from meta_eval.report.model import Report
-from meta_eval.report.text import format_interval, format_percent, visible
+from meta_eval.reports.model import Report
+from meta_eval.reports.text import format_interval, format_percent, visible
 from meta_eval.version import __version__
 
 

@@ -13,7 +13,7 @@ from meta_eval.harness.metrics import PerplexityParts
 from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.judgement import Task
-from meta_eval.report.model import ShownAnswer, ShownSample
+from meta_eval.reports.model import ShownAnswer, ShownSample
 
 Counter = Callable[[str], int]
 

@@ -15,8 +15,8 @@ from meta_eval.judge.group_scores import compute_group_scores
 from meta_eval.judge.judgement import Judgement
 from meta_eval.judge.published_scores import list_averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
-from meta_eval.report import model
-from meta_eval.report.text import visible
+from meta_eval.reports import model
+from meta_eval.reports.text import visible
 
 
 def build_report(

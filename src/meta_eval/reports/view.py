@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from meta_eval.base.outputs import OutputError, replace_file
-from meta_eval.report.document import Document as Document  # noqa: PLC0414 (for views of other packages)
+from meta_eval.reports.document import Document as Document  # noqa: PLC0414 (for views of other packages)
 
 
 class View(ABC):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.counts import plural
-from meta_eval.report import text
-from meta_eval.report.tables import Column, Row, Table
+from meta_eval.reports import text
+from meta_eval.reports.tables import Column, Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.judge.judgement import Task

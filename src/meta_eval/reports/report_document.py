@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.thresholds import LEVEL_TEXT
-from meta_eval.report import subtasks, task_tables, text
-from meta_eval.report.breakdown_table import make_breakdown_table
-from meta_eval.report.document import Document, Fact, Figure, Item, Listing, Section, Verdict
-from meta_eval.report.plot import make_plot
+from meta_eval.reports import subtasks, task_tables, text
+from meta_eval.reports.breakdown_table import make_breakdown_table
+from meta_eval.reports.document import Document, Fact, Figure, Item, Listing, Section, Verdict
+from meta_eval.reports.plot import make_plot
 
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision
     from meta_eval.judge.judgement import Score, Task
-    from meta_eval.report.model import Report, ShownSample
-    from meta_eval.report.tables import Table
+    from meta_eval.reports.model import Report, ShownSample
+    from meta_eval.reports.tables import Table
 
 # Where a figure of the page shows a table, the page does not repeat it.
 _BUT_PAGES = ("json", "markdown", "terminal")
