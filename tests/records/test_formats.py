@@ -180,3 +180,9 @@ def test_a_format_whose_module_is_missing_stops_no_other(tmp_path: Path, monkeyp
         )
     (note,) = {note for note in notes if "gone" in note}
     assert note.startswith("a format of records is not used: no_such_package.formats:F: gone of")
+
+
+def test_an_id_of_the_hub_that_no_format_reads_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [])
+    with pytest.raises(UserError, match="no format reads a dataset of this name on the hub. It reads `lm_eval"):
+        prepare(tmp_path / "pack", "recorded", evals_dataset="some/dataset")

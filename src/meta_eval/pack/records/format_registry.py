@@ -102,6 +102,9 @@ def explain_unreadable(name: str, *, where: str) -> UserError:
         if is_packed(path):
             return SourceError("is compressed, and not read so", where=name, hint="Unpack it")
         return SourceError("is a file of no format that meta-eval can read", where=name, hint=readable)
+    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
+        what = f"there is no folder {name} here, and no format reads a dataset of this name on the hub"
+        return ConfigError(f"{what}{suggest_path(path)}", where=where, hint=readable)
     words = list_words()
     return ConfigError(
         f"{name!r} is neither a file, a folder nor a hub id{suggest_name(name, words) or suggest_path(path)}",
