@@ -36,7 +36,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             return module.CsvFormat
 
     points = {format_registry.ENTRY_POINTS: [Point("csv", "csv_record:CsvFormat", format_registry.ENTRY_POINTS)]}
-    monkeypatch.setattr(extensions, "entry_points", lambda group: points.get(group, []))
+    read = extensions.entry_points
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [*read(group=group), *points.get(group, [])])
     monkeypatch.setattr(extensions, "_LOADED", {})
     yield
 
