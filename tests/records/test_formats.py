@@ -6,7 +6,7 @@ import csv
 import importlib.util
 import shutil
 from collections.abc import Iterator, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             return module.CsvFormat
 
     points = {format_registry.ENTRY_POINTS: [Point("csv", "csv_record:CsvFormat", format_registry.ENTRY_POINTS)]}
-    monkeypatch.setattr(extensions, "entry_points", lambda group: [*entry_points(group=group), *points.get(group, [])])
+    read = extensions.entry_points
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [*read(group=group), *points.get(group, [])])
     monkeypatch.setattr(extensions, "_LOADED", {})
     yield
 

@@ -41,7 +41,8 @@ def install(monkeypatch: pytest.MonkeyPatch, **views: Any) -> None:
             return views[self.name]
 
     points = {view_registry.ENTRY_POINTS: [Point(name, "some:View", view_registry.ENTRY_POINTS) for name in views]}
-    monkeypatch.setattr(extensions, "entry_points", lambda group: points.get(group, []))
+    read = extensions.entry_points
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [*read(group=group), *points.get(group, [])])
 
 
 @pytest.fixture
