@@ -1,6 +1,6 @@
 """Where greedy texts of copies of a real model part, and how often `compare --texts` calls a copy different.
 
-    python benchmarks/fidelity_texts.py [--small]          the table of docs/method/fidelity.md; small: checked alone
+    python benchmarks/fidelity_texts.py [--small]          the table of fidelity_method.md; small: checked alone
     python benchmarks/fidelity_texts.py --write TABLES     measure the flips first
 
 ``real_model_flips.csv`` has a row per doc and a column per copy of SmolLM2-135M-Instruct in bfloat16: the places, from

@@ -7,7 +7,7 @@
 TABLES are fidelity tables of SmolLM2-135M-Instruct and of copies with a fault each, with their probes. Docs are drawn
 with replacement from those that were probed, as many short and long ones as there are. The noise is the A/A pair of
 another attention kernel. A draw is wrong if it names a single cause that is not the fault's, and it misses if no group
-that it names has that cause. CI runs the same draws on taught models (`tests/token_fidelity`).
+that it names has that cause. CI runs the same draws on taught models (`tests/plugins/tokens`).
 """
 
 from __future__ import annotations

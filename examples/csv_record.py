@@ -10,14 +10,14 @@ Name it in your package's pyproject.toml. Then `evals_dataset` and `baseline` ca
 
 import csv
 
-from meta_eval.sockets import Place, Record, RecordFormat, TextAnswer, TextRecord
+from meta_eval.sockets import LIKELY, Place, Record, RecordFormat, TextAnswer, TextRecord
 
 
 class CsvFormat(RecordFormat):
     name = "csv"
 
-    def detect(self, place: Place) -> bool:
-        return any(file.endswith(".csv") for file in place.files)
+    def detect(self, place: Place) -> float:
+        return LIKELY if any(file.endswith(".csv") for file in place.files) else 0
 
     def open_run(self, place: Place, run: str | None, names: list[str]) -> Record:
         files = [file for file in place.files if file.endswith(".csv")]

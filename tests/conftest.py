@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from places import REPOSITORY, THOROUGH
+from places import HELPERS, REPOSITORY, THOROUGH
 from rows import make_row, write_rows
 
 # For numpy, which nothing above imports, and every process that a test starts: on small matrices the threads of OpenBLAS
@@ -37,6 +37,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 PLUGINS = REPOSITORY / "src/meta_eval/plugins"
+
+# Most configurations of the tests name no backend. Without the engines, whose default is vllm, a package makes it server.
+if not (PLUGINS / "engines").is_dir():
+    _SERVER = str(HELPERS / "default_server")
+    sys.path.append(_SERVER)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), _SERVER)))
 
 # Folders none of whose files takes more than 4 s of CPU time.
 _QUICK = frozenset(("catalog", "joins", "source", "templates", "tools"))

@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from places import REPOSITORY
+
+from meta_eval import sockets
 
 PACKAGE = REPOSITORY / "src" / "meta_eval"
 
@@ -22,10 +25,11 @@ OPENERS = {
     "base/process_guard.py": "/proc",
     "base/inputs.py": "the door itself",
     "base/staging.py": "its own lock, never waited for, and what it has written, to sync it",
+    "plugins/boards/boards.py": "files that the wheel carries",
     "plugins/meta/catalog/__init__.py": "files that the wheel carries",
     "cli/init.py": "files that the wheel carries",
     "plugins/tokens/fidelity_document.py": "files that the wheel carries",
-    "report/html.py": "files that the wheel carries",
+    "reports/html.py": "files that the wheel carries",
     "ask/journal.py": "its own journal, to append to",
     "ask/served.py": "an address, and no file",
     "plugins/engines/output.py": "the log that it appends to",
@@ -142,3 +146,22 @@ def test_files_that_the_architecture_names_are_there() -> None:
     assert {
         file for file in missing if not file.startswith("plugins/") or PACKAGE.joinpath(*file.split("/")[:2]).is_dir()
     } == set()
+
+
+def test_what_plug_ins_import_is_in_the_list_of_sockets() -> None:
+    known = set(dir(sockets))
+    users = [*(PACKAGE / "plugins").rglob("*.py"), *(REPOSITORY / "examples").glob("*.py")]
+    unknown = {
+        f"{path.name}: {alias.name}"
+        for path in users
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.ImportFrom) and node.module == "meta_eval.sockets"
+        for alias in node.names
+        if alias.name not in known
+    }
+    assert unknown == set()
+
+
+@pytest.mark.parametrize("name", dir(sockets))
+def test_every_name_of_the_list_of_sockets_is_there(name: str) -> None:
+    assert getattr(sockets, name) is not None

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
@@ -25,7 +26,6 @@ from runs import write_run
 
 from meta_eval import Config, compare, export, grade, prepare, report, verify
 from meta_eval.base.errors import UserError
-from meta_eval.plugins.tokens.api import fidelity_report
 
 TASK = "meta_gpqa_cot"
 JOBS: dict[str, Callable[[Path], object]] = {
@@ -139,7 +139,7 @@ def test_anything_may_stand_in_the_place_of_any_file(made: Path, job: str, obsta
         ("report", "gate.yaml"),
         ("report of results.json", "results.json"),
         ("compare", "out/*/samples_*"),
-        ("fidelity", "table.parquet"),
+        pytest.param("fidelity", "table.parquet", marks=pytest.mark.plugin("tokens")),
     ],
 )
 def test_a_pointer_of_git_lfs_is_named(made: Path, job: str, file: str) -> None:
@@ -149,7 +149,9 @@ def test_a_pointer_of_git_lfs_is_named(made: Path, job: str, file: str) -> None:
             Config(model_name="model", evals_dataset="sample", tasks=(TASK,), max_model_len=2000)
         ),
         "report of results.json": lambda place: report([place / "results.json"]),
-        "fidelity": lambda place: fidelity_report(place / "table.parquet"),
+        "fidelity": lambda place: import_module("meta_eval.plugins.tokens.api").fidelity_report(
+            place / "table.parquet"
+        ),
     }
     with copied(made) as place:
         path = next(place.glob(file), place / file)

@@ -41,6 +41,11 @@ def copy_without(names: Sequence[str], target: Path) -> None:
     lines = project.read_text(encoding="utf-8").splitlines(keepends=True)
     dead = re.compile(rf'= "meta_eval\.plugins\.(?:{"|".join(names)})\b')
     project.write_text("".join(line for line in lines if not dead.search(line)), encoding="utf-8")
+    for page in [target / "README.md", target / "mkdocs.yml", *(target / "docs").rglob("*.md")]:  # links to its pages
+        text = page.read_text(encoding="utf-8")
+        links = re.compile(rf"\bplugins/(?:{'|'.join(names)})/")
+        kept = "".join(line for line in text.splitlines(keepends=True) if not links.search(line))
+        page.write_text(kept, encoding="utf-8")
 
 
 FOLDERS = ("src/meta_eval/plugins", "tests/plugins", "docs/plugins")

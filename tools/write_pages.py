@@ -11,19 +11,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from pages import cli, configuration, files, grader_validation, llms, public_runs, python, tasks
+from pages import cli, configuration, files, llms, public_runs, python
 from pages.tables import replace_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+# Pages of plug-ins, which may be deleted.
+META = {}
+if (ROOT / "src/meta_eval/plugins/meta").is_dir():
+    from pages import grader_validation, tasks
+
+    META = {"plugins/meta/grader_validation.md": grader_validation, "plugins/meta/tasks.md": tasks}
 PAGES = {
     "reference/cli.md": cli,
     "reference/configuration.md": configuration,
     "reference/files.md": files,
-    "reference/grader_validation.md": grader_validation,
+    **META,
     "reference/public_runs.md": public_runs,
     "reference/python.md": python,
-    "reference/tasks.md": tasks,
     "llms.txt": llms,  # last, because it quotes the others
 }
 
@@ -42,10 +47,10 @@ def environment() -> Environment:
         "escaped": lambda text: text.replace("|", "\\|"),
         "explain": public_runs.explain,
         "first_paragraph": lambda text: " ".join(text.split("\n\n")[0].split()),
-        "numbers": tasks.numbers,
-        "short": grader_validation.short,
         "shorten": public_runs.shorten,
     }
+    if META:
+        made.filters |= {"numbers": tasks.numbers, "short": grader_validation.short}
     return made
 
 

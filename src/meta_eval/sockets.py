@@ -180,6 +180,8 @@ if TYPE_CHECKING:
     from meta_eval.doctor.check import passed as passed
     from meta_eval.doctor.lm_eval_install import find_lm_eval as find_lm_eval
     from meta_eval.harness.chat_completion import LONGEST as LONGEST
+
+    # harness: what lm-eval reads and writes
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
@@ -271,6 +273,8 @@ if TYPE_CHECKING:
     from meta_eval.pack.config import ValuePlace as ValuePlace
     from meta_eval.pack.config import open_config as open_config
     from meta_eval.pack.config import override_settings as override_settings
+    from meta_eval.pack.config_keys import ConfigKeys as ConfigKeys
+    from meta_eval.pack.config_keys import refuse_secret as refuse_secret
     from meta_eval.pack.doc_clusters import cluster_docs as cluster_docs
     from meta_eval.pack.doc_table import begin_parquet as begin_parquet
     from meta_eval.pack.doc_table import encode_parquet as encode_parquet
@@ -278,27 +282,29 @@ if TYPE_CHECKING:
     from meta_eval.pack.doc_table import make_column as make_column
     from meta_eval.pack.doc_table import make_table as make_table
     from meta_eval.pack.integrity import check_unchanged as check_unchanged
-    from meta_eval.pack.left_out import LeftOut as LeftOut
     from meta_eval.pack.manifest import MANIFEST as MANIFEST
     from meta_eval.pack.manifest import JoinEntry as JoinEntry
-    from meta_eval.pack.manifest import LengthEntry as LengthEntry
+    from meta_eval.pack.manifest import KnownGapEntry as KnownGapEntry
     from meta_eval.pack.manifest import Manifest as Manifest
+    from meta_eval.pack.manifest import OriginalEntry as OriginalEntry
     from meta_eval.pack.manifest import RecordEntry as RecordEntry
     from meta_eval.pack.manifest import ReferenceScoreEntry as ReferenceScoreEntry
     from meta_eval.pack.manifest import TaskEntry as TaskEntry
     from meta_eval.pack.manifest import TextDifferenceEntry as TextDifferenceEntry
+    from meta_eval.pack.manifest import Trust as Trust
     from meta_eval.pack.manifest import read_manifest as read_manifest
     from meta_eval.pack.next_token_scoring import score_by_next_token as score_by_next_token
-    from meta_eval.pack.pack_builder import Pack as Pack
-    from meta_eval.pack.pack_builder import build_pack as build_pack
-    from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN as BYTES_PER_TOKEN
-    from meta_eval.pack.prompt_lengths import Prompts as Prompts
+    from meta_eval.pack.prepared_task import PrepareContext as PrepareContext
+    from meta_eval.pack.prepared_task import PreparedTask as PreparedTask
+    from meta_eval.pack.prepared_task import measure_length as measure_length
     from meta_eval.pack.prompt_lengths import find_tokenizer as find_tokenizer
     from meta_eval.pack.prompt_lengths import find_tokenizer_file as find_tokenizer_file
     from meta_eval.pack.prompt_lengths import make_token_counter as make_token_counter
-    from meta_eval.pack.prompt_lengths import measure_longest_prompt as measure_longest_prompt
     from meta_eval.pack.punkt import INSTRUCTIONS as INSTRUCTIONS
     from meta_eval.pack.records.format import ALL as ALL
+    from meta_eval.pack.records.format import GUESS as GUESS
+    from meta_eval.pack.records.format import LIKELY as LIKELY
+    from meta_eval.pack.records.format import SURE as SURE
     from meta_eval.pack.records.format import Grader as Grader
     from meta_eval.pack.records.format import Place as Place
     from meta_eval.pack.records.format import Reading as Reading
@@ -306,6 +312,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.format import RecordedScore as RecordedScore
     from meta_eval.pack.records.format import RecordedTask as RecordedTask
     from meta_eval.pack.records.format import RecordFormat as RecordFormat
+    from meta_eval.pack.records.format_registry import explain_unreadable as explain_unreadable
     from meta_eval.pack.records.recorded_docs import WARNING_TEXTS as WARNING_TEXTS
     from meta_eval.pack.records.recorded_docs import RecordedDoc as RecordedDoc
     from meta_eval.pack.records.recorded_docs import RecordedDocs as RecordedDocs
@@ -317,48 +324,53 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.shipped_graders import make_grader_code as make_grader_code
     from meta_eval.pack.records.task_code import has_task as has_task
     from meta_eval.pack.records.task_code import list_group_members as list_group_members
+    from meta_eval.pack.records.task_groups import GroupPart as GroupPart
+    from meta_eval.pack.records.task_groups import GroupScore as GroupScore
+    from meta_eval.pack.records.task_groups import TaskGroup as TaskGroup
+    from meta_eval.pack.records.task_groups import TaskGroups as TaskGroups
+    from meta_eval.pack.records.task_source import CandidateTask as CandidateTask
+    from meta_eval.pack.records.task_source import TaskSource as TaskSource
     from meta_eval.pack.records.text_record import TextAnswer as TextAnswer
     from meta_eval.pack.records.text_record import TextRecord as TextRecord
     from meta_eval.pack.source import hub as hub
     from meta_eval.pack.source.dataset import DataFile as DataFile
-    from meta_eval.pack.source.dataset import EvalsDataset as EvalsDataset
-    from meta_eval.pack.source.dataset import OriginalDataset as OriginalDataset
-    from meta_eval.pack.source.dataset import Subset as Subset
+    from meta_eval.pack.source.dataset import Repository as Repository
     from meta_eval.pack.task_choice import choose_tasks_to_ask as choose_tasks_to_ask
     from meta_eval.pack.templates import task_yaml as task_yaml
     from meta_eval.pack.templates.checks import check_functions as check_functions
     from meta_eval.pack.templates.spec import PublishedMetric as PublishedMetric
     from meta_eval.pack.templates.spec import Template as Template
+    from meta_eval.pack.templates.spec import Variant as Variant
     from meta_eval.pack.templates.template_folder import TemplateFolder as TemplateFolder
     from meta_eval.pack.templates.template_folder import locate_file as locate_file
     from meta_eval.pack.templates.template_folder import read_templates as read_templates
 
     # report: documents and views
-    from meta_eval.report import text as text
-    from meta_eval.report.document import Document as Document
-    from meta_eval.report.document import Fact as Fact
-    from meta_eval.report.document import Figure as Figure
-    from meta_eval.report.document import Item as Item
-    from meta_eval.report.document import Listing as Listing
-    from meta_eval.report.document import Section as Section
-    from meta_eval.report.document import Verdict as Verdict
-    from meta_eval.report.model import Report as Report
-    from meta_eval.report.model import RunProvenance as RunProvenance
-    from meta_eval.report.plot import Mark as Mark
-    from meta_eval.report.plot import Plot as Plot
-    from meta_eval.report.plot import Tick as Tick
-    from meta_eval.report.shipped_views import TextView as TextView
-    from meta_eval.report.tables import Cell as Cell
-    from meta_eval.report.tables import Column as Column
-    from meta_eval.report.tables import Row as Row
-    from meta_eval.report.tables import Table as Table
-    from meta_eval.report.text import NONE as NONE
-    from meta_eval.report.text import format_count as format_count
-    from meta_eval.report.text import format_nats as format_nats
-    from meta_eval.report.text import format_percent as format_percent
-    from meta_eval.report.text import name_task as name_task
-    from meta_eval.report.view import View as View
-    from meta_eval.report.view_registry import choose_views as choose_views
+    from meta_eval.reports import text as text
+    from meta_eval.reports.document import Document as Document
+    from meta_eval.reports.document import Fact as Fact
+    from meta_eval.reports.document import Figure as Figure
+    from meta_eval.reports.document import Item as Item
+    from meta_eval.reports.document import Listing as Listing
+    from meta_eval.reports.document import Section as Section
+    from meta_eval.reports.document import Verdict as Verdict
+    from meta_eval.reports.model import Report as Report
+    from meta_eval.reports.model import RunProvenance as RunProvenance
+    from meta_eval.reports.plot import Mark as Mark
+    from meta_eval.reports.plot import Plot as Plot
+    from meta_eval.reports.plot import Tick as Tick
+    from meta_eval.reports.shipped_views import TextView as TextView
+    from meta_eval.reports.tables import Cell as Cell
+    from meta_eval.reports.tables import Column as Column
+    from meta_eval.reports.tables import Row as Row
+    from meta_eval.reports.tables import Table as Table
+    from meta_eval.reports.text import NONE as NONE
+    from meta_eval.reports.text import format_count as format_count
+    from meta_eval.reports.text import format_nats as format_nats
+    from meta_eval.reports.text import format_percent as format_percent
+    from meta_eval.reports.text import name_task as name_task
+    from meta_eval.reports.view import View as View
+    from meta_eval.reports.view_registry import choose_views as choose_views
 
     # stats: numbers in, numbers out
     from meta_eval.stats import Interval as Interval

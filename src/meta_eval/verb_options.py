@@ -169,7 +169,7 @@ class ExportOptions(TaskOptions):
     Attributes:
         to: The form of the file: ``requests`` for that of meta-eval, or the name of a form that a package adds.
         answered: Files of answers. Requests that they answer are left out.
-        force: Write the requests of `fidelity`: log-probabilities of the recorded answers.
+        force: Write requests for the log-probabilities of the recorded answers.
     """
 
     to: str = "requests"

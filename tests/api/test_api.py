@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from verb_lists import check_defaults, check_one_list
 from meta_eval import Config, Manifest, compare, export, grade, prepare, report, run, verify
 from meta_eval.base.errors import ConfigError, PackError, UserError
 from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
-from meta_eval.plugins.engines.slurm.slurm_layout import Jobs
+from meta_eval.pack.backends.base import load_class
 from meta_eval.verb_options import (
     EngineOptions,
     ExportKeywords,
@@ -51,7 +52,7 @@ def test_importing_it_loads_nothing_heavy() -> None:
 
 
 def test_no_package_takes_the_place_of_a_function() -> None:
-    import meta_eval.report.model
+    import meta_eval.reports.model
 
     assert (meta_eval.verify, meta_eval.report) == (verify, report)
     assert {"compare", "prepare", "report", "verify", "Config", "Manifest"} <= set(dir(meta_eval))
@@ -98,7 +99,6 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     "tasks new": (None, NewTaskOptions, None, "name"),
     "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json"),
     "run": (run, RunOptions, RunKeywords, "config overrides report html as_json"),
-    "slurm": (None, Jobs, None, "config output as_json"),
     "export": (export, ExportOptions, ExportKeywords, "pack config output as_json"),
     "grade": (grade, GradingOptions, GradingKeywords, "answers pack config as_json"),
     "report": (
@@ -106,6 +106,15 @@ VERBS: dict[str, tuple[Any, type, type | None, str]] = {
     ),
     "compare": (compare, JudgingOptions, JudgingKeywords, "runs max_drop html markdown view as_json texts tokens"),
 }  # fmt: skip
+
+
+if find_spec("meta_eval.plugins.engines"):
+    VERBS["slurm"] = (
+        None,
+        load_class("meta_eval.plugins.engines.slurm.slurm_layout:Jobs"),
+        None,
+        "config output as_json",
+    )
 
 
 @pytest.mark.parametrize("verb", VERBS)

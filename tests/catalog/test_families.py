@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from marks import thorough
@@ -15,7 +17,6 @@ from places import REPOSITORY
 from meta_eval.harness.families import find_family, list_answer_ends, list_bos_tokens, list_families
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
-from meta_eval.plugins.tokens.perturbations import NO_BOS, NO_HEADERS, make_perturbations
 
 FILE = REPOSITORY / "meta_template/_common/families.json"
 
@@ -44,7 +45,9 @@ def _code(path: Path) -> str:
     return ast.unparse(tree)
 
 
-def test_another_family_is_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def llama3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """The first family of the file, to which another is added."""
     llama3, *rest = json.loads(FILE.read_text(encoding="utf-8"))
     other = llama3 | {
         "name": "Quokka 2",
@@ -59,22 +62,31 @@ def test_another_family_is_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.write_text(json.dumps([llama3, *rest, other]), encoding="utf-8")
     monkeypatch.setattr("meta_eval.assets.read_asset", lambda name: file.read_bytes())
     list_families.cache_clear()
-    try:
-        family = find_family("Quokka-2-7B")
-        assert (family.head("user"), family.openings) == ("<|turn|>user\n", ("<|turn|>",))
-        assert "" not in (*family.tokens, *list_bos_tokens())
-        assert find_family("some-model").name == "Llama 3"
-        assert catalog.identify_dataset("org/Quokka-2-7B-Instruct-evals") == Identity(
-            "Quokka-2-7B-Instruct", "2", "instruct"
-        )
-        assert catalog.identify_dataset("quokka-2-tiny-7b-evals").model == "Quokka-2-Tiny-7B"
-        assert list_bos_tokens().count(llama3["bos"]) == 1
-        assert list_answer_ends()[-1] == "<eos>"
-        prompt = "<|turn|>user\nTwo\nlines<eos><|turn|>assistant\n"
-        probes = dict(
-            make_perturbations(prompt, [*map(ord, prompt)], [2], None, lambda text: [*map(ord, text)], lambda _: [])
-        )
-        assert "".join(map(chr, probes[NO_HEADERS][0])) == "Two\nlines"
-        assert NO_BOS not in probes
-    finally:
-        list_families.cache_clear()
+    yield llama3
+    list_families.cache_clear()
+
+
+def test_another_family_is_an_entry(llama3: dict[str, Any]) -> None:
+    family = find_family("Quokka-2-7B")
+    assert (family.head("user"), family.openings) == ("<|turn|>user\n", ("<|turn|>",))
+    assert "" not in (*family.tokens, *list_bos_tokens())
+    assert find_family("some-model").name == "Llama 3"
+    assert catalog.identify_dataset("org/Quokka-2-7B-Instruct-evals") == Identity(
+        "Quokka-2-7B-Instruct", "2", "instruct"
+    )
+    assert catalog.identify_dataset("quokka-2-tiny-7b-evals").model == "Quokka-2-Tiny-7B"
+    assert list_bos_tokens().count(llama3["bos"]) == 1
+    assert list_answer_ends()[-1] == "<eos>"
+
+
+@pytest.mark.plugin("tokens")
+@pytest.mark.usefixtures("llama3")
+def test_the_prompts_of_another_family_are_perturbed_by_its_tokens() -> None:
+    from meta_eval.plugins.tokens.perturbations import NO_BOS, NO_HEADERS, make_perturbations
+
+    prompt = "<|turn|>user\nTwo\nlines<eos><|turn|>assistant\n"
+    probes = dict(
+        make_perturbations(prompt, [*map(ord, prompt)], [2], None, lambda text: [*map(ord, text)], lambda _: [])
+    )
+    assert "".join(map(chr, probes[NO_HEADERS][0])) == "Two\nlines"
+    assert NO_BOS not in probes

@@ -65,6 +65,7 @@ def docs(name: str, work_dir: str = "work_dir") -> list[dict[str, Any]]:
     return pq.read_table(Path(work_dir) / name).to_pylist()
 
 
+@pytest.mark.plugin("engines")
 def test_stdout_is_the_command_of_the_recipe_and_nothing_else() -> None:
     done = forked("prepare", "--config_path", str(configure()))
     assert (done.returncode, done.stdout) == (0, RECIPE_LINE + "\n")
@@ -90,6 +91,7 @@ def test_json_is_one_object() -> None:
     assert "--include_path 'out put'" in payload["command"]
 
 
+@pytest.mark.plugin("engines")
 def test_every_key_of_the_configuration_reaches_the_command() -> None:
     manifest, _ = make(
         limit=3, batch_size=8, verbosity="DEBUG", log_samples=False, show_config=True, seed=7, dtype="float32",

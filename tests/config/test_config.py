@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offered import offer, withhold
 from places import REPOSITORY
 from ruamel.yaml import YAML
 
@@ -74,7 +75,7 @@ def test_the_shipped_file_is_a_screen_of_defaults() -> None:
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 120
     keys = set(YAML(typ="safe").load("\n".join(lines)))
-    assert keys >= {*REQUIRED, "backend", "work_dir", "margin"}
+    assert keys >= {*REQUIRED, "work_dir", "margin"}
     assert all("#" in line for line in lines if line)
 
 
@@ -83,12 +84,10 @@ def test_the_reference_documents_every_key_with_its_default() -> None:
     rows = {key: rest for key, *rest in re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \| (.+) \|$", page, re.MULTILINE)}
     assert set(rows) == set(Config.model_fields)
     assert {rows[key][0] for key in REQUIRED} == {"(needed)"}
-    documented = {key: YAML(typ="safe").load(rows[key][0].strip("`")) for key in DEFAULTS if key != "originals"}
-    assert documented == {key: value for key, value in DEFAULTS.items() if key != "originals"}
-    originals = re.findall(r"^\| (\w+) \| `(.+?)` \| (?:`(.+?)`)? \| \w+ \|$", page, re.MULTILINE)
-    assert {name: (id_, fallback or None) for name, id_, fallback in originals} == {
-        name: (original["id"], original["fallback"]) for name, original in DEFAULTS["originals"].items()
-    }
+    elsewhere = ("originals", "backend")
+    documented = {key: YAML(typ="safe").load(rows[key][0].strip("`")) for key in DEFAULTS if key not in elsewhere}
+    assert documented == {key: value for key, value in DEFAULTS.items() if key not in elsewhere}
+    assert rows["backend"][0] in ("(needed)", f"`{DEFAULTS['backend']}`"), "without an engine nothing is the default"
 
 
 @pytest.mark.parametrize(
@@ -122,11 +121,6 @@ def test_a_sweep_is_named_beside_the_shipped_configuration(tmp_path: Path) -> No
         load(tmp_path, RECIPE, "model_name=[my/bf16, my/fp8]", "other_models=[my/int4]")
 
 
-def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallback(tmp_path: Path) -> None:
-    pinned = load(tmp_path, RECIPE, "originals.ifeval.revision=abc").originals.ifeval
-    assert (pinned.id, pinned.revision, pinned.fallback) == ("wis-k/instruction-following-eval", "abc", None)
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -146,11 +140,19 @@ def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallba
         ("model_args: {a: 'x,y'}", ["model_args", "','"]),
         ("model_args: '=1'", ["model_args", "'=1' has no name"]),
         ("model_args: {' ': 1}", ["model_args", "'=1' has no name"]),
-        ("model_args: {n_threads: 1}", ["'n_threads' is an argument of llama.cpp, and backend vllm does not have it"]),
-        ("originals: {mth: {id: x}}", ["originals.mth", "'math'"]),
+        pytest.param(
+            "model_args: {n_threads: 1}",
+            ["'n_threads' is an argument of llama.cpp, and backend vllm does not have it"],
+            marks=pytest.mark.plugin("engines"),
+        ),
         ("dtype: int7", ["dtype", "'int7'"]),
         ("tokenizer: 'a,b'", ["tokenizer", "','"]),
-        ("backend: vlm", ["backend", "did you mean 'vllm'", "Allowed: server, chat, llamacpp, ray, vllm"]),
+        ("backend: servr", ["backend", "did you mean 'server'", "Allowed: server"]),
+        pytest.param(
+            "backend: vlm",
+            ["backend", "did you mean 'vllm'", "Allowed: server, ", "llamacpp, ray, vllm"],
+            marks=pytest.mark.plugin("engines"),
+        ),
         ("bundle: perhaps", ["bundle", "'perhaps' is not allowed: it must be true or false. All keys: "]),
         ("max_model_len: many", ["'many' is not allowed: it must be a whole number. All keys: "]),
         ("max_model_len: 2.5", ["2.5 is not allowed: it must be a whole number. All keys: "]),
@@ -175,8 +177,7 @@ def test_each_mistake_is_one_message_with_file_line_and_key(tmp_path: Path, line
     [
         ("model_nam: m\nevals_dataset: e\ntasks: t\n", ["model_nam: there is no such key; did you mean 'model_name'"]),
         ("model: m\n", ["did you mean 'model_name', 'model_args' or 'max_model_len'? All keys: ", "configuration.md"]),
-        ("model_name: m\noriginals: {mah: {}}\n", ["did you mean 'math'? Known keys: "]),
-        ("model_name: m\n", ["evals_dataset: is not set", "hub id"]),
+        ("model_name: m\n", ["evals_dataset: is not set", "local folder"]),
         ("a: [", ["is not YAML"]),
         ("a: 1\na: 2\n", ["'a' is given twice", "eval_config.yaml:2"]),
         ("- a\n", ["must be a mapping"]),
@@ -191,14 +192,14 @@ def test_a_file_that_says_no_configuration(tmp_path: Path, text: str, words: lis
 
 
 def test_all_wrong_keys_are_in_one_message(tmp_path: Path) -> None:
-    text = "model_nam: m\nlimt: 3\nlimit: 0\nmax_model_len: many\ntasks: t\noriginals: {mah: {}}\n"
+    text = "model_nam: m\nlimt: 3\nlimit: 0\nmax_model_len: many\ntasks: t\nmargin: many\n"
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, text)
     message = str(caught.value)
     assert "\n" not in message
     for words in ("yaml:1: model_nam: there is no such key", "yaml:2: limt: there is no such key",
                   "yaml:3: limit: 0 is not allowed", "yaml:4: max_model_len: 'many' is not allowed",
-                  "yaml: evals_dataset: is not set", "yaml:6: originals.mah: there is no such key"):  # fmt: skip
+                  "yaml: evals_dataset: is not set", "yaml:6: margin: 'many' is not"):  # fmt: skip
         assert message.count(words) == 1, words
     assert message.count("All keys: ") == 1
     assert "model_name: is not set" not in message
@@ -223,7 +224,7 @@ def test_a_wrong_override_is_named(tmp_path: Path, override: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "override"),
-    [("abc", "model_args.a=1"), ("[1]", "model_args.a=1"), ("x", "originals.math.id=y"), ("x", "margin.a=1")],
+    [("abc", "model_args.a=1"), ("[1]", "model_args.a=1"), ("x", "margin.a=1")],
 )
 def test_an_override_reaches_into_mappings_alone(tmp_path: Path, given: str, override: str) -> None:
     key = override.partition(".")[0]
@@ -231,6 +232,21 @@ def test_an_override_reaches_into_mappings_alone(tmp_path: Path, given: str, ove
         load(tmp_path, RECIPE, f"{key}={given}", override)
 
 
+def test_without_a_default_the_backend_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    withhold(monkeypatch, "meta_eval.default_backend")
+    with pytest.raises(ConfigError, match=r"backend: is not set\. Allowed: server") as refusal:
+        load(tmp_path, RECIPE)
+    assert "\n" not in str(refusal.value)
+    assert load(tmp_path, RECIPE, "backend=server").backend == "server"
+
+
+def test_two_packages_with_a_default_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, "meta_eval.default_backend", only=True, mine=1, yours=2)
+    with pytest.raises(ConfigError, match="backend: is not set"):
+        load(tmp_path, RECIPE)
+
+
+@pytest.mark.plugin("engines")
 @pytest.mark.parametrize(
     ("backend", "args", "overrides", "kept", "words"),
     [
@@ -262,6 +278,7 @@ def test_another_engine_does_not_get_the_tuning_of_the_former(
     assert override_settings(written, overrides).model_args == kept
 
 
+@pytest.mark.plugin("engines")
 @pytest.mark.parametrize(
     ("backend", "args", "other"),
     [
@@ -278,7 +295,13 @@ def test_another_engine_does_not_get_what_may_change_answers(
     assert refusal.value.where == f"--set backend={other}"
 
 
-@pytest.mark.parametrize("backend", ["llamacpp", pytest.param("chat", marks=pytest.mark.plugin("chat"))])
+@pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param("llamacpp", marks=pytest.mark.plugin("engines")),
+        pytest.param("chat", marks=pytest.mark.plugin("chat")),
+    ],
+)
 def test_values_that_no_command_holds_may_have_commas(backend: str, tmp_path: Path) -> None:
     config = load(tmp_path, f"{RECIPE}\nbackend: {backend}\nmodel_args: {{a: '1,2=3'}}\n")
     assert config.model_args == {"a": "1,2=3"}
@@ -341,10 +364,10 @@ def test_what_is_printed_is_what_was_checked(
         ["model_name=~/model", "evals_dataset=sample", "tasks=meta_gpqa", f"{key}={written.format(home=tmp_path)!r}"],
     )
     run = config.run_settings(config.tasks, runs_code=False)
-    command = find_backend("vllm").command(run)
+    command = find_backend("server").command(run)
     option = {"work_dir": "--include_path", "output_path": "--output_path"}[key]
     assert command[command.index(option) + 1] == meant.format(home=tmp_path) == str(getattr(config, key))
-    assert f"pretrained={tmp_path}/model," in command[command.index("--model_args") + 1]
+    assert f"model={tmp_path}/model," in command[command.index("--model_args") + 1]
 
 
 @pytest.mark.parametrize("override", ["work_dir=~nosuchuser/x", "template_dir=~nosuchuser", "tasks=-x"])

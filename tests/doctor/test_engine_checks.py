@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command import cli
 from known_llama import NumpyClient, model, tool
+from offered import withhold
 from packs import prepare
 from places import THOROUGH
 
@@ -16,6 +17,8 @@ from meta_eval.cli import doctor
 from meta_eval.doctor import pack_checks
 from meta_eval.doctor.engine_checks import EngineChecks, check_engine
 from meta_eval.doctor.known_answers import find_model_folder, make_settings, read_known_answers
+from meta_eval.harness.settings import find_default_backend
+from meta_eval.pack.backends.server import PROGRAMS
 from meta_eval.verb_options import EngineOptions
 
 BOS = "exactly one BOS"
@@ -119,6 +122,7 @@ def test_what_is_shipped_is_small() -> None:
     assert sum(path.stat().st_size for path in find_model_folder().parent.rglob("*") if path.is_file()) < 4_000_000
 
 
+@pytest.mark.plugin("engines")
 def test_the_line_that_serves_the_model_is_printed_alone() -> None:
     done = cli("doctor", "--show-command")
     assert done.stdout == f"vllm serve {find_model_folder()} --dtype float32 --max-model-len 4096\n"
@@ -148,7 +152,8 @@ def test_doctor_asks_the_engine_of_a_whole_pack(
     assert (done.returncode, both["passed"], both["pack"]) == (code, not code, str(pack))
     assert [check["status"] for check in both["checks"]] == ["passed"] * 3
     assert both["installation"]["checks"] == content["checks"]
-    assert asked == ["vllm", "server", "server", "vllm"]
+    default = find_default_backend()
+    assert asked == [default, "server", "server", default]
 
 
 def test_doctor_asks_no_engine_where_the_pack_is_broken(tmp_path: Path) -> None:
@@ -158,6 +163,19 @@ def test_doctor_asks_no_engine_where_the_pack_is_broken(tmp_path: Path) -> None:
 
 
 def test_an_unknown_backend_is_one_message() -> None:
-    done = cli("doctor", "--backend", "vlm")
+    done = cli("doctor", "--backend", "servr")
     assert done.returncode == 2
-    assert "unknown backend 'vlm'; did you mean 'vllm'?" in done.stderr
+    assert "unknown backend 'servr'; did you mean 'server'?" in done.stderr
+
+
+def test_without_a_default_a_backend_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    withhold(monkeypatch, "meta_eval.default_backend")
+    done = cli("doctor", "--engine")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--backend: no backend is named, and no engine here is the default. Allowed: server" in done.stderr
+
+
+def test_without_a_program_that_serves_there_is_no_line_to_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    withhold(monkeypatch, PROGRAMS)
+    done = cli("doctor", "--show-command")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)

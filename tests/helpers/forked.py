@@ -25,7 +25,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-_LIGHT = ("pandas", "pyarrow.parquet", "pyarrow.compute", "meta_eval.cli.prepare", "meta_eval.plugins.meta.meta_pack")
+_LIGHT = (
+    "pandas",
+    "pyarrow.parquet",
+    "pyarrow.compute",
+    "meta_eval.cli.prepare",
+    "meta_eval.plugins.meta.record_format",
+)
 _IMPORTED = (
     *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.harness.evaluator", "meta_eval.ask.answers.grading",
     "meta_eval.ask.pipeline",

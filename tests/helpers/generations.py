@@ -34,7 +34,8 @@ def write_generation(work_dir: Path, generation: int, names: int = 8) -> None:
 
 def started(work_dir: Path, *words: object) -> forked.Forked:
     """Start a process with the arguments of `main`. It is forked off a Python without threads, so it starts at once."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": path}
     parent = forked.parent(sys.executable, "runs", "meta_eval.pack.pack_writer", PYTHONPATH=environment["PYTHONPATH"])
     arguments = [__file__, str(work_dir), *map(str, words)]
     return forked.Forked(arguments, ".", subprocess.PIPE, environment, parent=parent)

@@ -21,8 +21,6 @@ import small_model
 from packs import read_docs
 from places import REPOSITORY
 
-from meta_eval.plugins.nightly.run_history import PastRun, TaskVerdicts, add_run
-
 # A page's text and its replacement.
 Names = dict[str, str]
 
@@ -142,6 +140,8 @@ def llamacpp(_: Path) -> Iterator[Names]:
 @contextmanager
 def nightly(folder: Path) -> Iterator[Names]:
     """Write a history of 24 nightly runs; the last four lost docs."""
+    from meta_eval.plugins.nightly.run_history import PastRun, TaskVerdicts, add_run
+
     chance = random.Random(7)
     for night in range(24):
         right = 150 - (10 if night >= 20 else 0)

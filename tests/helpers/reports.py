@@ -10,10 +10,10 @@ from pathlib import Path
 from meta_eval.judge.decide import Decision, TaskDrop, Veto, decide_outcome
 from meta_eval.judge.judgement import Alarm, AlarmOccurrence, Flips, ReferenceScore, Score, Subtask, Task
 from meta_eval.judge.published_scores import measure_baseline_distance
-from meta_eval.report.document import DocumentSource
-from meta_eval.report.model import Report, RunProvenance, ShownAnswer, ShownSample
-from meta_eval.report.shipped_views import HtmlView
-from meta_eval.report.view import write_view
+from meta_eval.reports.document import DocumentSource
+from meta_eval.reports.model import Report, RunProvenance, ShownAnswer, ShownSample
+from meta_eval.reports.shipped_views import HtmlView
+from meta_eval.reports.view import write_view
 from meta_eval.stats import Drop, Interval, paired_drop
 
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")

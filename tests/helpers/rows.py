@@ -1,16 +1,12 @@
-"""Our own rows in Meta's columns, and an evals dataset without rows."""
+"""Our own rows in Meta's columns."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-from meta_eval.pack.source.dataset import DataFile
-from meta_eval.plugins.meta.catalog.dataset_names import Identity
+from typing import Any
 
 
 def sha256(text: str) -> str:
@@ -57,24 +53,3 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     return path
-
-
-@dataclass(frozen=True)
-class StubDataset:
-    """An evals dataset without rows for tests of selection."""
-
-    subsets: tuple[str, ...]
-    identity: Identity = Identity("Llama-3.1-8B-Instruct", "3.1", "instruct")
-    kind: Literal["hub"] = "hub"
-    dataset_id: str = "meta-llama/Llama-3.1-8B-Instruct-evals"
-    revision: str = "0" * 40
-    warnings: tuple[str, ...] = ()
-
-    def config_name(self, subset: str) -> str:
-        return f"{self.dataset_id.rpartition('/')[2]}__{subset}__details"
-
-    def fetch(self, subset: str) -> tuple[DataFile, ...]:
-        raise NotImplementedError
-
-    def fetch_metrics(self) -> tuple[DataFile, ...]:
-        return ()

@@ -15,7 +15,7 @@ from meta_eval.judge.gate import Gate
 from meta_eval.judge.judge import judge_run
 from meta_eval.judge.judgement import Judgement
 from meta_eval.pack.baseline import Baseline
-from meta_eval.report.text import write_headline
+from meta_eval.reports.text import write_headline
 
 SHARES = [make_choice(number, ["-1.0", "-2.0"], number % 2 == 0) for number in range(400)]
 

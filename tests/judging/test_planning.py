@@ -21,7 +21,7 @@ from meta_eval.judge.pack_plan import TaskFlips, measure_flips, plan_pack
 from meta_eval.judge.planning import PlannedTask, plan_answers, plan_tasks
 from meta_eval.judge.task_drop import TaskDrop
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.report.plan_table import describe_weak_points, plan_json, plan_table
+from meta_eval.reports.plan_table import describe_weak_points, plan_json, plan_table
 from meta_eval.stats.identical import expect_copy
 
 SIZES = {"small": 198, "middle": 448, "large": 3000}

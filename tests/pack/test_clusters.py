@@ -100,6 +100,7 @@ def test_two_docs_are_in_one_cluster_exactly_when_they_share_the_passage(
 # In a pack
 
 
+@pytest.mark.plugin("meta")
 def test_prepare_writes_them_into_the_docs_of_every_task(tmp_path: Path) -> None:
     with noted() as notes:
         pack = prepare(tmp_path / "work_dir", "meta_squad,meta_mgsm,meta_gpqa")
@@ -122,17 +123,20 @@ def own_clusters(tmp_path: Path, value: str) -> Path:
     return prepare(tmp_path / "work_dir", "meta_gpqa", template_dir=str(templates))
 
 
+@pytest.mark.plugin("meta")
 def test_the_column_of_a_template_is_kept(tmp_path: Path) -> None:
     pack = own_clusters(tmp_path, 'row["subtask_name"] and "s"')
     docs = read_docs(pack, "meta_gpqa")
     assert [doc["cluster"] for doc in docs] == [doc["subtask_name"] and "s" for doc in docs]
 
 
+@pytest.mark.plugin("meta")
 def test_a_cluster_that_is_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="the docs' cluster is not text"):
         own_clusters(tmp_path, "3")
 
 
+@pytest.mark.plugin("meta")
 def test_a_rule_that_there_is_not_is_refused(tmp_path: Path) -> None:
     templates = Path(shutil.copytree(TEMPLATES, tmp_path / "meta_template"))
     path = templates / "squad" / "squad_1shot.yaml"

@@ -47,6 +47,7 @@ def kept(folder: Path, tasks: str = TASK, **settings: Any) -> str | None:
     return entry.likelihood_reason
 
 
+@pytest.mark.plugin("meta")
 def test_a_doc_is_asked_once_for_one_of_its_choices(pack: Path, model: Path) -> None:
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     docs, requests = read_docs(pack, TASK), requests_of(pack)
@@ -57,6 +58,7 @@ def test_a_doc_is_asked_once_for_one_of_its_choices(pack: Path, model: Path) -> 
         assert [tokenizer.decode([token]) for token in allowed] == doc["continuations"]
 
 
+@pytest.mark.plugin("meta")
 def test_of_choices_that_are_equally_likely_the_first_is_given(pack: Path) -> None:
     """Half precision makes such ties, and an engine takes any of them; likelihoods take the first."""
     settings = requests_of(pack)[0]["settings"]
@@ -66,6 +68,7 @@ def test_of_choices_that_are_equally_likely_the_first_is_given(pack: Path) -> No
     assert -1e-3 < min(held_back) < max(held_back) == 0
 
 
+@pytest.mark.plugin("meta")
 def test_recorded_answers_get_the_verdicts_that_likelihoods_get(pack: Path, tmp_path: Path) -> None:
     by_likelihood = prepare(tmp_path / "work_dir", TASK)
     results = [replay(folder, [TASK]) for folder in (pack, by_likelihood)]
@@ -76,6 +79,7 @@ def test_recorded_answers_get_the_verdicts_that_likelihoods_get(pack: Path, tmp_
     }
 
 
+@pytest.mark.plugin("meta")
 def test_an_answer_that_is_no_choice_is_wrong_and_ungraded(pack: Path, tmp_path: Path) -> None:
     docs, requests = read_docs(pack, TASK), requests_of(pack)
     right = [docs[request["doc"]]["gold"] for request in requests]
@@ -104,11 +108,17 @@ def test_an_answer_that_is_no_choice_is_wrong_and_ungraded(pack: Path, tmp_path:
     assert {doc.limit_hit for doc in read_samples(path, count_tokens=len).docs} == {False}
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.parametrize(
     ("task", "settings", "why"),
     [
         (TASK, {}, "the tokenizer of my/model is not on this machine"),
-        (TASK, {"backend": "hf"}, "backend hf cannot restrict generation to given tokens"),
+        pytest.param(
+            TASK,
+            {"backend": "hf"},
+            "backend hf cannot restrict generation to given tokens",
+            marks=pytest.mark.plugin("engines"),
+        ),
         ("meta_boolq", {}, "its metrics are computed from likelihoods"),
     ],
 )
@@ -118,6 +128,7 @@ def test_likelihoods_stay_where_something_is_missing(
     assert why in (kept(tmp_path, task, **settings) or "")
 
 
+@pytest.mark.plugin("meta")
 def test_every_model_of_a_sweep_must_have_the_same_tokens(tmp_path: Path, model: Path) -> None:
     other = write_tokenizer(tmp_path / "other")
     tree = json.loads((other / "tokenizer.json").read_text())
@@ -128,6 +139,7 @@ def test_every_model_of_a_sweep_must_have_the_same_tokens(tmp_path: Path, model:
     assert "has other tokens than" in (kept(tmp_path / "not", model_name=[str(model), str(other)]) or "")
 
 
+@pytest.mark.plugin("meta")
 def test_the_docs_of_a_pack_that_asks_for_likelihoods_hold_no_ids(tmp_path: Path) -> None:
     pack = prepare(tmp_path / "work_dir", TASK)
     assert "choice_token_ids" not in pq.read_schema(pack / f"{TASK}.parquet").names

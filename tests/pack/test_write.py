@@ -214,8 +214,8 @@ def test_the_working_directory_may_lie_in_it(tmp_path: Path, monkeypatch: pytest
         (None, "is not a pack"),
         ("{", "is not JSON"),
         ('{"schema_version": 9}', "version 9"),
-        ('{"schema_version": 1}', "version 1, and this meta-eval reads 4"),
-        ('{"schema_version": 4}', "Field required"),
+        ('{"schema_version": 1}', "version 1, and this meta-eval reads 5"),
+        ('{"schema_version": 5}', "Field required"),
     ],
 )
 def test_what_is_no_manifest_says_so(tmp_path: Path, text: str | None, words: str) -> None:

@@ -19,7 +19,7 @@ from meta_eval.base.errors import UserError
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.judgement import Task
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.report.samples import read_samples
+from meta_eval.reports.samples import read_samples
 
 ROWS = [
     {"question": f"Ann has {n} pears and gets 5.", "answer": f"It is five, whatever {n} is.\n#### 5"} for n in range(40)
@@ -132,6 +132,7 @@ def test_the_manifest_keeps_which_record_and_the_pack_which_prompts_differ(run: 
     assert task.baseline_label == "the baseline's verdicts"  # verify was not run yet
 
 
+@pytest.mark.plugin("meta")
 def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> None:
     first = prepare(tmp_path / "first", "meta_gpqa")
     record(first, tmp_path / "bf16", ["meta_gpqa"])
@@ -149,7 +150,7 @@ def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> Non
     [
         ({"baseline": "no_such_folder"}, "baseline: no_such_folder: there is no such file or folder"),
         ({"bundle": False}, "baseline: a baseline needs the pack's docs in the pack"),
-        ({}, "has no task in common with this pack: it has gsm8k"),
+        pytest.param({}, "has no task in common with this pack: it has gsm8k", marks=pytest.mark.plugin("meta")),
     ],
 )
 def test_what_is_no_baseline_is_said(run: Path, tmp_path: Path, keys: dict[str, Any], message: str) -> None:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-from collections.abc import Iterator
-from importlib.metadata import EntryPoint
+import shutil
+from collections.abc import Iterator, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command import cli
+from noted import noted
 from packs import prepare, read_docs
 from places import REPOSITORY
 
 from meta_eval import export, verify
 from meta_eval.base import extensions
-from meta_eval.base.errors import UserError
+from meta_eval.base.errors import SourceError, UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.records import format_registry
+from meta_eval.pack.records.format import Place, Record, RecordFormat
 
 EXAMPLE = REPOSITORY / "examples" / "csv_record.py"
 
@@ -36,7 +39,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             return module.CsvFormat
 
     points = {format_registry.ENTRY_POINTS: [Point("csv", "csv_record:CsvFormat", format_registry.ENTRY_POINTS)]}
-    monkeypatch.setattr(extensions, "entry_points", lambda group: points.get(group, []))
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [*entry_points(group=group), *points.get(group, [])])
     monkeypatch.setattr(extensions, "_LOADED", {})
     yield
 
@@ -108,9 +111,7 @@ def test_without_the_package_such_a_folder_is_no_record(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", SUMS)
     with pytest.raises(UserError):
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(run))
-    with pytest.raises(
-        UserError, match=r"baseline: .* holds no recorded run in a known format \(details, batch, lm-eval\)"
-    ):
+    with pytest.raises(UserError, match=r"baseline: .* holds no recorded run in a known format \(.*lm-eval\)"):
         prepare(tmp_path / "pack", "meta_gpqa", baseline=str(run))
 
 
@@ -126,3 +127,62 @@ def test_a_fault_of_a_format_names_its_class(tmp_path: Path) -> None:
     )
     done = cli("prepare", *(word for setting in words for word in ("--set", setting)), cwd=tmp_path)
     assert (done.returncode, "error: csv_record:CsvFormat: failed with " in done.stderr) == (2, True), done.stderr
+
+
+class _Plain(RecordFormat):
+    """A format that is as sure of a folder as it is told to be."""
+
+    certainty: float
+
+    def detect(self, place: Place) -> float:
+        return self.certainty
+
+    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
+        raise SourceError(f"{self.name} opened it")
+
+
+@pytest.mark.parametrize(
+    ("certainties", "message"),
+    [
+        ({"one": 0.3, "two": 0.6}, "two opened it"),
+        ({"two": 0.3, "one": 0.6}, "one opened it"),
+        ({"two": 0.6, "one": 0.6}, "the formats one and two both read it"),
+        ({"two": float("nan"), "one": 0.6}, "two: detect gives nan, and not a number from 0 to 1"),
+        ({"two": 0, "one": 0}, "is neither a recorded run nor an evals dataset"),
+    ],
+)
+def test_the_surest_format_reads_a_place_whatever_its_name(
+    certainties: dict[str, float], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formats = {name: type("F", (_Plain,), {"name": name, "certainty": at}) for name, at in certainties.items()}
+
+    class Point(EntryPoint):
+        def load(self) -> Any:
+            return formats[self.name]
+
+    points = [Point(name, f"{name}:F", format_registry.ENTRY_POINTS) for name in formats]
+    monkeypatch.setattr(
+        extensions, "entry_points", lambda group: points if group == format_registry.ENTRY_POINTS else []
+    )
+    monkeypatch.setattr(extensions, "_LOADED", {})
+    with pytest.raises(UserError, match=message):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(tmp_path))
+
+
+def test_a_format_whose_module_is_missing_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = format_registry.ENTRY_POINTS
+    points = {group: [EntryPoint("gone", "no_such_package.formats:F", group)]}
+    monkeypatch.setattr(extensions, "entry_points", lambda group: points.get(group, []))
+    run = shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", tmp_path / "run")
+    with noted() as notes:
+        prepare(
+            tmp_path / "pack", "tiny_sums", evals_dataset=str(run), template_dir=str(REPOSITORY / "tools/lm_eval_tasks")
+        )
+    (note,) = {note for note in notes if "gone" in note}
+    assert note.startswith("a format of records is not used: no_such_package.formats:F: gone of")
+
+
+def test_an_id_of_the_hub_that_no_format_reads_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [])
+    with pytest.raises(UserError, match="no format reads a dataset of this name on the hub. It reads `lm_eval"):
+        prepare(tmp_path / "pack", "recorded", evals_dataset="some/dataset")

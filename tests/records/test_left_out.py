@@ -13,7 +13,6 @@ from command import cli
 from noted import noted
 from packs import prepare
 from places import REPOSITORY
-from recorded_runs import GSM8K, record, task_folder
 
 from meta_eval import export, grade, verify
 from meta_eval.base.errors import UserError
@@ -115,6 +114,7 @@ def test_a_pattern_means_tasks_of_a_record_and_of_a_pack(run: Path, names: str) 
     assert list(verify(run.parent / "pack", tasks=["tiny_*"]).tasks) == ["tiny_free"]
 
 
+@pytest.mark.plugin("meta")
 def test_a_minus_leaves_out_a_task_of_metas_or_of_a_pack(tmp_path: Path) -> None:
     pack = prepare(tmp_path / "pack", "meta_gpqa,meta_arc_challenge_pretrain,-meta_gpqa")
     assert list(read_manifest(pack).tasks) == ["meta_arc_challenge_pretrain"]
@@ -151,12 +151,3 @@ def test_a_task_that_no_request_can_hold_is_left_out_of_a_run(run: Path, tmp_pat
     assert any("left out: tiny_text: it scores the likelihood of whole texts" in note for note in notes)
     with pytest.raises(UserError, match="tiny_text: it scores the likelihood of whole texts"):
         grade(tmp_path / "none.jsonl", pack=run.parent / "pack", tasks=["tiny_text"])
-
-
-def test_a_record_with_other_shots_is_not_called_a_board(tmp_path: Path) -> None:
-    """The first Open LLM Leaderboard asked GSM8K with five examples."""
-    for shots in (5, 2):
-        tasks = task_folder(tmp_path / f"tasks-{shots}", ["gsm8k"], {"gsm8k": (GSM8K, ("train", "test"), shots)})
-        run = record(tasks, tmp_path / f"run-{shots}", ["gsm8k"])
-        pack = prepare(tmp_path / f"pack-{shots}", "recorded", evals_dataset=str(run))
-        assert ("leaderboard_v1" in read_manifest(pack).groups) is (shots == 5)

@@ -98,25 +98,6 @@ def test_what_is_no_task_is_named(tasks: str, message: str, tmp_path: Path) -> N
         prepare(tmp_path / "pack", tasks, evals_dataset="lm-eval", template_dir=str(TASKS))
 
 
-def test_a_board_is_its_tasks_with_its_shots_and_the_groups_of_lm_eval() -> None:
-    tasks, groups = find_lm_eval_tasks(["leaderboard_v1"], TASKS)
-    shots = {name: tasks[name] for name in ("arc_challenge", "hellaswag", "truthfulqa_mc2", "winogrande", "gsm8k")}
-    assert shots == {"arc_challenge": 25, "hellaswag": 10, "truthfulqa_mc2": 0, "winogrande": 5, "gsm8k": 5}
-    assert {tasks[name] for name in groups["mmlu"]} == {5}
-    assert len(groups["leaderboard_v1"]) == len(tasks) == 57 + 5
-
-
-def test_what_lm_eval_cannot_measure_of_a_board_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    find_lm_eval_tasks(["llama3_others"], TASKS)
-    assert "llama3_others: WorldSense is left out: lm-eval has no task of it" in caplog.text
-    assert "llama3_others: RACE: Meta shows all choices and compares the letters" in caplog.text
-
-
-def test_a_board_has_its_own_shots() -> None:
-    with pytest.raises(UserError, match="leaderboard_v1 fixes the shots of its tasks"):
-        find_lm_eval_tasks(["leaderboard_v1@3"], TASKS)
-
-
 def model_with_template(folder: Path) -> str:
     """A model folder whose chat template renders as that of `recorded_runs`."""
     folder.mkdir()

@@ -423,6 +423,7 @@ def test_an_unknown_name_is_answered_with_those_that_are_there(old: Path) -> Non
         tiny(old, "tiny_sum")
 
 
+@pytest.mark.plugin("meta")
 def test_a_run_of_our_own_tasks_is_a_record_too(tmp_path: Path) -> None:
     pack = prepare(tmp_path / "first", "meta_gpqa")
     record(pack, tmp_path / "run", ["meta_gpqa"])

@@ -21,7 +21,6 @@ from meta_eval.ask.client import EngineRequest, EngineResponse
 from meta_eval.base.errors import UserError
 from meta_eval.judge.token_table import read_choices, read_tokens
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.plugins.tokens.api import fidelity
 
 
 def without_bos(folder: Path) -> Path:
@@ -32,9 +31,12 @@ def without_bos(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.plugin("tokens")
 def test_fidelity_forces_the_recorded_answers_and_compares_the_recorded_likelihoods(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from meta_eval.plugins.tokens.api import fidelity
+
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.plugins.tokens.token_scoring.find_client", lambda *_backend, **_keys: made)
     monkeypatch.chdir(tmp_path)
@@ -100,6 +102,7 @@ def test_model_and_benchmark_in_score_out(tmp_path: Path, monkeypatch: pytest.Mo
     assert (ran.asked, list(ran.graded.scores)) == (8, ["gsm8k"])
 
 
+@pytest.mark.plugin("meta")
 def test_a_tokenizer_without_bos_is_asked_without_one_and_refused_for_metas_prompts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

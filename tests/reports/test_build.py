@@ -18,9 +18,9 @@ from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.judge.compare import compare_runs
 from meta_eval.judge.judge import judge_run
 from meta_eval.pack.manifest import Manifest
-from meta_eval.report.build import build_report, build_report_of_two
-from meta_eval.report.model import Report, ShownSample
-from meta_eval.report.samples import read_samples
+from meta_eval.reports.build import build_report, build_report_of_two
+from meta_eval.reports.model import Report, ShownSample
+from meta_eval.reports.samples import read_samples
 
 N = 1000
 

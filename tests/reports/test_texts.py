@@ -74,7 +74,7 @@ def compared(*arguments: str | Path) -> tuple[int, dict[str, Any]]:
 
 
 def gate(tmp_path: Path) -> Path:
-    (tmp_path / "gate.yaml").write_text("fidelity: {min_docs: 10}\n", encoding="utf-8")
+    (tmp_path / "gate.yaml").write_text("texts: {min_docs: 10}\n", encoding="utf-8")
     return tmp_path / "gate.yaml"
 
 

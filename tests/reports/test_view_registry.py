@@ -23,12 +23,12 @@ from meta_eval.base import extensions
 from meta_eval.base.errors import ConfigError
 from meta_eval.harness import doc_figures
 from meta_eval.pack.baseline import collect_graded_docs
-from meta_eval.report import task_tables, view_registry
-from meta_eval.report.candidates import Candidate, CandidatesReport
-from meta_eval.report.model import Report
-from meta_eval.report.tables import Column, Table
-from meta_eval.report.task_tables import DropRow
-from meta_eval.report.view import Document, View, write_view
+from meta_eval.reports import task_tables, view_registry
+from meta_eval.reports.candidates import Candidate, CandidatesReport
+from meta_eval.reports.model import Report
+from meta_eval.reports.tables import Column, Table
+from meta_eval.reports.task_tables import DropRow
+from meta_eval.reports.view import Document, View, write_view
 
 EXAMPLE = REPOSITORY / "examples" / "junit_view.py"
 

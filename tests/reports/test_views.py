@@ -22,12 +22,12 @@ from rich.console import Console
 
 from meta_eval.base.outputs import OutputError, replace_file
 from meta_eval.judge.judgement import AlarmOccurrence, CutSummary, Task
-from meta_eval.report import eval_results, markdown, terminal
-from meta_eval.report.model import Report
-from meta_eval.report.packed import CHUNK_SAMPLES, pack_samples
-from meta_eval.report.plot import Plot, make_plot
-from meta_eval.report.task_tables import make_drop_table, make_score_table
-from meta_eval.report.text import (
+from meta_eval.reports import eval_results, markdown, terminal
+from meta_eval.reports.model import Report
+from meta_eval.reports.packed import CHUNK_SAMPLES, pack_samples
+from meta_eval.reports.plot import Plot, make_plot
+from meta_eval.reports.task_tables import make_drop_table, make_score_table
+from meta_eval.reports.text import (
     MINUS,
     format_drop,
     format_interval,

@@ -25,8 +25,8 @@ from meta_eval.judge.compare import compare_runs
 from meta_eval.judge.gate import Gate, GateTask, read_gate
 from meta_eval.judge.judge import judge_run
 from meta_eval.pack.config.config_loader import load_config
-from meta_eval.report.build import build_report, build_report_of_two
-from meta_eval.report.samples import read_samples
+from meta_eval.reports.build import build_report, build_report_of_two
+from meta_eval.reports.samples import read_samples
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
 VERSIONS = sorted(path.name for path in OUTPUTS.iterdir() if path.is_dir())

@@ -23,11 +23,11 @@ from meta_eval.judge.compare import compare_runs
 from meta_eval.judge.judge import judge_run
 from meta_eval.pack.records.format import ALL, Place
 from meta_eval.pack.records.format_registry import find_format
-from meta_eval.report import eval_results
-from meta_eval.report.build import build_report, build_report_of_two
-from meta_eval.report.model import Report
-from meta_eval.report.samples import read_samples
-from meta_eval.report.text import describe_averages
+from meta_eval.reports import eval_results
+from meta_eval.reports.build import build_report, build_report_of_two
+from meta_eval.reports.model import Report
+from meta_eval.reports.samples import read_samples
+from meta_eval.reports.text import describe_averages
 from meta_eval.stats import Interval
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"

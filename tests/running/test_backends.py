@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from command import cli
 from generate_server import generate_server
-from offered import offer
+from offered import offer, withhold
 from places import REPOSITORY, TEMPLATES
 
 from meta_eval.ask.client import Client, describe_start
@@ -22,6 +23,7 @@ from meta_eval.base import extensions
 from meta_eval.base.errors import ConfigError
 from meta_eval.doctor.known_answers import find_model_folder, make_settings
 from meta_eval.pack.backends import registry
+from meta_eval.pack.backends.server import PROGRAMS, ServerProgram, find_program
 from meta_eval.pack.config import Config, load_config
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.verb_options import EngineOptions
@@ -89,6 +91,12 @@ def test_where_it_can_answer_nothing_it_is_refused_before_anything_is_asked(tmp_
     done = go("run", tmp_path, "--no-report", tasks=CHOICES)
     assert done.returncode == 2
     assert "does not say how likely choices are" in " ".join(done.stderr.split())
+
+
+@pytest.mark.plugin("tokens")
+@pytest.mark.usefixtures("module")
+def test_where_it_can_score_nothing_it_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    go("run", tmp_path, "--no-report", tasks=CHOICES)
     done = go("fidelity", tmp_path, "work_dir")
     assert done.returncode == 2
     assert "backend function does not say how likely choices are" in " ".join(done.stderr.split())
@@ -178,3 +186,64 @@ def test_a_backend_that_starts_nothing_has_no_log(module: ModuleType, tmp_path: 
     for name, serve, starts in (("server", False, False), ("server", True, True), ("vllm", False, True)):
         settings = make_settings(EngineOptions(backend=name)).model_copy(update={"serve": serve})
         assert ("its log" in describe_start(settings, tmp_path)) == starts
+
+
+LAZY = """
+import sys
+from meta_eval.pack.backends.registry import find_backend, list_backends
+names = list_backends()
+before = [name for name in sys.modules if name.startswith("meta_eval.plugins.")]
+find_backend("server")
+after = [name for name in sys.modules if name.endswith((".backend", "_backend", "_client")) and "plugins" in name]
+print(len(names) > 0, before, after)
+"""
+
+
+def test_names_are_listed_without_an_import_and_a_configuration_imports_its_own_backend_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True, check=True)
+    assert done.stdout == "True [] []\n"
+
+
+def test_an_engine_whose_module_is_missing_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = EntryPoint("gone", "meta_eval.plugins.no_such_engine.backend:Gone", registry.ENTRY_POINTS)
+    read = extensions.entry_points
+    monkeypatch.setattr(
+        extensions, "entry_points", lambda group: [*read(group=group), *([gone] if group == gone.group else [])]
+    )
+    keys = ["model_name=m", "evals_dataset=sample", "tasks=meta_gpqa"]
+    # An argument of nobody is looked for in every engine.
+    assert load_config(None, [*keys, "backend=server", "model_args={my_own: 1}"]).model_args == {"my_own": 1}
+    with pytest.raises(ConfigError, match="gone of meta_eval.backends is not there: no module") as refusal:
+        load_config(None, [*keys, "backend=gone"])
+    assert "\n" not in str(refusal.value)
+
+
+def test_without_a_program_that_serves_serve_true_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    withhold(monkeypatch, PROGRAMS)
+    words = ["--set", "backend=server", "--set", "serve=true", "--set", "model_args={}"]
+    done = go("run", tmp_path, "--no-canary", "--no-report", *words, tasks=TEXTS)
+    assert done.returncode == 2
+    assert "serve: no engine is here that `serve: true` could start" in " ".join(done.stderr.split())
+    asked = go("prepare", tmp_path, "--set", "backend=server", "--set", "model_args={}", tasks=TEXTS)
+    assert asked.returncode == 0
+    assert "vllm serve" not in asked.stderr
+
+
+def test_of_several_programs_that_serve_the_first_is_named(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Program(ServerProgram):
+        args_of = "mine"
+        command = short_command = start = check_installed = None  # type: ignore[assignment]
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    Program.__abstractmethods__ = frozenset()
+    offer(monkeypatch, PROGRAMS, only=True, a=Program("a serve"), b=Program("b serve"), c=3)
+    found = find_program()
+    assert found is not None and found.name == "a serve"
+    assert "several programs serve models here (a serve, b serve): `serve: true` starts a serve" in caplog.text
+    assert "is not a ServerProgram" in caplog.text

@@ -24,8 +24,9 @@ from meta_eval.ask.canary_docs import DOCS, spread_docs
 from meta_eval.ask.client import EngineRequest, EngineResponse
 from meta_eval.ask.pipeline import RunResult
 from meta_eval.doctor.known_answers import find_model_folder
+from meta_eval.harness.settings import find_default_backend
+from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config, load_config
-from meta_eval.plugins.engines.vllm.backend import Vllm
 
 TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain,meta_bbh"
 
@@ -221,7 +222,7 @@ def test_recorded_answers_that_are_likely_excuse_nothing_else(
 def test_nothing_is_forced_where_the_model_would_be_loaded_once_more(
     ask: Callable[..., RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Vllm, "reloads_model", True)
+    monkeypatch.setattr(type(find_backend(find_default_backend() or "server")), "reloads_model", True)
     done = ask(lambda request, client: client.right(request))
     assert done.canary is not None
     assert (done.canary.forced, done.canary.top) == (0, None)

@@ -84,6 +84,7 @@ def test_shards_at_several_addresses_are_one_deployment_if_all_say_so(tmp_path: 
     assert str(dict(made.runs[0].provenance)["answered by"]).count(", ") == 1
 
 
+@pytest.mark.plugin("tokens")
 def test_a_token_check_belongs_to_its_server_too(tmp_path: Path) -> None:
     from small_model import write_tokenizer
 

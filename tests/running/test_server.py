@@ -23,7 +23,6 @@ from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
 from meta_eval.judge.token_table import read_tokens
-from meta_eval.plugins.tokens.probe_table import read_probes
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
 
@@ -230,6 +229,7 @@ def test_text_to_which_a_server_adds_no_bos_is_not_answered(house: House, tmp_pa
     assert all(re.fullmatch(r"it read [\d,]+ tokens of prompt, and [\d,]+ were meant", count) for count in counts)
 
 
+@pytest.mark.plugin("tokens")
 @thorough
 def test_llama_cpps_server_scores_recorded_answers_by_writing_them(house: House, tmp_path: Path) -> None:
     with FakeServer(takes=FIELDS - {"echo"} | OF_LLAMACPP) as server:
@@ -278,6 +278,7 @@ def measured(
     return cli("fidelity", *rest, "--json", probe, *arguments, cwd=house.folder)
 
 
+@pytest.mark.plugin("tokens")
 def test_a_recorded_answer_is_forced_through_one_prompt(house: House, tmp_path: Path) -> None:
     with FakeServer() as server:
         done = measured(house, server, tmp_path)
@@ -297,7 +298,10 @@ def test_a_recorded_answer_is_forced_through_one_prompt(house: House, tmp_path: 
         assert list(answer.top_ids) == [t + likelier for t, likelier in zip(answer.token_ids, second, strict=True)]
 
 
+@pytest.mark.plugin("tokens")
 def test_probes_of_one_doc_are_asked_side_by_side(house: House, tmp_path: Path) -> None:
+    from meta_eval.plugins.tokens.probe_table import read_probes
+
     with FakeServer() as server:
         done = measured(house, server, tmp_path, probe="--probe")
     assert done.returncode == 0, done.stderr
@@ -305,6 +309,7 @@ def test_probes_of_one_doc_are_asked_side_by_side(house: House, tmp_path: Path) 
     assert output["probed"] == len(read_probes(Path(output["table"]))) > 50
 
 
+@pytest.mark.plugin("tokens")
 def test_a_server_with_echo_alone_says_no_ranks(house: House, tmp_path: Path) -> None:
     with FakeServer(takes=FIELDS) as server:
         done = measured(house, server, tmp_path)
@@ -316,6 +321,7 @@ def test_a_server_with_echo_alone_says_no_ranks(house: House, tmp_path: Path) ->
     assert "it returns no ids of the likeliest tokens" in " ".join(refused.stderr.split())
 
 
+@pytest.mark.plugin("tokens")
 def test_a_server_without_logprobs_of_a_prompt_forces_nothing(house: House, tmp_path: Path) -> None:
     with FakeServer(takes=FIELDS - {"echo", "logprobs"}) as server:
         done = measured(house, server, tmp_path, probe="--probe")

@@ -16,7 +16,7 @@ from places import REPOSITORY
 BENCHMARKS = REPOSITORY / "benchmarks"
 
 # What they need is nowhere in CI, or CI has it elsewhere: MATH's and IFEval's problems; a taught model's tables; vLLM
-# (tests/engine runs these programs, or what they call, on it).
+# (tests/plugins/engines/real runs these programs, or what they call, on it).
 ELSEWHERE = {
     "math_grading", "ifeval_grading", "fidelity_power", "engine", "choices", "prefixes", "fidelity",
     "real_model_diagnosis", "time_to_decision",

@@ -11,7 +11,6 @@ from pydantic.fields import FieldInfo
 from meta_eval.harness.settings import Settings
 from meta_eval.pack.backends.registry import list_backends
 from meta_eval.pack.config import ALLOWED, Config
-from meta_eval.plugins.meta.joins import JOINS
 
 
 def values() -> dict[str, typing.Any]:
@@ -22,7 +21,13 @@ def values() -> dict[str, typing.Any]:
     if undescribed := [name for name, field in Config.model_fields.items() if not field.description]:
         raise ValueError(f"{', '.join(undescribed)}: no description")
     tables = {"What is needed": needed, "How it is run": shared, "Folders and data": own}
-    return {"tables": tables, "joins": JOINS}
+    return {"tables": tables, "joins": _list_joins() if "originals" in own else {}}
+
+
+def _list_joins() -> dict[str, typing.Any]:
+    from meta_eval.plugins.meta.joins import JOINS
+
+    return dict(JOINS)
 
 
 def default_of(name: str, field: FieldInfo) -> str:

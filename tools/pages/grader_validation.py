@@ -1,4 +1,4 @@
-"""docs/reference/grader_validation.md, generated from the comparisons in the catalog."""
+"""docs/plugins/meta/grader_validation.md, generated from the comparisons in the catalog."""
 
 from __future__ import annotations
 

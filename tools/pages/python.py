@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import meta_eval
+from meta_eval.cli.verb import list_verbs
 
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):\n", re.MULTILINE)
 _CLASSES = {
@@ -15,7 +16,7 @@ _CLASSES = {
         "verb_options.PrepareOptions", "verb_options.TaskOptions", "verb_options.ScoringOptions",
         "verb_options.VerifyOptions",
         "verb_options.RunOptions", "verb_options.ExportOptions", "verb_options.GradingOptions",
-        "verb_options.FidelityOptions", "judge.judging_options.JudgingOptions",
+        "judge.judging_options.JudgingOptions",
         "errors.UserError",
     ),
     "Sockets": tuple(
@@ -37,6 +38,9 @@ def values() -> dict[str, Any]:
             _entry(f"meta_eval.{name}", function) for name, function in functions.items() if callable(function)
         ]
     }
+    for verb in list_verbs(()):
+        if verb.call:
+            groups["Functions"].append(_entry(f"meta_eval.{verb.name}", verb.load_call()))
     for title, names in _CLASSES.items():
         groups[title] = [_entry(f"meta_eval.{name}", _load(name)) for name in names]
     return {"groups": groups}

@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 
 from meta_eval.judge.conditions import CONDITIONS
-from meta_eval.plugins.tokens.causes import GROUPS
 
 _TABLE = re.compile(
     r"(?P<head>^ *<!-- table (?P<name>[\w ]+)[:.].*?-->\n).*?(?=^ *<!-- end of table -->)", re.DOTALL | re.MULTILINE
@@ -19,7 +18,7 @@ _COMES_TO = {"gate failed": "DON'T SHIP", "gate not met": "no SHIP"}
 
 def replace_tables(page: str) -> str:
     """Replace the tables of a page."""
-    return _TABLE.sub(lambda match: match["head"] + TABLES[match["name"]], page)
+    return _TABLE.sub(lambda match: match["head"] + TABLES[match["name"]](), page)
 
 
 def _write_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -27,16 +26,24 @@ def _write_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("| --- ", "|---").replace("|--- |", "|---|")
 
 
-TABLES = {
-    "gate conditions": _write_table(
+def _write_conditions() -> str:
+    return _write_table(
         ("key of `limits`", "the percent of a task's answers that may be", "more than that"),
         [(f"`{condition.key}`", condition.counted, _COMES_TO[condition.severity]) for condition in CONDITIONS],
-    ),
-    "groups of causes": _write_table(
+    )
+
+
+def _write_causes() -> str:
+    from meta_eval.plugins.tokens.causes import GROUPS
+
+    return _write_table(
         ("group", "causes in it", "its trace"),
         [
             (group.name, "that" if group.causes == (group.name,) else "; ".join(group.causes), group.trace)
             for group in GROUPS
         ],
-    ),
-}
+    )
+
+
+# Each is written for a page that has it, so that a plug-in may be missing together with its pages.
+TABLES = {"gate conditions": _write_conditions, "groups of causes": _write_causes}

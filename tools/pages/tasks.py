@@ -1,4 +1,4 @@
-"""docs/reference/tasks.md: every task by variant, with the published scores of every model."""
+"""docs/plugins/meta/tasks.md: every task by variant, with the published scores of every model."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.answers.request_export import Exported
     from meta_eval.ask.pipeline import RunResult
     from meta_eval.pack.config import Config
-    from meta_eval.plugins.meta.meta_pack import Prepared
+    from meta_eval.pack.records.preparation import Prepared
 
 
 @documented

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from meta_eval.judge.gate import Gate
     from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
     from meta_eval.pack.baseline import Baseline
-    from meta_eval.report.candidates import CandidatesReport
-    from meta_eval.report.model import Report
-    from meta_eval.report.texts_report import TextsReport
+    from meta_eval.reports.candidates import CandidatesReport
+    from meta_eval.reports.model import Report
+    from meta_eval.reports.texts_report import TextsReport
 
 
 @documented
@@ -52,7 +52,7 @@ def report(
     """
     from meta_eval.judge.evidence import list_alarms
     from meta_eval.judge.judge import judge_run
-    from meta_eval.report.build import build_report
+    from meta_eval.reports.build import build_report
 
     chosen = _options(options, keywords)
     paths = _paths(results)
@@ -143,8 +143,8 @@ def compare_candidates(
             ``error`` says why.
     """
     from meta_eval.base.errors import UserError, join_errors, refused
-    from meta_eval.report.candidates import Candidate, CandidatesReport, list_notes, name_runs
-    from meta_eval.report.model import UNKNOWN_MODEL
+    from meta_eval.reports.candidates import Candidate, CandidatesReport, list_notes, name_runs
+    from meta_eval.reports.model import UNKNOWN_MODEL
 
     chosen = _options(options, keywords)
     baseline, sides = _paths(a), [_paths(side) for side in candidates]
@@ -204,7 +204,7 @@ def compare_texts(
     Args:
         a: Results folders of the baseline.
         b: Those of the run that is judged.
-        tokens: Fidelity tables of the trusted model over the texts of A (or of B), or folders with one.
+        tokens: Tables of tokens of the trusted model over the texts of A (or of B), or folders with one.
         pack: The pack of both runs, for its tokenizer. None means that of the tables, else of the runs' models.
         gate: Rules, or a file of rules. ``exit_code`` then follows the outcome.
         tasks: Only these tasks, groups or patterns.
@@ -273,7 +273,7 @@ class _Reading:
         """Read two runs, and compare them."""
         from meta_eval.judge.compare import compare_runs
         from meta_eval.judge.evidence import list_alarms
-        from meta_eval.report.build import build_report_of_two
+        from meta_eval.reports.build import build_report_of_two
 
         read = self.read(a, b)
         baseline, candidate = self.regrade(read)

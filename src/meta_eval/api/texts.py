@@ -14,8 +14,8 @@ from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
 from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
-from meta_eval.report.model import RunProvenance
-from meta_eval.report.texts_report import TextsReport
+from meta_eval.reports.model import RunProvenance
+from meta_eval.reports.texts_report import TextsReport
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -40,7 +40,7 @@ def build_texts_report(
 
     Args:
         a, b: Results folders of the baseline and of the run that is judged.
-        tables: Fidelity tables of the trusted copy over the texts of A, and perhaps of B; or folders with one.
+        tables: Tables of tokens of the trusted copy over the texts of A, and perhaps of B; or folders with one.
         tokenizer: The model with the tokenizer. None for that of the tables, else of the runs' models.
         tasks: Only these tasks, groups or patterns.
         skip_damaged: Leave damaged data out.

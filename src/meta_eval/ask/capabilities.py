@@ -1,4 +1,4 @@
-"""Checks which requests a backend cannot answer, before any is sent. Used by run and fidelity."""
+"""Checks which requests a backend cannot answer, before any is sent. Used by run and by plug-ins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WITHOUT: Mapping[str, str] = {
     "choices": "does not say how likely choices are",
     "force": "cannot be asked how likely each token of a text is",
 }
-_ENGINES = f"Engines that can: {assets.asset_path('docs/guides/same_model.md')}"
+_ENGINES = f"Engines that can: {assets.asset_path('docs/guides/engines.md')}"
 
 
 def find_refusals(
@@ -64,7 +64,7 @@ def check_scores(settings: Settings) -> None:
 
 
 def describe_refusal(backend: Backend, kind: str, why: str) -> BackendError:
-    """The error for a kind of requests that fidelity needs and a backend cannot answer."""
+    """The error for a kind of requests that a backend cannot answer."""
     if kind in backend.kinds:
         return BackendError(why, hint=_ENGINES)
     others = [shipped.name for shipped in list_shipped() if kind in shipped.kinds]

@@ -35,6 +35,7 @@ from meta_eval.pack.backends.registry import backend_of
 from meta_eval.pack.config import CONFIG_OBJECT, Config, ValuePlace
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
+from meta_eval.pack.pack_builder import make_prepared_from
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.stats.sequential import State
 from meta_eval.verb_options import RunOptions
@@ -346,15 +347,13 @@ def prepare_pack(config: Config, config_place: ValuePlace, *, edited: bool) -> P
 
 def _changed(manifest: Manifest, config: Config) -> list[str]:
     """The keys that differ between a configuration and a pack, except those that do not affect answers."""
-    prepared_from = manifest.prepared_from
     pairs = {
         name: (getattr(manifest.run_settings, name), getattr(config, name))
         for name in Settings.model_fields
         if name not in _FREE or name in ("margin", "weights")  # report uses the pack's
     }
-    for name in type(prepared_from).model_fields:
-        value = config.originals.by_join() if name == "originals" else getattr(config, name)
-        pairs[name] = (getattr(prepared_from, name), value)
+    old, new = dict(manifest.prepared_from), dict(make_prepared_from(config))
+    pairs |= {name: (old.get(name), new.get(name)) for name in {**old, **new}}
     return [name for name, (old_value, value) in pairs.items() if old_value != value]
 
 

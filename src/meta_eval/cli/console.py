@@ -25,8 +25,8 @@ from meta_eval.base.logs import display_logs, log
 from meta_eval.cli.streams import Stream, out, print_result
 
 if TYPE_CHECKING:
-    from meta_eval.report.document import Document
-    from meta_eval.report.view import View
+    from meta_eval.reports.document import Document
+    from meta_eval.reports.view import View
 
 # Limits for the width of a table. COLUMNS may hold any number.
 _NARROWEST, _WIDEST = 20, 500
@@ -101,7 +101,7 @@ def write_document(document: Document, views: Iterable[tuple[Path, View]]) -> No
     Raises:
         OutputError: A file cannot be written.
     """
-    from meta_eval.report.view import write_view
+    from meta_eval.reports.view import write_view
 
     for path, view in views:
         write_view(path, view, document)
@@ -110,7 +110,7 @@ def write_document(document: Document, views: Iterable[tuple[Path, View]]) -> No
 
 def show_result(document: Document, *, as_json: bool) -> None:
     """Show a document to people, and print it as JSON if requested."""
-    from meta_eval.report.shipped_views import JsonView, TextView
+    from meta_eval.reports.shipped_views import JsonView, TextView
 
     TextView().show(document, make_result_console(as_json=as_json))
     if as_json:

@@ -34,7 +34,7 @@ spread_engine = options.spread_options(
     backend=options.Flag(
         str | None,
         "--backend NAME",
-        "The engine to check, as in the key `backend`. Default: the pack's; without a pack vllm, or server "
+        "The engine to check, as in the key `backend`. Default: the pack's; without a pack the default, or server "
         "with --base-url.",
         settings={"show_default": False},
     ),

@@ -19,7 +19,7 @@ from meta_eval.verb_options import ExportOptions
 @options.spread_options(
     to=options.Flag(str, "--to NAME", "The form of the file: requests for JSON Lines, or a form that a package adds."),
     answered=options.Flag(list[Path], "--answered FILE", "Leave out requests that this file answers. Repeatable."),
-    force=options.Flag(bool, "--force", "Write the requests of `fidelity`: log-probabilities of the recorded answers."),
+    force=options.Flag(bool, "--force", "Write requests for the log-probabilities of the recorded answers."),
 )
 def export(
     pack: Path | None = options.PACK,

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import typer
 from rich.table import Table
@@ -85,12 +85,12 @@ def prepare(
     _print_trust(manifest)
     print_left_out(manifest)
     planned = None
-    if plan or as_json or not _is_sample(manifest):
+    if plan or as_json or not _is_invented(manifest):
         planned = _plan(Path(prepared.work_dir), plan_gate, share, sampled, decision=plan)
         _print_plan(planned, manifest, decision=plan)
     serve = manifest.backend.serve_command(manifest.run_settings)
     if as_json:
-        from meta_eval.report.plan_table import plan_json
+        from meta_eval.reports.plan_table import plan_json
 
         print_result(
             json.dumps(
@@ -165,28 +165,34 @@ def _plan(pack: Path, gate: Gate | None, flips: Flips | None, sampled: Flips | N
         return plan_pack(pack, gate, flips, sampled_flips=sampled, whole=decision)
 
 
-def _is_sample(manifest: Manifest) -> bool:
-    """Whether the pack is of the embedded sample, which is no benchmark to plan."""
-    from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE
+def _is_invented(manifest: Manifest) -> bool:
+    """Whether the pack is of invented docs, as those of a sample, which is no benchmark to plan."""
+    return all(entry.invented for entry in manifest.tasks.values())
 
-    return manifest.prepared_from.evals_dataset == SAMPLE
+
+# Tasks of a level that are named in a line; of more the number is given.
+_NAMED = 3
 
 
 def _print_trust(manifest: Manifest) -> None:
-    """Say how far the verdicts of Meta's tasks are proven. The sample's are answers of our own."""
-    from meta_eval.plugins.meta.catalog.grader_validation import describe_trust
+    """Say how far the verdicts of tasks are proven: ``verified a, b; compared c; never compared 4 tasks``."""
+    from meta_eval.pack.manifest import Trust
 
-    verdicts = {name: entry.primary_metric for name, entry in manifest.tasks.items() if entry.record is None}
-    if verdicts and not _is_sample(manifest):
-        err.print(f"verdicts: {describe_trust(verdicts)}", style="dim", soft_wrap=True)
+    levels: dict[str, list[str]] = {level: [] for level in get_args(Trust)}
+    for name, entry in manifest.tasks.items():
+        if entry.trust is not None:
+            levels[entry.trust].append(name)
+    shown = {level: names if len(names) <= _NAMED else [f"{len(names)} tasks"] for level, names in levels.items()}
+    if line := "; ".join(f"{level} {', '.join(names)}" for level, names in shown.items() if names):
+        err.print(f"verdicts: {line}", style="dim", soft_wrap=True)
 
 
 def _print_plan(plan: PackPlan, manifest: Manifest, *, decision: bool) -> None:
-    """The table of a plan; without it a note for each weak point. The sample has none: it is no benchmark."""
-    from meta_eval.report.plan_table import describe_weak_points, plan_table, sampled_table
+    """The table of a plan; without it a note for each weak point. Invented docs have none: they are no benchmark."""
+    from meta_eval.reports.plan_table import describe_weak_points, plan_table, sampled_table
 
     if decision:
-        from meta_eval.report.terminal import print_table
+        from meta_eval.reports.terminal import print_table
 
         for table in (plan_table(plan), sampled_table(plan)):
             if table.rows:
@@ -195,7 +201,7 @@ def _print_plan(plan: PackPlan, manifest: Manifest, *, decision: bool) -> None:
                 for line in table.legend.splitlines():
                     err.print(line)
         err.print()
-    elif not _is_sample(manifest):
+    elif not _is_invented(manifest):
         sentences = list(describe_weak_points(plan))
         for sentence in sentences:
             warn(f"{sentence}. More: --plan" if sentence == sentences[-1] else sentence)

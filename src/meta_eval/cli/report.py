@@ -21,8 +21,8 @@ from meta_eval.cli.console import show_progress, show_result, warn, write_docume
 from meta_eval.judge.judging_options import JudgingOptions
 
 if TYPE_CHECKING:
-    from meta_eval.report.model import Report, ShownSample
-    from meta_eval.report.view import View
+    from meta_eval.reports.model import Report, ShownSample
+    from meta_eval.reports.view import View
 
 # What stands for ``--`` between two sides: no argument of a command line holds it.
 _BETWEEN = "\ue000"
@@ -129,7 +129,7 @@ def report(
     Example: meta-eval report eval_results --pack work_dir --html report.html
     """
     from meta_eval import api
-    from meta_eval.report.view_registry import choose_views
+    from meta_eval.reports.view_registry import choose_views
 
     views = choose_views("report", view, {"html": html, "markdown": markdown, "eval-results": eval_results})
     check_outputs((path for path, _ in views), _read_from(results, chosen))
@@ -164,7 +164,7 @@ def compare(
         False, "--texts", help="Compare greedy texts instead of verdicts: where they part, and whether it is rounding."
     ),
     tokens: list[Path] = typer.Option(
-        [], "--tokens", metavar="TABLE", help="A fidelity table of the trusted model over the texts of A (or of B)."
+        [], "--tokens", metavar="TABLE", help="A table of tokens of the trusted model over the texts of A (or of B)."
     ),
     html: Path | None = _HTML,
     markdown: Path | None = _MARKDOWN,
@@ -189,7 +189,7 @@ def compare(
     """
     from meta_eval import api
     from meta_eval.cli.texts import check_text_options, compare_texts
-    from meta_eval.report.view_registry import choose_views
+    from meta_eval.reports.view_registry import choose_views
 
     of_verdicts: dict[str, object] = {"--margin": chosen.margin, "--cap": chosen.cap, "--max-drop": max_drop}
     of_verdicts |= {"--cluster": chosen.cluster, "--repeats": chosen.repeats, "--regrade": chosen.regrade}
@@ -280,7 +280,7 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
     Raises:
         OutputError: A file cannot be written.
     """
-    from meta_eval.report.samples import read_samples
+    from meta_eval.reports.samples import read_samples
 
     def samples() -> Iterable[ShownSample]:
         from meta_eval.pack.manifest import read_manifest

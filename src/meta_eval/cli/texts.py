@@ -12,7 +12,7 @@ from meta_eval.cli.console import show_progress, show_result, write_document
 
 if TYPE_CHECKING:
     from meta_eval.judge.judging_options import JudgingOptions
-    from meta_eval.report.view import View
+    from meta_eval.reports.view import View
 
 
 def check_text_options(texts: bool, tables: Sequence[Path], refused: Mapping[str, object]) -> None:

@@ -183,7 +183,7 @@ class Settings(BaseModel):
     stream: bool = Field(False, description="with backend `chat`: ask for streamed answers")
     serve: bool = Field(
         False,
-        description="with backend `server`: start `vllm serve` for the run and stop it afterwards, whatever happens",
+        description="with backend `server`: start an engine's server for the run, and stop it whatever happens",
     )
     ray_address: Name | None = Field(
         None,

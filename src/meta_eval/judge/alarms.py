@@ -32,7 +32,6 @@ from meta_eval.judge.judgement import RaisedAlarm as RaisedAlarm  # noqa: PLC041
 from meta_eval.judge.origin_alarms import find_task_origins
 from meta_eval.judge.two_bos import find_two_bos
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE
 
 # In order of display.
 KINDS: Mapping[str, AlarmKind] = {
@@ -435,7 +434,7 @@ def find_run_problems(
         settings = find_other_generation(result) if entry else None
         problems += [("settings", AlarmOccurrence(name, note=settings.partition(": ")[2]))] if settings else []
         problems += [("two bos", two_bos)] if (two_bos := find_two_bos(result)) else []
-    problems += [("sample", AlarmOccurrence(name))] if entry and entry.dataset_id == SAMPLE else []
+    problems += [("sample", AlarmOccurrence(name))] if entry and entry.invented else []
     return problems
 
 

@@ -84,7 +84,7 @@ class Evidence(ABC):  # noqa: B024 (all has a default)
         return Findings()
 
     def make_sections(self, findings: Findings) -> Iterable[Any]:  # noqa: ARG002 (for those that override it)
-        """Make the sections of the report: objects of `meta_eval.report.document.Section`. Empty ones are not shown."""
+        """Make the sections of the report: objects of `meta_eval.sockets.Section`. Empty ones are not shown."""
         return ()
 
 

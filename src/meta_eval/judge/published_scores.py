@@ -13,9 +13,7 @@ from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.alarms import explain_unfinished, find_other_settings
 from meta_eval.judge.judgement import BaselineDifference, LmEvalAverage, ReferenceScore, Score
 from meta_eval.judge.task_comparison import find_verdict_metric, list_fraction_metrics
-from meta_eval.pack.manifest import ReferenceScoreEntry, TaskEntry
-from meta_eval.plugins.meta import catalog
-from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE
+from meta_eval.pack.manifest import KnownGapEntry, ReferenceScoreEntry, TaskEntry
 
 
 def list_scores(
@@ -93,7 +91,7 @@ def _distance(
     name: str, entry: TaskEntry, number: ReferenceScoreEntry, baseline: ScoredRun
 ) -> BaselineDifference | None:
     scores = baseline.scores(number.metric)
-    if entry.dataset_id == SAMPLE or scores is None or len(baseline.docs) < MIN_BASELINE_DOCS * entry.docs:
+    if entry.invented or scores is None or len(baseline.docs) < MIN_BASELINE_DOCS * entry.docs:
         return None
     reason = next((gap.text.rstrip(".") for gap in _known_gaps(entry, None) if gap.recorded), None)
     if not number.same_settings:
@@ -133,7 +131,7 @@ def explain_incomparable(
         reason = f"the published number was measured in another way{_note(number)}"
     elif candidate.scores(number.metric) is None:
         reason = f"the run has no score in {number.metric}"
-    elif entry.dataset_id == SAMPLE:
+    elif entry.invented:
         reason = "these are the rows of the embedded sample, not of the benchmark"
     return reason or explain_unfinished(result, entry) or find_other_settings(result)
 
@@ -189,24 +187,12 @@ def _is_plain(result: TaskRun) -> bool:
 
 
 def list_known_gaps(entry: TaskEntry | None, result: TaskRun) -> tuple[str, ...]:
+    """The reasons that apply to a task as it was run, each with its source."""
     if entry is None:
         return ()
-    others = catalog.find_reproductions(entry.model, entry.subset) if entry.model else ()
-    return tuple(f"{gap.text} ({gap.source})" for gap in _known_gaps(entry, result.provenance.backend)) + tuple(
-        f"Others measured {score.value:g}{f' ({score.averaging})' if score.averaging else ''} on these rows "
-        f"({score.source}){f': {score.note}' if score.note else ''}."
-        for score in others
-    )
+    gaps = _known_gaps(entry, result.provenance.backend)
+    return tuple(f"{gap.text} ({gap.source})" if gap.source else gap.text for gap in gaps)
 
 
-def _known_gaps(entry: TaskEntry, backend: str | None) -> list[catalog.Gap]:
-    """The reasons that apply to a task as it was run."""
-    return [
-        gap
-        for gap in catalog.list_gaps()
-        if (not gap.subsets or entry.subset in gap.subsets)
-        and (not gap.families or entry.family in gap.families)
-        and (not gap.backends or backend in gap.backends)
-        and gap.graded_by in (None, entry.graded_by)
-        and gap.row_format in (None, entry.row_format)
-    ]
+def _known_gaps(entry: TaskEntry, backend: str | None) -> list[KnownGapEntry]:
+    return [gap for gap in entry.known_gaps if not gap.backends or backend in gap.backends]

@@ -145,7 +145,7 @@ def read_whole_tables(folder: Path) -> list[Path]:
 
 
 def find_table(place: Path) -> Path:
-    """The table that a file or a folder is or holds: there, or in its ``fidelity/``.
+    """The table that a file or a folder is or holds: there, or in its folder `TABLES`.
 
     Raises:
         UserError: There is no table, or there are several.

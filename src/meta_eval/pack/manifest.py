@@ -22,13 +22,16 @@ from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.base import Backend
 from meta_eval.pack.backends.fitting import suggest_backend
 from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
-from meta_eval.plugins.meta.joins.join import Original
 
 MANIFEST = "manifest.json"
 _MAX_BYTES = 64 * 2**20
 
 # 2: ``run`` and ``prepared_from``, typed, replace ``config``. 3: ``backend`` and its keys. 4: new names of keys.
-SCHEMA_VERSION = 4
+# 5: ``known_gaps``, ``trust`` and ``invented`` of a task, which reports took from a catalog.
+SCHEMA_VERSION = 5
+
+# How far the verdicts of a grader are proven, best first.
+Trust = Literal["verified", "with a verified grader", "compared", "with a compared grader", "never compared"]
 
 # The lm-eval versions that run a pack: functions as custom filters run from 0.4.11 on.
 LM_EVAL_MINIMUM = "0.4.11"
@@ -165,6 +168,23 @@ class BaselineEntry(_Entry):
     docs_with_other_prompt: int = Field(ge=0)
 
 
+class KnownGapEntry(_Entry):
+    """A known, harmless reason why a score may differ from the published score.
+
+    Attributes:
+        text: A sentence.
+        source: Where it is from; None if the sentence says it.
+        backends: The backends to which it applies; empty for all.
+        recorded: Whether it also applies to the recorded answers, because it lies in the graders or in the published
+            score.
+    """
+
+    text: str
+    source: str | None = None
+    backends: tuple[str, ...] = ()
+    recorded: bool = False
+
+
 class TaskEntry(_Entry):
     """One prepared task; ``docs_file`` is None when its rows stay on the hub (``bundle: false``).
 
@@ -172,7 +192,8 @@ class TaskEntry(_Entry):
     scoring was not possible. ``dataset_config`` is the configuration of the dataset on the hub, ``subset`` Meta's
     name of the benchmark in it. ``filters`` to ``unsafe_code`` are for verify: see `meta_eval.pack.templates.TaskSpec`.
     ``record`` is None for Meta's evals datasets. ``asked_as`` says whether prompts are texts or chat messages,
-    ``answer`` whether a text or a whole chat message is graded.
+    ``answer`` whether a text or a whole chat message is graded. ``trust`` says how far its verdicts are proven, None
+    where the recorded run's own grader gives them. The docs of an ``invented`` task are no benchmark.
     """
 
     template: PackPath
@@ -206,6 +227,9 @@ class TaskEntry(_Entry):
     record: RecordEntry | None = None
     asked_as: Literal["text", "chat"] = "text"
     answer: Literal["text", "message"] = "text"
+    known_gaps: tuple[KnownGapEntry, ...] = ()
+    trust: Trust | None = None
+    invented: bool = False
     baseline: tuple[BaselineEntry, ...] = ()
 
     @property
@@ -236,7 +260,12 @@ class VersionRange(_Entry):
 
 
 class PreparedFrom(_Entry):
-    """The configuration as the user wrote it. The data that prepare read is in the tasks and originals."""
+    """The configuration as the user wrote it. The data that prepare read is in the tasks and originals.
+
+    Keys of plug-ins follow, as JSON.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     evals_dataset: str
     evals_revision: str | None
@@ -244,13 +273,11 @@ class PreparedFrom(_Entry):
     baseline: tuple[str, ...] = ()
     tasks: tuple[str, ...]
     template_dir: str
-    originals: dict[str, Original]
     apply_chat_template: bool = False
     fewshot_as_multiturn: bool = True
     system_instruction: str | None = None
     bundle: bool
     choice_scoring: Literal["likelihood", "next_token"] = "likelihood"
-    allow_unmatched: bool
     allow_code: bool
     cluster: dict[str, str] = {}
 

@@ -13,6 +13,8 @@ from meta_eval.base.logs import log
 from meta_eval.base.pack_names import expand_patterns, split_excluded
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.registry import find_backend
+from meta_eval.pack.config import Config
+from meta_eval.pack.config_keys import list_config_keys
 from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.manifest import (
     LM_EVAL_BELOW,
@@ -26,10 +28,10 @@ from meta_eval.pack.manifest import (
     VersionRange,
     explain_no_command,
 )
+from meta_eval.pack.prepared_task import PrepareContext, PreparedTask
 from meta_eval.pack.punkt import read_punkt
 from meta_eval.pack.templates import task_yaml
 from meta_eval.pack.templates.template_folder import TemplateFolder
-from meta_eval.plugins.meta.task_preparation import PrepareContext, PreparedTask
 from meta_eval.version import __version__
 
 
@@ -41,18 +43,26 @@ class Pack:
     manifest: Manifest
 
 
-def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ...]], context: PrepareContext) -> Pack:
+def build_pack(
+    tasks: Sequence[PreparedTask],
+    groups: Mapping[str, tuple[str, ...]],
+    context: PrepareContext,
+    templates: TemplateFolder,
+    originals: Mapping[str, OriginalEntry],
+) -> Pack:
     """Put prepared tasks together.
 
     Args:
         tasks: In the order of the manifest.
         groups: The members of each requested group.
         context: What the tasks were prepared with.
+        templates: The YAML of groups, and the aliases of tasks.
+        originals: Other datasets that the tasks were joined with.
 
     Raises:
         TemplateError: Two tasks would write one file.
     """
-    config, templates = context.config, context.templates
+    config = context.config
     tasks, add_bos = _check_same_bos(tasks, context.left_out)
     groups = context.left_out.without(groups)
     kept_names = {task.name for task in tasks} | groups.keys()
@@ -74,17 +84,13 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     names = [name for name in dict.fromkeys(_canonical(templates, name) for name in included) if name in kept_names]
     run = config.run_settings(names, runs_code=any(task.entry.unsafe_code for task in tasks))
     run = run.model_copy(update={"add_bos_token": add_bos})
-    config_values = {name: getattr(config, name) for name in PreparedFrom.model_fields if name != "originals"}
     manifest = Manifest(
         schema_version=SCHEMA_VERSION,
         meta_eval=__version__,
         lm_eval=VersionRange(minimum=LM_EVAL_MINIMUM, below=LM_EVAL_BELOW),
-        prepared_from=PreparedFrom(**config_values, originals=config.originals.by_join()),
+        prepared_from=make_prepared_from(config),
         run_settings=run,
-        originals={
-            name: OriginalEntry(id=rows.dataset_id, revision=rows.revision, fallback=rows.fallback)
-            for name, rows in context.originals.read.items()
-        },
+        originals=dict(originals),
         tasks={task.name: task.entry for task in tasks},
         groups=dict(groups),
         left_out=context.left_out.reasons,
@@ -95,6 +101,13 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         },
     )
     return Pack(files, manifest)
+
+
+def make_prepared_from(config: Config) -> PreparedFrom:
+    """What a manifest keeps of a configuration; the keys of plug-ins as JSON."""
+    own = {name for keys in list_config_keys() for name in keys.model_fields}
+    values = {name: getattr(config, name) for name in PreparedFrom.model_fields}
+    return PreparedFrom.model_validate(values | config.model_dump(mode="json", include=own))
 
 
 def _make_command(run: RunSettings, tasks: Sequence[TaskEntry]) -> tuple[str, ...]:

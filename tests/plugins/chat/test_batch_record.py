@@ -21,7 +21,7 @@ from meta_eval.ask.answers.requests import Request, read_conversation
 from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.records.format import Place
-from meta_eval.pack.records.format_registry import find_format
+from meta_eval.plugins.chat.batch_record import BatchFormat
 from meta_eval.plugins.chat.chat_body import make_chat_body
 from meta_eval.plugins.chat.chat_docs import split_bodies
 
@@ -75,7 +75,7 @@ def test_other_files_are_no_batch_files(tmp_path: Path) -> None:
     write(tmp_path / "results.jsonl", [{"custom_id": "a"}, {"id": "b", "text": "c"}])
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "broken.jsonl").write_text('{"custom_id": "a", "respon')
-    assert find_format(Place(str(tmp_path), tmp_path)) is None
+    assert BatchFormat().detect(Place(str(tmp_path), tmp_path)) == 0
 
 
 def test_what_was_asked_is_asked_again(pair: Path) -> None:

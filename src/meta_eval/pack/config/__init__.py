@@ -9,9 +9,9 @@ from meta_eval.pack.config.config_loader import (
     open_config,
     override_settings,
 )  # fmt: skip
-from meta_eval.pack.config.schema import Config, Originals
+from meta_eval.pack.config.schema import Config
 
 __all__ = [
-    "ALLOWED", "CONFIG_OBJECT", "Config", "Originals", "ValuePlace", "is_missing_default", "load_config", "open_config",
+    "ALLOWED", "CONFIG_OBJECT", "Config", "ValuePlace", "is_missing_default", "load_config", "open_config",
     "override_settings",
 ]  # fmt: skip

@@ -14,13 +14,14 @@ from meta_eval.base.escaping import quoted
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.value_errors import describe_wrong_value
 from meta_eval.pack.backends.registry import list_backends
+from meta_eval.pack.config_keys import list_allowed
 
 # Allowed values where pydantic's message is unclear. Keep docs/reference/configuration.md the same.
 ALLOWED = {
     "model_name": "a model id of the hub or the path of a local folder; or a list of several, for `meta-eval run`",
     "tokenizer": "null, or a model id of the hub or the path of a local folder that holds tokenizer.json",
     "other_models": "a list of model ids or folders, none twice",
-    "evals_dataset": "a hub id such as meta-llama/Llama-3.1-8B-Instruct-evals, a local folder, or `sample`",
+    "evals_dataset": "a local folder of recorded runs, a dataset of them on the hub, or `lm-eval`",
     "tasks": "a comma list or a YAML list of tasks and groups, such as meta_instruct",
     "baseline": "null, a folder, a file or a pattern such as runs/base_*, or a list of these",
     "batch_size": "`auto`, `auto:N` or a whole number from 1",
@@ -36,7 +37,7 @@ ALLOWED = {
     "gpu_memory_utilization": "a number above 0 and up to 1",
     "margin": "a number of points above 0 and below 100, or a mapping such as {mean: 1, meta_gpqa: 3}",
     "cluster": "a mapping of tasks to fields of their docs, such as {drop: section_id}",
-    "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",
+    **list_allowed(),  # a plug-in may say more of a key
 }
 
 # The page that explains every key, and the number of keys up to which a message lists them instead.

@@ -19,7 +19,7 @@ from meta_eval.pack.config.config_errors import CONFIG_OBJECT, ValuePlace, descr
 from meta_eval.pack.config.schema import Config
 from meta_eval.verb_options import DEFAULT_CONFIG
 
-# The longest key is originals.math.revision; the rest is room for mistakes.
+# The longest key has three parts, as originals.math.revision of a plug-in; the rest is room for mistakes.
 _MOST_PARTS = 8
 
 # Arguments of ``model_args`` with one meaning on every engine that has them.
@@ -70,7 +70,7 @@ def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSet
             raise ConfigError("cannot change: the pack was made with it", where=f"--set {override:.200}", hint=hint)
         places[path] = override
     _leave_tuning(before, data, places)
-    whole = {**data, "tasks": settings.tasks, "evals_dataset": "sample"}
+    whole = {**data, "tasks": settings.tasks, "evals_dataset": "lm-eval"}
     config = _validate(whole, ValuePlace("the manifest", {}, places))
     return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
 

@@ -12,12 +12,10 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
@@ -30,18 +28,17 @@ from meta_eval.base.errors import ConfigError
 from meta_eval.base.escaping import quoted
 from meta_eval.base.model_errors import Public
 from meta_eval.base.pack_names import split_excluded
-from meta_eval.base.secrets import holds_secret, is_secret
+from meta_eval.base.secrets import is_secret
 from meta_eval.harness.settings import Name, RunSettings, Scalar, Settings, make_visible
 from meta_eval.pack.backends.registry import find_backend, find_engine_of
 from meta_eval.pack.config.config_errors import ValuePlace, describe_errors
-from meta_eval.plugins.meta.joins import JOINS
-from meta_eval.plugins.meta.joins.join import Original
+from meta_eval.pack.config_keys import INSTEAD, ConfigKeys, list_key_fields, refuse_secret
+
+_Keys = TypeVar("_Keys", bound=ConfigKeys)
 
 # Characters that lm_eval replaces by "__" in folder names, and the longest file name of common file systems.
 _NOT_IN_FOLDERS = re.compile(r'["<>:/|\\?*\[\]]+')
 _LONGEST_NAME = 255
-
-_INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `hf auth login`)"
 
 
 def _split_commas(value: object) -> object:
@@ -54,32 +51,6 @@ def _split_commas(value: object) -> object:
 def _list_places(value: object) -> object:
     """A single place as a list of it; None as an empty list."""
     return [] if value is None else [value] if isinstance(value, str) else value
-
-
-class _Originals(BaseModel):
-    """The source of each join's ground truth, a key per join."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _default_id(cls, value: object, info: ValidationInfo) -> object:
-        """Without an id, use the default dataset. Its fallback applies unless a revision is pinned."""
-        if not isinstance(value, dict) or "id" in value or info.field_name is None:
-            return value
-        default = JOINS[info.field_name].original
-        return {"id": default.id, **({} if value.get("revision") else {"fallback": default.fallback}), **value}
-
-    def by_join(self) -> dict[str, Original]:
-        """The original of each join."""
-        return {name: getattr(self, name) for name in JOINS}
-
-
-if TYPE_CHECKING:
-    Originals = _Originals
-else:
-    _KEYS = {name: (Original, join.original) for name, join in JOINS.items()}
-    Originals = create_model("Originals", __base__=_Originals, **_KEYS)
 
 
 class Config(Settings, Public):
@@ -104,7 +75,8 @@ class Config(Settings, Public):
     )
     tasks: Annotated[tuple[Name, ...], BeforeValidator(_split_commas)] = Field(
         min_length=1,
-        description="tasks, groups ([list](tasks.md)), patterns: `mmlu_*`. A minus leaves out: `mmlu,-mmlu_law`",
+        description="tasks, groups ([list](../plugins/meta/tasks.md)), patterns: `mmlu_*`. A minus leaves out: "
+        "`mmlu,-mmlu_law`",
     )
 
     work_dir: Name = Field(
@@ -131,7 +103,6 @@ class Config(Settings, Public):
         "or details; a list, or a pattern such as `runs/base_*`, for several runs of one model; null for the record "
         "of the evals dataset",
     )
-    originals: Originals = Field(Originals(), description="where joins find gold answers: [below](#originals)")
     apply_chat_template: bool = Field(
         False,
         description="with `evals_dataset: lm-eval`, render prompts with the model's chat template, as "
@@ -161,9 +132,6 @@ class Config(Settings, Public):
         description="per task, or per pattern such as `mmlu_*`, the field of its docs whose equal values mark "
         "[docs that are not independent](../method/uncertainty.md#clusters); for results folders "
         "and `evals_dataset: lm-eval`",
-    )
-    allow_unmatched: bool = Field(
-        False, description="leave out rows without an original, and list them, instead of stopping"
     )
     allow_code: bool = Field(
         False,
@@ -220,7 +188,7 @@ class Config(Settings, Public):
                 )
             if is_secret(name, value):
                 raise ValueError(
-                    f"{name!r} is a credential, which would be saved in the pack and printed in the command: {_INSTEAD}"
+                    f"{name!r} is a credential, which would be saved in the pack and printed in the command: {INSTEAD}"
                 )
         return args
 
@@ -242,21 +210,13 @@ class Config(Settings, Public):
     @classmethod
     def _no_secret(cls, value: Any) -> Any:
         for text in value if isinstance(value, tuple) else (value,):
-            if isinstance(text, str) and holds_secret(text):
-                raise ValueError(f"holds a credential, which would be saved in the pack: {_INSTEAD}")
+            refuse_secret(text)
         return value
 
     @field_validator("evals_revision", "evals_run")
     @classmethod
     def _revision_is_seen(cls, revision: str | None) -> str | None:
         return revision and make_visible(revision)
-
-    @field_validator("originals")
-    @classmethod
-    def _no_secret_in_originals(cls, originals: Originals) -> Originals:
-        for original in originals.by_join().values():
-            cls._no_secret((original.id, original.revision, original.fallback))
-        return originals
 
     @field_validator("model_name", "tokenizer", "work_dir", "output_path", "template_dir")
     @classmethod
@@ -300,6 +260,10 @@ class Config(Settings, Public):
             raise ValueError(f"names no task, and only leaves out {', '.join(excluded)}")
         return tuple(dict.fromkeys(tasks))
 
+    def read_keys(self, keys: type[_Keys]) -> _Keys:
+        """The values of a plug-in's own keys."""
+        return keys.model_construct(**{name: getattr(self, name) for name in keys.model_fields})
+
     @classmethod
     def refusal(cls, error: ValidationError) -> ConfigError:
         return describe_errors(error, ValuePlace(cls.__name__), Config)
@@ -315,3 +279,13 @@ class Config(Settings, Public):
         return RunSettings(
             **shared, tasks=tuple(tasks), include_path=self.work_dir, runs_code=runs_code and self.allow_code
         )
+
+
+if not TYPE_CHECKING:  # with the keys of plug-ins
+    Config = create_model(
+        "Config",
+        __base__=Config,
+        __module__=__name__,
+        __doc__=Config.__doc__,
+        **list_key_fields(Config.model_fields),
+    )

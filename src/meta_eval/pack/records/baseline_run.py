@@ -107,8 +107,8 @@ def _open(name: str, where: str) -> Record:
         record_format = find_format(place)
         if place.path is not None and not place.path.exists():
             raise ConfigError(f"{name}: there is no such file or folder{suggest_path(place.path)}")
-        if record_format is None:
-            names = ", ".join(record_format.name for record_format in list_formats())
+        if record_format is None or not record_format.holds_runs:
+            names = ", ".join(record_format.name for record_format in list_formats() if record_format.holds_runs)
             raise ConfigError(f"{name} holds no recorded run in a known format ({names})", where=where)
         with locating(where):
             return record_format.open_run(place, None, (ALL,))

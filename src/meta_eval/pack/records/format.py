@@ -1,7 +1,8 @@
 """The socket for recorded runs: a format finds a run in a place and opens it; a record reads its tasks.
 
 `evals_dataset` and `baseline` of the configuration use the same formats. A package adds a format by an entry point of
-the group ``meta_eval.record_formats``. ``examples/csv_record.py`` is a small example.
+the group ``meta_eval.record_formats``. ``examples/csv_record.py`` is a small example. A format whose docs have tasks of
+their own prepares these itself: `RecordFormat.open_tasks`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,15 @@ from meta_eval.pack.source.dataset import Repository
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from meta_eval.pack.config import Config, ValuePlace
+    from meta_eval.pack.records.task_source import TaskSource
+
 # The group that holds every task of a record.
 ALL = "recorded"
+
+# How sure a format is of a place: the files have names or content of this format alone; a folder of another format may
+# also hold them; such files may be anything; or nothing speaks against it, and any other format comes first.
+SURE, ALMOST_SURE, LIKELY, GUESS = 0.9, 0.8, 0.5, 0.1
 
 
 @dataclass(frozen=True)
@@ -175,13 +183,24 @@ class RecordFormat(ABC):
 
     Attributes:
         name: Its name in messages.
+        reads: What it reads, for messages: "`lm_eval --log_samples` output".
+        words: Words of ``evals_dataset`` that it reads and that are no place, such as ``sample``.
+        holds_runs: Whether it opens runs, which ``baseline`` may name.
     """
 
     name: ClassVar[str]
+    reads: ClassVar[str] = ""
+    words: ClassVar[tuple[str, ...]] = ()
+    holds_runs: ClassVar[bool] = True
 
     @abstractmethod
-    def detect(self, place: Place) -> bool:
-        """Whether a place holds runs of this format. It raises nothing; `open_run` reports damage."""
+    def detect(self, place: Place) -> float:
+        """How sure it is that a place is of this format: from 0, not at all, to 1, certainly.
+
+        The shipped formats use the steps `SURE`, `ALMOST_SURE`, `LIKELY` and `GUESS`. The surest format reads the
+        place, in whatever order formats are listed; two that are equally sure are an error. It raises nothing;
+        `open_run` reports damage.
+        """
 
     @abstractmethod
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
@@ -196,3 +215,19 @@ class RecordFormat(ABC):
             ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
             SourceError: A file is missing, gated, cut off or corrupt.
         """
+
+    def open_tasks(self, place: Place, config: Config, config_place: ValuePlace) -> TaskSource:
+        """Open what a pack is made of: here, the run and the graders that `Record` finds for it.
+
+        Args:
+            place: One that `detect` takes, as ``evals_dataset`` names it.
+            config: What prepare was asked for.
+            config_place: Where its values were written, for messages.
+
+        Raises:
+            ConfigError: A key of the configuration does not fit this format.
+            SourceError: A file is missing, gated, cut off or corrupt.
+        """
+        from meta_eval.pack.records.record_source import open_record
+
+        return open_record(self, place, config, config_place)

@@ -4,42 +4,113 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 
-from meta_eval.base.extensions import find_extensions, load_extension
-from meta_eval.base.inputs import expand_home
+from meta_eval.base.errors import ConfigError, SourceError, UserError, suggest_name
+from meta_eval.base.extensions import ExtensionError, find_extensions, load_extension
+from meta_eval.base.inputs import expand_home, is_packed, suggest_path
 from meta_eval.base.logs import log, report_progress
 from meta_eval.pack.records.format import Place, RecordFormat
 from meta_eval.pack.records.lm_eval.run_record import LmEvalFormat
+from meta_eval.pack.records.lm_eval_tasks import LM_EVAL
 from meta_eval.pack.records.run_selection import find_snapshot
-from meta_eval.plugins.boards.details_record import DetailsFormat
-from meta_eval.plugins.chat.batch_record import BatchFormat
 
 ENTRY_POINTS = "meta_eval.record_formats"
-
-# Details come first: their folders also hold results that look like lm-eval's. lm-eval takes any file of a known name.
-_SHIPPED: tuple[type[RecordFormat], ...] = (DetailsFormat, BatchFormat, LmEvalFormat)
 
 # How leaderboards and lighteval name their datasets of details.
 _DATASET = re.compile(r"[^/\s]+/(?:details_[^/\s]+|[^/\s]+-details(?:-private)?)")
 
 
-def list_formats() -> Iterator[RecordFormat]:
-    """The formats that meta-eval ships, then those of other packages, sorted by name.
+class AmbiguousPlaceError(ConfigError):
+    """Two formats are equally sure that a place is theirs."""
 
-    A name that several packages claim is left out with a warning."""
-    for shipped in _SHIPPED:
-        yield shipped()
-    for extension in find_extensions(ENTRY_POINTS).values():
+
+def list_formats() -> Iterator[RecordFormat]:
+    """All formats, sorted by name: lm-eval's and those of plug-ins.
+
+    A name that several packages claim is left out with a warning, as is a format that is not there.
+    """
+    extensions = find_extensions(ENTRY_POINTS)
+    own = LmEvalFormat()
+    for name in sorted({own.name, *extensions}):
+        if name == own.name:
+            yield own
+            continue
+        extension = extensions[name]
         if (conflict := extension.find_conflict()) is not None:
             log.warning(f"no format of this name is used: {conflict}")
             continue
-        record_format: RecordFormat = load_extension(extension, RecordFormat, name=(str,))
+        try:
+            record_format: RecordFormat = load_extension(extension, RecordFormat, name=(str,))
+        except ExtensionError as error:
+            log.warning(f"a format of records is not used: {error}")
+            continue
         yield record_format
 
 
 def find_format(place: Place) -> RecordFormat | None:
-    """The first format that reads a place; None if there is none."""
-    return next((record_format for record_format in list_formats() if record_format.detect(place)), None)
+    """The format that is surest of a place; None if none reads it.
+
+    Raises:
+        AmbiguousPlaceError: Two are equally sure.
+    """
+    sure = {record_format: _ask(record_format, place) for record_format in list_formats()}
+    best = max(sure.values())
+    first, *others = [record_format for record_format, certainty in sure.items() if certainty == best]
+    if best <= 0:
+        return None
+    if others:
+        names = " and ".join(sorted(record_format.name for record_format in (first, *others)))
+        raise AmbiguousPlaceError(
+            f"the formats {names} both read it, and each is as sure as the other",
+            where=place.name, hint="Name a folder or file with runs of one format",
+        )  # fmt: skip
+    return first
+
+
+def _ask(record_format: RecordFormat, place: Place) -> float:
+    certainty = record_format.detect(place)
+    if not isinstance(certainty, int | float) or not 0 <= certainty <= 1:
+        raise ExtensionError(f"detect gives {certainty!r}, and not a number from 0 to 1", where=record_format.name)
+    return certainty
+
+
+def list_words() -> list[str]:
+    """The values of ``evals_dataset`` that are no place: ``lm-eval``, and those of formats."""
+    return [*(word for record_format in list_formats() for word in record_format.words), LM_EVAL]
+
+
+def explain_unreadable(name: str, *, where: str) -> UserError:
+    """Why no format reads what the configuration names.
+
+    Args:
+        name: A path or an id.
+        where: The key of the configuration.
+    """
+    path = expand_home(name, where=where)
+    reads = "; ".join(record_format.reads for record_format in list_formats() if record_format.reads)
+    readable = f"It reads {reads}. Other formats: docs/architecture.md#sockets"
+    if path.is_dir():
+        packed = next((file for file in Place(name, path).files if is_packed(PurePath(file))), None)
+        if packed is not None:
+            return SourceError(
+                f"{packed} is compressed, and not read so", where=name, hint="Unpack the files of the folder"
+            )
+        what = "is neither a recorded run nor an evals dataset that meta-eval can read"
+        return SourceError(what, where=name, hint=readable)
+    if path.exists():
+        if is_packed(path):
+            return SourceError("is compressed, and not read so", where=name, hint="Unpack it")
+        return SourceError("is a file of no format that meta-eval can read", where=name, hint=readable)
+    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
+        what = f"there is no folder {name} here, and no format reads a dataset of this name on the hub"
+        return ConfigError(f"{what}{suggest_path(path)}", where=where, hint=readable)
+    words = list_words()
+    return ConfigError(
+        f"{name!r} is neither a file, a folder nor a hub id{suggest_name(name, words) or suggest_path(path)}",
+        where=where,
+        hint=f"Name a hub id (owner/name), a local folder, or {' or '.join(f'`{word}`' for word in words)}",
+    )
 
 
 def find_place(name: str, *, revision: str | None, key: str) -> Place:

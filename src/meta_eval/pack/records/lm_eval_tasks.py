@@ -23,8 +23,8 @@ from meta_eval.pack.records.recorded_docs import (
 )
 from meta_eval.pack.records.run_selection import leave_tasks_out
 from meta_eval.pack.records.task_code import TaskCode, has_task, list_group_members, list_task_names
+from meta_eval.pack.records.task_groups import TaskGroup, find_task_group, list_task_groups
 from meta_eval.pack.task_choice import ROLLING
-from meta_eval.plugins.boards import boards
 
 # The evals dataset of this name: the tasks of the installed lm-eval.
 LM_EVAL = "lm-eval"
@@ -36,12 +36,12 @@ _SEED = 1234
 def find_lm_eval_tasks(
     names: Sequence[str], template_dir: Path
 ) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
-    """Find the tasks of names, with shots if the user or a leaderboard gives them, and the groups among the names.
+    """Find the tasks of names, with shots if the user or a group gives them, and the groups among the names.
 
     What stands after a minus is left out.
 
     Args:
-        names: Tasks, patterns such as ``mmlu_*``, groups and leaderboards (``catalog/boards.yaml``);
+        names: Tasks, patterns such as ``mmlu_*``, groups of lm-eval and of plug-ins;
             ``arc_challenge@25`` sets the shots.
         template_dir: The user's own tasks.
 
@@ -61,52 +61,47 @@ def _select_named(names: Sequence[str], template_dir: Path) -> tuple[dict[str, i
         name, at, number = written_name.partition("@")
         if (at and not number.isdecimal()) or not is_name(name):
             raise ConfigError(f"{written_name!r} is not a task name", hint="Write arc_challenge, or arc_challenge@25")
-        board = boards.find_board(name)
-        if board and not board.recorded:
+        if (group := find_task_group(name)) is not None:
             if at:
                 raise ConfigError(f"{name} fixes the shots of its tasks", hint=f"Write {name}")
-            _of_board(board, template_dir, tasks, groups)
+            _add_group(group, template_dir, tasks, groups)
             continue
         shots = int(number) if at else None
         members: tuple[str, ...] = (name,)
         if not has_task(name, template_dir):
             members = groups[name] = list_group_members(name)
         if not members:
-            ready = [board.name for board in boards.list_boards().values() if not board.recorded]
+            ready = [name for known in list_task_groups() for name in known.list_names()]
             raise ConfigError(
                 f"unknown task or group {name!r}: neither lm-eval nor template_dir has it{suggest_name(name, ready)}",
-                hint=f"`lm_eval ls tasks` lists those of lm-eval; ready groups are {', '.join(ready)}",
+                hint="`lm_eval ls tasks` lists those of lm-eval"
+                + (f"; ready groups are {', '.join(ready)}" if ready else ""),
             )
         for member in members:
             _ask(tasks, member, shots)
     return tasks, groups
 
 
-def _of_board(
-    board: boards.Board,
-    template_dir: Path,
-    tasks: dict[str, int | None],
-    groups: dict[str, tuple[str, ...]],
+def _add_group(
+    group: TaskGroup, template_dir: Path, tasks: dict[str, int | None], groups: dict[str, tuple[str, ...]]
 ) -> None:
-    """Add the tasks of a leaderboard with its shots, its groups, and the leaderboard as a group of all tasks."""
+    """Add the tasks of a group with its shots, the groups of lm-eval in it, and the group of all its tasks."""
     members: dict[str, None] = {}
-    for part in board.parts:
+    for part in group.parts:
         for name in part.tasks:
             of_part: tuple[str, ...] = (name,)
             if not has_task(name, template_dir) and (of_part := list_group_members(name)):
                 groups[name] = of_part
             if not of_part:
-                log.warning(f"{board.name}: {part.name} is left out, because the installed lm-eval has no {name}")
+                log.warning(f"{group.name}: {part.name} is left out, because the installed lm-eval has no {name}")
             for member in of_part:
                 _ask(tasks, member, part.shots)
             members.update(dict.fromkeys(of_part))
     if not members:
-        raise ConfigError(f"the installed lm-eval has no task of {board.name}", hint="Install a newer one")
-    for note in (board.note, *(f"{part.name}: {part.note}" for part in board.parts if part.note)):
-        log.warning(f"{board.name}: {note}")
-    for benchmark in board.absent:
-        log.warning(f"{board.name}: {benchmark.name} is left out: {benchmark.why}")
-    groups[board.name] = tuple(members)
+        raise ConfigError(f"the installed lm-eval has no task of {group.name}", hint="Install a newer one")
+    for warning in group.warnings:
+        log.warning(f"{group.name}: {warning}")
+    groups[group.name] = tuple(members)
 
 
 def _ask(tasks: dict[str, int | None], name: str, shots: int | None) -> None:

@@ -17,10 +17,10 @@ from meta_eval.base.logs import log
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.doc_table import encode_parquet
 from meta_eval.pack.next_token_scoring import COLUMN, NotOneTokenError, find_shared_ids, list_tokenizer_models
+from meta_eval.pack.prepared_task import PrepareContext, PreparedTask
 from meta_eval.pack.records.recorded_docs import RecordedDocs
 from meta_eval.pack.records.task_code import TaskCode
 from meta_eval.pack.templates import task_yaml
-from meta_eval.plugins.meta.task_preparation import PrepareContext, PreparedTask
 
 # The index of the right choice.
 RIGHT = "choice_gold"

@@ -10,13 +10,13 @@ from meta_eval.base.errors import locating
 from meta_eval.base.json_text import format_json
 from meta_eval.harness.clusters import find_field, make_missing_field_error, read_field
 from meta_eval.pack.manifest import RecordEntry, ReferenceScoreEntry, TaskEntry
+from meta_eval.pack.prepared_task import PrepareContext, PreparedTask, measure_length
 from meta_eval.pack.records.recorded_docs import RecordedDocs
 from meta_eval.pack.records.task_code import TaskCode
 from meta_eval.pack.records.task_files import make_task_files, make_template
 from meta_eval.pack.records.text_checks import check_rows
 from meta_eval.pack.task_choice import ROLLING
 from meta_eval.pack.templates.spec import Template
-from meta_eval.plugins.meta.task_preparation import PrepareContext, PreparedTask, measure_length
 
 if TYPE_CHECKING:
     import pyarrow as pa

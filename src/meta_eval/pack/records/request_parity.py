@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.errors import DataError, UserError
 from meta_eval.base.logs import report_progress
 from meta_eval.pack.left_out import LeftOut
-from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs
-from meta_eval.plugins.meta.task_preparation import PreparedTask
+from meta_eval.pack.records.recorded_docs import RecordedDoc
+from meta_eval.pack.records.task_source import CandidateTask
 
 if TYPE_CHECKING:
     from meta_eval.harness.evaluator import Evaluator
@@ -20,30 +19,11 @@ if TYPE_CHECKING:
 _CHUNK = 512
 
 
-@dataclass(slots=True)
-class CandidateTask:
-    """A task of a record.
-
-    Attributes:
-        task: The pack's task.
-        rows: The docs it was made of.
-        where: The record and the task, for messages.
-        rebuild: Makes the task again with another delimiter between prompt and choice.
-        postprocess: Changes the task after its requests were checked.
-    """
-
-    task: PreparedTask
-    rows: RecordedDocs
-    where: str
-    rebuild: Callable[[str], PreparedTask]
-    postprocess: Callable[[PreparedTask], PreparedTask] = lambda task: task
-
-
 def check_requests(tasks: Sequence[CandidateTask], scratch: Path, left_out: LeftOut) -> list[CandidateTask]:
     """Have lm-eval build the requests of every doc, and compare each with the recorded request.
 
     Args:
-        tasks: All of the pack.
+        tasks: All of the pack. Those without recorded requests are not checked.
         scratch: An empty folder, for what lm-eval reads.
         left_out: Receives tasks with a different prompt or continuation, and tasks that cannot build their requests.
 
@@ -53,6 +33,8 @@ def check_requests(tasks: Sequence[CandidateTask], scratch: Path, left_out: Left
     Raises:
         DataError: No task has the recorded requests.
     """
+    if all(candidate.rows is None for candidate in tasks):
+        return list(tasks)
     from meta_eval.harness.evaluator import Evaluator
 
     for candidate in tasks:
@@ -63,15 +45,18 @@ def check_requests(tasks: Sequence[CandidateTask], scratch: Path, left_out: Left
     evaluator = Evaluator(scratch)
     checked = []
     for candidate in tasks:
+        if candidate.rows is None:
+            checked.append(candidate)
+            continue
         report_progress(f"{candidate.task.name}: asking lm-eval for its requests")
         with left_out.task(candidate.task.name):
-            _check(candidate, evaluator)
+            _check(candidate, candidate.rows.rows, evaluator)
             checked.append(candidate)
     left_out.check(checked)
     return checked
 
 
-def _check(candidate: CandidateTask, evaluator: Evaluator) -> None:
+def _check(candidate: CandidateTask, rows: Sequence[RecordedDoc], evaluator: Evaluator) -> None:
     try:
         task = evaluator.load(candidate.task.name)
     except UserError as error:
@@ -82,10 +67,10 @@ def _check(candidate: CandidateTask, evaluator: Evaluator) -> None:
         ) from None
     (split, docs), *_ = task.dataset.items()
     delimiter = str(task.config.target_delimiter)
-    fits = _fits(candidate.rows.rows[0], _requests(evaluator, task, candidate, split, docs[:1]))
+    fits = _fits(rows[0], _requests(evaluator, task, candidate, split, docs[:1]))
     if not fits and str(task.OUTPUT_TYPE) == "multiple_choice" and delimiter:
         task.config.target_delimiter = ""  # as under a chat template
-        if _fits(candidate.rows.rows[0], _requests(evaluator, task, candidate, split, docs[:1])):
+        if candidate.rebuild and _fits(rows[0], _requests(evaluator, task, candidate, split, docs[:1])):
             candidate.task = candidate.rebuild("")
     for start in range(0, len(docs), _CHUNK):
         chunk = docs[start : start + _CHUNK]
@@ -93,7 +78,7 @@ def _check(candidate: CandidateTask, evaluator: Evaluator) -> None:
         for instance in _requests(evaluator, task, candidate, split, chunk):
             built.setdefault(instance.doc_id, []).append(instance)
         for number in range(len(chunk)):
-            row = candidate.rows.rows[start + number]
+            row = rows[start + number]
             if not _fits(row, built.get(number, [])):
                 raise _differs(row, start + number, built.get(number, []), candidate)
 

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from meta_eval.base.errors import SourceError, locating
+from meta_eval.base.errors import SourceError
 from meta_eval.base.hashing import hash_file
-from meta_eval.base.inputs import describe_error, read_regular
+from meta_eval.base.inputs import read_regular
 from meta_eval.base.logs import without_secrets
 from meta_eval.base.pack_names import is_inside, is_name
-from meta_eval.pack.source.dataset import DataFile, EvalsDataset, OriginalDataset, Repository
+from meta_eval.pack.source.dataset import DataFile, Repository
 from meta_eval.pack.source.hub_faults import (
     HubPlace,
     UnreachableError,
@@ -33,8 +33,6 @@ from meta_eval.pack.source.hub_faults import (
     make_no_hub_error,
     make_not_cached_error,
 )
-from meta_eval.plugins.meta.catalog.dataset_names import NOBODY, Identity, merge_identities
-from meta_eval.plugins.meta.source import card as cards
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -44,6 +42,9 @@ _T = TypeVar("_T")
 _PATIENCE = 10.0
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+
+# The card of a dataset.
+CARD = "README.md"
 
 
 @dataclass(frozen=True)
@@ -115,46 +116,13 @@ class HubClient:
         raise AssertionError("attempts must be at least 1")
 
 
-def open_evals_dataset(
-    dataset_id: str, *, revision: str | None, identity: Identity, client: HubClient | None = None
-) -> EvalsDataset:
-    """Open an evals dataset at the current commit of ``revision`` (None: the default branch).
-
-    Without a network, or with ``HF_HUB_OFFLINE``, the cached commit of that revision is used.
-
-    Args:
-        dataset_id: Hub id; a former name is followed.
-        revision: Branch, tag or commit.
-        identity: The model that it belongs to; if unknown, its config names may show it.
-        client: Access to the hub.
-
-    Raises:
-        SourceError: It is missing, gated, unreachable, or not an evals dataset.
-    """
-    snapshot, card = _open(client or HubClient(), dataset_id, revision)
-    with locating(dataset_id):
-        table, warnings = cards.find_subsets(card, snapshot.names)
-    if not table:
-        raise SourceError(
-            "holds no evals dataset subset",
-            where=dataset_id,
-            hint="An evals dataset has configs such as Llama-3.1-8B-Instruct-evals__mmlu_pro__details",
-        )
-    if identity == NOBODY:
-        identity = merge_identities(entry.config for entry in table.values())
-    warnings += snapshot.warnings
-    subsets = tuple(sorted(table))
-    metrics = cards.find_metrics(card, snapshot.names)
-    return EvalsDataset("hub", dataset_id, snapshot.commit, identity, subsets, table, snapshot.fetch, warnings, metrics)
-
-
 def open_repository(dataset_id: str, *, revision: str | None, client: HubClient | None = None) -> Repository:
     """Open the files of a dataset at the current commit of ``revision`` (None: the default branch).
 
     Raises:
         SourceError: It is missing, gated or unreachable.
     """
-    snapshot, _ = _open(client or HubClient(), dataset_id, revision)
+    snapshot = _open(client or HubClient(), dataset_id, revision)
     return Repository(dataset_id, snapshot.commit, snapshot.names, snapshot.fetch, snapshot.warnings)
 
 
@@ -185,21 +153,6 @@ def _model_files(client: HubClient, api: HfApi, place: HubPlace) -> set[str]:
     with _answer_of_hub(place):
         info = api.model_info(place.dataset_id, timeout=client.timeout)
         return {file.rfilename for file in info.siblings or ()}
-
-
-def open_original(dataset_id: str, *, revision: str | None, client: HubClient | None = None) -> OriginalDataset:
-    """Open an original dataset at the current commit of ``revision`` (None: the default branch).
-
-    Raises:
-        SourceError: It is missing, gated or unreachable.
-    """
-    snapshot, card = _open(client or HubClient(), dataset_id, revision)
-    return OriginalDataset(
-        dataset_id,
-        snapshot.commit,
-        lambda split: cards.split_files(card, snapshot.names, split),
-        snapshot.fetch,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +230,8 @@ class _Snapshot:
         return None
 
 
-def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Snapshot, str | None]:
-    """A dataset at a commit, and the text of its card."""
+def _open(client: HubClient, dataset_id: str, revision: str | None) -> _Snapshot:
+    """A dataset at a commit."""
     api = client.api()
     place = HubPlace(api.endpoint, dataset_id, revision)
     try:
@@ -287,21 +240,15 @@ def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Sn
         snapshot = _from_cache(client, api, place, error)
     else:
         snapshot = _Snapshot(client, api, dataset_id, commit, digests)
-    if cards.CARD not in snapshot.digests:
-        return snapshot, None
-    if not snapshot.cached and not _COMMIT.fullmatch(revision or ""):
+    if CARD in snapshot.digests and not snapshot.cached and not _COMMIT.fullmatch(revision or ""):
         # Request by branch, so that the library's cache stores the branch's commit. Offline use needs that.
         client.ask(
             lambda: api.hf_hub_download(
-                dataset_id, cards.CARD, repo_type="dataset", revision=revision, cache_dir=client.cache_dir
+                dataset_id, CARD, repo_type="dataset", revision=revision, cache_dir=client.cache_dir
             ),
-            replace(place, file=cards.CARD),
+            replace(place, file=CARD),
         )
-    path = snapshot.fetch(cards.CARD).path
-    try:
-        return snapshot, read_regular(path, limit=cards.MAX_BYTES).decode("utf-8", "replace")
-    except OSError as error:
-        raise SourceError(f"{cards.CARD} cannot be read: {describe_error(error)}", where=dataset_id) from None
+    return snapshot
 
 
 def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> tuple[str, dict[str, _Digests]]:

@@ -9,11 +9,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from meta_eval.base.errors import suggest_name
 from meta_eval.base.thresholds import MAX_GEN_TOKS, MIN_AGREEMENT
-from meta_eval.plugins.meta.catalog.dataset_names import Variant
-from meta_eval.plugins.meta.joins import JOINS
 
+Variant = Literal["instruct", "pretrain"]
 FormatStatus = Literal["verified", "documented", "assumed"]
 GradedBy = Literal["program", "judge"]
 
@@ -100,13 +98,6 @@ class TaskSpec(_Block):
     is_correct_metric: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
     graded_by: GradedBy = "program"
     min_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
-
-    @field_validator("join")
-    @classmethod
-    def _known_join(cls, name: str | None) -> str | None:
-        if name is not None and name not in JOINS:
-            raise ValueError(f"unknown join{suggest_name(name, JOINS)}; joins: {', '.join(JOINS)}")
-        return name
 
     @field_validator("groups", mode="before")
     @classmethod

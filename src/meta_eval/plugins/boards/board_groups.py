@@ -1,12 +1,45 @@
-"""Finds the leaderboards that a recorded run covers. Each becomes a group of the pack, and the report shows its
-score."""
+"""Leaderboards as groups of tasks: named in ``tasks``, found in a recorded run, and scored in a report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from meta_eval.plugins.boards import boards
-from meta_eval.sockets import has_task, list_group_members
+from meta_eval.plugins.boards.board_scores import compute_board_scores
+from meta_eval.sockets import (
+    GroupPart,
+    GroupScore,
+    Manifest,
+    TaskGroup,
+    TaskGroups,
+    TaskRun,
+    has_task,
+    list_group_members,
+)
+
+
+class BoardGroups(TaskGroups):
+    """The leaderboards. The tasks of some are those of their own recorded runs, which lm-eval does not have."""
+
+    def list_names(self) -> Collection[str]:
+        return [board.name for board in boards.list_boards().values() if not board.recorded]
+
+    def find_group(self, name: str) -> TaskGroup | None:
+        board = boards.find_board(name)
+        if board is None or board.recorded:
+            return None
+        notes = [board.note, *(f"{part.name}: {part.note}" for part in board.parts if part.note)]
+        absent = [f"{benchmark.name} is left out: {benchmark.why}" for benchmark in board.absent]
+        parts = [GroupPart(part.name, part.tasks, part.shots) for part in board.parts]
+        return TaskGroup(board.name, parts, (*notes, *absent))
+
+    def find_covered(
+        self, tasks: Mapping[str, str | None], record_groups: Mapping[str, tuple[str, ...]]
+    ) -> Mapping[str, tuple[str, ...]]:
+        return find_board_groups(tasks, record_groups)
+
+    def compute_scores(self, manifest: Manifest, runs: Mapping[str, TaskRun]) -> Sequence[GroupScore]:
+        return compute_board_scores(manifest, runs)
 
 
 def find_board_groups(

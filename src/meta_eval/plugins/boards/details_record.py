@@ -25,6 +25,7 @@ from meta_eval.plugins.boards.graded_docs import GradedDocs, choose_verdict_metr
 from meta_eval.sockets import (
     ALL,
     RESTORE_NAME,
+    SURE,
     WARNING_TEXTS,
     Grader,
     Place,
@@ -68,9 +69,10 @@ class DetailsFormat(RecordFormat):
     """The format "details" of recorded runs: a parquet file for each task."""
 
     name = "details"
+    reads = "details of the leaderboards and of lighteval"
 
-    def detect(self, place: Place) -> bool:
-        return any(map(_match, place.files))
+    def detect(self, place: Place) -> float:
+        return SURE if any(map(_match, place.files)) else 0
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
         return DetailsRecord(place, run, names)

@@ -23,6 +23,7 @@ from meta_eval.plugins.chat.batch_pairs import (
 from meta_eval.plugins.chat.chat_docs import ChatGrading, choose_grading, split_bodies
 from meta_eval.sockets import (
     ALL,
+    SURE,
     WARNING_TEXTS,
     ChatChoice,
     ChatCompletion,
@@ -55,9 +56,10 @@ class BatchFormat(RecordFormat):
     """Pairs of batch files: requests to a chat endpoint, and their results. A pair is a task."""
 
     name = "batch"
+    reads = "batch files with their requests"
 
-    def detect(self, place: Place) -> bool:
-        return place.path is not None and bool(find_batch_files(place.path, place.files))
+    def detect(self, place: Place) -> float:
+        return SURE if place.path is not None and find_batch_files(place.path, place.files) else 0
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
         if run is not None:

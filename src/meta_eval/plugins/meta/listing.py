@@ -1,4 +1,4 @@
-"""Lists tasks with their catalog entries, for ``meta-eval tasks`` and docs/reference/tasks.md."""
+"""Lists tasks with their catalog entries, for ``meta-eval tasks`` and docs/plugins/meta/tasks.md."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.catalog import grader_validation
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
+from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.task_selection import explain_refusal
-from meta_eval.sockets import EvalsDataset, Template, TemplateFolder
+from meta_eval.sockets import Template, TemplateFolder
 
 
 @dataclass(frozen=True, slots=True)

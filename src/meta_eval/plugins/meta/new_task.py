@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from meta_eval.plugins.meta import catalog
+from meta_eval.plugins.meta.source.dataset import EvalsDataset
+from meta_eval.plugins.meta.templates import read_meta_templates
 from meta_eval.sockets import (
     RULE,
     ConfigError,
-    EvalsDataset,
     NewTaskOptions,
     Template,
     TemplateError,
@@ -23,7 +24,6 @@ from meta_eval.sockets import (
     log,
     quoted,
     read_regular,
-    read_templates,
     read_text,
     suggest_name,
     task_yaml,
@@ -80,8 +80,8 @@ def write_template(name: str, options: NewTaskOptions) -> NewTask:
         raise ConfigError(f"{quoted(name)} is not a valid task name", hint=RULE)
     if name.startswith("_"):
         raise ConfigError(f"{quoted(name)} is not a valid task name: folders that begin with '_' are not searched")
-    shipped = read_templates(assets.asset_path("meta_template"))
-    local = read_templates(template_dir) if any(template_dir.rglob("*.yaml")) else None
+    shipped = read_meta_templates(assets.asset_path("meta_template"))
+    local = read_meta_templates(template_dir) if any(template_dir.rglob("*.yaml")) else None
     target = template_dir / name
     if target.exists() or (local is not None and name in local.tasks):
         raise ConfigError("already exists", where=str(target), hint="Choose another name")

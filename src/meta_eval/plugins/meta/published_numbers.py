@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from meta_eval.plugins.meta import catalog
+from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.source.rows import SourceRow, read_rows
 from meta_eval.plugins.meta.thresholds import SAME_PUBLISHED
 from meta_eval.sockets import (
     DataError,
-    EvalsDataset,
     PublishedMetric,
-    RecordEntry,
     ReferenceScoreEntry,
     SourceError,
     Template,
@@ -113,33 +112,6 @@ def find_published_numbers(
                 )
             )
     return tuple(entries)
-
-
-def make_recorded_number(
-    record: RecordEntry, metric_key: str, value: float, *, benchmark: str, averaging: str | None
-) -> ReferenceScoreEntry:
-    """Make an entry of a score of a recorded run, to compare new runs with.
-
-    Args:
-        record: The run.
-        metric_key: The ``metric,filter`` of the task that it answers.
-        value: The score, from 0 to 1.
-        benchmark: What the run calls the task.
-        averaging: How the docs are averaged; None if unknown.
-    """
-    return ReferenceScoreEntry(
-        metric=metric_key,
-        benchmark=benchmark,
-        value=round(100 * value, 6),
-        source_metric=metric_key.partition(",")[0],
-        averaging=averaging,
-        shots=record.shots,
-        cot=None,
-        same_settings=True,
-        origin="recorded",
-        source=f"{record.model or 'unknown model'}, {record.results_file or 'samples'}",
-        note=None,
-    )
 
 
 def _reported(metric: PublishedMetric, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

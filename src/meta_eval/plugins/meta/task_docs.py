@@ -19,11 +19,11 @@ from meta_eval.plugins.meta.doc_checks import check_docs
 from meta_eval.plugins.meta.joins.join import Joined
 from meta_eval.plugins.meta.joins.original_reader import Originals
 from meta_eval.plugins.meta.row_checks import CheckedRows
+from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow
 from meta_eval.plugins.meta.task_rows import read_task_rows
 from meta_eval.sockets import (
     DataError,
-    EvalsDataset,
     Template,
     TemplateError,
     UserError,

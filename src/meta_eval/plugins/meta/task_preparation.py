@@ -5,25 +5,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from meta_eval.plugins.meta.catalog.grader_validation import find_trust
 from meta_eval.plugins.meta.joins.join import Joined
 from meta_eval.plugins.meta.joins.original_reader import Originals
+from meta_eval.plugins.meta.known_gaps import find_known_gaps
 from meta_eval.plugins.meta.published_numbers import find_published_numbers, read_metrics
 from meta_eval.plugins.meta.row_checks import describe_warning
+from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.source.rows import SourceRow
 from meta_eval.plugins.meta.task_docs import TaskDocs, read_docs
 from meta_eval.sockets import (
-    BYTES_PER_TOKEN,
     INSTRUCTIONS,
-    Config,
-    ConfigError,
-    EvalsDataset,
     JoinEntry,
-    LeftOut,
-    LengthEntry,
-    Prompts,
+    PrepareContext,
+    PreparedTask,
     ReferenceScoreEntry,
     TaskEntry,
     Template,
@@ -33,12 +30,11 @@ from meta_eval.sockets import (
     assets,
     check_functions,
     encode_parquet,
-    find_tokenizer,
     hash_bytes,
     locate_file,
     locating,
     log,
-    measure_longest_prompt,
+    measure_length,
     needs_choice_tokens,
     read_regular,
     read_text,
@@ -47,31 +43,23 @@ from meta_eval.sockets import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from tokenizers import Tokenizer
+    pass
 
 
 @dataclass
-class PrepareContext:
-    """What the tasks of a pack share. Each part is read once.
+class MetaContext:
+    """What the tasks of a pack of an evals dataset share besides. Each part is read once.
 
     Attributes:
-        config: What prepare was asked for.
         templates: The template folder.
         originals: The original datasets that the joins read.
-        left_out: The tasks that cannot be prepared.
+        allow_unmatched: Whether rows without an original are left out.
     """
 
-    config: Config
     templates: TemplateFolder
     originals: Originals
-    left_out: LeftOut = field(default_factory=LeftOut)
+    allow_unmatched: bool = False
     _metrics: dict[int, list[SourceRow]] = field(default_factory=dict)
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer; None if it is not on this machine."""
-        return find_tokenizer(self.config.tokenizer_of())
 
     def metrics(self, dataset: EvalsDataset) -> list[SourceRow]:
         """The scores that an evals dataset contains."""
@@ -80,42 +68,25 @@ class PrepareContext:
         return self._metrics[id(dataset)]
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedTask:
-    """A task, ready for a pack.
-
-    Attributes:
-        name: Its name.
-        entry: Its entry in the manifest.
-        template_files: Unchanged files of the template by path; tasks may share them.
-        files: Files made for this task: its YAML, its docs and the module that reads them.
-        scores_ifeval: Whether its docs name instructions of IFEval, some of which need nltk's Punkt model.
-    """
-
-    name: str
-    entry: TaskEntry
-    template_files: Mapping[str, bytes]
-    files: Mapping[str, bytes]
-    scores_ifeval: bool = False
-
-
-def prepare_task(template: Template, dataset: EvalsDataset, context: PrepareContext) -> PreparedTask:
+def prepare_task(
+    template: Template, dataset: EvalsDataset, context: PrepareContext, shared: MetaContext
+) -> PreparedTask:
     """Fetch, check and join the rows of a task, make its docs, measure them, and rewrite its YAML.
 
     Raises:
         UserError: Anything that the user can fix.
     """
-    config, spec, root = context.config, template.spec, context.templates.root
+    config, spec, root = context.config, template.spec, shared.templates.root
     check_functions(functools.partial(locate_file, root), template)
     docs_file = _docs_file(template) if config.bundle or spec.join is not None else None
     next_token = _is_choice(template) and config.choice_scoring == "next_token"
     counts = needs_choice_tokens(template) and not next_token
     docs = read_docs(
-        root, template, dataset, context.originals, allow_unmatched=config.allow_unmatched,
+        root, template, dataset, shared.originals, allow_unmatched=shared.allow_unmatched,
         written=docs_file is not None and not next_token and not counts,
     )  # fmt: skip
     join = _join_entry(template, docs.joined, docs.matched)
-    published = _published(template, dataset, docs, context)
+    published = _published(template, dataset, docs, shared)
     warnings = _warnings(docs)
     _log_warnings(template, warnings, docs)
     token, kept_likelihood = None, None
@@ -128,7 +99,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: PrepareCont
         table = add_choice_tokens(template, table, config)
     longest = measure_length(template, docs.table, context)
     content = docs.content.result() if docs.content else encode_parquet(table) if docs_file else b""
-    files = _files(template, dataset, context.templates, docs, docs_file, content)
+    files = _files(template, dataset, shared.templates, docs, docs_file, content)
     if token is not None:
         files |= token.files(files, template)
     entry = TaskEntry(
@@ -162,6 +133,9 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: PrepareCont
         unsafe_code=template.unsafe_code,
         asked_as=spec.asked_as,
         answer=spec.answer,
+        known_gaps=find_known_gaps(template, dataset.identity),
+        trust=None if dataset.kind == "sample" else find_trust(template.name, template.primary_metric),
+        invented=dataset.kind == "sample",
     )
     template_files = {file.as_posix(): read_regular(locate_file(root, file)) for file in template.files}
     return PreparedTask(template.name, entry, template_files, files, INSTRUCTIONS in entry.columns)
@@ -270,34 +244,10 @@ def _files(
     }
 
 
-def measure_length(template: Template, docs: pa.Table, context: PrepareContext) -> LengthEntry:
-    """Measure the longest prompt. One that does not fit the context is an error."""
-    model, limit = context.config.tokenizer_of(), context.config.max_model_len
-    answer = template.max_gen_toks
-    length = measure_longest_prompt(Prompts.of_table(docs), limit - answer, lambda: context.tokenizer)
-    estimate = length.how == "estimated"
-    if length.tokens + answer > limit:
-        digest = docs.column("input_question_hash")[length.doc].as_py()
-        about = f"about {length.tokens} tokens (an estimate: {BYTES_PER_TOKEN} bytes a token)"
-        count = f", or put the tokenizer of {model} on this machine to count exactly"
-        raise ConfigError(
-            f"{template.name}: a prompt of {about if estimate else f'{length.tokens} tokens'} and an answer of up "
-            f"to {answer} do not fit max_model_len: {limit} (question hash {digest})",
-            where="max_model_len",
-            hint=f"Set max_model_len to {length.tokens + answer} or more{count if estimate else ''}",
-        )
-    if estimate:
-        log.warning(
-            f"{template.name}: no tokenizer of {model} on this machine: the longest prompt is estimated at "
-            f"{length.tokens} tokens, which fits"
-        )
-    return LengthEntry(tokens=length.tokens, method=length.how, max_gen_toks=answer, max_model_len=limit)
-
-
 def _published(
-    template: Template, dataset: EvalsDataset, docs: TaskDocs, context: PrepareContext
+    template: Template, dataset: EvalsDataset, docs: TaskDocs, shared: MetaContext
 ) -> tuple[ReferenceScoreEntry, ...]:
-    entries = find_published_numbers(template, dataset, docs.labels, context.metrics(dataset))
+    entries = find_published_numbers(template, dataset, docs.labels, shared.metrics(dataset))
     recorded = set(docs.checked.recorded_settings.get("num_few_shot", ()))
     published = {entry.shots for entry in entries if entry.shots and entry.shots.isdigit()}
     if recorded and published and not recorded & published:

@@ -8,8 +8,9 @@ from meta_eval.plugins.meta.joins import JOINS
 from meta_eval.plugins.meta.joins.join import Joined
 from meta_eval.plugins.meta.joins.original_reader import Originals
 from meta_eval.plugins.meta.row_checks import CheckedRows, check_rows
+from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow, read_rows
-from meta_eval.sockets import EvalsDataset, Template, report_progress
+from meta_eval.sockets import Template, report_progress
 
 
 @dataclass(frozen=True, slots=True)

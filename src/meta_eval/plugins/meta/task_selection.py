@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.sockets import (
     ConfigError,
-    EvalsDataset,
     Template,
     TemplateFolder,
     assets,

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from meta_eval.plugins.meta.listing import TaskLine
-    from meta_eval.sockets import EvalsDataset, TemplateFolder
+    from meta_eval.plugins.meta.source.dataset import EvalsDataset
+    from meta_eval.sockets import TemplateFolder
 
 app = typer.Typer(
     help="List the tasks (the default), show a task, or start a new one.\n\nExample: meta-eval tasks show meta_ifeval",
@@ -84,7 +85,7 @@ def show(name: str = typer.Argument(..., metavar="NAME", help="A task from the l
 
     Example: meta-eval tasks show meta_ifeval
     """
-    from meta_eval.plugins.meta.meta_pack import make_first_doc
+    from meta_eval.plugins.meta.record_format import make_first_doc
     from meta_eval.plugins.meta.task_selection import select_tasks
 
     folder, datasets = _open(chosen.updated(evals_dataset=chosen.evals_dataset or "sample"), with_rows=True)
@@ -135,10 +136,11 @@ def new(
 
 def _open(chosen: ListOptions, *, with_rows: bool = False) -> tuple[TemplateFolder, Sequence[EvalsDataset] | None]:
     """Open the templates and the evals dataset, as `_open_dataset` does."""
-    from meta_eval.sockets import assets, read_templates
+    from meta_eval.plugins.meta.templates import read_meta_templates
+    from meta_eval.sockets import assets
 
     missing = chosen.template_dir == TEMPLATES and not chosen.template_dir.exists()
-    folder = read_templates(assets.asset_path("meta_template") if missing else chosen.template_dir)
+    folder = read_meta_templates(assets.asset_path("meta_template") if missing else chosen.template_dir)
     return folder, None if chosen.evals_dataset is None else _open_dataset(chosen.evals_dataset, with_rows=with_rows)
 
 

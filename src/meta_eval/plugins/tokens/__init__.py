@@ -1,1 +1,1 @@
-"""Compares two models token by token over the recorded answers (docs/guides/same_model.md)."""
+"""Compares two models token by token over the recorded answers (docs/plugins/tokens/same_model.md)."""

@@ -1,7 +1,7 @@
 """Diagnoses why a copy differs from a baseline: which faults leave such a trace.
 
-Signatures are tested with deliberate faults of a tiny Llama (`causes.FAULTS`). docs/method/fidelity.md has how often
-each is recognised or mistaken. Some need probes; without probes a finding names all possible groups.
+Signatures are tested with deliberate faults of a tiny Llama (`causes.FAULTS`). docs/plugins/tokens/fidelity_method.md
+has how often each is recognised or mistaken. Some need probes; without probes a finding names all possible groups.
 """
 
 from __future__ import annotations

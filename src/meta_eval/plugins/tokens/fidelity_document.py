@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.plugins.tokens import fidelity_tables
@@ -39,7 +38,7 @@ def make_fidelity_document(report: FidelityReport) -> Document:
     return Document(
         "fidelity", report.title, report.outcome, report.summary, _verdict(report), tuple(_sections(report)),
         tuple(_runs(report)), tuple(_alarms(report)), report.notes, report.exit_code, report, heading="Fidelity",
-        style=files(_PACKAGE).joinpath("fidelity.css").read_text(encoding="utf-8"),
+        style=f"{_PACKAGE}:fidelity.css",
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The figures of a table: how likely the recorded answers are under a model. Shares from 0 to 1, natural logarithms.
 
-Intervals are over docs, not tokens (`meta_eval.stats.ratio`). docs/method/fidelity.md says what the figures are worth
-without a baseline.
+Intervals are over docs, not tokens (`meta_eval.stats.ratio`). docs/plugins/tokens/fidelity_method.md
+says what the figures are worth without a baseline.
 """
 
 from __future__ import annotations

@@ -14,7 +14,16 @@ from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.sample_parser import read_arguments
 from meta_eval.harness.scores import compute_scores, list_metric_keys
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.pack.records.format import Grader, Place, Reading, Record, RecordedScore, RecordedTask, RecordFormat
+from meta_eval.pack.records.format import (
+    ALMOST_SURE,
+    Grader,
+    Place,
+    Reading,
+    Record,
+    RecordedScore,
+    RecordedTask,
+    RecordFormat,
+)
 from meta_eval.pack.records.lm_eval.run_files import (
     RecordFiles,
     find_hub_run,
@@ -34,11 +43,13 @@ class LmEvalFormat(RecordFormat):
     """Output of ``lm_eval --log_samples``, or results with samples as `simple_evaluate` returns them."""
 
     name = "lm-eval"
+    reads = "`lm_eval --log_samples` output"
 
-    def detect(self, place: Place) -> bool:
+    def detect(self, place: Place) -> float:
+        # Folders of other formats, such as details, also hold results of lm-eval's form.
         if place.repository is not None:
-            return holds_samples(place.repository)
-        return place.path is not None and holds_record(place.path)
+            return ALMOST_SURE if holds_samples(place.repository) else 0
+        return ALMOST_SURE if place.path is not None and holds_record(place.path) else 0
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
         if place.repository is not None:

@@ -41,7 +41,8 @@ def slurm(
 ) -> None:
     """Write Slurm scripts for a run: an array of jobs that answer, then a job that grades and reports.
 
-    If needed, it prepares the pack first. It prints the command that submits the jobs. See docs/guides/scale.md.
+    If needed, it prepares the pack first. It prints the command that submits the jobs. See
+    docs/plugins/engines/scale.md.
 
     Example: meta-eval slurm --shards 4 --time 4:00:00
     """

@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
-from meta_eval.sockets import list_families
-
-Variant = Literal["instruct", "pretrain"]
+from meta_eval.sockets import Variant, list_families
 
 # The name of the embedded sample.
 SAMPLE = "sample"

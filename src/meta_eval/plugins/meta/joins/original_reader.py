@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from meta_eval.plugins.meta.joins.join import Join, Original, OriginalRows
+from meta_eval.plugins.meta.source.dataset import OriginalDataset
 from meta_eval.plugins.meta.source.lookup import open_original
 from meta_eval.plugins.meta.source.rows import read_rows
-from meta_eval.sockets import OriginalDataset, SourceError, log
+from meta_eval.sockets import SourceError, log
 
 
 @dataclass(slots=True)

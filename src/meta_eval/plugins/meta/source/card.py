@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
+from meta_eval.plugins.meta.source.dataset import Subset
 from meta_eval.sockets import (
     RESTORE_NAME,
     SourceError,
-    Subset,
     YamlError,
     explain_wrong_time,
     join_names,

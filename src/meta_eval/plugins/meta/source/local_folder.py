@@ -10,29 +10,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from meta_eval.plugins.meta.catalog.dataset_names import NOBODY, Identity, merge_identities
 from meta_eval.plugins.meta.source import card as cards
+from meta_eval.plugins.meta.source.dataset import EvalsDataset, OriginalDataset
 from meta_eval.sockets import (
     DataFile,
-    EvalsDataset,
-    OriginalDataset,
     SourceError,
     expand_home,
+    explain_unreadable,
     hash_bytes,
     hash_file,
-    is_packed,
     locating,
     read_regular,
 )
 
 _MOST_FILES = 100_000
-_READABLE = (
-    "It reads `lm_eval --log_samples` output, details of the leaderboards and of lighteval, batch files with their "
-    "requests, and Meta's evals datasets (a snapshot, or files such as mmlu_pro.parquet). Other formats: "
-    "docs/architecture.md#sockets"
-)
 
 
 def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
@@ -55,16 +49,7 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
     metrics = tuple(name for name in cards.find_metrics(card, names) if name in present)
     complete = tuple(sorted(subset for subset, entry in table.items() if present.issuperset(entry.files)))
     if not complete:
-        packed = next((name for name in names if is_packed(PurePath(name))), None)
-        if packed is not None:
-            raise SourceError(
-                f"{packed} is compressed, and not read so", where=folder, hint="Unpack the files of the folder"
-            )
-        raise SourceError(
-            "is neither a recorded run nor an evals dataset that meta-eval can read",
-            where=folder,
-            hint=_READABLE,
-        )
+        raise explain_unreadable(folder, where="evals_dataset")
     if identity == NOBODY:
         identity = merge_identities(entry.config for entry in table.values())
         if identity.model is None:
@@ -120,9 +105,7 @@ def _names(root: Path) -> tuple[str, ...]:
     """All files below a folder, sorted. Hidden folders, where downloads keep metadata, are skipped."""
     if not root.is_dir():
         if root.exists():
-            if is_packed(root):
-                raise SourceError("is compressed, and not read so", hint="Unpack it")
-            raise SourceError("is a file of no format that meta-eval can read", hint=_READABLE)
+            raise explain_unreadable(str(root), where="evals_dataset")
         raise SourceError("there is no such folder", hint="Name a folder, or a dataset id on the hub")
     names: list[str] = []
 

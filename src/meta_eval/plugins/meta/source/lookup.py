@@ -7,13 +7,11 @@ from pathlib import Path
 
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE
+from meta_eval.plugins.meta.source.dataset import EvalsDataset, OriginalDataset, Subset
 from meta_eval.sockets import (
     ConfigError,
     DataFile,
-    EvalsDataset,
-    OriginalDataset,
     SourceError,
-    Subset,
     expand_home,
     log,
     suggest_name,
@@ -42,7 +40,7 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
 
         dataset = local_folder.open_evals_dataset(name, identity=catalog.identify_dataset(name))
     else:
-        from meta_eval.sockets import hub
+        from meta_eval.plugins.meta.source import hub_datasets
 
         dataset_id = catalog.find_canonical_id(name)
         if dataset_id != name:
@@ -52,7 +50,9 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
             log.warning(
                 f"{dataset_id} is not one of the evals datasets that Meta published for Llama 3.1, 3.2 and 3.3{near}"
             )
-        dataset = hub.open_evals_dataset(dataset_id, revision=revision, identity=catalog.identify_dataset(dataset_id))
+        dataset = hub_datasets.open_evals_dataset(
+            dataset_id, revision=revision, identity=catalog.identify_dataset(dataset_id)
+        )
     for warning in dataset.warnings:
         log.warning(warning)
     return (dataset,)
@@ -88,9 +88,14 @@ def open_original(name: str, *, revision: str | None, where: str) -> OriginalDat
         from meta_eval.plugins.meta.source import local_folder
 
         return local_folder.open_original(name)
-    from meta_eval.sockets import hub
+    from meta_eval.plugins.meta.source import hub_datasets
 
-    return hub.open_original(name, revision=revision)
+    return hub_datasets.open_original(name, revision=revision)
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether a name has the form of an id on the hub, ``owner/name``."""
+    return not name.startswith((".", "/", "~")) and name.count("/") == 1
 
 
 def _is_path(name: str, where: str) -> bool:
@@ -98,7 +103,7 @@ def _is_path(name: str, where: str) -> bool:
     path = expand_home(name, where=where)
     if path.exists():
         return True
-    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+    if not is_hub_id(name):
         meta = f"meta-llama/{catalog.identify_dataset(name).model}-evals"
         near = (
             f"; did you mean {meta!r}?"

@@ -13,7 +13,8 @@ from typing import Final
 
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.source import sample_rows
-from meta_eval.sockets import DataFile, EvalsDataset, OriginalDataset, SourceError, Subset, hash_bytes, hash_text
+from meta_eval.plugins.meta.source.dataset import EvalsDataset, OriginalDataset, Subset
+from meta_eval.sockets import DataFile, SourceError, hash_bytes, hash_text
 
 DATASET_ID: Final = "sample"
 

@@ -1,7 +1,7 @@
 """What the tasks were compared with: every comparison with real rows, an official scorer or a document, as measured.
 
 The comparisons stand in the YAML files beside this one, each with the command that makes its numbers again. A file is
-a list under ``checks:``; `Comparison` says what the keys mean. docs/reference/grader_validation.md and ``meta-eval
+a list under ``checks:``; `Comparison` says what the keys mean. docs/plugins/meta/grader_validation.md and ``meta-eval
 tasks`` are made of them.
 
 No entry says that a task is verified. A status follows from the comparisons that were made by the metric that is the
@@ -19,11 +19,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from meta_eval.plugins.meta.catalog import CatalogFact, Percent, read_catalog
-from meta_eval.plugins.meta.catalog.dataset_names import Variant
 from meta_eval.plugins.meta.thresholds import MIN_VALIDATED_AGREEMENT, MIN_VALIDATED_ROWS
-
-# Tasks of a level that are named in a line; of more the number is given.
-_NAMED = 3
+from meta_eval.sockets import Trust, Variant
 
 Status = Literal["verified", "documented", "assumed"]
 
@@ -204,26 +201,20 @@ def find_same_grader(task: str) -> str | None:
     return _same_graders().get(task)
 
 
-def describe_trust(verdicts: Mapping[str, str]) -> str:
-    """How far the verdicts of tasks are proven, in one line: ``verified a, b; compared c; never compared d``.
-
-    A task with the grader of a compared one is said to have a verified or a compared grader.
+def find_trust(task: str, verdict: str) -> Trust:
+    """How far the verdicts of a task are proven. A task with the grader of a compared task has a verified or a compared
+    grader.
 
     Args:
-        verdicts: By task the metric that is its verdict, ``metric,filter``.
+        task: The task.
+        verdict: The metric that is its verdict, ``metric,filter``.
     """
-    levels: dict[str, list[str]] = {
-        level: []
-        for level in ("verified", "with a verified grader", "compared", "with a compared grader", "never compared")
-    }
-    for task, verdict in verdicts.items():
-        check, words = find_grading(task, verdict), "{}"
-        if check is None and (other := find_same_grader(task)):
-            check, words = find_grading(other, verdict), "with a {} grader"
-        level = words.format("verified" if check and check.proves(verdict) else "compared")
-        levels[level if check else "never compared"].append(task)
-    shown = {level: names if len(names) <= _NAMED else [f"{len(names)} tasks"] for level, names in levels.items()}
-    return "; ".join(f"{level} {', '.join(names)}" for level, names in shown.items() if names)
+    if check := find_grading(task, verdict):
+        return "verified" if check.proves(verdict) else "compared"
+    other = find_same_grader(task)
+    if other and (check := find_grading(other, verdict)):
+        return "with a verified grader" if check.proves(verdict) else "with a compared grader"
+    return "never compared"
 
 
 def describe_grading(task: str, verdict: str) -> str:

@@ -1,0 +1,81 @@
+"""The socket for keys of the configuration: a plug-in declares its own.
+
+A package adds keys by an entry point of the group ``meta_eval.config_keys`` that names a subclass of `ConfigKeys`. Each
+of its fields becomes a key. Without the plug-in the key is unknown, as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from meta_eval.base.errors import UserError
+from meta_eval.base.extensions import find_extensions, load_extension
+from meta_eval.base.logs import log
+from meta_eval.base.secrets import holds_secret
+
+ENTRY_POINTS = "meta_eval.config_keys"
+
+INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `hf auth login`)"
+
+
+class ConfigKeys(BaseModel):
+    """Keys of a plug-in. Each field has a default and a description, and its type says what is allowed.
+
+    Attributes:
+        allowed: By key, also of the core, the allowed values in words: for messages and the page of all keys.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    allowed: ClassVar[Mapping[str, str]] = {}
+
+
+@cache
+def list_config_keys() -> tuple[type[ConfigKeys], ...]:
+    """The keys of every plug-in, sorted by its name. One that cannot be loaded is left out with a warning."""
+    keys: list[type[ConfigKeys]] = []
+    for extension in find_extensions(ENTRY_POINTS).values():
+        try:
+            keys.append(type(load_extension(extension, ConfigKeys)))
+        except UserError as error:
+            log.warning(f"keys of the configuration are unknown: {error}")
+    return tuple(keys)
+
+
+def list_key_fields(own: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of all plug-ins' keys, as `pydantic.create_model` takes them.
+
+    A key that meta-eval has, or another plug-in, is left out with a warning.
+
+    Args:
+        own: The keys that meta-eval has.
+    """
+    fields: dict[str, Any] = {}
+    for keys in list_config_keys():
+        for name, field in keys.model_fields.items():
+            if name in own or name in fields:
+                log.warning(
+                    f"the key {name} of {keys.__module__} is not used: the configuration has a key of this name"
+                )
+            else:
+                fields[name] = (field.annotation, field)
+    return fields
+
+
+def list_allowed() -> dict[str, str]:
+    """By key of a plug-in the allowed values in words."""
+    return {name: text for keys in list_config_keys() for name, text in keys.allowed.items()}
+
+
+def refuse_secret(text: object) -> None:
+    """Refuse a value that holds a credential.
+
+    Raises:
+        ValueError: It does.
+    """
+    if isinstance(text, str) and holds_secret(text):
+        raise ValueError(f"holds a credential, which would be saved in the pack: {INSTEAD}")

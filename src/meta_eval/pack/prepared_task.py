@@ -1,0 +1,83 @@
+"""A task that is ready for a pack, and what the tasks of a pack share while they are prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from meta_eval.base.errors import ConfigError
+from meta_eval.base.logs import log
+from meta_eval.pack.left_out import LeftOut
+from meta_eval.pack.manifest import LengthEntry
+from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, measure_longest_prompt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from tokenizers import Tokenizer
+
+    from meta_eval.pack.config import Config
+    from meta_eval.pack.manifest import TaskEntry
+    from meta_eval.pack.templates.spec import Template
+
+
+@dataclass
+class PrepareContext:
+    """What the tasks of a pack share. Each part is read once.
+
+    Attributes:
+        config: What prepare was asked for.
+        left_out: The tasks that cannot be prepared.
+    """
+
+    config: Config
+    left_out: LeftOut = field(default_factory=LeftOut)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer; None if it is not on this machine."""
+        return find_tokenizer(self.config.tokenizer_of())
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTask:
+    """A task, ready for a pack.
+
+    Attributes:
+        name: Its name.
+        entry: Its entry in the manifest.
+        template_files: Unchanged files of the template by path; tasks may share them.
+        files: Files made for this task: its YAML, its docs and the module that reads them.
+        scores_ifeval: Whether its docs name instructions of IFEval, some of which need nltk's Punkt model.
+    """
+
+    name: str
+    entry: TaskEntry
+    template_files: Mapping[str, bytes]
+    files: Mapping[str, bytes]
+    scores_ifeval: bool = False
+
+
+def measure_length(template: Template, docs: pa.Table, context: PrepareContext) -> LengthEntry:
+    """Measure the longest prompt. One that does not fit the context is an error."""
+    model, limit = context.config.tokenizer_of(), context.config.max_model_len
+    answer = template.max_gen_toks
+    length = measure_longest_prompt(Prompts.of_table(docs), limit - answer, lambda: context.tokenizer)
+    estimate = length.how == "estimated"
+    if length.tokens + answer > limit:
+        digest = docs.column("input_question_hash")[length.doc].as_py()
+        about = f"about {length.tokens} tokens (an estimate: {BYTES_PER_TOKEN} bytes a token)"
+        count = f", or put the tokenizer of {model} on this machine to count exactly"
+        raise ConfigError(
+            f"{template.name}: a prompt of {about if estimate else f'{length.tokens} tokens'} and an answer of up "
+            f"to {answer} do not fit max_model_len: {limit} (question hash {digest})",
+            where="max_model_len",
+            hint=f"Set max_model_len to {length.tokens + answer} or more{count if estimate else ''}",
+        )
+    if estimate:
+        log.warning(
+            f"{template.name}: no tokenizer of {model} on this machine: the longest prompt is estimated at "
+            f"{length.tokens} tokens, which fits"
+        )
+    return LengthEntry(tokens=length.tokens, method=length.how, max_gen_toks=answer, max_model_len=limit)

@@ -1,0 +1,81 @@
+"""What a pack is made of: tasks that can be chosen by name, each of which prepares itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from meta_eval.pack.manifest import OriginalEntry
+from meta_eval.pack.prepared_task import PrepareContext, PreparedTask
+from meta_eval.pack.records.recorded_docs import RecordedDocs
+from meta_eval.pack.records.task_code import read_group
+from meta_eval.pack.templates.template_folder import TemplateFolder
+
+
+@dataclass(slots=True)
+class CandidateTask:
+    """A prepared task, before its requests are compared with recorded ones.
+
+    Attributes:
+        task: The pack's task.
+        rows: The recorded docs whose requests lm-eval has to build; None if the task's own docs say what is asked.
+        where: The record and the task, for messages.
+        rebuild: Makes the task again with another delimiter between prompt and choice.
+        postprocess: Changes the task after its requests were checked.
+    """
+
+    task: PreparedTask
+    rows: RecordedDocs | None = None
+    where: str = ""
+    rebuild: Callable[[str], PreparedTask] | None = None
+    postprocess: Callable[[PreparedTask], PreparedTask] = lambda task: task
+
+
+class TaskSource(ABC):
+    """The tasks that a pack can be made of."""
+
+    @abstractmethod
+    def choose(self, names: Sequence[str]) -> tuple[list[str], Mapping[str, tuple[str, ...]]]:
+        """Choose tasks by names of tasks and groups, and by patterns. A minus leaves out.
+
+        Returns:
+            The tasks in the order of the manifest, and the members of each requested group.
+
+        Raises:
+            ConfigError: A name is unknown, or no task is left.
+        """
+
+    @abstractmethod
+    def prepare(self, task: str, context: PrepareContext) -> CandidateTask:
+        """Prepare a task that was chosen.
+
+        Raises:
+            UserError: It cannot be prepared.
+        """
+
+    def find_more_groups(self, tasks: Sequence[PreparedTask]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002
+        """More groups that these tasks make up."""
+        return {}
+
+    def read_folder(self, scratch: Path, groups: Sequence[str]) -> TemplateFolder:
+        """The YAML of groups, and the aliases of tasks: here, groups as the installed lm-eval averages them.
+
+        Args:
+            scratch: A folder that does not exist yet, for files.
+            groups: The groups of the pack.
+        """
+        files = {}
+        scratch.mkdir(parents=True)
+        for name in groups:
+            text = read_group(name)
+            if text is not None:
+                file = PurePosixPath(f"{name}.yaml")
+                (scratch / file).write_text(text, encoding="utf-8")
+                files[name] = file
+        return TemplateFolder(scratch, {}, files)
+
+    def list_originals(self) -> Mapping[str, OriginalEntry]:
+        """Other datasets that the prepared tasks were joined with, for the manifest."""
+        return {}

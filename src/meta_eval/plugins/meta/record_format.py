@@ -1,0 +1,171 @@
+"""Meta's evals datasets as a format of records.
+
+In order: rows are fetched, read, checked and joined (`task_rows`), the template makes docs of them (`task_docs`), docs
+are measured and the YAML is written (`task_preparation`). The core combines the tasks and writes the pack.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from meta_eval.plugins.meta import catalog
+from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE, parse_variant
+from meta_eval.plugins.meta.config_keys import MetaKeys
+from meta_eval.plugins.meta.joins.original_reader import Originals
+from meta_eval.plugins.meta.source.card import is_data_file
+from meta_eval.plugins.meta.source.lookup import is_hub_id, open_evals_dataset
+from meta_eval.plugins.meta.task_docs import read_docs
+from meta_eval.plugins.meta.task_preparation import MetaContext, prepare_task
+from meta_eval.plugins.meta.task_selection import Selection, find_withheld_tasks, select_tasks
+from meta_eval.plugins.meta.templates import read_meta_templates
+from meta_eval.sockets import (
+    GUESS,
+    NAMED,
+    CandidateTask,
+    Config,
+    ConfigError,
+    OriginalEntry,
+    Place,
+    PrepareContext,
+    RecordFormat,
+    TaskSource,
+    TemplateFolder,
+    ValuePlace,
+    assets,
+    join_names,
+    log,
+    report_progress,
+)
+
+
+class MetaFormat(RecordFormat):
+    """Meta's evals datasets on the hub or in a folder, and the embedded sample."""
+
+    name = "meta"
+    reads = "Meta's evals datasets (a snapshot, or files such as mmlu_pro.parquet)"
+    words = (SAMPLE,)
+    holds_runs = False
+
+    def detect(self, place: Place) -> float:
+        if place.name == SAMPLE:
+            return 1
+        if place.path is None:
+            return 0
+        if place.path.exists():
+            return GUESS if any(map(is_data_file, place.files)) else 0
+        return GUESS if is_hub_id(place.name) or catalog.identify_dataset(place.name).model else 0
+
+    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> NoReturn:  # noqa: ARG002
+        raise ConfigError(f"{place.name} holds no recorded run")
+
+    def open_tasks(self, place: Place, config: Config, config_place: ValuePlace) -> TaskSource:
+        name = place.name
+        if config.evals_run is not None:
+            raise ConfigError(
+                f"{name} is not a folder of recorded runs",
+                where=config_place.name_key("evals_run"),
+                hint="Set it to null",
+            )
+        if config.cluster:
+            raise ConfigError(
+                f"cannot be set for {name}: its templates define clusters",
+                where=config_place.name_key("cluster"),
+                hint="Set `cluster` in the template (metadata.meta_eval.cluster), or leave it out",
+            )
+        return MetaSource(config)
+
+
+class MetaSource(TaskSource):
+    """The tasks of the templates that an evals dataset has rows for."""
+
+    def __init__(self, config: Config) -> None:
+        report_progress(f"opening {config.evals_dataset}")
+        self._config, self._keys = config, config.read_keys(MetaKeys)
+        self._datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
+        self._templates = read_meta_templates(_template_dir(config))
+        self._originals = Originals(self._keys.originals.by_join(), of_sample=config.evals_dataset == SAMPLE)
+        self._context = MetaContext(self._templates, self._originals, self._keys.allow_unmatched)
+        self._chosen: dict[str, Selection] = {}
+
+    def choose(self, names: Sequence[str]) -> tuple[list[str], Mapping[str, tuple[str, ...]]]:
+        allow_code = self._config.allow_code
+        selections, groups = select_tasks(self._templates, names, self._datasets, allow_code=allow_code)
+        withheld = () if allow_code else find_withheld_tasks(self._templates, groups, self._datasets)
+        if withheld:
+            log.warning(f"left out, because they run model-written code and allow_code is false: {', '.join(withheld)}")
+        _warn_about_model(self._config, selections)
+        if not self._config.bundle:
+            _check_on_hub(selections)
+        self._chosen = {selection.template.name: selection for selection in selections}
+        return list(self._chosen), groups
+
+    def prepare(self, task: str, context: PrepareContext) -> CandidateTask:
+        chosen = self._chosen[task]
+        return CandidateTask(prepare_task(chosen.template, chosen.dataset, context, self._context))
+
+    def read_folder(self, scratch: Path, groups: Sequence[str]) -> TemplateFolder:  # noqa: ARG002
+        return self._templates
+
+    def list_originals(self) -> Mapping[str, OriginalEntry]:
+        return {
+            name: OriginalEntry(id=rows.dataset_id, revision=rows.revision, fallback=rows.fallback)
+            for name, rows in self._originals.read.items()
+        }
+
+
+def make_first_doc(templates: TemplateFolder, selection: Selection) -> dict[str, Any]:
+    """The first doc of a task, made as prepare makes it; a join reads its default original.
+
+    Raises:
+        UserError: Anything that the user can fix.
+    """
+    originals = Originals(of_sample=selection.dataset.kind == "sample")
+    docs = read_docs(templates.root, selection.template, selection.dataset, originals, first=1)
+    doc: dict[str, Any] = docs.table.to_pylist()[0]
+    return doc
+
+
+def _template_dir(config: Config) -> Path:
+    path = Path(config.template_dir)
+    default = type(config).model_fields["template_dir"].default
+    if not path.exists() and config.template_dir == default:
+        log.warning(f"{default} not found: using the shipped templates (`meta-eval init` copies them)")
+        return assets.asset_path("meta_template")
+    return path
+
+
+def _check_on_hub(selections: Sequence[Selection]) -> None:
+    """Raises:
+    ConfigError: ``bundle: false`` needs rows on the hub, and they are not there.
+    """
+    for selection in selections:
+        if selection.dataset.kind != "hub" and selection.template.spec.join is None:
+            raise ConfigError(
+                f"bundle: false leaves the rows on the hub, and {selection.dataset.dataset_id} is not there",
+                hint="Set bundle: true, or evals_dataset to a hub id",
+            )
+
+
+def _warn_about_model(config: Config, selections: Sequence[Selection]) -> None:
+    model = catalog.identify_dataset(f"{config.model_name}-evals")
+    variant = model.variant or parse_variant(config.model_name)
+    others = {
+        selection.template.name: selection.template.spec.variants
+        for selection in selections
+        if variant is not None and variant not in selection.template.spec.variants
+    }
+    if others:
+        named = "an instruct" if variant == "instruct" else "a base"
+        meant = " and ".join(dict.fromkeys(itertools.chain(*others.values())))
+        log.warning(
+            f"{config.model_name} is the name of {named} model, and tasks have prompts for {meant} models: "
+            f"{join_names(list(others), NAMED)}"
+        )
+    for identity in dict.fromkeys(s.dataset.identity for s in selections if s.dataset.kind != "sample"):
+        if model.variant and identity.variant and model.variant != identity.variant:
+            continue  # said above
+        if model.model and identity.model and model.model != identity.model:
+            log.warning(f"published numbers and recorded verdicts are from {identity.model}, not {model.model}")

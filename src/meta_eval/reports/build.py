@@ -1,0 +1,187 @@
+"""A report of what was judged: its title, what must be said of the files, and where everything came from."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from meta_eval.base.hashing import hash_file
+from meta_eval.harness.lm_eval_run import Run
+from meta_eval.harness.provenance import Provenance
+from meta_eval.judge.evidence import NamedFindings
+from meta_eval.judge.group_scores import compute_group_scores
+from meta_eval.judge.judgement import Judgement
+from meta_eval.judge.published_scores import list_averages
+from meta_eval.pack.manifest import MANIFEST, Manifest
+from meta_eval.reports import model
+from meta_eval.reports.text import visible
+
+
+def build_report(
+    run: Run,
+    judged: Judgement,
+    *,
+    pack: Path | None = None,
+    manifest: Manifest | None = None,
+    exit_follows_decision: bool = False,
+    evidence: Sequence[NamedFindings] = (),
+) -> model.Report:
+    """Build the report of a run and its pack."""
+    totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
+    if manifest is not None:
+        totals.append(compute_group_scores(manifest, run.tasks))
+    facts = _describe_run("this run", run, run.tasks, pack, manifest)
+    return model.Report(
+        "report",
+        facts.model,
+        judged.decision,
+        (facts,),
+        tuple(task for task in judged.tasks if task.name in run.tasks or task.members),
+        judged.alarms,
+        (*run.notes, *judged.notes, *_list_notes(evidence)),
+        tuple(average for group in totals for average in group),
+        exit_follows_decision,
+        tuple(evidence),
+        judged.drop_breakdown,
+    )
+
+
+def build_report_of_two(
+    judged: Judgement,
+    baseline: Run,
+    candidate: Run,
+    *,
+    exit_follows_decision: bool = False,
+    evidence: Sequence[NamedFindings] = (),
+) -> model.Report:
+    """The report of two runs: A, the baseline, and B."""
+    labelled = {"A": baseline, "B": candidate}
+    tasks = [task.name for task in judged.tasks]
+    runs = tuple(_describe_run(label, run, tasks) for label, run in labelled.items())
+    notes = (f"{label}: {note}" for label, run in labelled.items() for note in run.notes)
+    return model.Report(
+        "compare",
+        _title_of_two(*runs),
+        judged.decision,
+        runs,
+        judged.tasks,
+        judged.alarms,
+        (*notes, *judged.notes, *_list_notes(evidence)),
+        exit_follows_decision=exit_follows_decision,
+        evidence=tuple(evidence),
+        drop_breakdown=judged.drop_breakdown,
+    )
+
+
+def _list_notes(evidence: Iterable[NamedFindings]) -> list[str]:
+    return [note for named in evidence for note in named.findings.notes]
+
+
+def _describe_run(
+    label: str, run: Run, tasks: Iterable[str], pack: Path | None = None, manifest: Manifest | None = None
+) -> model.RunProvenance:
+    provenances = _provenances(run, tasks)
+    files = list({provenance.results_file: provenance for provenance in provenances}.values())
+    seconds = sorted(file.median_seconds for file in files if file.median_seconds is not None)
+    costs = [file.cost for file in files if file.cost is not None]
+    return model.RunProvenance(
+        label, _model_name(run), _facts(provenances, pack, manifest), _folder(run),
+        seconds[len(seconds) // 2] if seconds else None, sum(costs) if costs else None,
+    )  # fmt: skip
+
+
+def _title_of_two(a: model.RunProvenance, b: model.RunProvenance) -> str:
+    """Name both models. If the names are equal, name what tells the runs apart."""
+    first, second = model.tell_runs_apart((a, b))
+    if a.model != b.model or first == second:
+        return f"{b.model} (B) beside {a.model} (A)"
+    return f"{a.model}: {second} (B) beside {first} (A)"
+
+
+def _provenances(run: Run, tasks: Iterable[str]) -> list[Provenance]:
+    return [result.provenance for task in tasks for result in run.all_runs(task)]
+
+
+def _model_name(run: Run) -> str:
+    models = dict.fromkeys(result.provenance.model for result in run.tasks.values())
+    return ", ".join(visible(name) for name in models if name) or model.UNKNOWN_MODEL
+
+
+def _folder(run: Run) -> str | None:
+    """The folder of all files of a run, relative to this one, without the subfolder of a model."""
+    results = [result for task in run.tasks for result in run.all_runs(task)]
+    files = [
+        file for result in results for file in (result.samples_file, result.provenance.results_file) if file is not None
+    ]
+    if not files:
+        return None
+    folder = Path(os.path.commonpath([file.parent for file in files]))
+    models = {str(result.provenance.model).replace("/", "__") for result in results}
+    folder = (folder.parent if folder.name in {*models, "None"} else folder).resolve()
+    here = Path.cwd().resolve()
+    return visible(str(folder.relative_to(here) if here in folder.parents else folder))
+
+
+def _facts(
+    provenances: Sequence[Provenance], pack: Path | None, manifest: Manifest | None
+) -> tuple[tuple[str, str], ...]:
+    """Name and value, in the order to show them; a value that differs among results files is each of them."""
+    files = {provenance.results_file: provenance for provenance in provenances if provenance.results_file is not None}
+    seconds = [provenance.duration_s for provenance in files.values() if provenance.duration_s is not None]
+    dates = sorted(provenance.date for provenance in files.values() if provenance.date)
+    facts: dict[str, list[str | None]] = {}
+    if pack is not None and manifest is not None:
+        digest = hash_file(pack / MANIFEST)
+        facts["pack"] = [f"{pack.resolve().name}, manifest {digest[:16]}"]
+        facts["evals dataset"] = [
+            f"{entry.dataset_id} at {entry.dataset_revision}" for entry in manifest.tasks.values()
+        ]
+        facts["baseline"] = [
+            f"{baseline.name} at {baseline.revision}"
+            for entry in manifest.tasks.values()
+            for baseline in entry.baseline
+        ]
+        facts["originals"] = [f"{original.id} at {original.revision}" for original in manifest.originals.values()]
+    facts["model"] = [provenance.model for provenance in provenances]
+    facts["backend"] = [provenance.backend for provenance in provenances]
+    facts["model_args"] = [
+        ",".join(f"{key}={value}" for key, value in provenance.model_args.items()) for provenance in provenances
+    ]
+    facts["lm-eval"] = [provenance.lm_eval for provenance in provenances]
+    facts["engine"] = [provenance.engine for provenance in provenances]
+    facts["answered by"] = [str(provenance.origins) for provenance in provenances]
+    facts["endpoint"] = [str(provenance.endpoint) for provenance in provenances if provenance.endpoint]
+    facts["order"] = [provenance.order for provenance in provenances]
+    facts["limit"] = [None if provenance.limit is None else f"{provenance.limit:g}" for provenance in provenances]
+    facts["date"] = [dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"] if dates else []
+    facts["duration"] = [_duration(sum(seconds))] if seconds else []
+    facts["answers"] = [_tokens(provenance) for provenance in provenances]
+    facts["cost"] = [
+        None
+        if provenance.cost is None
+        else f"{provenance.cost:,.2f}"
+        if provenance.cost >= 1
+        else f"{provenance.cost:.2g}"
+        for provenance in provenances
+    ]
+    if manifest is not None:
+        facts["prepared with"] = [f"meta-eval {manifest.meta_eval}"]
+        facts["command"] = [shlex.join(manifest.command)]
+    facts["results"] = [file.name for file in sorted(files)]
+    distinct = {name: list(dict.fromkeys(filter(None, values))) for name, values in facts.items()}
+    return tuple((name, "; ".join(values)) for name, values in distinct.items() if values)
+
+
+def _tokens(provenance: Provenance) -> str | None:
+    if provenance.completion_tokens is None:
+        return None
+    rate = "" if provenance.tokens_per_second is None else f", {provenance.tokens_per_second:,.1f} a second"
+    return f"{provenance.completion_tokens:,.0f} tokens{rate}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

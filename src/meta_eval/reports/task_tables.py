@@ -1,0 +1,313 @@
+"""The tables of a report: what each task loses, its scores, and two verdicts on each doc. A column is added here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from meta_eval.base.counts import plural
+from meta_eval.base.thresholds import LEVEL_TEXT, Weighting
+from meta_eval.harness.doc_figures import FIGURES
+from meta_eval.reports import text
+from meta_eval.reports.tables import CellValue, Column, Row, Table
+
+if TYPE_CHECKING:
+    from meta_eval.judge.decide import Decision, TaskDecision
+    from meta_eval.judge.judgement import Flips, Score, Task
+    from meta_eval.judge.metric_comparison import MetricComparison
+    from meta_eval.reports.model import Report
+    from meta_eval.stats import Drop, Interval
+
+
+# The mean by the weights of its tasks, in words.
+WEIGHTED: dict[Weighting, str] = {"precision": "by precision", "equal": "every task the same", "docs": "by docs"}
+
+
+@dataclass(frozen=True, slots=True)
+class DropRow:
+    """What a row of drops is about: a task, or the mean over tasks, which has no decision of its own."""
+
+    docs: int
+    drop: Drop | None = None
+    interval: Interval | None = None
+    decision: TaskDecision | None = None
+
+
+def make_drop_table(report: Report) -> Table[DropRow]:
+    """What each task loses, with the means over several tasks; without a row where nothing is compared."""
+    comparing, margins = report.document_type == "compare", _has_margins(report.decision)
+    first, second = ("A", "B") if comparing else ("baseline", "run")
+    columns: tuple[Column[DropRow], ...] = (
+        Column("docs", "docs", lambda row: row.docs, text.format_count, headings={"terminal": ""}),
+        Column(
+            "baseline", first, _of_task(lambda decision: decision.drop.baseline), text.format_percent,
+            headings={"html": "", "terminal": "A" if comparing else "base"}, spare=True,
+        ),
+        Column(
+            "candidate", second, _of_task(lambda decision: decision.drop.candidate), text.format_percent,
+            headings={"html": "", "terminal": "B" if comparing else "ours"},
+        ),
+        Column(
+            "drop", "drop", lambda row: row.drop.value if row.drop else None, text.format_drop,
+            "points, positive for worse",
+            detail=_baseline_and_candidate, detailed=("html",), strong=True,
+        ),
+        Column(
+            "interval", f"{LEVEL_TEXT} interval", lambda row: row.interval, text.format_drop_interval,
+            headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
+        ),
+        Column(
+            "p", "p", _of_task(lambda decision: decision.p_corrected), text.format_p_value,
+            "two-sided, of no drop, of the same statistic as the interval; corrected for the number of tasks",
+            headings={"terminal": ""},
+        ),
+        *((_margin(),) if margins else ()),
+        _recovery() if comparing else _detectable_drop(),
+        Column(
+            "weight", "weight", _of_task(lambda decision: decision.weight), text.format_weight,
+            f"the task's share of the mean drop, {WEIGHTED[report.decision.weighting]}",
+        ),
+    )  # fmt: skip
+    rows = [_drop_row(task) for task in report.tasks] if any(task.decision for task in report.tasks) else []
+    return Table("drops", "What is lost", columns, (*rows, *_means(report.decision, len(rows))), _drop_legend(report))
+
+
+def _margin() -> Column[DropRow]:
+    return Column(
+        "margin", "margin", lambda row: row.decision.margin if row.decision else None, text.format_percent,
+        "the largest drop that is allowed, in points", headings={"terminal": "mar-\ngin"},
+    )  # fmt: skip
+
+
+def _recovery() -> Column[DropRow]:
+    return Column(
+        "recovery", "recovery", _of_task(lambda decision: decision.drop.recovery),
+        lambda share: f"{text.format_percent(share)} %",
+        "what is left of A's score, in percent", detail=_recovery_interval, detailed=("html",),
+        headings={"terminal": "recov-\nery"},
+    )  # fmt: skip
+
+
+def _detectable_drop() -> Column[DropRow]:
+    return Column(
+        "detectable_drop", "could see", _of_task(lambda decision: decision.detectable_drop), text.format_percent,
+        "the smallest drop, in points, that docs like these would have shown four times out of five",
+    )  # fmt: skip
+
+
+def _of_task(figure: Callable[[TaskDecision], CellValue]) -> Callable[[DropRow], CellValue]:
+    """A figure that a mean does not have."""
+    return lambda row: figure(row.decision) if row.decision else None
+
+
+def _drop_row(task: Task) -> Row[DropRow]:
+    decision = task.decision
+    subject = (
+        DropRow(decision.drop.docs, decision.drop, decision.interval, decision) if decision else DropRow(task.docs)
+    )
+    return Row(task.name, subject, task.outcome, remarks=_remarks(task), samples=not task.members)
+
+
+def _means(decision: Decision, tasks: int) -> Iterator[Row[DropRow]]:
+    """The mean that decides, and the unweighted mean. A single task has neither."""
+    if tasks == 0 or len(decision.tasks) < 2:
+        return
+    if mean := decision.mean:
+        subject = DropRow(mean.docs, mean, decision.interval)
+        yield Row(f"mean, {WEIGHTED[decision.weighting]}", subject, decision.outcome, whole=True)
+    if (equal := decision.unweighted_mean) and decision.weighting != "equal":
+        yield Row("mean, every task the same", DropRow(equal.docs, equal, decision.unweighted_interval), whole=True)
+
+
+def _drop_legend(report: Report) -> str:
+    decision = report.decision
+    others = " of the mean, and of each task its margin" if _has_margins(decision) else ""
+    return (
+        f"Percent and points; a positive drop is worse, and at most {100 * decision.margin:g} is allowed{others}. The "
+        f"weight is a task's share of the mean {describe_weights(decision)}.{describe_run_effect(decision)}"
+    )
+
+
+def describe_run_effect(decision: Decision) -> str:
+    """Which intervals do not contain what differs from run to run; empty if all do, or if no drop is paired."""
+    drops = [task.drop for task in decision.tasks if task.drop.paired]
+    if decision.mean is None or decision.mean.has_run_effect or not drops:
+        return ""
+    if not any(drop.has_run_effect for drop in drops):
+        return " With a single run a side, intervals do not contain what differs from run to run."
+    return " The mean's interval does not contain what differs from run to run: some tasks have a single run a side."
+
+
+def describe_weights(decision: Decision) -> str:
+    """How the mean that decides weighs tasks: ``by precision``."""
+    return "in which every task counts the same" if decision.weighting == "equal" else WEIGHTED[decision.weighting]
+
+
+def _has_margins(decision: Decision) -> bool:
+    """Whether a task has a margin other than the mean's."""
+    return any(task.margin != decision.margin for task in (*decision.tasks, *decision.groups))
+
+
+def _baseline_and_candidate(row: DropRow) -> str | None:
+    return (
+        f"{text.format_percent(row.decision.drop.baseline)} → {text.format_percent(row.decision.drop.candidate)}"
+        if row.decision
+        else None
+    )
+
+
+def _recovery_interval(row: DropRow) -> str | None:
+    bounds = row.decision.drop.recovery_interval() if row.decision else None
+    return text.format_interval(bounds) if bounds else None
+
+
+def _remarks(task: Task) -> tuple[str, ...]:
+    missing = task.prepared is not None and task.docs < task.prepared and not task.members
+    remarks = (
+        f"{plural(task.prepared or 0, 'doc')} prepared" if missing else "",
+        plural(len(task.members), "task") if task.members else "",
+        plural(task.runs, "run") if task.runs > 1 else "",
+        f"{plural(task.sampling.answers, 'answer')} a doc" if task.sampling and task.sampling.answers > 1 else "",
+    )
+    return tuple(filter(None, remarks))
+
+
+# Scores beside published numbers
+
+
+def make_score_table(report: Report) -> Table[Score]:
+    """Each score with the published number that it answers, and what the baseline is from that."""
+    published_word = report.published_label.split(" ")[0] or "published"
+    has_baseline = any(_get_baseline_difference(score) is not None for task in report.tasks for score in task.scores)
+    hidden = {} if report.published_label else dict.fromkeys(("html", "markdown", "terminal"), "")
+    columns: tuple[Column[Score], ...] = (
+        Column("docs", "docs", lambda score: score.docs, text.format_count),
+        Column(
+            "score", "score", lambda score: score.value, text.format_percent, strong=True,
+            headings={"terminal": "B" if report.document_type == "compare" else "ours"},
+        ),
+        Column(
+            "interval", f"{LEVEL_TEXT} interval", lambda score: score.interval, text.format_interval,
+            headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
+        ),
+        Column(
+            "published", published_word, _published, text.format_percent,
+            headings=hidden or {"terminal": "rec." if published_word.startswith("rec") else "publ."},
+        ),
+        Column(
+            "difference", "difference", lambda score: score.candidate_minus_reference, text.format_points,
+            headings=hidden or {"terminal": "diff."},
+        ),
+        Column(
+            "baseline", "baseline", _get_baseline_difference,
+            text.format_points,
+            f"{report.baseline_owner_recorded} answers under this pack's graders, less the published number: the "
+            "graders' or the record's, and no part of the drop",
+            headings=hidden or {"markdown": "", **({} if has_baseline else {"html": ""}),
+                                "terminal": "base." if has_baseline else ""},
+        ),
+    )  # fmt: skip
+    rows = tuple(row for task in report.tasks for row in _score_rows(task))
+    published_label = report.published_label.removesuffix("s")
+    whose = "the run and of the baseline" if has_baseline else "the run"
+    legend = f"; differences of {whose} from the {published_label}" if published_label else ""
+    title = f"Beside the {report.published_label}" if report.published_label else "Scores"
+    return Table("scores", title, columns, rows, f"Percent{legend}.")
+
+
+def _score_rows(task: Task) -> Iterable[Row[Score]]:
+    several = len(task.scores) > 1
+    return [
+        Row(task.name, score, part=score.averaging if several else "", remarks=_remarks(task), samples=not task.members)
+        for score in task.scores
+    ]
+
+
+def _get_baseline_difference(score: Score) -> float | None:
+    return score.baseline_difference.baseline_minus_reference if score.baseline_difference else None
+
+
+def _published(score: Score) -> float | None:
+    """The published number, where the score may be compared with it."""
+    return score.reference.value if score.reference and score.candidate_minus_reference is not None else None
+
+
+# All metrics of a task
+
+
+def make_metric_table(report: Report) -> Table[MetricComparison]:
+    """All metrics of tasks that have several, each with its own drop."""
+    first, second = ("A", "B") if report.document_type == "compare" else ("base", "ours")
+    columns: tuple[Column[MetricComparison], ...] = (
+        Column("docs", "docs", attrgetter("docs"), text.format_count, "docs that it is about"),
+        Column("baseline", first, attrgetter("baseline"), text.format_percent),
+        Column("candidate", second, attrgetter("value"), text.format_percent, strong=True),
+        Column(
+            "interval", f"{LEVEL_TEXT} interval", attrgetter("interval"), text.format_interval,
+            headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
+        ),
+        Column("drop", "drop", attrgetter("drop"), text.format_drop, "points, positive for worse"),
+        Column(
+            "drop_interval", f"{LEVEL_TEXT} interval of it", attrgetter("drop_interval"), text.format_drop_interval,
+            headings={"terminal": f"{LEVEL_TEXT} of it"},
+        ),
+    )  # fmt: skip
+    rows = tuple(
+        Row(task.name, metric, part=metric.metric.partition(",")[0]) for task in report.tasks for metric in task.metrics
+    )
+    legend = "Percent and points. Docs of which a metric says nothing are left out of it; no decision depends on it."
+    return Table("metrics", "All metrics", columns, rows, legend)
+
+
+# What answers are like
+
+
+def figure_mean_table(report: Report) -> Table[Task]:
+    """The mean of each figure of single answers, with the baseline's beside it where it is known."""
+    names = ("A", "B") if report.document_type == "compare" else ("baseline", "run")
+    columns: tuple[Column[Task], ...] = tuple(
+        Column(f"{side}_{figure.key}", f"{figure.heading}, {name}", _mean(side, figure.key), text.format_mean)
+        for figure in FIGURES
+        for side, name in zip(("baseline", "candidate"), names, strict=True)
+        if any(figure.key in getattr(task, f"{side}_figures") for task in report.tasks)
+    )
+    rows = tuple(Row(task.name, task, samples=True) for task in report.tasks if task.candidate_figures)
+    present = {column.key.partition("_")[2] for column in columns}
+    legend = "; ".join(f"{figure.heading}: {figure.legend}" for figure in FIGURES if figure.key in present)
+    return Table("answers", "What answers are like", columns, rows, f"{legend[:1].upper()}{legend[1:]}.")
+
+
+def _mean(side: str, key: str) -> Callable[[Task], CellValue]:
+    return lambda task: getattr(task, f"{side}_figures").get(key)
+
+
+# Doc by doc
+
+
+def make_flip_table(report: Report) -> Table[Flips]:
+    """Two verdicts on each doc. The headings name their owners."""
+    comparing = report.document_type == "compare"
+    keys = ("baseline_only", "candidate_only") if comparing else ("candidate_only", "baseline_only")
+    columns: tuple[Column[Flips], ...] = (
+        Column("docs", "docs", lambda flips: flips.compared, text.format_count),
+        Column(
+            "agree", "agree", lambda flips: flips.agreed / flips.compared,
+            lambda share: f"{text.format_percent(share)} %",
+        ),
+        *(
+            Column(
+                key, f"only {side.label} right", attrgetter(key), text.format_count, side.title,
+                headings={"terminal": f"only {side.label}"}, samples=flag,
+            )
+            for key, side, flag in zip(keys, report.sides, ("first only", "second only"), strict=True)
+        ),
+    )  # fmt: skip
+    rows = [
+        Row(task.name, task.flips, remarks=_remarks(task))
+        for task in report.tasks
+        if task.flips is not None and task.flips.compared
+    ]
+    title = "Flips, doc by doc" if comparing else f"Beside {report.baseline_owner} answers, doc by doc"
+    return Table("flips", title, columns, tuple(rows))
