@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
+from noted import noted
 from one_task import run
 from packs import prepare, read_docs
 from places import REPOSITORY
@@ -35,13 +35,18 @@ class Point(EntryPoint):
         return load_example() if self.name != "broken" else 1 / 0
 
 
-@pytest.fixture
-def forms(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
-    """The entry points of forms, to be filled."""
-    points = [Point("pairs", "pairs_form:PairsForm", GROUP)]
+def offer(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
+    """Forms, as if packages had them."""
     monkeypatch.setattr(extensions, "entry_points", lambda group: points if group == GROUP else [])
     monkeypatch.setattr(extensions, "_LOADED", {})
-    yield points
+
+
+PAIRS = Point("pairs", "pairs_form:PairsForm", GROUP)
+
+
+@pytest.fixture
+def forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, PAIRS)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +65,7 @@ def answered(pack: Path, folder: Path) -> Path:
 
 
 @pytest.mark.plugin("meta")
-def test_the_answers_of_another_form_get_the_scores_of_ours(forms: list[Any], pack: Path, tmp_path: Path) -> None:
+def test_the_answers_of_another_form_get_the_scores_of_ours(forms: None, pack: Path, tmp_path: Path) -> None:
     done = grade(answered(pack, tmp_path), pack=pack, output=tmp_path / "out")
     assert (done.missing, set(done.scores)) == (0, {TASK})
     code, _, said = run("export", pack, "--to", "pairs", "--answered", tmp_path / "answers.jsonl")
@@ -83,7 +88,7 @@ def test_the_answers_of_another_form_get_the_scores_of_ours(forms: list[Any], pa
     ],
 )
 def test_a_wrong_line_of_another_form_is_named(
-    old: str, new: str, words: str, forms: list[Any], pack: Path, tmp_path: Path
+    old: str, new: str, words: str, forms: None, pack: Path, tmp_path: Path
 ) -> None:
     file = answered(pack, tmp_path)
     file.write_text(file.read_text().replace(old, new, 1))
@@ -93,14 +98,14 @@ def test_a_wrong_line_of_another_form_is_named(
 
 
 @pytest.mark.plugin("meta")
-def test_half_a_surrogate_pair_of_another_form_is_mended(forms: list[Any], pack: Path, tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_of_another_form_is_mended(forms: None, pack: Path, tmp_path: Path) -> None:
     file = answered(pack, tmp_path)
     file.write_text(file.read_text().replace('"completion": "', '"completion": "\\ud83d ', 1))
     assert grade(file, pack=pack, output=tmp_path / "out").missing == 0
 
 
 @pytest.mark.parametrize("name", ["btach", "../x", ""])
-def test_an_unknown_form_is_one_message(name: str, forms: list[Any]) -> None:
+def test_an_unknown_form_is_one_message(name: str, forms: None) -> None:
     code, out, said = run("export", "nowhere", "--to", name)
     assert (code, out) == (2, "")
     assert said == f"error: --to: unknown form {name}. Available: pairs, requests\n"
@@ -108,15 +113,16 @@ def test_an_unknown_form_is_one_message(name: str, forms: list[Any]) -> None:
 
 @pytest.mark.plugin("meta")
 def test_a_broken_form_is_a_note_and_stops_no_grading(
-    forms: list[Any], pack: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, forms: None, pack: Path, tmp_path: Path
 ) -> None:
     file = answered(pack, tmp_path)
-    forms[:] = [
+    offer(
+        monkeypatch,
         Point("broken", "gone:Form", GROUP),
-        *forms,
-        Point("twice", "a:Form", GROUP),
-        Point("twice", "b:F", GROUP),
-    ]
-    assert grade(file, pack=pack, output=tmp_path / "out").missing == 0
-    assert "gone:Form: cannot be loaded: ZeroDivisionError" in caplog.text
-    assert "'twice' is offered 2 times: a:Form and b:F" in caplog.text
+        PAIRS,
+        *(Point("twice", name, GROUP) for name in ("a:F", "b:F")),
+    )
+    with noted() as notes:
+        assert grade(file, pack=pack, output=tmp_path / "out").missing == 0
+    assert any("gone:Form: cannot be loaded: ZeroDivisionError" in note for note in notes)
+    assert any("'twice' is offered 2 times: a:F and b:F" in note for note in notes)
