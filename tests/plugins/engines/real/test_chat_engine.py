@@ -86,7 +86,7 @@ def serving(log: Path, *command: str | Path, env: dict[str, str]) -> Iterator[No
 def on_llama_cpp(folder: Path, packages: str, **fields: Any) -> Iterator[int]:
     port = find_port()
     settings = {"n_parallel": 2, "n_ctx": 2 * CONTEXT, "n_threads": 1, "use_jinja": True, **fields}
-    script = REPOSITORY / "src/meta_eval/running/llamacpp_server.py"
+    script = REPOSITORY / "src/meta_eval/plugins/engines/llamacpp/llamacpp_server.py"
     command = (sys.executable, "-P", script, folder / "F32.gguf", json.dumps(settings), str(port))
     with serving(folder / f"llama-{port}.log", *command, env={**os.environ, "PYTHONPATH": packages}):
         yield port
