@@ -15,7 +15,8 @@ WHEEL = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"
 def test_every_page_is_in_the_wheel() -> None:
     docs = REPOSITORY / "docs"
     top = [path.relative_to(REPOSITORY).as_posix() for path in docs.iterdir() if path.name != "examples"]
-    assert {name for name in WHEEL["only-include"] if name.startswith("docs/")} == set(top)
+    # Without plug-ins there are no pages of theirs.
+    assert {name for name in WHEEL["only-include"] if name.startswith("docs/")} == {*top, "docs/plugins"}
     assert WHEEL["sources"]["docs"] == "meta_eval/assets/docs"
 
 

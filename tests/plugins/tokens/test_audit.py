@@ -101,6 +101,7 @@ def test_answers_of_a_single_token_are_left_out_and_counted(folder: Path) -> Non
     assert f"{len(short)} answers left out: no token can be scored" in report.notes
 
 
+@pytest.mark.plugin("chat")
 def test_chats_of_ones_own_are_a_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests and results of any batch file make a pack; another endpoint's results are audited beside its requests."""
     monkeypatch.chdir(tmp_path)
