@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import cli
 from noted import noted
 from one_task import run
 from packs import prepare, read_docs
@@ -126,3 +127,9 @@ def test_a_broken_form_is_a_note_and_stops_no_grading(
         assert grade(file, pack=pack, output=tmp_path / "out").missing == 0
     assert any("gone:Form: cannot be loaded: ZeroDivisionError" in note for note in notes)
     assert any("'twice' is offered 2 times: a:F and b:F" in note for note in notes)
+
+
+def test_a_misspelt_form_gets_the_nearest(tmp_path: Path) -> None:
+    done = cli("export", "work_dir", "--to", "requets", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "unknown form requets; did you mean 'requests'?" in done.stderr

@@ -46,10 +46,6 @@ def test_help_imports_nothing_that_only_a_command_needs() -> None:
         ),
         ("compare", "meta-eval compare: RUNS… is missing. See"),
         ("tasks new a", "meta-eval tasks new: --subset is missing. See"),
-        (
-            "export --to requets",
-            "--to: 'requets' is not one of 'requests', 'batch'; did you mean 'requests'? See",
-        ),
         ("prepare --set", "--set: needs a value. See"),
         ("prepare --json=3", "--json: takes no value. See"),
         ("verify a b", "meta-eval verify: takes fewer arguments; unexpected: b. See"),

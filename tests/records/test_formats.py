@@ -142,6 +142,16 @@ class _Plain(RecordFormat):
         raise SourceError(f"{self.name} opened it")
 
 
+def _offer_alone(monkeypatch: pytest.MonkeyPatch, points: list[EntryPoint]) -> None:
+    """Offer these formats beside those of the core, and no other."""
+    read = extensions.entry_points
+    monkeypatch.setattr(
+        extensions,
+        "entry_points",
+        lambda group: points if group == format_registry.ENTRY_POINTS else read(group=group),
+    )
+
+
 @pytest.mark.parametrize(
     ("certainties", "message"),
     [
@@ -162,9 +172,7 @@ def test_the_surest_format_reads_a_place_whatever_its_name(
             return formats[self.name]
 
     points = [Point(name, f"{name}:F", format_registry.ENTRY_POINTS) for name in formats]
-    monkeypatch.setattr(
-        extensions, "entry_points", lambda group: points if group == format_registry.ENTRY_POINTS else []
-    )
+    _offer_alone(monkeypatch, points)
     monkeypatch.setattr(extensions, "_LOADED", {})
     with pytest.raises(UserError, match=message):
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(tmp_path))
@@ -172,8 +180,7 @@ def test_the_surest_format_reads_a_place_whatever_its_name(
 
 def test_a_format_whose_module_is_missing_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     group = format_registry.ENTRY_POINTS
-    points = {group: [EntryPoint("gone", "no_such_package.formats:F", group)]}
-    monkeypatch.setattr(extensions, "entry_points", lambda group: points.get(group, []))
+    _offer_alone(monkeypatch, [EntryPoint("gone", "no_such_package.formats:F", group)])
     run = shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", tmp_path / "run")
     with noted() as notes:
         prepare(
@@ -184,6 +191,6 @@ def test_a_format_whose_module_is_missing_stops_no_other(tmp_path: Path, monkeyp
 
 
 def test_an_id_of_the_hub_that_no_format_reads_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extensions, "entry_points", lambda group: [])
+    _offer_alone(monkeypatch, [])
     with pytest.raises(UserError, match="no format reads a dataset of this name on the hub. It reads `lm_eval"):
         prepare(tmp_path / "pack", "recorded", evals_dataset="some/dataset")

@@ -10,7 +10,7 @@ import pytest
 from first_board import OLD_RUN, REPOSITORY, RUN, Row, as_2023, choice, sum_of, tasks, tokens_of, write
 from leaderboard import as_dataset, hub_of
 from noted import noted
-from packs import prepare, read_docs, tree
+from packs import look_at, prepare, read_docs, tree
 from recorded_runs import record
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
@@ -168,7 +168,7 @@ def test_recorded_ids_say_which_tokenizer_and_which_bos(front: list[int], messag
     assert entry is not None
     assert entry.bos_in_prompts is manifest.run_settings.add_bos_token is bool(front)
     assert f"add_bos_token={bool(front)}" in ",".join(manifest.command)
-    looked = {check.name: check for check in check_prompts(pack, manifest)}
+    looked = {check.name: check for check in check_prompts(look_at(pack))}
     assert front or (looked["BOS"].status, looked["BOS"].what.partition(" ")[0]) == ("passed", "none")
     expected = {"other_token_ids": 1, "same_token_ids": 8} | ({message: 9} if message else {})
     assert warnings == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meta_eval.ask.answers.answer_form import AnswerForm
 from meta_eval.ask.answers.requests_form import RequestsForm
-from meta_eval.base.errors import ConfigError
+from meta_eval.base.errors import ConfigError, suggest_name
 from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
 from meta_eval.base.logs import log
 
@@ -24,8 +24,10 @@ def find_form(name: str) -> AnswerForm:
         return OWN
     others = find_extensions(ENTRY_POINTS)
     if name not in others:
-        available = ", ".join(sorted({OWN.name, *others}))
-        raise ConfigError(f"unknown form {name}", where="--to", hint=f"Available: {available}")
+        names = sorted({OWN.name, *others})
+        raise ConfigError(
+            f"unknown form {name}{suggest_name(name, names)}", where="--to", hint=f"Available: {', '.join(names)}"
+        )
     return _load(others[name])
 
 
