@@ -397,7 +397,6 @@ if TYPE_CHECKING:
     from meta_eval.verb_options import ListOptions as ListOptions
     from meta_eval.verb_options import NewTaskOptions as NewTaskOptions
     from meta_eval.verb_options import ScoringOptions as ScoringOptions
-    from meta_eval.verb_options import TaskKeywords as TaskKeywords
     from meta_eval.verb_options import TaskOptions as TaskOptions
 
     # the package

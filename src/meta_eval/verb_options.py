@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Self
 
 # The configuration that is read if none is named.
 DEFAULT_CONFIG = "eval_config.yaml"
@@ -203,59 +203,3 @@ class RunOptions(ScoringOptions):
     order_seed: str | None = None
     gate: Path | str | None = None
     same_deployment: bool = False
-
-
-class PrepareKeywords(TypedDict, total=False):
-    """The fields of `PrepareOptions` as the keyword arguments of `meta_eval.prepare`."""
-
-    overrides: Sequence[str]
-    template_dir: Path | None
-
-
-class TaskKeywords(TypedDict, total=False):
-    """The fields of `TaskOptions` as keyword arguments."""
-
-    tasks: Sequence[str]
-    edited: bool
-
-
-class ScoringKeywords(TaskKeywords, total=False):
-    """The fields of `ScoringOptions` as keyword arguments."""
-
-    allow_code: bool
-
-
-class VerifyKeywords(ScoringKeywords, total=False):
-    """The fields of `VerifyOptions` as the keyword arguments of `meta_eval.verify`."""
-
-    min_agreement: float | None
-    regrade: Path | str | None
-
-
-class GradingKeywords(ScoringKeywords, total=False):
-    """The fields of `GradingOptions` as the keyword arguments of `meta_eval.grade`."""
-
-    output: Path | str | None
-    partial: bool
-    prefer: Literal["last"] | None
-
-
-class ExportKeywords(TaskKeywords, total=False):
-    """The fields of `ExportOptions` as the keyword arguments of `meta_eval.export`."""
-
-    to: str
-    answered: Sequence[Path | str]
-    force: bool
-
-
-class RunKeywords(ScoringKeywords, total=False):
-    """The fields of `RunOptions` as the keyword arguments of `meta_eval.run`."""
-
-    shard: tuple[int, int]
-    grade_only: bool
-    stop_when_decided: bool
-    canary: bool
-    rerun: int | None
-    order_seed: str | None
-    gate: Path | str | None
-    same_deployment: bool

@@ -21,24 +21,19 @@ from noted import noted
 from runs import run_lm_eval
 from verb_lists import check_defaults, check_one_list
 
-from meta_eval import Config, Manifest, compare, export, grade, prepare, report, run, verify
+from meta_eval import Config, Manifest, compare, prepare, report, verify
 from meta_eval.base.errors import ConfigError, PackError, UserError
-from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
+from meta_eval.judge.judging_options import JudgingOptions
 from meta_eval.pack.backends.base import load_class
 from meta_eval.verb_options import (
     EngineOptions,
-    ExportKeywords,
     ExportOptions,
-    GradingKeywords,
     GradingOptions,
     InitOptions,
     ListOptions,
     NewTaskOptions,
-    PrepareKeywords,
     PrepareOptions,
-    RunKeywords,
     RunOptions,
-    VerifyKeywords,
     VerifyOptions,
 )  # fmt: skip
 
@@ -88,43 +83,34 @@ def test_from_a_configuration_to_a_comparison(tmp_path: Path, monkeypatch: pytes
     assert report("out", options=options, margin=5.0).to_json() == report("out", pack="work_dir", margin=5.0).to_json()
 
 
-# By verb its function, its options, their keywords, and what only its command line has.
-VERBS: dict[str, tuple[Any, type, type | None, str]] = {
-    "prepare": (prepare, PrepareOptions, PrepareKeywords, "config plan flips sampled_flips gate as_json"),
-    "init": (None, InitOptions, None, "directory"),
-    "doctor": (None, EngineOptions, None, "pack config engine show_command as_json"),
-    "tasks": (None, ListOptions, None, "as_json"),
-    "tasks list": (None, ListOptions, None, "as_json"),
-    "tasks show": (None, ListOptions, None, "name"),
-    "tasks new": (None, NewTaskOptions, None, "name"),
-    "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json"),
-    "run": (run, RunOptions, RunKeywords, "config overrides report html as_json"),
-    "export": (export, ExportOptions, ExportKeywords, "pack config output as_json"),
-    "grade": (grade, GradingOptions, GradingKeywords, "answers pack config as_json"),
-    "report": (
-        report, JudgingOptions, JudgingKeywords, "results max_drop html markdown eval_results view as_json",
-    ),
-    "compare": (compare, JudgingOptions, JudgingKeywords, "runs max_drop html markdown view as_json texts tokens"),
-}  # fmt: skip
-
-
+# By verb its options, and what only its command line has.
+VERBS: dict[str, tuple[type, str]] = {
+    "prepare": (PrepareOptions, "config plan flips sampled_flips gate as_json"),
+    "init": (InitOptions, "directory"),
+    "doctor": (EngineOptions, "pack config engine show_command as_json"),
+    "verify": (VerifyOptions, "pack config as_json"),
+    "run": (RunOptions, "config overrides report html as_json"),
+    "export": (ExportOptions, "pack config output as_json"),
+    "grade": (GradingOptions, "answers pack config as_json"),
+    "report": (JudgingOptions, "results max_drop html markdown eval_results view as_json"),
+    "compare": (JudgingOptions, "runs max_drop html markdown view as_json texts tokens"),
+}
 if find_spec("meta_eval.plugins.engines"):
-    VERBS["slurm"] = (
-        None,
-        load_class("meta_eval.plugins.engines.slurm.slurm_layout:Jobs"),
-        None,
-        "config output as_json",
-    )
+    VERBS["slurm"] = load_class("meta_eval.plugins.engines.slurm.slurm_layout:Jobs"), "config output as_json"
+if find_spec("meta_eval.plugins.meta"):
+    VERBS["tasks"] = VERBS["tasks list"] = (ListOptions, "as_json")
+    VERBS["tasks show"] = (ListOptions, "name")
+    VERBS["tasks new"] = (NewTaskOptions, "name")
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_command_line_keywords_and_options_are_one_list(verb: str) -> None:
+def test_command_line_and_options_are_one_list(verb: str) -> None:
     check_one_list(verb, *VERBS[verb])
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_default_stands_once(verb: str) -> None:
-    check_defaults(verb, VERBS[verb][1])
+    check_defaults(verb, VERBS[verb][0])
 
 
 def test_prepare_takes_overrides_for_a_configuration_made_in_python(tmp_path: Path) -> None:

@@ -1,24 +1,20 @@
-"""Checks that a verb's command line, its options and its keywords are one list."""
+"""Checks that a verb's command line, and its options are one list."""
 
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
-from typing import Any, get_type_hints
+from typing import Any
 
 import typer
 
 from meta_eval.cli import app
-from meta_eval.judge.gate import Gate
 
 
-def check_one_list(verb: str, function: Any, options: type, keywords: type | None, only_said: str) -> None:
+def check_one_list(verb: str, options: type, only_said: str) -> None:
     """Check names: ``only_said`` are arguments that only the command line has."""
     own = {field.name for field in fields(options)}
     assert own <= _parameters(verb).keys()
     assert _parameters(verb).keys() - own == set(only_said.split())
-    if keywords is not None:
-        assert function.__annotations__["keywords"] == f"Unpack[{keywords.__name__}]"
-        assert _hints(keywords) == _hints(options)
 
 
 def check_defaults(verb: str, options: type) -> None:
@@ -37,7 +33,3 @@ def _parameters(verb: str) -> dict[str, Any]:
     for word in verb.split():
         command = command.get_command(None, word)
     return {parameter.name: parameter for parameter in command.params}
-
-
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, localns={"Gate": Gate})

@@ -6,19 +6,15 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.errors import documented
 from meta_eval.base.logs import Progress, display_logs
 from meta_eval.verb_options import (
     DEFAULT_CONFIG,
-    ExportKeywords,
     ExportOptions,
-    GradingKeywords,
     GradingOptions,
-    PrepareKeywords,
     PrepareOptions,
-    RunKeywords,
     RunOptions,
 )  # fmt: skip
 
@@ -36,7 +32,7 @@ def prepare(
     *,
     options: PrepareOptions | None = None,
     progress: Progress | None = None,
-    **keywords: Unpack[PrepareKeywords],
+    **keywords: Any,
 ) -> Prepared:
     """Make a pack: docs, task YAML and manifest in the configuration's ``work_dir``.
 
@@ -78,7 +74,7 @@ def run(
     model: str | None = None,
     options: RunOptions | None = None,
     progress: Progress | None = None,
-    **keywords: Unpack[RunKeywords],
+    **keywords: Any,
 ) -> RunResult:
     """Run the model of a configuration and grade its answers. See docs/guides/engines.md.
 
@@ -119,7 +115,7 @@ def export(
     *,
     options: ExportOptions | None = None,
     progress: Progress | None = None,
-    **keywords: Unpack[ExportKeywords],
+    **keywords: Any,
 ) -> Exported:
     """Write the requests of a pack to a file that any program can answer. See docs/reference/files.md.
 
@@ -152,7 +148,7 @@ def grade(
     pack: Path | str,
     options: GradingOptions | None = None,
     progress: Progress | None = None,
-    **keywords: Unpack[GradingKeywords],
+    **keywords: Any,
 ) -> Graded:
     """Grade answers from any source, and write results and samples as lm_eval does.
 

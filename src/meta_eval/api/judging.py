@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.errors import ConfigError, documented
 from meta_eval.base.logs import Progress, display_logs, report_progress
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import Run
     from meta_eval.judge.evidence import NamedFindings
     from meta_eval.judge.gate import Gate
-    from meta_eval.judge.judging_options import JudgingKeywords, JudgingOptions
+    from meta_eval.judge.judging_options import JudgingOptions
     from meta_eval.pack.baseline import Baseline
     from meta_eval.reports.candidates import CandidatesReport
     from meta_eval.reports.model import Report
@@ -28,7 +28,7 @@ def report(
     *,
     options: JudgingOptions | None = None,
     progress: Progress | None = None,
-    **keywords: Unpack[JudgingKeywords],
+    **keywords: Any,
 ) -> Report:
     """Judge a run: the drop of each task from the recorded answers, and a decision.
 
@@ -81,7 +81,7 @@ def compare(
     *,
     options: JudgingOptions | None = None,
     progress: Progress | None = None,
-    **keywords: Unpack[JudgingKeywords],
+    **keywords: Any,
 ) -> Report:
     """Compare two runs doc by doc, such as a model and its quantised copy.
 
@@ -117,7 +117,7 @@ def compare_candidates(
     *,
     options: JudgingOptions | None = None,
     progress: Progress | None = None,
-    **keywords: Unpack[JudgingKeywords],
+    **keywords: Any,
 ) -> CandidatesReport:
     """Compare several runs with one baseline. Each has the report that `compare` makes of it, without its samples.
 
@@ -232,7 +232,7 @@ def _paths(places: Path | str | Sequence[Path | str]) -> list[Path]:
     return [Path(place) for place in ([places] if isinstance(places, Path | str) else places)]
 
 
-def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> JudgingOptions:
+def _options(options: JudgingOptions | None, keywords: Mapping[str, Any]) -> JudgingOptions:
     from meta_eval.judge.judging_options import JudgingOptions
 
     return (options or JudgingOptions()).updated(**keywords)

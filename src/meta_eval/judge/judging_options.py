@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from meta_eval.verb_options import Options
 
@@ -13,22 +13,6 @@ if TYPE_CHECKING:
     from meta_eval.harness.choice import Choice
     from meta_eval.judge.gate import Gate
     from meta_eval.pack.manifest import Manifest
-
-
-class JudgingKeywords(TypedDict, total=False):
-    """The fields of `JudgingOptions` as the keyword arguments of `report` and `compare`."""
-
-    pack: Path | str | None
-    margin: float | None
-    cap: float | None
-    gate: Gate | Path | str | None
-    cluster: Mapping[str, str] | None
-    tasks: Sequence[str]
-    repeats: bool
-    skip_damaged: bool
-    regrade: bool
-    include_path: Path | str | None
-    allow_code: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

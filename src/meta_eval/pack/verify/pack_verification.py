@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from meta_eval.base.errors import ConfigError, PackError, UserError, documented
 from meta_eval.base.isolation import isolate_code
@@ -33,7 +33,7 @@ from meta_eval.pack.verify.proof import Proof, Status, TaskProof
 from meta_eval.pack.verify.record_check import tally_record
 from meta_eval.pack.verify.saved_answers import Saved, find_samples, read_saved
 from meta_eval.pack.verify.tallies import Explanations, Tallies, tally_task
-from meta_eval.verb_options import VerifyKeywords, VerifyOptions
+from meta_eval.verb_options import VerifyOptions
 
 _GITIGNORE = "# These files quote evals datasets, which may be gated. `meta-eval verify` writes them again.\n*\n"
 
@@ -44,7 +44,7 @@ def verify(
     *,
     options: VerifyOptions | None = None,
     progress: Progress | None = None,
-    **keywords: Unpack[VerifyKeywords],
+    **keywords: Any,
 ) -> Proof:
     """Replay the recorded answers through a pack and compare every verdict with the recorded one.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
-from meta_eval.plugins.tokens.options import AuditKeywords, AuditOptions, FidelityKeywords, FidelityOptions
+from meta_eval.plugins.tokens.options import AuditOptions, FidelityOptions
 from meta_eval.sockets import DEFAULT_CONFIG, ConfigError, Progress, display_logs, documented
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def fidelity(
     *,
     options: FidelityOptions | None = None,
     progress: Progress | None = None,
-    **keywords: Unpack[FidelityKeywords],
+    **keywords: Any,
 ) -> FidelityResult:
     """Ask a model for the log-probability of each token of the recorded answers. See docs/plugins/tokens/same_model.md.
 
@@ -144,7 +144,7 @@ def audit(
     *,
     options: AuditOptions | None = None,
     progress: Progress | None = None,
-    **keywords: Unpack[AuditKeywords],
+    **keywords: Any,
 ) -> AuditReport:
     """Ask a trusted copy how likely an endpoint's answers are, and judge whether it is the same model.
 

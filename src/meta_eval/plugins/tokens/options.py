@@ -1,4 +1,4 @@
-"""The options of `fidelity` and `audit`, with defaults, and the same as keyword arguments."""
+"""The options of `fidelity` and `audit`, with defaults."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_eval.sockets import TaskKeywords, TaskOptions
+from meta_eval.sockets import TaskOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,33 +72,3 @@ class AuditOptions(TaskOptions):
     output: Path | str | None = None
     noise: Path | str | None = None
     same_deployment: bool = False
-
-
-class FidelityKeywords(TaskKeywords, total=False):
-    """The fields of `FidelityOptions` as the keyword arguments of `meta_eval.fidelity`."""
-
-    pack: Path | str | None
-    overrides: Sequence[str]
-    docs: int | None
-    top_k: int
-    shard: tuple[int, int]
-    probe: bool
-    ask: bool
-    answers: Sequence[Path | str]
-    output: Path | str | None
-    baseline: Path | str | None
-    again: bool
-    same_deployment: bool
-
-
-class AuditKeywords(TaskKeywords, total=False):
-    """The fields of `AuditOptions` as the keyword arguments of `meta_eval.audit`."""
-
-    pack: Path | str | None
-    overrides: Sequence[str]
-    docs: int | None
-    top_k: int
-    ask: bool
-    output: Path | str | None
-    noise: Path | str | None
-    same_deployment: bool
