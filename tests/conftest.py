@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from places import HELPERS, REPOSITORY, THOROUGH
+from places import HELPERS, THOROUGH
+from plugged import imports_what_is_gone, is_there
 from rows import make_row, write_rows
 
 # For numpy, which nothing above imports, and every process that a test starts: on small matrices the threads of OpenBLAS
@@ -36,10 +37,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-PLUGINS = REPOSITORY / "src/meta_eval/plugins"
-
 # Most configurations of the tests name no backend. Without the engines, whose default is vllm, a package makes it server.
-if not (PLUGINS / "engines").is_dir():
+if not is_there("engines"):
     _SERVER = str(HELPERS / "default_server")
     sys.path.append(_SERVER)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), _SERVER)))
@@ -52,6 +51,11 @@ _QUICK = frozenset(("catalog", "joins", "source", "templates", "tools"))
 _OF_OTHERS = {"lighteval": "META_EVAL_LIGHTEVAL"}
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """A test of the core that imports a plug-in goes with it."""
+    return True if collection_path.suffix == ".py" and imports_what_is_gone(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is quick comes last, so that the workers, which take file by file, end together.
 
@@ -60,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.parent.name in _QUICK)
     for item in items:
         for marker in item.iter_markers("plugin"):
-            if not (PLUGINS / marker.args[0]).is_dir():
+            if not is_there(marker.args[0]):
                 item.add_marker(pytest.mark.skip(reason=f"the plug-in {marker.args[0]} is not there"))
         for marker, variable in _OF_OTHERS.items():
             if item.get_closest_marker(marker) and variable not in os.environ:

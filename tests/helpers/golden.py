@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from places import GOLDEN, TEMPLATES, THOROUGH
+from plugged import is_there, need
 
 if TYPE_CHECKING:
     from meta_eval.pack.templates.template_folder import TemplateFolder
@@ -24,6 +25,7 @@ def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
     from meta_eval import prepare
     from meta_eval.pack.config import Config
 
+    need("meta")
     config = Config(
         model_name="replay",
         evals_dataset="sample",
@@ -46,6 +48,8 @@ def shipped() -> TemplateFolder:
 @functools.cache
 def all_tasks() -> list[str]:
     """Return every task of the template folder that the sample offers."""
+    if not is_there("meta"):
+        return []
     from meta_eval.plugins.meta.source import sample
     from meta_eval.plugins.meta.task_selection import explain_refusal
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from places import TEMPLATES
+from plugged import need
 
 Doc = dict[str, Any]
 
@@ -24,6 +25,8 @@ def prepare(work_dir: Path, tasks: str, **keys: Any) -> Path:
         "model_name": "my/model", "evals_dataset": "sample", "tasks": tasks, "work_dir": str(work_dir),
         "output_path": str(work_dir.parent / "out"), "max_model_len": 262144, "allow_code": True, "template_dir": str(TEMPLATES), **keys,
     }  # fmt: skip
+    if settings["evals_dataset"] == "sample":
+        need("meta")
     config = load_config(None, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
     run(config)
     return work_dir
