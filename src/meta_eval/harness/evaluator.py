@@ -23,11 +23,12 @@ from meta_eval.base.isolation import isolate_code
 from meta_eval.base.logs import report_progress
 from meta_eval.harness.bootstraps import replace_bootstrap
 from meta_eval.harness.random_draws import draw_alike, restore_random_state, seed_language_detection
-from meta_eval.harness.replay import Answers, ReplayLM
 from meta_eval.harness.sample_hashes import replace_hashing
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from meta_eval.harness.replay import Answers
 
 Tell = Callable[[logging.LogRecord], None]
 
@@ -176,6 +177,8 @@ class Evaluator:
         watch = _Watch(name, task, len(indices) if indices is not None else len(task.eval_docs))
         with self._at_work(name, watch.record), replace_hashing(hashed), replace_bootstrap(name):
             from lm_eval.evaluator import evaluate
+
+            from meta_eval.harness.replay import ReplayLM
 
             results: Any = evaluate(
                 lm=ReplayLM(answers),
