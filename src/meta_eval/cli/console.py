@@ -11,25 +11,19 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
-from rich.segment import Segment
-from rich.status import Status
-from rich.text import Text
-
 from meta_eval.base.colours import CAUTION
-from meta_eval.base.escaping import one_line, visible
+from meta_eval.base.escaping import one_line
 from meta_eval.base.logs import display_logs, log
 from meta_eval.cli.streams import Stream, out, print_result
 
 if TYPE_CHECKING:
+    from meta_eval.cli.safe_console import SafeConsole
     from meta_eval.reports.document import Document
     from meta_eval.reports.view import View
-
-# Limits for the width of a table. COLUMNS may hold any number.
-_NARROWEST, _WIDEST = 20, 500
 
 # The descriptor of the process's own stderr.
 _STDERR = 2
@@ -38,45 +32,40 @@ _STDERR = 2
 TEXT_COLUMNS = 80
 
 
-class _Status(Status):
-    """The line that shows the current step. rich would read markup in it."""
+class _Err:
+    """stderr. Lines of text that go to no terminal are written as they are, so that rich is imported only where it is
+    needed: for colours, tables and progress."""
 
-    def update(self, status: RenderableType | None = None, **settings: Any) -> None:
-        super().update(Text(one_line(status)) if isinstance(status, str) else status, **settings)
+    def __init__(self) -> None:
+        self._stream = Stream(stderr=True)
 
+    @cached_property
+    def _console(self) -> SafeConsole:
+        from meta_eval.cli.safe_console import SafeConsole
 
-class SafeConsole(Console):
-    """A rich console without markup, emoji codes or control characters."""
-
-    def __init__(self, stream: Stream) -> None:
-        super().__init__(file=cast(IO[str], stream), markup=False, emoji=False, highlight=False)
-
-    @property
-    def size(self) -> ConsoleDimensions:
-        size = super().size
-        return ConsoleDimensions(min(max(size.width, _NARROWEST) if size.width else 80, _WIDEST), size.height or 25)
-
-    @size.setter
-    def size(self, new_size: tuple[int, int]) -> None:
-        self._width, self._height = new_size
+        return SafeConsole(self._stream)
 
     def print(self, *objects: Any, **settings: Any) -> None:
-        super().print(*(one_line(item) if isinstance(item, str) else item for item in objects), **settings)
+        """Print as rich does."""
+        if settings.get("soft_wrap") and all(isinstance(item, str) for item in objects) and not may_have_colours():
+            self._stream.write(" ".join(map(one_line, objects)) + "\n")
+            self._stream.flush()
+        else:
+            self._console.print(*objects, **settings)
 
-    def render_str(self, text: str, **settings: Any) -> Text:
-        return super().render_str(visible(text), **settings)
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Make the texts of other objects (`Text`, a progress bar) safe too."""
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=visible(segment.text))
-
-    def status(self, status: RenderableType, **settings: Any) -> Status:
-        return _Status(Text(one_line(status)) if isinstance(status, str) else status, console=self, **settings)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._console, name)
 
 
-err = SafeConsole(Stream(stderr=True))
+def may_have_colours() -> bool:
+    """Whether stderr is a terminal, or is to be treated as one."""
+    try:
+        return sys.stderr.isatty() or any(name in os.environ for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        return False
 
+
+err = cast("SafeConsole", _Err())
 
 _kept_err: IO[str] | None = None
 
@@ -84,6 +73,8 @@ _kept_err: IO[str] | None = None
 def bound_err() -> SafeConsole:
     """A console bound to the current stderr, for use while another stream replaces it, or an engine's log takes its
     descriptor."""
+    from meta_eval.cli.safe_console import SafeConsole
+
     global _kept_err  # noqa: PLW0603 (a process has one stderr)
     stream, number = sys.stderr, -1
     with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or not a file
@@ -117,7 +108,7 @@ def show_result(document: Document, *, as_json: bool) -> None:
         print_result(JsonView().render(document).rstrip("\n"))
 
 
-def warn(message: str, console: Console = err) -> None:
+def warn(message: str, console: SafeConsole = err) -> None:
     """Show a warning."""
     console.print(f"note: {one_line(message)}", style=CAUTION, soft_wrap=True)
 
@@ -129,7 +120,7 @@ class _Notes(logging.Handler):
         console: Where to print. A progress bar sets its own console, and the notes appear above the bar.
     """
 
-    console: Console = err
+    console: SafeConsole = err
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == log.name:
@@ -141,7 +132,11 @@ notes = _Notes(logging.WARNING)
 
 @contextlib.contextmanager
 def show_progress(first: str) -> Iterator[None]:
-    """Show the current step in a line while the block runs."""
+    """Show the current step in a line while the block runs. Only a terminal has such a line."""
+    if not may_have_colours():
+        with display_logs(None):
+            yield
+        return
     with err.status(first) as status:
 
         def progress(what: str, done: int = 0, total: int = 0, /) -> None:  # noqa: ARG001 (it counts nothing)
@@ -151,13 +146,15 @@ def show_progress(first: str) -> Iterator[None]:
             yield
 
 
-def make_result_console(*, as_json: bool = False) -> Console:
+def make_result_console(*, as_json: bool = False) -> SafeConsole:
     """The console for a command's result: stdout, or stderr if stdout holds the result as JSON.
 
     A file or a pipe has 80 columns unless COLUMNS says otherwise, whatever the width of the terminal around it.
     """
     if as_json:
         return err
+    from meta_eval.cli.safe_console import SafeConsole
+
     console = SafeConsole(out)
     if not console.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
         console.width = TEXT_COLUMNS

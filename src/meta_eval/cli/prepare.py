@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.thresholds import PLANNED_FLIPS
@@ -20,6 +18,8 @@ from meta_eval.cli.streams import print_result
 from meta_eval.verb_options import PrepareOptions
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from meta_eval.judge.gate import Gate
     from meta_eval.judge.pack_plan import Flips
     from meta_eval.judge.planning import PackPlan
@@ -211,6 +211,9 @@ def print_left_out(manifest: Manifest) -> None:
     """Print the tasks that could not be prepared, with the reasons."""
     if not manifest.left_out:
         return
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("left out", overflow="fold")
     table.add_column("why", overflow="fold")
@@ -220,6 +223,8 @@ def print_left_out(manifest: Manifest) -> None:
 
 
 def _table(manifest: Manifest) -> Table:
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("task", no_wrap=True)
     for heading in ("docs", "prompt", "answer"):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import typer
-from rich.table import Table
 
 from meta_eval.base.colours import CAUTION
 from meta_eval.base.logs import display_logs
@@ -23,6 +22,7 @@ from meta_eval.verb_options import VerifyOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from meta_eval.pack.verify import Proof, TaskProof
     from meta_eval.pack.verify.tallies import Tally
@@ -148,6 +148,8 @@ def _counts(proof: Proof) -> str:
 
 def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
     # The numbers take 52 of 80 columns. Names wrap in the rest.
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("task", overflow="fold", ratio=1)
     whose = _whose(proof)
