@@ -17,7 +17,6 @@ the same folder; `staging` does.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -206,4 +205,6 @@ def _flush() -> None:
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()  # type: ignore[union-attr]
     with suppress(OSError, AttributeError):
+        import ctypes
+
         ctypes.CDLL(None).fflush(None)

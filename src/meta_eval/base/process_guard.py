@@ -7,7 +7,6 @@ named and stopped. A faulty template cannot hang a batch job. Programs that call
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
 import signal
 import sys
@@ -113,6 +112,8 @@ def _last() -> None:
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
     with suppress(OSError, AttributeError):
+        import ctypes
+
         ctypes.CDLL(None).fflush(None)
     _leave(_code)
 
