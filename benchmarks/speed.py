@@ -1,4 +1,7 @@
-"""The table of speed in one command: grading, prepare, verify, doctor, the joins and the start.
+"""The table of speed in one command: grading, prepare, verify, doctor, the joins and the start. Budgets are held.
+
+A budget is a ratio of CPU seconds within one run of this program, so that it moves with the machine: to a bare
+interpreter, or to the recipe's joins. A line above its budget makes the exit code 1.
 
     git clone https://github.com/ZubinGou/math-evaluation-harness    # db77bc6
     python benchmarks/speed.py --data math-evaluation-harness        two minutes on two quiet cores
@@ -28,6 +31,18 @@ from measuring import Cost, measured, meta_eval
 
 ROOT = Path(__file__).resolve().parents[1]
 SEVERAL = 3
+# A start takes a fraction of a second, and a busy machine makes single ones slow: the quickest of so many counts.
+STARTS = 7
+
+BARE, JOINS = "a bare interpreter", "the recipe's two joins, as it makes them"
+
+# By line: what it is compared with, and the most that it may take of that.
+BUDGETS = {
+    "`--version`": (BARE, 5.0),
+    "`--help`": (BARE, 10.0),
+    "a configuration with a mistake": (BARE, 25.0),
+    "prepare with these joins": (JOINS, 0.5),
+}
 
 RECIPES_JOINS = """
 import json, sys
@@ -87,11 +102,24 @@ def works(folder: Path, scale: float = 1.0) -> dict[str, tuple[Callable[[], Cost
         "prepare of 12,032 rows with 9 KB prompts": (on("prepare", "large"), "2.5 s, 0.5 GB"),
         "verify of that pack": (on("verify", "large"), "4 s, 0.6 GB"),
         "doctor of it": (on("doctor", "large"), "2 s, 0.5 GB"),
-        "the recipe's two joins, as it makes them": (lambda: recipes_joins(small), "-"),
+        JOINS: (lambda: recipes_joins(small), "-"),
         "prepare with these joins": (on("prepare", "small"), "1.0 s"),
-        "`--help`": (lambda: meta_eval("--help"), "0.15 s"),
-        "a configuration with a mistake": (on("prepare", "wrong"), "0.25 s"),
+        BARE: (lambda: measured(sys.executable, "-c", "pass"), "-"),
+        "`--version`": (lambda: meta_eval("--version"), "-"),
+        "`--help`": (lambda: meta_eval("--help"), "-"),
+        "a configuration with a mistake": (on("prepare", "wrong"), "-"),
     }
+
+
+def list_over_budget(cpu: dict[str, float]) -> list[str]:
+    """Print each line's part of its budget; the lines above theirs."""
+    print("\n| work | CPU, ratio | budget | to |\n|---|---:|---:|---|")
+    over = []
+    for name, (yardstick, budget) in BUDGETS.items():
+        ratio = cpu[name] / cpu[yardstick]
+        print(f"| {name} | {ratio:.2f} | {budget:g} | {yardstick} |", flush=True)
+        over += [name] if ratio > budget else []
+    return over
 
 
 def main() -> None:
@@ -105,12 +133,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         todo = works(Path(temporary), scale)
         runs: dict[str, list[Cost]] = {name: [] for name in todo}
-        for _ in range(repeats):
+        for turn in range(max(repeats, STARTS)):
             for name, (work, _) in todo.items():
-                runs[name].append(work())
+                if turn < repeats or BARE in (name, BUDGETS.get(name, ("",))[0]):
+                    runs[name].append(work())
     for name, run in runs.items():
         seconds, cpu, memory = (statistics.median(column) for column in list(zip(*run, strict=True))[:3])
         print(f"| {name} | {seconds:.2f} | {cpu:.2f} | {memory:.2f} | {todo[name][1]} |", flush=True)
+    over = list_over_budget({name: min(cost.cpu for cost in run) for name, run in runs.items()})
     if arguments.data:
         graded = math_grading.measure(arguments.data, arguments.repeats, math_grading.SIDES[:2])
         seconds, cpus = (
@@ -122,6 +152,8 @@ def main() -> None:
             print(f"| 5,000 answers to MATH: {name} | {seconds[name]:.2f} | {cpus[name]:.2f} | - | {wanted} |")
         for name, result in graded.items():
             print(f"{name}: right refused, wrong taken: {result[0]['errors']}", file=sys.stderr)
+    if over:
+        sys.exit(f"over its budget: {', '.join(over)}")
 
 
 if __name__ == "__main__":

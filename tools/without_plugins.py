@@ -41,9 +41,20 @@ def copy_without(names: Sequence[str], target: Path) -> None:
     lines = project.read_text(encoding="utf-8").splitlines(keepends=True)
     dead = re.compile(rf'= "meta_eval\.plugins\.(?:{"|".join(names)})\b')
     project.write_text("".join(line for line in lines if not dead.search(line)), encoding="utf-8")
-    for page in [target / "README.md", target / "mkdocs.yml", *(target / "docs").rglob("*.md")]:  # links to its pages
-        text = page.read_text(encoding="utf-8")
-        links = re.compile(rf"\bplugins/(?:{'|'.join(names)})/")
+    delete_pages(names, target)
+
+
+def delete_pages(names: Sequence[str], target: Path) -> None:
+    """Delete the pages elsewhere that say they are a plug-in's, and each line that links to a deleted page."""
+    some = "|".join(names)
+    pages = [target / "README.md", target / "CONTRIBUTING.md", target / "mkdocs.yml", *(target / "docs").rglob("*.md")]
+    texts = {page: page.read_text(encoding="utf-8") for page in pages}
+    own = [page for page, text in texts.items() if re.search(rf"<!-- plug-in: (?:{some}) -->", text)]
+    for page in own:
+        page.unlink()
+        del texts[page]
+    links = re.compile("|".join([rf"\bplugins/(?:{some})/", *(rf"\b{re.escape(page.name)}\b" for page in own)]))
+    for page, text in texts.items():
         kept = "".join(line for line in text.splitlines(keepends=True) if not links.search(line))
         page.write_text(kept, encoding="utf-8")
 

@@ -17,7 +17,9 @@ from marks import thorough
 MODULE = [sys.executable, "-m", "meta_eval"]
 
 
-@pytest.mark.parametrize("arguments", [["tasks", "--json"], ["--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [pytest.param(["tasks", "--json"], marks=pytest.mark.plugin("meta")), ["--help"], ["--version"]]
+)
 def test_stdout_on_a_full_disk(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*MODULE, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -26,6 +28,7 @@ def test_stdout_on_a_full_disk(arguments: list[str]) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.plugin("meta")
 def test_a_reader_that_goes_away() -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -36,6 +39,7 @@ def test_a_reader_that_goes_away() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.plugin("meta")
 def test_stderr_that_nobody_reads_takes_nothing_from_stdout() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*MODULE, "tasks", "--json"], stdout=subprocess.PIPE, stderr=full, text=True, check=False)
@@ -44,6 +48,7 @@ def test_stderr_that_nobody_reads_takes_nothing_from_stdout() -> None:
 
 
 @thorough
+@pytest.mark.plugin("meta")
 @pytest.mark.parametrize("columns", ["0", "1", "99999999999", "-3"])
 def test_any_width_of_terminal(columns: str, tmp_path: Path) -> None:
     done = cli("tasks", cwd=tmp_path, COLUMNS=columns)
@@ -69,6 +74,7 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
     assert done.stderr.startswith("error: the working directory no longer exists")
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.parametrize("after", [0.06, 0.12, 0.2])
 def test_an_interrupt_while_modules_are_imported(after: float) -> None:
     """Before Python has read a line of ours there is nobody to take it; from then on it ends in one line."""
@@ -87,6 +93,7 @@ def test_an_interrupt_while_modules_are_imported(after: float) -> None:
         assert err.splitlines()[-1].startswith("interrupted: ")
 
 
+@pytest.mark.plugin("meta")
 def test_a_bug_leaves_a_report_without_data(tmp_path: Path) -> None:
     secret = "hf_secretsecretsecret"
     broken = (
@@ -111,6 +118,7 @@ def test_a_bug_leaves_a_report_without_data(tmp_path: Path) -> None:
     assert secret not in text + done.stderr
 
 
+@pytest.mark.plugin("meta")
 def test_an_exit_in_a_template_is_no_success(tmp_path: Path) -> None:
     code = "import sys, meta_eval.cli as c\nimport meta_eval.plugins.meta.listing as l\nl.list_tasks = lambda *_: sys.exit(0)\nsys.argv = ['m', 'tasks']\nc.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

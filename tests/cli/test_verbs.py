@@ -45,12 +45,16 @@ def test_help_imports_nothing_that_only_a_command_needs() -> None:
             "--margin: `meta-eval run` has no such option; set this key of the configuration with --set margin=",
         ),
         ("compare", "meta-eval compare: RUNS… is missing. See"),
-        ("tasks new a", "meta-eval tasks new: --subset is missing. See"),
+        pytest.param("tasks new a", "meta-eval tasks new: --subset is missing. See", marks=pytest.mark.plugin("meta")),
         ("prepare --set", "--set: needs a value. See"),
         ("prepare --json=3", "--json: takes no value. See"),
         ("verify a b", "meta-eval verify: takes fewer arguments; unexpected: b. See"),
         ("veriffy", "meta-eval: there is no command 'veriffy'; did you mean 'verify'? See"),
-        ("tasks shw", "meta-eval tasks: there is no command 'shw'; did you mean 'show'? See"),
+        pytest.param(
+            "tasks shw",
+            "meta-eval tasks: there is no command 'shw'; did you mean 'show'? See",
+            marks=pytest.mark.plugin("meta"),
+        ),
     ],
 )
 def test_an_error_of_usage_has_the_form_of_all_errors(words: str, message: str) -> None:
@@ -99,6 +103,7 @@ def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_
     assert f"error: {message}" in done.stderr
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.parametrize(
     ("model", "tasks", "note"),
     [
@@ -123,6 +128,7 @@ def test_prepare_says_where_model_and_tasks_do_not_fit(model: str, tasks: str, n
     assert (note in "".join(said)) and bool(said) is bool(note)
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.parametrize(
     ("words", "printed", "then"),
     [
