@@ -317,6 +317,7 @@ def test_reported_metrics(rows: list[Any]) -> None:
         prepared(here, data)
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-5", "1000", "true"])
 def test_a_reported_metric_that_is_no_percentage_is_named(value: str, tmp_path: Path) -> None:
     evals = tmp_path / "Llama-3.1-8B-Instruct-evals"
@@ -590,6 +591,7 @@ def whole_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return here / "w"
 
 
+@pytest.mark.plugin("meta")
 @fuzz(2)
 @given(st.data())
 def test_a_pack_that_is_cut_or_overwritten(whole_pack: Path, data: st.DataObject) -> None:
@@ -622,6 +624,7 @@ def answered(whole_pack: Path) -> tuple[Path, bytes]:
     return whole_pack, answer(whole_pack, requests, answers).read_bytes().strip() + b"\n"
 
 
+@pytest.mark.plugin("meta")
 @fuzz(8)
 @given(st.data())
 def test_answers(answered: tuple[Path, bytes], data: st.DataObject) -> None:

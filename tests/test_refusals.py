@@ -27,6 +27,9 @@ from runs import write_run
 from meta_eval import Config, compare, export, grade, prepare, report, verify
 from meta_eval.base.errors import UserError
 
+pytestmark = pytest.mark.plugin("meta")  # its packs are of the embedded sample
+
+
 TASK = "meta_gpqa_cot"
 JOBS: dict[str, Callable[[Path], object]] = {
     "prepare": lambda place: prepare(place / "c.yaml"),

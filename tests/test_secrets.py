@@ -22,6 +22,7 @@ BASE = ["model_name=my/model", "evals_dataset=sample", "tasks=meta_gpqa"]
 WORD = st.text("abcXYZ019._~-", min_size=1, max_size=30)
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.parametrize(
     "override",
     [

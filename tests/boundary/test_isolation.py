@@ -110,6 +110,7 @@ def preparing(templates: Path, *options: str) -> list[str | Path]:
     ]  # fmt: skip
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.parametrize(
     "end", [*(end for end in ENDS if end not in OF_PROCESS), *(pytest.param(end, marks=thorough) for end in OF_PROCESS)]
 )
@@ -125,6 +126,7 @@ def test_a_template_cannot_end_prepare(templates: Path, end: str, function: str)
     assert not (templates.parent / "work_dir").exists()
 
 
+@pytest.mark.plugin("meta")
 def test_nothing_that_a_template_prints_reaches_stdout(templates: Path) -> None:
     (templates.parent / "c.yaml").write_text("{}\n")
     put_into(templates, "", PRINTS)
@@ -163,6 +165,7 @@ def test_nothing_that_a_pack_leaves_behind_prints_reaches_stdout_or_ends_verify(
     assert json.loads(done.stdout)["passed"] is False
 
 
+@pytest.mark.plugin("meta")
 def test_a_full_disk_is_told_after_code_of_a_template_ran(templates: Path) -> None:
     (templates.parent / "c.yaml").write_text("{}\n")
     put_into(templates, "", LATER.replace("sleep 1", "sleep 0.1"))

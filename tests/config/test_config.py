@@ -332,6 +332,7 @@ def test_an_address_has_a_host_and_a_port(tmp_path: Path, url: str) -> None:
         load(tmp_path, RECIPE, f"base_url={json.dumps(url)}")
 
 
+@pytest.mark.plugin("meta")
 @given(
     st.dictionaries(
         st.sampled_from([*Config.model_fields, "tsaks"]),

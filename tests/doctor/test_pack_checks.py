@@ -253,6 +253,7 @@ def test_punkt_is_asked_for_when_an_instruction_needs_it(without_punkt: tuple[Pa
     assert "-m nltk.downloader punkt_tab" in str(check.hint)
 
 
+@pytest.mark.plugin("meta")
 def test_nltk_is_imported_where_scoring_needs_it_and_downloads_nothing(
     without_punkt: tuple[Path, list[Finding], str],
 ) -> None:
@@ -290,6 +291,7 @@ def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(
         check_integrity(moved, read_manifest(moved), edited=False)
 
 
+@pytest.mark.plugin("meta")
 def test_a_user_without_a_home_has_no_data_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody(number: int) -> NoReturn:
         raise KeyError(number)
@@ -400,6 +402,7 @@ def test_special_tokens_that_are_several_to_the_model_are_caught(pack: Path) -> 
     assert check.what.startswith("<|eot_id|> is ")
 
 
+@pytest.mark.plugin("meta")
 def test_a_length_that_was_estimated_is_counted_once_there_is_a_tokenizer(tmp_path: Path) -> None:
     evals = tmp_path / "Llama-3.1-8B-Instruct-evals"
     write_rows(evals / "gpqa.jsonl", [make_row("x " * 4000)])

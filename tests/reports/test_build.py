@@ -223,6 +223,7 @@ def test_a_file_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
 # The commands
 
 
+@pytest.mark.plugin("meta")
 def test_report_writes_every_file_and_ends_with_the_decisions_code(tmp_path: Path) -> None:
     write_run(tmp_path / "out", right(560))
     write_pack(tmp_path / "pack", manifest(meta_some=entry(N, published(65.0))))

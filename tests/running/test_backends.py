@@ -74,6 +74,7 @@ def go(verb: str, place: Path, *arguments: str, tasks: str = f"{TEXTS},{CHOICES}
     return cli(verb, *arguments, cwd=place)
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.usefixtures("module")
 def test_a_backend_of_another_package_runs_a_pack_and_leaves_out_what_it_cannot_answer(tmp_path: Path) -> None:
     done = go("run", tmp_path, "--no-canary", "--no-report", "--json")
@@ -86,6 +87,7 @@ def test_a_backend_of_another_package_runs_a_pack_and_leaves_out_what_it_cannot_
     assert (again["asked"], again["tasks"]) == (0, output["tasks"])
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.usefixtures("module")
 def test_where_it_can_answer_nothing_it_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     done = go("run", tmp_path, "--no-report", tasks=CHOICES)
@@ -102,6 +104,7 @@ def test_where_it_can_score_nothing_it_is_refused_before_anything_is_asked(tmp_p
     assert "backend function does not say how likely choices are" in " ".join(done.stderr.split())
 
 
+@pytest.mark.plugin("meta")
 def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +137,7 @@ def test_doctor_checks_what_it_says_it_can_answer() -> None:
     assert "likelihoods" not in checks
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.usefixtures("module")
 def test_without_a_command_of_lm_eval_prepare_says_why(tmp_path: Path) -> None:
     done = go("prepare", tmp_path)
@@ -143,6 +147,7 @@ def test_without_a_command_of_lm_eval_prepare_says_why(tmp_path: Path) -> None:
     assert go("doctor", tmp_path, "work_dir").returncode == 0
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.usefixtures("module")
 @pytest.mark.parametrize(
     ("name", "words"),
@@ -169,6 +174,7 @@ def test_every_shipped_backend_says_what_it_answers_and_has_a_client() -> None:
         assert backend.install or not backend.imports, "what it needs can be installed"
 
 
+@pytest.mark.plugin("meta")
 def test_a_fault_of_a_backend_names_it_and_its_package(module: ModuleType, tmp_path: Path) -> None:
     sys.modules["own"].answer = lambda *_: 1 / 0  # type: ignore[attr-defined]
     done = go("run", tmp_path, "--no-canary", tasks=TEXTS)
@@ -179,6 +185,7 @@ def test_a_fault_of_a_backend_names_it_and_its_package(module: ModuleType, tmp_p
     assert "a bug of meta-eval" not in done.stderr
 
 
+@pytest.mark.plugin("meta")
 def test_a_backend_that_starts_nothing_has_no_log(module: ModuleType, tmp_path: Path) -> None:
     done = go("run", tmp_path, "--no-canary", "--no-report", tasks=TEXTS)
     assert "connecting to function\n" in done.stderr
@@ -218,6 +225,7 @@ def test_an_engine_whose_module_is_missing_stops_no_other(tmp_path: Path, monkey
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.plugin("meta")
 def test_without_a_program_that_serves_serve_true_is_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def run(project: Path, output: Path, *servers: FakeServer, more: tuple[str, ...]
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.plugin("meta")
 def test_one_server_is_asked_beginning_by_beginning(project: Path, tmp_path: Path) -> None:
     with FakeServer() as server:
         run(project, tmp_path, server)
@@ -106,6 +107,7 @@ def test_one_server_is_asked_beginning_by_beginning(project: Path, tmp_path: Pat
     assert changes <= 3 * SUBJECTS  # two are under way at a time, and may change places
 
 
+@pytest.mark.plugin("meta")
 def test_each_of_two_servers_keeps_to_its_own_beginnings(project: Path, tmp_path: Path) -> None:
     with FakeServer(seconds=0.01) as first, FakeServer(seconds=0.01) as other:
         run(project, tmp_path, first, other)
@@ -116,6 +118,7 @@ def test_each_of_two_servers_keeps_to_its_own_beginnings(project: Path, tmp_path
     assert strangers < SUBJECTS * QUESTIONS / 4
 
 
+@pytest.mark.plugin("meta")
 def test_shards_ask_what_they_asked_before_there_was_an_order(project: Path, tmp_path: Path) -> None:
     with FakeServer() as server:
         run(project, tmp_path, server, more=("--shard", "1/3"))

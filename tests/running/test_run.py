@@ -34,6 +34,9 @@ from meta_eval.pack.backends.base import BackendError
 from meta_eval.pack.baseline import read_baseline
 from meta_eval.pack.manifest import read_manifest
 
+pytestmark = pytest.mark.plugin("meta")  # its packs are of the embedded sample
+
+
 # What the fake model says is not what was recorded.
 run = partial(run_with_canary, canary=False)
 

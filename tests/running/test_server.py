@@ -24,6 +24,9 @@ from tokenizers import Tokenizer
 
 from meta_eval.judge.token_table import read_tokens
 
+pytestmark = pytest.mark.plugin("meta")  # its packs are of the embedded sample
+
+
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
 
 

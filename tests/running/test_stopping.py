@@ -25,6 +25,9 @@ from meta_eval.harness.doc_results import DocResult
 from meta_eval.pack.baseline import Baseline, read_baseline
 from meta_eval.stats.sequential import PairableDocs, plan_rounds
 
+pytestmark = pytest.mark.plugin("meta")  # its packs are of the embedded sample
+
+
 # The canary keeps its answers back, and is a test of its own.
 run = partial(run_with_canary, canary=False)
 

@@ -15,6 +15,8 @@ from meta_eval.base.errors import TemplateError
 from meta_eval.pack.templates.checks import FILTERS, KEYS, OUTPUT_TYPES
 from meta_eval.pack.templates.template_folder import read_templates
 
+pytestmark = pytest.mark.plugin("meta")  # its packs are of the embedded sample
+
 
 def test_the_lists_are_those_of_the_installed_lm_eval() -> None:
     import lm_eval.filters  # noqa: F401 (registers them)

@@ -97,6 +97,7 @@ def test_every_folder_can_be_copied_alone(name: str, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.plugin("meta")
 def test_modules_of_ones_own_stand_beside_the_shipped_ones(tmp_path: Path, riddles: Path) -> None:
     templates = mine(tmp_path / "templates")
     pack = prepare(tmp_path / "work_dir", "mine", template_dir=str(templates), evals_dataset=str(riddles))
@@ -106,6 +107,7 @@ def test_modules_of_ones_own_stand_beside_the_shipped_ones(tmp_path: Path, riddl
     assert not (templates / "_generative_yaml").exists()
 
 
+@pytest.mark.plugin("meta")
 def test_a_shared_file_of_ones_own_goes_before_the_shipped_one(tmp_path: Path, riddles: Path) -> None:
     templates = mine(tmp_path / "templates")
     text = (TEMPLATES / "_common" / "rows.py").read_text()
@@ -114,6 +116,7 @@ def test_a_shared_file_of_ones_own_goes_before_the_shipped_one(tmp_path: Path, r
     assert {sample["exact_match"] for sample in samples(pack, "mine")} == {0.25}
 
 
+@pytest.mark.plugin("meta")
 def test_a_template_folder_that_shares_nothing_needs_no_common(tmp_path: Path, riddles: Path) -> None:
     """As template folders were before there was a _common: mmlu_pro's module held everything."""
     templates = mine(tmp_path / "templates")
@@ -132,6 +135,7 @@ def test_a_folder_with_an_underscore_holds_no_task(tmp_path: Path) -> None:
     assert not [file for file in folder.tasks["meta_mmlu_pro_instruct"].files if file.name == "words.yaml"]
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.parametrize(
     ("shout", "error", "message"),
     [
@@ -162,6 +166,7 @@ def test_two_packs_in_one_process_keep_to_their_own_modules(tmp_path: Path) -> N
     assert set(first.values()) == {0, 1}
 
 
+@pytest.mark.plugin("meta")
 def test_a_pack_prepared_anew_in_its_place_is_read_anew(tmp_path: Path, riddles: Path) -> None:
     prompts = []
     for how in ("upper", "title"):

@@ -16,6 +16,7 @@ sys.path.insert(0, str(REPOSITORY / "tools" / "grader_validation"))
 from rebuild import details_row, write_details
 
 
+@pytest.mark.plugin("meta")
 def test_rebuilt_rows_can_be_prepared_and_verified(tmp_path: Path) -> None:
     prompts = {"Say hello without commas.": ("Hello there", True), "Say goodbye without commas.": ("Well, bye", False)}
     rows = [
