@@ -141,7 +141,7 @@ def report(
     _finish(judged, as_json=as_json)
 
 
-@options.spread_options(**_FLAGS, pack=_pack("The pack of both runs."))
+@options.spread_options(**_FLAGS, pack=_pack("The pack of all runs."))
 def compare(
     runs: list[Path] = typer.Argument(
         ..., metavar="RUNS…", help="Results folders: the baseline, then each candidate. Several of a side: A… -- B…"
@@ -166,7 +166,8 @@ def compare(
     separated by --, are averaged, and what differs from run to run is in the interval.
 
     Of several candidates (A B C) a table shows the drop of each from A, its decision, and its range of places. Each is
-    decided by itself, as by compare with it alone. A candidate that cannot be compared does not stop the others.
+    decided by itself, as by compare with it alone. If one cannot be compared, the others still are, and the exit code
+    is 2. The page of several candidates has no samples.
 
     With --texts: same, different or undecided. Texts that part at a near tie differ by rounding alone.
 
