@@ -321,9 +321,3 @@ def test_the_function_gives_reports_and_errors(place: Path) -> None:
     assert isinstance(gone.error, UserError) and found.exit_code == 2
     with pytest.raises(UserError, match="there is no candidate"):
         compare_candidates(place / "base", [])
-
-
-def test_board_is_gone_and_its_name_says_what_to_use(tmp_path: Path) -> None:
-    done = cli("board", "a=x", "b=y", cwd=tmp_path, COLUMNS="300")
-    assert done.returncode == 2
-    assert "there is no command 'board'" in done.stderr and "`compare A B C`" in done.stderr
