@@ -6,7 +6,10 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +44,22 @@ FEWER = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 
 
 def environment() -> dict[str, str]:
-    """Return the environment variables for the engine's environment, with the meta-eval of this checkout."""
-    return {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    """Return the environment variables for the engine's environment, with the meta-eval of this checkout.
+
+    It is not installed there, so its entry points are those of this environment.
+    """
+    paths = os.pathsep.join((str(REPOSITORY / "src"), str(_entry_points())))
+    return {**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+
+
+@cache
+def _entry_points() -> Path:
+    """A folder with the metadata of this environment's meta-eval alone."""
+    installed = distribution("meta-eval")
+    name = f"meta_eval-{installed.version}.dist-info"
+    folder = Path(tempfile.mkdtemp(prefix="entry-points-"))
+    (folder / name).symlink_to(Path(str(installed.locate_file(name))), target_is_directory=True)
+    return folder
 
 
 def ready(*words: str | Path, folder: Path) -> str:

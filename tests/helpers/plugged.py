@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from places import REPOSITORY
 
 _FOLDER = REPOSITORY / "src" / "meta_eval" / "plugins"
@@ -20,6 +19,8 @@ def is_there(name: str) -> bool:
 def need(name: str) -> None:
     """Skip the test that runs where a plug-in is not there."""
     if not is_there(name):
+        import pytest  # an engine's environment has none
+
         pytest.skip(f"the plug-in {name} is not there")
 
 

@@ -27,7 +27,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from meta_eval.__main__ import main
-from meta_eval.ask import token_scoring as force
+from meta_eval.plugins.tokens import token_scoring as force
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 
 class AddsBos(VllmClient):

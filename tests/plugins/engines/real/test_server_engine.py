@@ -105,7 +105,7 @@ def test_and_so_the_same_scores(runs: Runs) -> None:
 
 def test_a_server_that_is_killed_ends_the_run_with_one_message(runs: Runs) -> None:
     assert runs.killed == 2
-    assert "vllm serve, which ended with 137" in " ".join(runs.stderr.split())
+    assert "vllm serve: ended (137: killed, often for want of memory)" in " ".join(runs.stderr.split())
     assert "Traceback" not in runs.stderr
 
 
