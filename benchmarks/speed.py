@@ -36,6 +36,9 @@ STARTS = 7
 
 BARE, JOINS = "a bare interpreter", "the recipe's two joins, as it makes them"
 
+# CI measures once, beside other work: there a line may take so many times its budget.
+BUSY = 1.5
+
 # By line: what it is compared with, and the most that it may take of that.
 BUDGETS = {
     "`--version`": (BARE, 5.0),
@@ -111,14 +114,14 @@ def works(folder: Path, scale: float = 1.0) -> dict[str, tuple[Callable[[], Cost
     }
 
 
-def list_over_budget(cpu: dict[str, float]) -> list[str]:
-    """Print each line's part of its budget; the lines above theirs."""
+def list_over_budget(cpu: dict[str, float], slack: float) -> list[str]:
+    """Print each line's part of its budget; the lines above ``slack`` times theirs."""
     print("\n| work | CPU, ratio | budget | to |\n|---|---:|---:|---|")
     over = []
     for name, (yardstick, budget) in BUDGETS.items():
         ratio = cpu[name] / cpu[yardstick]
         print(f"| {name} | {ratio:.2f} | {budget:g} | {yardstick} |", flush=True)
-        over += [name] if ratio > budget else []
+        over += [name] if ratio > slack * budget else []
     return over
 
 
@@ -140,7 +143,8 @@ def main() -> None:
     for name, run in runs.items():
         seconds, cpu, memory = (statistics.median(column) for column in list(zip(*run, strict=True))[:3])
         print(f"| {name} | {seconds:.2f} | {cpu:.2f} | {memory:.2f} | {todo[name][1]} |", flush=True)
-    over = list_over_budget({name: min(cost.cpu for cost in run) for name, run in runs.items()})
+    slack = BUSY if arguments.small else 1.0
+    over = list_over_budget({name: min(cost.cpu for cost in run) for name, run in runs.items()}, slack)
     if arguments.data:
         graded = math_grading.measure(arguments.data, arguments.repeats, math_grading.SIDES[:2])
         seconds, cpus = (
