@@ -22,7 +22,7 @@ OPENERS = {
     "sockets.py": "itself, for its list of names",
     "assets/__init__.py": "files that the wheel carries",
     "assets/pack_docs.py": "stands alone in a pack",
-    "base/process_guard.py": "/proc",
+    "base/worker.py": "/proc",
     "base/inputs.py": "the door itself",
     "base/staging.py": "its own lock, never waited for, and what it has written, to sync it",
     "plugins/boards/boards.py": "files that the wheel carries",

@@ -16,17 +16,16 @@ def main() -> None:
             sys.stdout.write(f"meta-eval {__version__}\n")
             sys.stdout.flush()
             return
+    early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not if a shell ignores the signal
+    if early:
+        signal.signal(signal.SIGINT, _before_anything)
+    from meta_eval.base.worker import report_end, watch
+
+    watch()
     # Otherwise pydantic searches all installed packages for plug-ins at every start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     # Docs and samples are hundreds of thousands of objects without cycles. Searching them would be a waste.
     gc.set_threshold(50_000, 20, 20)
-    early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not if a shell ignores the signal
-    if early:
-        signal.signal(signal.SIGINT, _before_anything)
-    from meta_eval.base.isolation import keep_stdout
-    from meta_eval.base.process_guard import begin_exit
-
-    keep_stdout()
     from meta_eval.cli import main as run
 
     if early:
@@ -34,7 +33,7 @@ def main() -> None:
     try:
         run()
     except SystemExit as end:
-        begin_exit(end.code)
+        report_end(end.code)
         raise
 
 

@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from meta_eval.assets.details.details_scoring import lighteval_choices as lighteval_choices
     from meta_eval.assets.details.details_scoring import truthfulqa_mc as truthfulqa_mc
     from meta_eval.base.addresses import normalise_url as normalise_url
+    from meta_eval.base.apart import apart as apart
     from meta_eval.base.counts import plural as plural
     from meta_eval.base.errors import ConfigError as ConfigError
     from meta_eval.base.errors import DataError as DataError

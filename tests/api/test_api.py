@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-import logging
-import os
 import pickle
 import subprocess
 import sys
-import threading
 import traceback
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -192,43 +188,3 @@ def test_a_copy_of_a_configuration_is_one() -> None:
     config = Config(**WHOLE)
     assert config.model_copy(update={"limit": 3}) == Config(**WHOLE, limit=3)
     assert config.model_copy() == pickle.loads(pickle.dumps(config)) == copy.deepcopy(config) == config
-
-
-@pytest.mark.plugin("meta")
-def test_calls_in_threads_come_to_what_each_comes_to_alone(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    packs = {"a": "meta_gpqa", "b": "meta_mmlu_pro_instruct"}
-    at_work, go_on = threading.Event(), threading.Event()
-
-    def prepared(folder: str, task: str) -> dict[str, str]:
-        config = Config(model_name="m", evals_dataset="sample", tasks=(task,), work_dir=folder)
-        return {name: file.sha256 for name, file in prepare(config).manifest.files.items()}
-
-    def verified(folder: str) -> list[Any]:
-        def progress(_: str, done: int = 0, __: int = 0, /) -> None:
-            if done and threading.current_thread() is not threading.main_thread():
-                at_work.set()
-                assert go_on.wait(60)
-
-        return [
-            (task.status, task.scores, task.file.read_text() if task.file else None)
-            for task in verify(folder, min_agreement=0.5, progress=progress).tasks.values()
-        ]
-
-    alone = [prepared(*pack) for pack in packs.items()], [verified(pack) for pack in packs]
-    root, before = logging.getLogger(), (os._exit, sys.stdout, sys.stderr, sys.dont_write_bytecode)
-    handlers, levels = root.handlers[:], (root.level, logging.getLogger("lm_eval").level)
-    with ThreadPoolExecutor(4) as threads:
-        verifying = [threads.submit(verified, pack) for pack in packs]
-        assert at_work.wait(60)
-        preparing = [threads.submit(prepared, f"{pack}2", task) for pack, task in packs.items()]
-        sys.stdout.write("mine\n")
-        os.write(1, b"too\n")
-        go_on.set()
-    result = [future.result() for future in preparing], [future.result() for future in verifying]
-    assert result == alone
-    assert (os._exit, sys.stdout, sys.stderr, sys.dont_write_bytecode) == before
-    assert (root.handlers, (root.level, logging.getLogger("lm_eval").level)) == (handlers, levels)
-    assert capfd.readouterr().out == "mine\ntoo\n"

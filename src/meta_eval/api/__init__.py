@@ -2,9 +2,9 @@
 
 Functions print nothing. Warnings go to the logger ``meta_eval``.
 
-You may call them from several threads. lm-eval and the code of templates and packs run in a single thread at a time.
-Output, logs and warnings of your other threads go where they always go. There is an exception: while vLLM or a model of
-lm-eval starts or answers in this process, all output of the process goes to that engine's log.
+lm-eval, engines in process, and the code of templates and packs work in another process, so they change nothing in
+yours: see `meta_eval.base.apart`. You may call from several threads. With the environment variable META_EVAL_WORKER=0
+they work in your process, for a debugger; then make one call at a time.
 
 `verify` is in its own package. This package holds the functions that need several packages.
 """

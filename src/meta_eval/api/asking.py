@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.base.apart import apart
 from meta_eval.base.errors import documented
 from meta_eval.base.logs import Progress, display_logs
 from meta_eval.verb_options import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 @documented
+@apart
 def prepare(
     config: Config | Path | str | None = None,
     *,
@@ -68,6 +70,7 @@ def prepare(
 
 
 @documented
+@apart
 def run(
     config: Config | Path | str,
     *,
@@ -109,6 +112,7 @@ def run(
 
 
 @documented
+@apart
 def export(
     pack: Path | str,
     file: Path | str = "requests.jsonl",
@@ -142,6 +146,7 @@ def export(
 
 
 @documented
+@apart
 def grade(
     answers: Path | str | Sequence[Path | str],
     *,

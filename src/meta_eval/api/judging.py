@@ -305,19 +305,16 @@ class _Reading:
         options, manifest = self._options, self.manifest
         if not options.regrade:
             return runs
-        from meta_eval.ask.answers.regrading import Regrader
-        from meta_eval.pack.verify.baselines import refresh_baseline
-        from meta_eval.verb_options import TEMPLATES, ScoringOptions
+        from meta_eval.ask.answers.regrading import regrade_runs
+        from meta_eval.verb_options import TEMPLATES
 
-        if options.folder and manifest:
-            tasks = [name for name in manifest.tasks if any(name in run.tasks for run in runs)]
-            refresh_baseline(options.folder, tasks, ScoringOptions(allow_code=options.allow_code, edited=True))
         template_dir = TEMPLATES if options.include_path is None else Path(options.include_path)
-        regrader = Regrader(options.folder, manifest, template_dir, allow_code=options.allow_code)
-        kept = [id(run) for run in self._kept.values()]
-        regraded = [self._regraded.get(id(run)) or regrader.regrade(run) for run in runs]
-        self._regraded |= {id(run): new for run, new in zip(runs, regraded, strict=True) if id(run) in kept}
-        return regraded
+        new = [run for run in runs if id(run) not in self._regraded]
+        made = regrade_runs(new, options.folder, manifest, template_dir, allow_code=options.allow_code)
+        regraded = self._regraded | {id(run): graded for run, graded in zip(new, made, strict=True)}
+        kept = {id(run) for run in self._kept.values()}
+        self._regraded = {number: run for number, run in regraded.items() if number in kept}
+        return [regraded[id(run)] for run in runs]
 
     def baseline(self) -> Baseline | None:
         """The baseline in the pack, or None without a pack."""

@@ -14,7 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.base import isolation
 from meta_eval.base.errors import UserError
 from meta_eval.base.isolation import isolate_import
 
@@ -147,7 +146,7 @@ def _isolate(path: str, name: str) -> AbstractContextManager[None]:
     """Import code of another package apart; our own plug-ins need no guard."""
     if _package(path) == _package(__name__):
         return nullcontext()
-    return isolate_import(lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=name))
+    return isolate_import(name, lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=name))
 
 
 def list_loaded() -> tuple[str, ...]:
@@ -160,8 +159,6 @@ def find_extension_fault(error: BaseException) -> ExtensionError | None:
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         module = frame.f_globals.get("__name__", "")
         package = _package(module)
-        if module == isolation.__name__:  # what stands for os._exit
-            continue
         if package == _package(__name__):
             return None
         if package in _LOADED:

@@ -1,78 +1,54 @@
-"""Runs code of templates and packs without letting it print, exit or interrupt for us.
+"""Runs code of templates, packs and plug-ins in a worker: what it ends, interrupts or prints is told from what we do.
 
-The user chose this code, so it is not hostile. But its mistakes must not look like ours. stdout is for machines: ``sh
--c "$(meta-eval prepare)"`` would execute printed text. Exit code 0 means that all is verified.
-
-Threads, programs and exit hooks of such code outlive the call. So the command line keeps its stdout for itself
-(`keep_stdout`) and never gives it back. `process_guard` ends what is left. A program that calls the API owns its
-process. There only the thread that runs such code gets another ``sys.stdout`` and another ``os._exit``. File
-descriptors stay unchanged.
-
-A child process would need none of these guards, but it is slower. Isolation costs 0.05 ms per call. A new process costs
-0.9 s of CPU to import datasets and 1.1 s to import lm_eval's tasks. `prepare` takes 1.5 s for the whole embedded
-sample. A forked process costs 0.15 s for 12,000 docs, which take 0.02 s here. `verify` would copy 57 MB of samples from
-it (0.2 s), and a program with threads cannot fork. A child process also does not prevent two commands from writing into
-the same folder; `staging` does.
+`meta_eval.base.worker` has the rest: such code cannot reach stdout, and an end without a report is an error.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, NoReturn
+from typing import Any
 
-from meta_eval.base import process_guard
-from meta_eval.base.code_lock import has_turn, redirect_streams, take_turn
 from meta_eval.base.errors import TemplateError, UserError
 from meta_eval.base.sigterm import is_interrupted
+from meta_eval.base.worker import tell_place
 
-_kept: IO[str] | None = None
-_leave = os._exit
-_process = 0
-
-
-def keep_stdout() -> None:
-    """Keep stdout away from the code of templates. Call it at the start of a process that is ours."""
-    global _kept  # noqa: PLW0603 (a process has one stdout)
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:  # closed: the next opened file would get this descriptor, and others would write into it
-            os.open(os.devnull, os.O_RDWR)
-    encoding, errors = getattr(sys.stdout, "encoding", "utf-8"), getattr(sys.stdout, "errors", None)
-    _kept = os.fdopen(os.dup(1), "w", encoding=encoding, errors=errors)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_lose_stdout)
-    process_guard.register_last_exit()
+_stderr: Any = None
 
 
-def _lose_stdout() -> None:
-    """Detach a forked process from stdout, so that it neither writes there nor keeps a reader waiting."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, _kept.fileno(), inheritable=False)  # type: ignore[union-attr]
-    os.close(nowhere)
+def own_stderr() -> Any:
+    """The stream for meta-eval's own words on stderr, also while others are silent."""
+    return _stderr or sys.stderr
 
 
-def own_stdout() -> Any:
-    """The stream for meta-eval's own output on stdout, or None if the program has none."""
-    return _kept or sys.stdout
+@contextmanager
+def silence_output() -> Iterator[None]:
+    """Discard what code in this block prints."""
+    global _stderr  # noqa: PLW0603 (a process has one)
+    outer, _stderr = _stderr, own_stderr()
+    try:
+        with redirect_stdout(_NOWHERE), redirect_stderr(_NOWHERE):
+            yield
+    finally:
+        _stderr = outer
 
 
 @contextmanager
 def isolate_code(folder: Path) -> Iterator[None]:
-    """Run code of a folder, one thread at a time.
+    """Run code of a folder.
 
-    Its output goes to stderr. In a process of the command line this includes C code and child programs. SystemExit,
-    KeyboardInterrupt and ``os._exit`` in that code become errors. Ctrl-C and SIGTERM still interrupt us, even if the
-    code catches them. A process that the code forks ends with the block. All other exceptions pass.
+    Its output goes to stderr. SystemExit and other exceptions that are no `Exception` become errors. Ctrl-C and SIGTERM
+    still interrupt us, even if the code catches them. A process that the code forks ends with the block. All other
+    exceptions pass.
 
     Args:
         folder: Where the code is, for the error message.
@@ -80,27 +56,37 @@ def isolate_code(folder: Path) -> Iterator[None]:
     Raises:
         TemplateError: The code exits or interrupts the program.
     """
-    with take_turn(), process_guard.track_threads(folder), _no_bytecode(), _guard(partial(_ended, folder=folder)):
-        yield
+    process, bytecode = os.getpid(), sys.dont_write_bytecode
+    tell_place(str(folder.resolve()))
+    sys.dont_write_bytecode = True
+    try:
+        with _guard(partial(_ended, folder=folder)):
+            yield
+    finally:
+        if os.getpid() != process:
+            os._exit(0)
+        sys.dont_write_bytecode = bytecode
 
 
 @contextmanager
-def isolate_import(make_error: Callable[[BaseException], UserError]) -> Iterator[None]:
+def isolate_import(name: str, make_error: Callable[[BaseException], UserError]) -> Iterator[None]:
     """Run code of an installed package that extends us, as `isolate_code` does.
 
-    In a process of the command line its output goes to stderr from now on, and ``os._exit`` stays an exception: what it
-    does later is no other.
-
     Args:
+        name: The package, for messages.
         make_error: The error to raise where the code exits or interrupts the program.
     """
-    with take_turn(), _guard(make_error):
+    tell_place(name)
+    with _guard(make_error):
         yield
 
 
 @contextmanager
 def _guard(make_error: Callable[[BaseException], UserError]) -> Iterator[None]:
-    with _interrupts() as pressed, _no_exit(), _no_stdout():
+    with ExitStack() as stack:
+        pressed = stack.enter_context(_interrupts())
+        if not isinstance(sys.stdout, _Void):
+            stack.enter_context(redirect_stdout(sys.stderr))
         try:
             yield
         except UserError:
@@ -150,61 +136,11 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
             signal.signal(signal.SIGINT, original)
 
 
-@contextmanager
-def _no_exit() -> Iterator[None]:
-    """Turn ``os._exit`` into SystemExit, except in a child that the code forked."""
-    global _process
-    _process, original = os.getpid(), os._exit
-    os._exit = _refuse_exit
-    try:
-        yield
-    finally:
-        if _kept is None and os._exit is _refuse_exit:
-            os._exit = original
+class _Void(io.TextIOBase):
+    """A text stream that discards what is written."""
+
+    def write(self, text: str) -> int:
+        return len(text)
 
 
-def _refuse_exit(status: int) -> NoReturn:
-    if os.getpid() != _process or not (_kept or has_turn()):
-        _leave(status)
-    raise SystemExit(status)
-
-
-@contextmanager
-def _no_stdout() -> Iterator[None]:
-    if _kept is not None:
-        _give_up_stdout()
-    with redirect_streams(stdout=sys.stderr):
-        yield
-
-
-def _give_up_stdout() -> None:
-    """From now on, send to stderr what others write to stdout."""
-    _flush()
-    try:
-        os.dup2(2, 1)
-    except OSError:  # stderr is closed
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        if nowhere != 1:
-            os.dup2(nowhere, 1)
-            os.close(nowhere)
-
-
-@contextmanager
-def _no_bytecode() -> Iterator[None]:
-    """Write no bytecode into the user's folder."""
-    original, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        yield
-    finally:
-        sys.dont_write_bytecode = original
-
-
-def _flush() -> None:
-    """Flush all buffers, including those of C code."""
-    for stream in (sys.stdout, sys.__stdout__):
-        with suppress(OSError, ValueError, AttributeError):
-            stream.flush()  # type: ignore[union-attr]
-    with suppress(OSError, AttributeError):
-        import ctypes
-
-        ctypes.CDLL(None).fflush(None)
+_NOWHERE = _Void()

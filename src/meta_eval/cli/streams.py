@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from typing import Any
 
 from meta_eval.base.errors import UserError
-from meta_eval.base.isolation import own_stdout
+from meta_eval.base.isolation import own_stderr
+from meta_eval.base.worker import own_stdout
 
 
 class StreamError(UserError):
@@ -26,7 +26,7 @@ class Stream:
 
     @property
     def _file(self) -> Any:
-        return self._bound or (sys.stderr if self._stderr else own_stdout())
+        return self._bound or (own_stderr() if self._stderr else own_stdout())
 
     def write(self, text: str) -> int:
         if self._file is not None:

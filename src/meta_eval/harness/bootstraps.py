@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from meta_eval.base.code_lock import call_outside, divide_by_thread
 from meta_eval.base.logs import report_progress
 
 # As in lm-eval: a new generator for each thousand draws.
@@ -20,7 +19,7 @@ _CHUNK = 1000
 
 @contextmanager
 def replace_bootstrap(name: str) -> Iterator[None]:
-    """Replace lm-eval's bootstrap within the block, inside `take_turn`. Other threads keep the original.
+    """Replace lm-eval's bootstrap within the block.
 
     Args:
         name: The task.
@@ -30,12 +29,12 @@ def replace_bootstrap(name: str) -> Iterator[None]:
     def estimate(metric: Callable[[Sequence[Any]], float], values: Sequence[Any], iters: int) -> float:
         drawn: list[float] = []
         for resamples in draw_resamples(values, iters):
-            call_outside(report_progress, f"{name}: standard error of {metric.__name__}", len(drawn), iters)
+            report_progress(f"{name}: standard error of {metric.__name__}", len(drawn), iters)
             drawn.append(metric(resamples))
         return float(metrics.sample_stddev(drawn))
 
     original = metrics.bootstrap_stderr
-    metrics.bootstrap_stderr = divide_by_thread(estimate, original)
+    metrics.bootstrap_stderr = estimate
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.base.code_lock import call_outside, has_turn, redirect_streams, take_turn
 from meta_eval.base.errors import PackError, TemplateError, UserError
-from meta_eval.base.isolation import isolate_code
+from meta_eval.base.isolation import isolate_code, silence_output
 from meta_eval.base.logs import report_progress
 from meta_eval.harness.bootstraps import replace_bootstrap
-from meta_eval.harness.random_draws import draw_alike, restore_random_state, seed_language_detection
+from meta_eval.harness.random_draws import draw_alike, seed_language_detection
 from meta_eval.harness.sample_hashes import replace_hashing
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Evaluator:
         Errors of pack_docs and the templates already carry a hint.
         """
         try:
-            with restore_random_state(), seed_language_detection(), isolate_code(self.pack), silence_libraries(tell):
+            with seed_language_detection(), isolate_code(self.pack), silence_libraries(tell):
                 yield
         except UserError:
             raise
@@ -286,7 +286,7 @@ class _Watch:
             ) from error
         finally:
             self._done += 1
-            call_outside(report_progress, self._name, self._done, self.docs * len(self.filters))
+            report_progress(self._name, self._done, self.docs * len(self.filters))
 
     def record(self, record: logging.LogRecord) -> None:
         if record.name.startswith("meta_eval.") and self._done < self.docs * len(self.filters):
@@ -298,46 +298,23 @@ _NOISY = ("lm_eval", "datasets", "huggingface_hub", "transformers")
 
 
 class _Collector(logging.Handler):
-    """Collects the log records of the thread that has the turn.
+    """Collects the log records of this thread.
 
     It drops these warnings itself. Changing a logger's level would clear the level cache of every logger, which takes
     longer than many tasks.
     """
 
-    def __init__(self, tell: Tell, *, alone: bool) -> None:
+    def __init__(self, tell: Tell) -> None:
         super().__init__(logging.WARNING)
-        self._tell = tell
-        self._others = logging.lastResort if alone else None
+        self._tell, self._thread = tell, threading.get_ident()
+
+    def is_mine(self) -> bool:
+        """Whether this is the thread."""
+        return threading.get_ident() == self._thread
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not has_turn():
-            if self._others is not None:  # logging asks this only without a handler
-                self._others.handle(record)
-        elif record.levelno >= logging.ERROR or record.name.partition(".")[0] not in _NOISY:
+        if self.is_mine() and (record.levelno >= logging.ERROR or record.name.partition(".")[0] not in _NOISY):
             self._tell(record)
-
-
-class _Inside:
-    """Takes the place of the pattern in a filter of `warnings`."""
-
-    def match(self, _: str) -> bool:
-        """Match every warning of this thread while it has the turn."""
-        return has_turn()
-
-
-@contextlib.contextmanager
-def _unwarned() -> Iterator[None]:
-    """Suppress warnings in this thread. `warnings.catch_warnings` would change the filters of other threads too."""
-    filters: Any = warnings.filters
-    entry = ("ignore", _Inside(), Warning, None, 0)
-    filters.insert(0, entry)
-    try:
-        yield
-    finally:
-        now: Any = warnings.filters  # may differ if another thread has replaced them
-        for some in (filters, now):
-            with contextlib.suppress(ValueError):
-                some.remove(entry)
 
 
 @contextlib.contextmanager
@@ -347,7 +324,8 @@ def silence_libraries(tell: Tell = lambda _: None) -> Iterator[None]:
     Args:
         tell: Receives log records from WARNING on; from these libraries from ERROR on.
     """
-    with take_turn(), _collected(tell), _unwarned(), redirect_streams(stdout=None, stderr=None):
+    with _collected(tell), warnings.catch_warnings(), silence_output():
+        warnings.simplefilter("ignore")
         yield
 
 
@@ -357,10 +335,10 @@ def _collected(tell: Tell) -> Iterator[None]:
     noisy = [logging.getLogger(name) for name in _NOISY]
     levels = [(logger, logger.level) for logger in (root, *noisy)]
     handlers = [(logger, handler) for logger in (root, *noisy) for handler in logger.handlers]
-    collector = _Collector(tell, alone=not root.handlers)
+    collector = _Collector(tell)
 
     def of_others(_: logging.LogRecord) -> bool:
-        return not has_turn()
+        return not collector.is_mine()
 
     for _, handler in handlers:
         handler.addFilter(of_others)

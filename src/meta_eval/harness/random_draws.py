@@ -1,18 +1,14 @@
-"""Random numbers while lm-eval evaluates: graders draw the same each time, and the caller's state is left as it was."""
+"""Random numbers while lm-eval evaluates: graders draw the same each time."""
 
 from __future__ import annotations
 
 import contextlib
 import random
 import sys
-import threading
 from collections.abc import Iterator
 
 # lm-eval's own for `random`. It seeds once, so that what a grader draws for a doc depends on the docs before it.
 _SEED = 0
-
-# tqdm's thread, which uses no random numbers.
-_MONITOR = "tqdm_monitor"
 
 
 @contextlib.contextmanager
@@ -24,23 +20,6 @@ def draw_alike() -> Iterator[None]:
         yield
     finally:
         random.setstate(state)
-
-
-@contextlib.contextmanager
-def restore_random_state() -> Iterator[None]:
-    """Restore the random state of `random` and numpy. lm-eval draws names of tasks from them, and graders may too.
-
-    With other threads, which may draw too, the state is left as it is.
-    """
-    numpy = sys.modules.get("numpy.random")
-    python_state, numpy_state = random.getstate(), numpy.get_state() if numpy else None
-    try:
-        yield
-    finally:
-        if all(thread is threading.main_thread() or thread.name == _MONITOR for thread in threading.enumerate()):
-            random.setstate(python_state)
-            if numpy:
-                numpy.set_state(numpy_state)
 
 
 @contextlib.contextmanager

@@ -15,8 +15,6 @@ from typing import Any
 
 import orjson
 
-from meta_eval.base.code_lock import divide_by_thread
-
 # Characters from which orjson escapes a text faster than `json`, with its call.
 _LONG = 100
 
@@ -29,7 +27,7 @@ class _OtherError(TypeError):
 
 @contextlib.contextmanager
 def replace_hashing(is_needed: bool) -> Iterator[None]:
-    """Replace lm-eval's hashing within the block, inside `take_turn`. Other threads keep the original.
+    """Replace lm-eval's hashing within the block.
 
     Args:
         is_needed: Whether ``doc_hash``, ``prompt_hash`` and ``target_hash`` of samples are needed. They then equal
@@ -39,14 +37,14 @@ def replace_hashing(is_needed: bool) -> Iterator[None]:
 
     hashing: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if not is_needed and "hash_string" in vars(evaluator):
-        hashing = _replaced(evaluator, "hash_string", divide_by_thread(_nothing, evaluator.hash_string))
+        hashing = _replaced(evaluator, "hash_string", _nothing)
     with hashing, replace_dumps(evaluator, dump_json if is_needed else _nothing):
         yield
 
 
 @contextlib.contextmanager
 def replace_dumps(module: ModuleType, dumps: Callable[..., str] | None = None) -> Iterator[None]:
-    """Replace ``json.dumps`` in a module within the block, inside `take_turn`. Other threads keep the original.
+    """Replace ``json.dumps`` in a module within the block.
 
     Args:
         module: A module that has imported ``json``; any other is left unchanged.
@@ -55,8 +53,7 @@ def replace_dumps(module: ModuleType, dumps: Callable[..., str] | None = None) -
     if "json" not in vars(module):
         yield
         return
-    written = divide_by_thread(dumps or dump_json, json.dumps)
-    with _replaced(module, "json", SimpleNamespace(**{**vars(json), "dumps": written})):
+    with _replaced(module, "json", SimpleNamespace(**{**vars(json), "dumps": dumps or dump_json})):
         yield
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from meta_eval.base.apart import apart
 from meta_eval.base.errors import ConfigError, PackError, UserError, locating
 from meta_eval.base.logs import report_progress
 from meta_eval.base.pack_names import join_names
@@ -34,9 +35,31 @@ from meta_eval.pack.records.recorded_docs import read_rows
 from meta_eval.pack.records.task_code import find_allowed_code
 from meta_eval.pack.records.task_files import make_task_files
 from meta_eval.pack.records.text_checks import check_rows
+from meta_eval.pack.verify.baselines import refresh_baseline
 from meta_eval.pack.verify.saved_answers import read_responses
+from meta_eval.verb_options import ScoringOptions
 
 _GENERATED = "generate_until"
+
+
+@apart
+def regrade_runs(
+    runs: Sequence[Run], pack: Path | None, manifest: Manifest | None, template_dir: Path, *, allow_code: bool = False
+) -> list[Run]:
+    """Grade runs again, and first the recorded answers of the pack, if another lm-eval graded them.
+
+    Args:
+        runs: The runs.
+        pack, manifest, template_dir, allow_code: As of `Regrader`.
+
+    Raises:
+        UserError: The pack cannot grade.
+    """
+    if pack and manifest:
+        tasks = [name for name in manifest.tasks if any(name in run.tasks for run in runs)]
+        refresh_baseline(pack, tasks, ScoringOptions(allow_code=allow_code, edited=True))
+    regrader = Regrader(pack, manifest, template_dir, allow_code=allow_code)
+    return [regrader.regrade(run) for run in runs]
 
 
 class Regrader:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from meta_eval.base.apart import apart
 from meta_eval.base.errors import ConfigError, PackError, UserError, documented
 from meta_eval.base.isolation import isolate_code
 from meta_eval.base.json_text import format_json
@@ -39,6 +40,7 @@ _GITIGNORE = "# These files quote evals datasets, which may be gated. `meta-eval
 
 
 @documented
+@apart
 def verify(
     pack: Path | str,
     *,

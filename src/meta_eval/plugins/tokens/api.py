@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.plugins.tokens.options import AuditOptions, FidelityOptions
-from meta_eval.sockets import DEFAULT_CONFIG, ConfigError, Progress, display_logs, documented
+from meta_eval.sockets import DEFAULT_CONFIG, ConfigError, Progress, apart, display_logs, documented
 
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.audit_report import AuditReport
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 @documented
+@apart
 def fidelity(
     config: Config | Path | str | None = None,
     *,
@@ -138,6 +139,7 @@ def fidelity_report(
 
 
 @documented
+@apart
 def audit(
     answers: Sequence[Path | str] = (),
     config: Config | Path | str | None = None,
