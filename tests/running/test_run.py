@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -140,14 +137,6 @@ def test_a_run_prepares_asks_everything_once_and_grades(bare: Path, client: type
     assert set(scores(ran)) == set(TASKS)
     assert ran.graded is not None
     assert ran.graded.missing == ran.graded.failed == 0
-
-
-def test_two_runs_in_threads_are_each_the_run_that_it_is_alone(bare: Path, whole: RunResult) -> None:
-    before = os._exit, sys.stdout, sys.stderr, logging.getLogger().handlers[:]
-    with ThreadPoolExecutor(2) as threads:
-        ran = list(threads.map(lambda number: run(config(work_dir=f"w{number}", output_path=f"o{number}")), "ab"))
-    assert [(scores(result), samples(result)) for result in ran] == [(scores(whole), samples(whole))] * 2
-    assert (os._exit, sys.stdout, sys.stderr, logging.getLogger().handlers) == before
 
 
 def test_the_scores_are_those_of_the_same_answers_through_grade(place: Path, client: type[FakeClient]) -> None:
