@@ -45,8 +45,10 @@ CAP_IDENTICAL_SHARE = 0.03
 CAP_NEVER_REACHED = 0.0125
 # The most that other tasks tell of the flips of a task: as much as so many of its gains.
 SAME_FLIPS = 40.0
-# The share of tasks that flip unlike the others.
+# The share of tasks that flip unlike the others, where these flip alike. The less alike they are, the larger it is: all
+# would be, if they told nothing. From so many gains that they tell on, they flip alike.
 UNLIKE_TASKS = 0.1
+ALIKE_TASKS = 20.0
 # The share of identical copies that a measured noise may stop.
 NOISE_IDENTICAL_SHARE = 0.035
 # A loss that ships in this share of runs is said, if a second run would halve it.

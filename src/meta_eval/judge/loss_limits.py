@@ -6,7 +6,8 @@ tell how many losses to expect: a worse model adds losses, not gains. What is kn
 - its own gains;
 - the gains of the other tasks. How far tasks differ in their share of flips is estimated from them too, by the method
   of moments (Gamma-Poisson model; among others Carlin and Louis 2000, Bayes and Empirical Bayes Methods, section 3.3).
-  One task in ten is taken as unlike the others, so a task whose gains do not fit them is judged by its own gains;
+  One task in ten is taken as unlike the others, so a task whose gains do not fit them is judged by its own gains; of
+  others that differ themselves, more are;
 - where a model answered twice, the flips between its two answers. Another engine may flip more docs than the same
   engine twice, so these count in proportion to gains over all such tasks.
 
@@ -26,7 +27,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from meta_eval.base.thresholds import ROUNDING, SAME_FLIPS, UNLIKE_TASKS
+from meta_eval.base.thresholds import ALIKE_TASKS, ROUNDING, SAME_FLIPS, UNLIKE_TASKS
 from meta_eval.judge.task_drop import TaskDrop
 from meta_eval.stats.identical import flip_unit
 
@@ -96,7 +97,8 @@ def _update(
         return ((1.0, 0.5 + flips, exposure),)
     share, alike = _average_share(others)
     mean = share * docs
-    priors = [(1 - UNLIKE_TASKS, alike), (UNLIKE_TASKS, 1.0)]
+    unlike = max(UNLIKE_TASKS, 1 - alike / ALIKE_TASKS)
+    priors = [(1 - unlike, alike), (unlike, 1.0)]
     evidence = [
         math.log(weight) + shape * math.log(shape / mean) - math.lgamma(shape)
         + math.lgamma(shape + flips) - (shape + flips) * math.log(shape / mean + exposure)
