@@ -251,6 +251,7 @@ if TYPE_CHECKING:
     from meta_eval.judge.token_table import write_tokens as write_tokens
 
     # pack: configuration, records, manifest
+    from meta_eval.pack.backends.base import AddedBos as AddedBos
     from meta_eval.pack.backends.base import Backend as Backend
     from meta_eval.pack.backends.base import BackendError as BackendError
     from meta_eval.pack.backends.base import BackendReasons as BackendReasons

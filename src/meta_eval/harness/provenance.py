@@ -30,7 +30,7 @@ class Provenance:
     Attributes:
         results_file: The results file; None if there are only samples.
         model: The model's name, else the folder that lm_eval made for it.
-        backend: lm-eval's name of the backend: ``vllm``, ``hf``, ``local-completions``, ….
+        backend: lm-eval's name of the backend, such as ``local-completions``.
         model_args: Its arguments, without secrets.
         lm_eval: lm-eval's version.
         engine: The engine's version, if lm_eval's description of the environment has it.
@@ -168,7 +168,7 @@ def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _changed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Generation settings without those that our command adds for a server and lm_eval's vllm has built in."""
+    """Generation settings without those that our command adds for a server and lm_eval's own engines have built in."""
     changed = ("skip_special_tokens", "spaces_between_special_tokens")
     return {name: value for name, value in settings.items() if not (name in changed and str(value) == "False")}
 

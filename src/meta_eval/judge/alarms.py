@@ -95,8 +95,7 @@ KINDS: Mapping[str, AlarmKind] = {
     ),
     "two bos": AlarmKind(
         "BOS twice",
-        "The model was given two BOS tokens, which many models answer worse. Run it again without add_bos_token, or "
-        "for vllm and hf with lm-eval 0.4.9.2 or newer.",
+        "The model was given two BOS tokens, which many models answer worse. Run it again without add_bos_token.",
         first=True,
         invalid=True,
     ),

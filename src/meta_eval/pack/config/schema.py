@@ -66,17 +66,12 @@ class Config(Settings, Public):
         "list in `model_name` means the same",
     )
     evals_dataset: Name = Field(
-        description="the record that the pack is made from: one of Meta's datasets, a results folder of "
-        "lm_eval, details of a leaderboard or of lighteval, or batch files of a chat endpoint ([all "
-        "sources](../guides/baseline.md#other-sources)). `lm-eval` takes the tasks of the "
-        "installed lm-eval, `sample` the embedded sample. A local folder may hold "
-        "`<subset>.parquet` or `<subset>.jsonl` files. Old `Meta-Llama-3.1-*` names are "
-        "translated"
+        description="the record that the pack is made from, such as a results folder of lm_eval ([all "
+        "sources](../guides/baseline.md#other-sources)). `lm-eval` takes the tasks of the installed lm-eval"
     )
     tasks: Annotated[tuple[Name, ...], BeforeValidator(_split_commas)] = Field(
         min_length=1,
-        description="tasks, groups ([list](../plugins/meta/tasks.md)), patterns: `mmlu_*`. A minus leaves out: "
-        "`mmlu,-mmlu_law`",
+        description="tasks, groups, patterns: `mmlu_*`. A minus leaves out: `mmlu,-mmlu_law`",
     )
 
     work_dir: Name = Field(
@@ -100,8 +95,8 @@ class Config(Settings, Public):
         (),
         description="an earlier run to compare with "
         "([how](../guides/baseline.md#add-a-baseline-to-another-pack)): a results folder or file, "
-        "or details; a list, or a pattern such as `runs/base_*`, for several runs of one model; null for the record "
-        "of the evals dataset",
+        "or another record; a list, or a pattern such as `runs/base_*`, for several runs of one model; null for the "
+        "record of the evals dataset",
     )
     apply_chat_template: bool = Field(
         False,

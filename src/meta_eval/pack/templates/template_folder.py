@@ -115,7 +115,7 @@ def read_templates(root: Path) -> TemplateFolder:
         raise TemplateError(
             "holds no task template (a *.yaml with a `task:` name)",
             where=f"template_dir {root}",
-            hint="Write one with `meta-eval tasks new`, or set template_dir",
+            hint="Write one, or set template_dir to a folder that has some",
         )
     return TemplateFolder(root, tasks, groups)
 
