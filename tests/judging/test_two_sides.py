@@ -225,6 +225,7 @@ def test_two_bos_are_said_first_and_make_a_comparison_invalid(
         assert caveats == ["BOS twice: meta_some in A, meta_some in B (9 of 9 prompts begin with <bos><bos>)"]
 
 
+@pytest.mark.plugin("engines")
 def test_two_bos_on_both_sides_are_a_caveat_and_in_a_report_a_reason(tmp_path: Path) -> None:
     request = {"arguments": {"gen_args_0": {"arg_0": "<bos>Question", "arg_1": {"until": []}}}}
     for name in "AB":

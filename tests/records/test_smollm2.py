@@ -27,7 +27,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.plugin("meta")
+@pytest.mark.plugin("engines")  # its backend
 @pytest.mark.usefixtures("package")
 def test_its_recorded_run_is_prepared_and_every_verdict_agrees(tmp_path: Path) -> None:
     assert cli("init", "--example", "smollm2", cwd=tmp_path).returncode == 0
