@@ -131,7 +131,6 @@ if TYPE_CHECKING:
     from meta_eval.base.logs import display_logs as display_logs
     from meta_eval.base.logs import log as log
     from meta_eval.base.logs import report_progress as report_progress
-    from meta_eval.base.memory import release_memory as release_memory
     from meta_eval.base.outputs import OutputError as OutputError
     from meta_eval.base.outputs import check_outputs as check_outputs
     from meta_eval.base.outputs import replace_file as replace_file
@@ -256,11 +255,11 @@ if TYPE_CHECKING:
     from meta_eval.pack.backends.base import BackendError as BackendError
     from meta_eval.pack.backends.base import BackendReasons as BackendReasons
     from meta_eval.pack.backends.base import load_class as load_class
-    from meta_eval.pack.backends.command import LmEvalBackend as LmEvalBackend
     from meta_eval.pack.backends.registry import backend_of as backend_of
     from meta_eval.pack.backends.registry import find_backend as find_backend
     from meta_eval.pack.backends.server import DEFAULT_URL as DEFAULT_URL
     from meta_eval.pack.backends.server import OF_CLIENT as OF_CLIENT
+    from meta_eval.pack.backends.server import LmEvalBackend as LmEvalBackend
     from meta_eval.pack.backends.server import Server as Server
     from meta_eval.pack.backends.server import ServerProgram as ServerProgram
     from meta_eval.pack.backends.server import find_program as find_program
@@ -268,15 +267,12 @@ if TYPE_CHECKING:
     from meta_eval.pack.chat_rendering import fetch_chat_template as fetch_chat_template
     from meta_eval.pack.chat_rendering import find_chat_template as find_chat_template
     from meta_eval.pack.chat_rendering import render_conversation as render_conversation
-    from meta_eval.pack.choice_tokens import add_choice_tokens as add_choice_tokens
-    from meta_eval.pack.choice_tokens import needs_choice_tokens as needs_choice_tokens
     from meta_eval.pack.config import Config as Config
     from meta_eval.pack.config import ValuePlace as ValuePlace
     from meta_eval.pack.config import open_config as open_config
     from meta_eval.pack.config import override_settings as override_settings
     from meta_eval.pack.config_keys import ConfigKeys as ConfigKeys
     from meta_eval.pack.config_keys import refuse_secret as refuse_secret
-    from meta_eval.pack.doc_clusters import cluster_docs as cluster_docs
     from meta_eval.pack.doc_table import begin_parquet as begin_parquet
     from meta_eval.pack.doc_table import encode_parquet as encode_parquet
     from meta_eval.pack.doc_table import have_one_layout as have_one_layout
@@ -294,7 +290,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.manifest import TextDifferenceEntry as TextDifferenceEntry
     from meta_eval.pack.manifest import Trust as Trust
     from meta_eval.pack.manifest import read_manifest as read_manifest
-    from meta_eval.pack.next_token_scoring import score_by_next_token as score_by_next_token
     from meta_eval.pack.prepared_task import PrepareContext as PrepareContext
     from meta_eval.pack.prepared_task import PreparedTask as PreparedTask
     from meta_eval.pack.prepared_task import measure_length as measure_length
@@ -313,7 +308,10 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.format import RecordedScore as RecordedScore
     from meta_eval.pack.records.format import RecordedTask as RecordedTask
     from meta_eval.pack.records.format import RecordFormat as RecordFormat
+    from meta_eval.pack.records.format import TextAnswer as TextAnswer
+    from meta_eval.pack.records.format import TextRecord as TextRecord
     from meta_eval.pack.records.format_registry import explain_unreadable as explain_unreadable
+    from meta_eval.pack.records.next_token import score_by_next_token as score_by_next_token
     from meta_eval.pack.records.recorded_docs import WARNING_TEXTS as WARNING_TEXTS
     from meta_eval.pack.records.recorded_docs import RecordedDoc as RecordedDoc
     from meta_eval.pack.records.recorded_docs import RecordedDocs as RecordedDocs
@@ -322,23 +320,22 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.run_selection import choose_runs as choose_runs
     from meta_eval.pack.records.run_selection import make_config_name as make_config_name
     from meta_eval.pack.records.run_selection import normalise_time as normalise_time
-    from meta_eval.pack.records.shipped_graders import make_grader_code as make_grader_code
     from meta_eval.pack.records.task_code import has_task as has_task
     from meta_eval.pack.records.task_code import list_group_members as list_group_members
+    from meta_eval.pack.records.task_code import make_grader_code as make_grader_code
     from meta_eval.pack.records.task_groups import GroupPart as GroupPart
     from meta_eval.pack.records.task_groups import GroupScore as GroupScore
     from meta_eval.pack.records.task_groups import TaskGroup as TaskGroup
     from meta_eval.pack.records.task_groups import TaskGroups as TaskGroups
     from meta_eval.pack.records.task_source import CandidateTask as CandidateTask
     from meta_eval.pack.records.task_source import TaskSource as TaskSource
-    from meta_eval.pack.records.text_record import TextAnswer as TextAnswer
-    from meta_eval.pack.records.text_record import TextRecord as TextRecord
     from meta_eval.pack.source import hub as hub
     from meta_eval.pack.source.dataset import DataFile as DataFile
     from meta_eval.pack.source.dataset import Repository as Repository
     from meta_eval.pack.task_choice import choose_tasks_to_ask as choose_tasks_to_ask
     from meta_eval.pack.templates import task_yaml as task_yaml
     from meta_eval.pack.templates.checks import check_functions as check_functions
+    from meta_eval.pack.templates.spec import ClusterRule as ClusterRule
     from meta_eval.pack.templates.spec import PublishedMetric as PublishedMetric
     from meta_eval.pack.templates.spec import Template as Template
     from meta_eval.pack.templates.spec import Variant as Variant

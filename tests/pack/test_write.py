@@ -26,7 +26,7 @@ from meta_eval.base.ownership import list_name
 from meta_eval.base.staging import STAGING
 from meta_eval.pack.integrity import find_changes
 from meta_eval.pack.manifest import MANIFEST, read_manifest
-from meta_eval.pack.pack_writer import check_target, write_pack
+from meta_eval.pack.pack_builder import check_target, write_pack
 
 LIST = list_name("pack")
 

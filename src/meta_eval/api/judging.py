@@ -306,7 +306,7 @@ class _Reading:
         if not options.regrade:
             return runs
         from meta_eval.ask.answers.regrading import Regrader
-        from meta_eval.pack.verify.baselines import refresh_baseline
+        from meta_eval.pack.verify.pack_verification import refresh_baseline
         from meta_eval.verb_options import TEMPLATES, ScoringOptions
 
         if options.folder and manifest:

@@ -290,7 +290,7 @@ def check_order_options(options: RunOptions) -> None:
 
 def _make_baseline(pack: Path, grading: Grading) -> None:
     """Grade recorded answers that were not graded yet; a failure is only a warning."""
-    from meta_eval.pack.verify.baselines import refresh_baseline
+    from meta_eval.pack.verify.pack_verification import refresh_baseline
 
     try:
         refresh_baseline(pack, grading.tasks, grading.options)

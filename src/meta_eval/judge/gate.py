@@ -20,7 +20,7 @@ from meta_eval.harness.settings import Margin
 from meta_eval.judge.conditions import CONDITIONS, list_conditions
 from meta_eval.judge.evidence import find_evidence, list_evidence
 from meta_eval.pack.manifest import Manifest
-from meta_eval.pack.margins import MEAN_KEY, expand_margins
+from meta_eval.pack.task_choice import MEAN_KEY, expand_margins
 
 BaselineKind = Literal["published", "recorded", "run"]
 

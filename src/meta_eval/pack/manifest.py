@@ -20,8 +20,7 @@ from meta_eval.base.pack_names import PackPath, TaskName
 from meta_eval.harness.families import find_family
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.base import Backend
-from meta_eval.pack.backends.fitting import suggest_backend
-from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
+from meta_eval.pack.backends.registry import UnknownBackendError, find_backend, suggest_backend
 
 MANIFEST = "manifest.json"
 _MAX_BYTES = 64 * 2**20

@@ -30,10 +30,10 @@ from meta_eval.harness.scores import compute_scores
 from meta_eval.harness.task_run import TaskRun
 from meta_eval.pack.baseline import collect_graded_docs
 from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.records.pack_task import check_rows
 from meta_eval.pack.records.recorded_docs import read_rows
 from meta_eval.pack.records.task_code import find_allowed_code
 from meta_eval.pack.records.task_files import make_task_files
-from meta_eval.pack.records.text_checks import check_rows
 from meta_eval.pack.verify.saved_answers import read_responses
 
 _GENERATED = "generate_until"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import tempfile
@@ -16,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.plugins.meta.doc_checks import check_docs
+from meta_eval.plugins.meta.doc_clusters import cluster_docs
 from meta_eval.plugins.meta.joins.join import Joined
 from meta_eval.plugins.meta.joins.original_reader import Originals
 from meta_eval.plugins.meta.row_checks import CheckedRows
@@ -28,7 +30,6 @@ from meta_eval.sockets import (
     TemplateError,
     UserError,
     begin_parquet,
-    cluster_docs,
     describe_error,
     have_one_layout,
     isolate_code,
@@ -38,7 +39,6 @@ from meta_eval.sockets import (
     make_table,
     quoted,
     read_regular,
-    release_memory,
 )
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _in_batches(make_doc: Callable[[SourceRow], SourceRow], rows: Sequence[Sourc
             tables.append(make_table(list(map(make_doc, batch))))
             for row in batch:
                 row.clear()
-            release_memory()
+            _release_memory()
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException:
         return None
@@ -318,3 +318,15 @@ def _module(root: Path, file: PurePosixPath) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _release_memory() -> None:
+    """Return memory that glibc holds but nobody uses to the system. Other C libraries do nothing.
+
+    Texts of a few KB are on glibc's heap, which shrinks only from its end. Without this, freed rows would still take
+    memory while new ones are built.
+    """
+    import ctypes
+
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
