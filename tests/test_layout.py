@@ -25,7 +25,7 @@ OPENERS = {
     "assets/pack_docs.py": "stands alone in a pack",
     "base/process_guard.py": "/proc",
     "base/inputs.py": "the door itself",
-    "base/staging.py": "its own lock, never waited for, and what it has written, to sync it",
+    "base/ownership.py": "its own lock, never waited for, and what it has written, to sync it",
     "plugins/boards/boards.py": "files that the wheel carries",
     "plugins/meta/catalog/__init__.py": "files that the wheel carries",
     "cli/init.py": "files that the wheel carries",

@@ -92,8 +92,9 @@ if TYPE_CHECKING:
     # the package
     from meta_eval.assets.details.details_scoring import lighteval_choices as lighteval_choices
     from meta_eval.assets.details.details_scoring import truthfulqa_mc as truthfulqa_mc
-    from meta_eval.base.addresses import normalise_url as normalise_url
-    from meta_eval.base.counts import plural as plural
+    from meta_eval.base.display import one_line as one_line
+    from meta_eval.base.display import plural as plural
+    from meta_eval.base.display import quoted as quoted
     from meta_eval.base.errors import ConfigError as ConfigError
     from meta_eval.base.errors import DataError as DataError
     from meta_eval.base.errors import JoinError as JoinError
@@ -101,32 +102,32 @@ if TYPE_CHECKING:
     from meta_eval.base.errors import SourceError as SourceError
     from meta_eval.base.errors import TemplateError as TemplateError
     from meta_eval.base.errors import UserError as UserError
+    from meta_eval.base.errors import describe_wrong_value as describe_wrong_value
     from meta_eval.base.errors import documented as documented
     from meta_eval.base.errors import locating as locating
     from meta_eval.base.errors import suggest_name as suggest_name
-    from meta_eval.base.escaping import one_line as one_line
-    from meta_eval.base.escaping import quoted as quoted
     from meta_eval.base.hashing import hash_bytes as hash_bytes
     from meta_eval.base.hashing import hash_file as hash_file
     from meta_eval.base.hashing import hash_json as hash_json
     from meta_eval.base.hashing import hash_text as hash_text
+    from meta_eval.base.hashing import normalise_url as normalise_url
     from meta_eval.base.inputs import MAX_DEPTH as MAX_DEPTH
     from meta_eval.base.inputs import MAX_FILE as MAX_FILE
     from meta_eval.base.inputs import PointerError as PointerError
     from meta_eval.base.inputs import describe_error as describe_error
     from meta_eval.base.inputs import describe_form as describe_form
     from meta_eval.base.inputs import expand_home as expand_home
+    from meta_eval.base.inputs import format_json as format_json
     from meta_eval.base.inputs import is_deep as is_deep
     from meta_eval.base.inputs import is_packed as is_packed
     from meta_eval.base.inputs import open_parquet as open_parquet
     from meta_eval.base.inputs import open_regular as open_regular
     from meta_eval.base.inputs import parse_json as parse_json
+    from meta_eval.base.inputs import parse_loose_json as parse_loose_json
     from meta_eval.base.inputs import read_regular as read_regular
     from meta_eval.base.inputs import read_text as read_text
     from meta_eval.base.inputs import suggest_path as suggest_path
     from meta_eval.base.isolation import isolate_code as isolate_code
-    from meta_eval.base.json_text import format_json as format_json
-    from meta_eval.base.json_text import parse_loose_json as parse_loose_json
     from meta_eval.base.logs import Progress as Progress
     from meta_eval.base.logs import display_logs as display_logs
     from meta_eval.base.logs import log as log
@@ -141,8 +142,8 @@ if TYPE_CHECKING:
     from meta_eval.base.pack_names import is_name as is_name
     from meta_eval.base.pack_names import join_names as join_names
     from meta_eval.base.pack_names import split_excluded as split_excluded
+    from meta_eval.base.process_guard import interrupt_on_sigterm as interrupt_on_sigterm
     from meta_eval.base.secrets import holds_secret as holds_secret
-    from meta_eval.base.sigterm import interrupt_on_sigterm as interrupt_on_sigterm
     from meta_eval.base.thresholds import LEVEL as LEVEL
     from meta_eval.base.thresholds import MAX_GEN_TOKS as MAX_GEN_TOKS
     from meta_eval.base.thresholds import NAMED as NAMED
@@ -150,10 +151,6 @@ if TYPE_CHECKING:
     from meta_eval.base.thresholds import POWER as POWER
     from meta_eval.base.thresholds import SAMENESS_MIN_DOCS as SAMENESS_MIN_DOCS
     from meta_eval.base.thresholds import percent as percent
-    from meta_eval.base.times import RESTORE_NAME as RESTORE_NAME
-    from meta_eval.base.times import explain_wrong_time as explain_wrong_time
-    from meta_eval.base.times import parse_time as parse_time
-    from meta_eval.base.value_errors import describe_wrong_value as describe_wrong_value
     from meta_eval.base.yaml_files import YamlError as YamlError
     from meta_eval.base.yaml_files import parse_yaml as parse_yaml
     from meta_eval.base.yaml_files import read_yaml as read_yaml
@@ -184,10 +181,8 @@ if TYPE_CHECKING:
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
-    from meta_eval.harness.chat_requests import offers_tools as offers_tools
-    from meta_eval.harness.doc_figures import average_figures as average_figures
-    from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
-    from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
+    from meta_eval.harness.chat_messages import offers_tools as offers_tools
+    from meta_eval.harness.doc_results import average_figures as average_figures
     from meta_eval.harness.engine_answer import SHORT as SHORT
     from meta_eval.harness.engine_answer import AnswersError as AnswersError
     from meta_eval.harness.engine_answer import EngineAnswer as EngineAnswer
@@ -197,15 +192,20 @@ if TYPE_CHECKING:
     from meta_eval.harness.families import list_families as list_families
     from meta_eval.harness.families import remove_bos as remove_bos
     from meta_eval.harness.lm_eval_run import Run as Run
+    from meta_eval.harness.lm_eval_run import TaskRun as TaskRun
     from meta_eval.harness.lm_eval_run import read_run as read_run
+    from meta_eval.harness.output_index import RESTORE_NAME as RESTORE_NAME
     from meta_eval.harness.output_index import TaskOutput as TaskOutput
-    from meta_eval.harness.raw_samples import read_raw_samples as read_raw_samples
+    from meta_eval.harness.output_index import explain_wrong_time as explain_wrong_time
+    from meta_eval.harness.output_index import parse_time as parse_time
+    from meta_eval.harness.provenance import CUT_EARLY as CUT_EARLY
+    from meta_eval.harness.provenance import TOOLS_LOST as TOOLS_LOST
+    from meta_eval.harness.sample_files import read_raw_samples as read_raw_samples
     from meta_eval.harness.sample_parser import FILTERED as FILTERED
     from meta_eval.harness.scores import compute_scores as compute_scores
     from meta_eval.harness.settings import RunSettings as RunSettings
     from meta_eval.harness.settings import Settings as Settings
     from meta_eval.harness.settings import read_model_args as read_model_args
-    from meta_eval.harness.task_run import TaskRun as TaskRun
     from meta_eval.harness.token_logprobs import LOWEST as LOWEST
     from meta_eval.harness.token_logprobs import TokenPlace as TokenPlace
     from meta_eval.harness.token_logprobs import collect_tokens as collect_tokens

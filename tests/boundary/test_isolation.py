@@ -23,7 +23,7 @@ from packs import prepare, reseal
 from places import TEMPLATES
 
 from meta_eval.base.isolation import isolate_code
-from meta_eval.base.sigterm import interrupt_on_sigterm
+from meta_eval.base.process_guard import interrupt_on_sigterm
 
 ENDS = {
     "exit": "import sys; sys.exit(0)",

@@ -149,7 +149,7 @@ def test_so_does_every_other_command_on_a_pack(running: Running) -> None:
 
 FORKING = """
 import os, signal
-from meta_eval.base.sigterm import interrupt_on_sigterm
+from meta_eval.base.process_guard import interrupt_on_sigterm
 
 def handler_of_a_fork():
     if not (child := os.fork()):

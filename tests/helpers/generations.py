@@ -14,7 +14,7 @@ from typing import Any
 import forked
 from runs import ASKED, RUN, entry
 
-from meta_eval.base.staging import STAGING
+from meta_eval.base.ownership import STAGING
 from meta_eval.pack.manifest import SCHEMA_VERSION, FileEntry, Manifest, VersionRange
 from meta_eval.pack.pack_builder import write_pack
 

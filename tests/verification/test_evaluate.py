@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from meta_eval.base.code_lock import call_outside
+from meta_eval.base.isolation import call_outside
 from meta_eval.harness.evaluator import silence_libraries
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval import evaluator
 
-from meta_eval.base.code_lock import take_turn
-from meta_eval.harness.sample_hashes import dump_json, replace_hashing
+from meta_eval.base.isolation import take_turn
+from meta_eval.harness.evaluator_patches import dump_json, replace_hashing
 
 SETTINGS = {"indent": 2, "ensure_ascii": False, "default": str}
 

@@ -28,7 +28,7 @@ from meta_eval.ask.second_answers import EARLY, SecondAnswers, open_second_answe
 from meta_eval.ask.time_left import Pace, estimate_tokens
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.base.logs import log, report_progress
-from meta_eval.harness.endpoint_notes import merge_endpoint_notes
+from meta_eval.harness.provenance import merge_endpoint_notes
 from meta_eval.harness.settings import RunSettings, Settings
 from meta_eval.pack.backends.base import Backend
 from meta_eval.pack.backends.registry import backend_of

@@ -7,6 +7,7 @@ named and stopped. A faulty template cannot hang a batch job. Programs that call
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import signal
 import sys
@@ -19,7 +20,66 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from meta_eval.base.escaping import one_line
+from meta_eval.base.display import one_line
+
+_masks = threading.local()
+
+
+@contextmanager
+def interrupt_on_sigterm() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM, with which clusters end jobs. Engines then stop in order.
+
+    Works only in the main thread. Other threads change nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _reset_in_children()
+    original = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, original)
+
+
+def is_interrupted() -> bool:
+    """Whether SIGTERM arrived in the current block of `interrupt_on_sigterm`."""
+    return signal.getsignal(signal.SIGTERM) is _pass_over
+
+
+def _interrupt(*_: object) -> None:
+    signal.signal(signal.SIGTERM, _pass_over)  # a second SIGTERM would interrupt the cleanup
+    raise KeyboardInterrupt
+
+
+def _pass_over(*_: object) -> None:
+    """Ignore the signal. SIG_IGN would be inherited by child programs."""
+
+
+@functools.cache
+def _reset_in_children() -> None:
+    """Let SIGTERM end a forked process at once.
+
+    Python runs handlers only between its own instructions. A worker of ``multiprocessing.Pool`` that waits for a lock
+    never gets there, and ``Pool.terminate`` would wait for it forever.
+    """
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_reset)
+
+
+def _hold() -> None:
+    """Block the signal between the fork and `_reset`."""
+    _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def _release() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
+
+
+def _reset() -> None:
+    if signal.getsignal(signal.SIGTERM) in (_interrupt, _pass_over):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _release()
+
 
 # Grace period in seconds: for a template's code, and for anything that may be an engine.
 GRACE = 5.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.cli import options
 from meta_eval.cli.console import err
 from meta_eval.cli.streams import print_result

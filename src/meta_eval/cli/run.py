@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError, UserError
-from meta_eval.base.sigterm import interrupt_on_sigterm
+from meta_eval.base.process_guard import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, show_progress, warn, write_document
 from meta_eval.cli.streams import print_result

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.doctor.check import Finding, failed, not_checked, passed
 from meta_eval.doctor.lm_eval_install import LmEval, find_lm_eval, read_installed_version
 from meta_eval.doctor.lm_eval_probe import Probe

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.errors import PackError
 from meta_eval.base.inputs import open_parquet
 from meta_eval.doctor.check import Finding, failed, not_checked, passed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.errors import PackError
 from meta_eval.doctor.check import CheckedPack, Finding, failed, not_checked, passed, run_checks
 from meta_eval.doctor.environment_checks import check_environment, check_version

@@ -17,13 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.base.code_lock import call_outside, has_turn, redirect_streams, take_turn
 from meta_eval.base.errors import PackError, TemplateError, UserError
-from meta_eval.base.isolation import isolate_code
+from meta_eval.base.isolation import call_outside, has_turn, isolate_code, redirect_streams, take_turn
 from meta_eval.base.logs import report_progress
-from meta_eval.harness.bootstraps import replace_bootstrap
-from meta_eval.harness.random_draws import draw_alike, restore_random_state, seed_language_detection
-from meta_eval.harness.sample_hashes import replace_hashing
+from meta_eval.harness.evaluator_patches import (
+    draw_alike,
+    replace_bootstrap,
+    replace_hashing,
+    restore_random_state,
+    seed_language_detection,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,7 @@ from pydantic import (
     field_validator,
 )
 
-from meta_eval.base.escaping import one_line, quoted
+from meta_eval.base.display import one_line, quoted
 from meta_eval.base.extensions import find_extensions
 from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
 

@@ -21,8 +21,8 @@ from meta_eval.base.thresholds import (
     NAMED,
 )
 from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.endpoint_notes import CUT_EARLY
 from meta_eval.harness.lm_eval_run import Run, TaskRun
+from meta_eval.harness.provenance import CUT_EARLY
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.conditions import is_unextracted
 from meta_eval.judge.decide import Veto

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
+from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.provenance import Provenance
-from meta_eval.harness.task_run import TaskRun
 from meta_eval.judge.judgement import AlarmOccurrence
 from meta_eval.pack.backends.base import AddedBos
 from meta_eval.pack.backends.registry import UnknownBackendError, find_backend

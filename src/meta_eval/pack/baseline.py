@@ -20,23 +20,22 @@ from meta_eval.base.errors import PackError, locating
 from meta_eval.base.hashing import hash_file, hash_pieces, hash_text
 from meta_eval.base.inputs import describe_error, open_regular, read_table
 from meta_eval.harness.clusters import make_content_keys, make_given_key, name_clusters
-from meta_eval.harness.doc_figures import read_figures
-from meta_eval.harness.doc_results import MAX_EXTRACTED_CHARS, DocResult, FilterResult, ResultsError
-from meta_eval.harness.grader_facts import find_installed_lm_eval
-from meta_eval.harness.raw_samples import MAX_SAMPLE_BYTES
-from meta_eval.harness.recorded_verdicts import read_filter_results
+from meta_eval.harness.doc_results import MAX_EXTRACTED_CHARS, DocResult, FilterResult, ResultsError, read_figures
+from meta_eval.harness.lm_eval_run import average_answers
+from meta_eval.harness.provenance import find_installed_lm_eval
+from meta_eval.harness.sample_files import MAX_SAMPLE_BYTES
 from meta_eval.harness.sample_parser import (
     hash_answers,
     is_timed_out,
     list_metrics,
     read_arguments,
     read_extraction,
+    read_filter_results,
     read_majority,
     read_metrics,
     read_outputs,
     read_unextracted,
 )
-from meta_eval.harness.several_answers import average_answers
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry
 
 

@@ -11,8 +11,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import PackError
-from meta_eval.base.escaping import quoted
 from meta_eval.base.inputs import InputError, describe_error, read_text, suggest_path
 from meta_eval.base.model_errors import Public
 from meta_eval.base.ownership import finish_folder

@@ -15,8 +15,7 @@ from meta_eval.base.inputs import read_table
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import NAMED
 from meta_eval.harness.doc_results import DocResult, ResultsError
-from meta_eval.harness.lm_eval_run import Run, explain_faults
-from meta_eval.harness.task_run import TaskRun
+from meta_eval.harness.lm_eval_run import Run, TaskRun, explain_faults
 from meta_eval.pack.integrity import describe_changes
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
 

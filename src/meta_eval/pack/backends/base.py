@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from meta_eval.base.addresses import OWN_SERVER, hash_address
 from meta_eval.base.errors import UserError
+from meta_eval.base.hashing import OWN_SERVER, hash_address
 from meta_eval.base.inputs import suggest_path
 from meta_eval.harness.settings import RunSettings, Settings, refuse_separators
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from meta_eval.base.addresses import is_loopback, normalise_url
 from meta_eval.base.errors import UserError
 from meta_eval.base.extensions import Extension, find_extensions, load_extension
-from meta_eval.base.hashing import hash_text
+from meta_eval.base.hashing import hash_text, is_loopback, normalise_url
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import join_names
 from meta_eval.harness.settings import RunSettings, Settings

@@ -9,10 +9,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from meta_eval import assets
-from meta_eval.base.errors import ConfigError, join_errors, suggest_name
-from meta_eval.base.escaping import quoted
+from meta_eval.base.display import quoted
+from meta_eval.base.errors import ConfigError, describe_wrong_value, join_errors, suggest_name
 from meta_eval.base.pack_names import join_names
-from meta_eval.base.value_errors import describe_wrong_value
 from meta_eval.pack.backends.registry import list_backends
 from meta_eval.pack.config_keys import list_allowed
 

@@ -24,8 +24,8 @@ from pydantic import (
     model_validator,
 )
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError
-from meta_eval.base.escaping import quoted
 from meta_eval.base.model_errors import Public
 from meta_eval.base.pack_names import split_excluded
 from meta_eval.base.secrets import is_secret

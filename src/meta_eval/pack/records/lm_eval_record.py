@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from meta_eval import stats
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import DataError, SourceError, locating
-from meta_eval.base.escaping import quoted
 from meta_eval.base.hashing import hash_file, hash_text
 from meta_eval.base.inputs import is_pointer
 from meta_eval.base.logs import log
@@ -29,7 +29,6 @@ from meta_eval.harness.output_index import (
     parse_file_name,
 )
 from meta_eval.harness.provenance import Provenance, read_provenance
-from meta_eval.harness.raw_samples import read_raw_samples
 from meta_eval.harness.results_file import (
     ResultsFile,
     as_mapping,
@@ -37,7 +36,7 @@ from meta_eval.harness.results_file import (
     read_results_file,
     read_template_block,
 )
-from meta_eval.harness.sample_files import open_samples
+from meta_eval.harness.sample_files import open_samples, read_raw_samples
 from meta_eval.harness.sample_parser import parse_sample, read_arguments
 from meta_eval.harness.scores import compute_scores, list_metric_keys
 from meta_eval.pack.manifest import RecordEntry

@@ -14,7 +14,7 @@ from meta_eval.base.logs import log, report_progress
 from meta_eval.base.pack_names import expand_patterns, is_name, split_excluded
 from meta_eval.base.thresholds import MAX_GEN_TOKS
 from meta_eval.harness.families import choose_bos, remove_bos
-from meta_eval.harness.lm_eval_json import format_as_lm_eval, hash_as_lm_eval
+from meta_eval.harness.results_file import format_as_lm_eval, hash_as_lm_eval
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.chat_rendering import ChatTemplate, fetch_chat_template
 from meta_eval.pack.config import Config, ValuePlace

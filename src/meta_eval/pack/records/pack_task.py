@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import DataError, locating
-from meta_eval.base.escaping import quoted
-from meta_eval.base.json_text import format_json
+from meta_eval.base.inputs import format_json
 from meta_eval.harness.clusters import find_field, make_missing_field_error, read_field
 from meta_eval.pack.manifest import RecordEntry, ReferenceScoreEntry, TaskEntry
 from meta_eval.pack.prepared_task import PrepareContext, PreparedTask, measure_length

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.base.errors import ConfigError, PackError, UserError, documented
+from meta_eval.base.inputs import format_json
 from meta_eval.base.isolation import isolate_code
-from meta_eval.base.json_text import format_json
 from meta_eval.base.logs import Progress, display_logs, log, report_progress
 from meta_eval.base.outputs import replace_file
 from meta_eval.harness.each_answer import add_each_answer
 from meta_eval.harness.evaluator import Evaluated, Evaluator
-from meta_eval.harness.grader_facts import find_installed_lm_eval
 from meta_eval.harness.output_index import OutputIndex
+from meta_eval.harness.provenance import find_installed_lm_eval
 from meta_eval.harness.replay import has_recorded_answer, read_recorded
 from meta_eval.pack import integrity
 from meta_eval.pack.baseline import (

@@ -16,11 +16,15 @@ from typing import Any, Literal
 
 from meta_eval.base.errors import TemplateError
 from meta_eval.base.thresholds import SAME_VERDICT
-from meta_eval.harness.doc_results import MAX_TAIL_CHARS
-from meta_eval.harness.metrics import UNBOUNDED_METRICS, to_plain_number
-from meta_eval.harness.recorded_verdicts import read_recorded_verdicts
+from meta_eval.harness.doc_results import MAX_TAIL_CHARS, UNBOUNDED_METRICS, to_plain_number
 from meta_eval.harness.replay import has_recorded_answer
-from meta_eval.harness.sample_parser import list_metrics, read_extraction, read_output, read_unextracted
+from meta_eval.harness.sample_parser import (
+    list_metrics,
+    read_extraction,
+    read_output,
+    read_recorded_verdicts,
+    read_unextracted,
+)
 from meta_eval.pack.manifest import BaselineEntry, ReferenceScoreEntry, TaskEntry
 
 
