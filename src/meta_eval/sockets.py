@@ -174,7 +174,7 @@ if TYPE_CHECKING:
     from meta_eval.doctor.check import failed as failed
     from meta_eval.doctor.check import not_checked as not_checked
     from meta_eval.doctor.check import passed as passed
-    from meta_eval.doctor.lm_eval_install import find_lm_eval as find_lm_eval
+    from meta_eval.doctor.lm_eval_probe import find_lm_eval as find_lm_eval
     from meta_eval.harness.chat_completion import LONGEST as LONGEST
 
     # harness: what lm-eval reads and writes
