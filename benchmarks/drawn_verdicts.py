@@ -16,15 +16,12 @@ from scipy.optimize import brentq
 
 from meta_eval import stats
 from meta_eval.base.thresholds import MARGIN
-from meta_eval.harness.answer_origins import AnswerOrigins
-from meta_eval.harness.doc_results import DocResult, FilterResult
-from meta_eval.harness.grader_facts import GraderFacts
+from meta_eval.harness.doc_results import DocResult, FilterResult, find_cluster_names
 from meta_eval.harness.lm_eval_run import Run, TaskRun
-from meta_eval.harness.provenance import Provenance
+from meta_eval.harness.provenance import AnswerOrigins, GraderFacts, Provenance
 from meta_eval.harness.sample_files import read_samples
 from meta_eval.harness.scores import compute_scores
 from meta_eval.harness.settings import RunSettings
-from meta_eval.harness.shared_questions import find_cluster_names
 from meta_eval.judge.decide import Decision, TaskDrop, decide_outcome
 from meta_eval.judge.judge import judge_run
 from meta_eval.pack.baseline import Baseline

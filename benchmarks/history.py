@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.plugins.nightly.alarm_rate import read_alarm_rate
+from meta_eval.plugins.nightly.history_alarm import read_alarm_rate
 from meta_eval.stats.run_chart import ChartPoint, draw_chart
 
 # The scores of 61 runs, each with its count.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +25,7 @@ OPENERS = {
     "assets/pack_docs.py": "stands alone in a pack",
     "base/worker.py": "/proc",
     "base/inputs.py": "the door itself",
-    "base/staging.py": "its own lock, never waited for, and what it has written, to sync it",
+    "base/ownership.py": "its own lock, never waited for, and what it has written, to sync it",
     "plugins/boards/boards.py": "files that the wheel carries",
     "plugins/meta/catalog/__init__.py": "files that the wheel carries",
     "cli/init.py": "files that the wheel carries",
@@ -165,3 +166,34 @@ def test_what_plug_ins_import_is_in_the_list_of_sockets() -> None:
 @pytest.mark.parametrize("name", dir(sockets))
 def test_every_name_of_the_list_of_sockets_is_there(name: str) -> None:
     assert getattr(sockets, name) is not None
+
+
+# Names of plug-ins that are words of the core, too.
+WORDS = {"tasks": "a key of the configuration", "chat": "a kind of requests"}
+# What looks like a name of a plug-in, and is none.
+OTHERS = {
+    ("judge/token_table.py", "fidelity"): "the folder of token tables, which `meta_eval.load` reads",
+    ("pack/backends/server.py", "local-completions"): "the client of lm-eval in the printed command",
+    ("pack/backends/server.py", "huggingface"): "its argument tokenizer_backend",
+    ("harness/provenance.py", "local-completions"): "an example of a name that lm-eval writes",
+}
+
+
+def names_of_plugins(group: str) -> list[str]:
+    """What our plug-ins register in a group of entry points."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    points = project["entry-points"].get(f"meta_eval.{group}", {})
+    return [name for name, value in points.items() if value.startswith("meta_eval.plugins.")]
+
+
+def test_the_core_names_no_verb_and_no_backend_of_a_plugin() -> None:
+    verbs, backends = names_of_plugins("verbs"), names_of_plugins("backends")
+    names = "|".join(map(re.escape, sorted({*verbs, *backends} - set(WORDS), key=len, reverse=True)))
+    naming = re.compile(rf"meta-eval ({'|'.join(verbs)})\b|[\"'`/]({names})[\"'`/]" if names else "(?!)")
+    core = [path for path in FILES if not path.is_relative_to(PACKAGE / "plugins") and path.name != "sockets.py"]
+    found = {
+        (path.relative_to(PACKAGE).as_posix(), next(filter(None, match.groups())))
+        for path in core
+        for match in naming.finditer(path.read_text(encoding="utf-8"))
+    }
+    assert found - set(OTHERS) == set()

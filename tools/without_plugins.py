@@ -3,10 +3,10 @@
 It copies the repository, deletes the folders of some plug-ins with their tests, pages and entry points, installs the
 copy beside the packages of this environment, writes the generated pages anew, and runs the tests.
 
-    python tools/without_plugins.py meta             # one plug-in
+    python tools/without_plugins.py meta             # one plug-in: the tests of the core that are near plug-ins
     python tools/without_plugins.py --each           # each alone, one after the other
-    python tools/without_plugins.py --all            # all of them
-    python tools/without_plugins.py --all -- -x -k compare  # what follows -- is for pytest
+    python tools/without_plugins.py --all            # all of them: all tests of the core
+    python tools/without_plugins.py --all -- -x -k compare  # what follows -- is for pytest, in place of these tests
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PLUGINS = sorted(path.parent.name for path in (REPOSITORY / "src/meta_eval/plugins").glob("*/__init__.py"))
+# Tests of sockets, verbs, keys, messages and pages, and the road from a recorded run to a comparison.
+NEAR = (
+    "tests/test_pages.py", "tests/test_road.py", "tests/test_wheel.py", "tests/cli/test_verbs.py", "tests/config",
+    "tests/boundary/test_extensions.py", "tests/records/test_formats.py", "tests/reports/test_view_registry.py",
+    "tests/test_layout.py::test_the_core_names_no_verb_and_no_backend_of_a_plugin",
+    "tests/test_layout.py::test_files_that_the_architecture_names_are_there",
+)  # fmt: skip
 NOT_ENGINES = "not engine and not browser and not lighteval"
 
 
@@ -37,6 +44,8 @@ def copy_without(names: Sequence[str], target: Path) -> None:
         if not file.startswith(gone) and (REPOSITORY / file).exists():
             (target / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / file, target / file)
+    for folder in FOLDERS:
+        (target / folder).mkdir(exist_ok=True)
     project = target / "pyproject.toml"
     lines = project.read_text(encoding="utf-8").splitlines(keepends=True)
     dead = re.compile(rf'= "meta_eval\.plugins\.(?:{"|".join(names)})\b')
@@ -47,7 +56,8 @@ def copy_without(names: Sequence[str], target: Path) -> None:
 def delete_pages(names: Sequence[str], target: Path) -> None:
     """Delete the pages elsewhere that say they are a plug-in's, and each line that links to a deleted page."""
     some = "|".join(names)
-    pages = [target / "README.md", target / "CONTRIBUTING.md", target / "mkdocs.yml", *(target / "docs").rglob("*.md")]
+    top = [target / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml")]
+    pages = [*top, *(target / "docs").rglob("*.md")]
     texts = {page: page.read_text(encoding="utf-8") for page in pages}
     own = [page for page, text in texts.items() if re.search(rf"<!-- plug-in: (?:{some}) -->", text)]
     for page in own:
@@ -97,7 +107,9 @@ def check_without(names: Sequence[str], pytest_arguments: Sequence[str]) -> bool
         environment = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
         print(f"without {', '.join(names)}", flush=True)
         generated = subprocess.run([python, "tools/write_pages.py"], cwd=target, env=environment, check=False)
-        arguments = ["-m", NOT_ENGINES, "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider", *pytest_arguments]
+        # Few tests are done sooner by a process that imports everything once.
+        workers = () if pytest_arguments == NEAR else ("-n", "2", "--dist", "loadfile")
+        arguments = ["-m", NOT_ENGINES, *workers, "-p", "no:cacheprovider", *pytest_arguments]
         tested = subprocess.run([python, "-m", "pytest", *arguments], cwd=target, env=environment, check=False)
         return generated.returncode == 0 and tested.returncode == 0
 
@@ -117,7 +129,7 @@ def main() -> None:
     runs += [chosen.names] if chosen.names else []
     if not runs:
         parser.error("name a plug-in, or use --each or --all")
-    failed = [names for names in runs if not check_without(names, more)]
+    failed = [names for names in runs if not check_without(names, more or (() if names == PLUGINS else NEAR))]
     for names in failed:
         print(f"not green without {', '.join(names)}", file=sys.stderr)
     sys.exit(1 if failed else 0)

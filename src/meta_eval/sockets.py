@@ -92,9 +92,10 @@ if TYPE_CHECKING:
     # the package
     from meta_eval.assets.details.details_scoring import lighteval_choices as lighteval_choices
     from meta_eval.assets.details.details_scoring import truthfulqa_mc as truthfulqa_mc
-    from meta_eval.base.addresses import normalise_url as normalise_url
     from meta_eval.base.apart import apart as apart
-    from meta_eval.base.counts import plural as plural
+    from meta_eval.base.display import one_line as one_line
+    from meta_eval.base.display import plural as plural
+    from meta_eval.base.display import quoted as quoted
     from meta_eval.base.errors import ConfigError as ConfigError
     from meta_eval.base.errors import DataError as DataError
     from meta_eval.base.errors import JoinError as JoinError
@@ -102,37 +103,36 @@ if TYPE_CHECKING:
     from meta_eval.base.errors import SourceError as SourceError
     from meta_eval.base.errors import TemplateError as TemplateError
     from meta_eval.base.errors import UserError as UserError
+    from meta_eval.base.errors import describe_wrong_value as describe_wrong_value
     from meta_eval.base.errors import documented as documented
     from meta_eval.base.errors import locating as locating
     from meta_eval.base.errors import suggest_name as suggest_name
-    from meta_eval.base.escaping import one_line as one_line
-    from meta_eval.base.escaping import quoted as quoted
     from meta_eval.base.hashing import hash_bytes as hash_bytes
     from meta_eval.base.hashing import hash_file as hash_file
     from meta_eval.base.hashing import hash_json as hash_json
     from meta_eval.base.hashing import hash_text as hash_text
+    from meta_eval.base.hashing import normalise_url as normalise_url
     from meta_eval.base.inputs import MAX_DEPTH as MAX_DEPTH
     from meta_eval.base.inputs import MAX_FILE as MAX_FILE
     from meta_eval.base.inputs import PointerError as PointerError
     from meta_eval.base.inputs import describe_error as describe_error
     from meta_eval.base.inputs import describe_form as describe_form
     from meta_eval.base.inputs import expand_home as expand_home
+    from meta_eval.base.inputs import format_json as format_json
     from meta_eval.base.inputs import is_deep as is_deep
     from meta_eval.base.inputs import is_packed as is_packed
     from meta_eval.base.inputs import open_parquet as open_parquet
     from meta_eval.base.inputs import open_regular as open_regular
     from meta_eval.base.inputs import parse_json as parse_json
+    from meta_eval.base.inputs import parse_loose_json as parse_loose_json
     from meta_eval.base.inputs import read_regular as read_regular
     from meta_eval.base.inputs import read_text as read_text
     from meta_eval.base.inputs import suggest_path as suggest_path
     from meta_eval.base.isolation import isolate_code as isolate_code
-    from meta_eval.base.json_text import format_json as format_json
-    from meta_eval.base.json_text import parse_loose_json as parse_loose_json
     from meta_eval.base.logs import Progress as Progress
     from meta_eval.base.logs import display_logs as display_logs
     from meta_eval.base.logs import log as log
     from meta_eval.base.logs import report_progress as report_progress
-    from meta_eval.base.memory import release_memory as release_memory
     from meta_eval.base.outputs import OutputError as OutputError
     from meta_eval.base.outputs import check_outputs as check_outputs
     from meta_eval.base.outputs import replace_file as replace_file
@@ -152,10 +152,6 @@ if TYPE_CHECKING:
     from meta_eval.base.thresholds import POWER as POWER
     from meta_eval.base.thresholds import SAMENESS_MIN_DOCS as SAMENESS_MIN_DOCS
     from meta_eval.base.thresholds import percent as percent
-    from meta_eval.base.times import RESTORE_NAME as RESTORE_NAME
-    from meta_eval.base.times import explain_wrong_time as explain_wrong_time
-    from meta_eval.base.times import parse_time as parse_time
-    from meta_eval.base.value_errors import describe_wrong_value as describe_wrong_value
     from meta_eval.base.yaml_files import YamlError as YamlError
     from meta_eval.base.yaml_files import parse_yaml as parse_yaml
     from meta_eval.base.yaml_files import read_yaml as read_yaml
@@ -179,17 +175,15 @@ if TYPE_CHECKING:
     from meta_eval.doctor.check import failed as failed
     from meta_eval.doctor.check import not_checked as not_checked
     from meta_eval.doctor.check import passed as passed
-    from meta_eval.doctor.lm_eval_install import find_lm_eval as find_lm_eval
+    from meta_eval.doctor.lm_eval_probe import find_lm_eval as find_lm_eval
     from meta_eval.harness.chat_completion import LONGEST as LONGEST
 
     # harness: what lm-eval reads and writes
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
-    from meta_eval.harness.chat_requests import offers_tools as offers_tools
-    from meta_eval.harness.doc_figures import average_figures as average_figures
-    from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
-    from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
+    from meta_eval.harness.chat_messages import offers_tools as offers_tools
+    from meta_eval.harness.doc_results import average_figures as average_figures
     from meta_eval.harness.engine_answer import SHORT as SHORT
     from meta_eval.harness.engine_answer import AnswersError as AnswersError
     from meta_eval.harness.engine_answer import EngineAnswer as EngineAnswer
@@ -199,15 +193,20 @@ if TYPE_CHECKING:
     from meta_eval.harness.families import list_families as list_families
     from meta_eval.harness.families import remove_bos as remove_bos
     from meta_eval.harness.lm_eval_run import Run as Run
+    from meta_eval.harness.lm_eval_run import TaskRun as TaskRun
     from meta_eval.harness.lm_eval_run import read_run as read_run
+    from meta_eval.harness.output_index import RESTORE_NAME as RESTORE_NAME
     from meta_eval.harness.output_index import TaskOutput as TaskOutput
-    from meta_eval.harness.raw_samples import read_raw_samples as read_raw_samples
+    from meta_eval.harness.output_index import explain_wrong_time as explain_wrong_time
+    from meta_eval.harness.output_index import parse_time as parse_time
+    from meta_eval.harness.provenance import CUT_EARLY as CUT_EARLY
+    from meta_eval.harness.provenance import TOOLS_LOST as TOOLS_LOST
+    from meta_eval.harness.sample_files import read_raw_samples as read_raw_samples
     from meta_eval.harness.sample_parser import FILTERED as FILTERED
     from meta_eval.harness.scores import compute_scores as compute_scores
     from meta_eval.harness.settings import RunSettings as RunSettings
     from meta_eval.harness.settings import Settings as Settings
     from meta_eval.harness.settings import read_model_args as read_model_args
-    from meta_eval.harness.task_run import TaskRun as TaskRun
     from meta_eval.harness.token_logprobs import LOWEST as LOWEST
     from meta_eval.harness.token_logprobs import TokenPlace as TokenPlace
     from meta_eval.harness.token_logprobs import collect_tokens as collect_tokens
@@ -252,15 +251,16 @@ if TYPE_CHECKING:
     from meta_eval.judge.token_table import write_tokens as write_tokens
 
     # pack: configuration, records, manifest
+    from meta_eval.pack.backends.base import AddedBos as AddedBos
     from meta_eval.pack.backends.base import Backend as Backend
     from meta_eval.pack.backends.base import BackendError as BackendError
     from meta_eval.pack.backends.base import BackendReasons as BackendReasons
     from meta_eval.pack.backends.base import load_class as load_class
-    from meta_eval.pack.backends.command import LmEvalBackend as LmEvalBackend
     from meta_eval.pack.backends.registry import backend_of as backend_of
     from meta_eval.pack.backends.registry import find_backend as find_backend
     from meta_eval.pack.backends.server import DEFAULT_URL as DEFAULT_URL
     from meta_eval.pack.backends.server import OF_CLIENT as OF_CLIENT
+    from meta_eval.pack.backends.server import LmEvalBackend as LmEvalBackend
     from meta_eval.pack.backends.server import Server as Server
     from meta_eval.pack.backends.server import ServerProgram as ServerProgram
     from meta_eval.pack.backends.server import find_program as find_program
@@ -268,15 +268,12 @@ if TYPE_CHECKING:
     from meta_eval.pack.chat_rendering import fetch_chat_template as fetch_chat_template
     from meta_eval.pack.chat_rendering import find_chat_template as find_chat_template
     from meta_eval.pack.chat_rendering import render_conversation as render_conversation
-    from meta_eval.pack.choice_tokens import add_choice_tokens as add_choice_tokens
-    from meta_eval.pack.choice_tokens import needs_choice_tokens as needs_choice_tokens
     from meta_eval.pack.config import Config as Config
     from meta_eval.pack.config import ValuePlace as ValuePlace
     from meta_eval.pack.config import open_config as open_config
     from meta_eval.pack.config import override_settings as override_settings
     from meta_eval.pack.config_keys import ConfigKeys as ConfigKeys
     from meta_eval.pack.config_keys import refuse_secret as refuse_secret
-    from meta_eval.pack.doc_clusters import cluster_docs as cluster_docs
     from meta_eval.pack.doc_table import begin_parquet as begin_parquet
     from meta_eval.pack.doc_table import encode_parquet as encode_parquet
     from meta_eval.pack.doc_table import have_one_layout as have_one_layout
@@ -294,7 +291,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.manifest import TextDifferenceEntry as TextDifferenceEntry
     from meta_eval.pack.manifest import Trust as Trust
     from meta_eval.pack.manifest import read_manifest as read_manifest
-    from meta_eval.pack.next_token_scoring import score_by_next_token as score_by_next_token
     from meta_eval.pack.prepared_task import PrepareContext as PrepareContext
     from meta_eval.pack.prepared_task import PreparedTask as PreparedTask
     from meta_eval.pack.prepared_task import measure_length as measure_length
@@ -313,7 +309,10 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.format import RecordedScore as RecordedScore
     from meta_eval.pack.records.format import RecordedTask as RecordedTask
     from meta_eval.pack.records.format import RecordFormat as RecordFormat
+    from meta_eval.pack.records.format import TextAnswer as TextAnswer
+    from meta_eval.pack.records.format import TextRecord as TextRecord
     from meta_eval.pack.records.format_registry import explain_unreadable as explain_unreadable
+    from meta_eval.pack.records.next_token import score_by_next_token as score_by_next_token
     from meta_eval.pack.records.recorded_docs import WARNING_TEXTS as WARNING_TEXTS
     from meta_eval.pack.records.recorded_docs import RecordedDoc as RecordedDoc
     from meta_eval.pack.records.recorded_docs import RecordedDocs as RecordedDocs
@@ -322,23 +321,22 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.run_selection import choose_runs as choose_runs
     from meta_eval.pack.records.run_selection import make_config_name as make_config_name
     from meta_eval.pack.records.run_selection import normalise_time as normalise_time
-    from meta_eval.pack.records.shipped_graders import make_grader_code as make_grader_code
     from meta_eval.pack.records.task_code import has_task as has_task
     from meta_eval.pack.records.task_code import list_group_members as list_group_members
+    from meta_eval.pack.records.task_code import make_grader_code as make_grader_code
     from meta_eval.pack.records.task_groups import GroupPart as GroupPart
     from meta_eval.pack.records.task_groups import GroupScore as GroupScore
     from meta_eval.pack.records.task_groups import TaskGroup as TaskGroup
     from meta_eval.pack.records.task_groups import TaskGroups as TaskGroups
     from meta_eval.pack.records.task_source import CandidateTask as CandidateTask
     from meta_eval.pack.records.task_source import TaskSource as TaskSource
-    from meta_eval.pack.records.text_record import TextAnswer as TextAnswer
-    from meta_eval.pack.records.text_record import TextRecord as TextRecord
     from meta_eval.pack.source import hub as hub
     from meta_eval.pack.source.dataset import DataFile as DataFile
     from meta_eval.pack.source.dataset import Repository as Repository
     from meta_eval.pack.task_choice import choose_tasks_to_ask as choose_tasks_to_ask
     from meta_eval.pack.templates import task_yaml as task_yaml
     from meta_eval.pack.templates.checks import check_functions as check_functions
+    from meta_eval.pack.templates.spec import ClusterRule as ClusterRule
     from meta_eval.pack.templates.spec import PublishedMetric as PublishedMetric
     from meta_eval.pack.templates.spec import Template as Template
     from meta_eval.pack.templates.spec import Variant as Variant

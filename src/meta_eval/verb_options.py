@@ -97,7 +97,7 @@ class EngineOptions(Options):
     """The engine that `doctor` checks.
 
     Attributes:
-        backend: As the key backend of the configuration. None means ``server`` with a base_url, else ``vllm``.
+        backend: As the key backend of the configuration. None means ``server`` with a base_url, else the default.
         base_url: Addresses of servers that serve the shipped model.
         model: The servers' name for the model. None means its folder.
         model_args: More arguments for the engine, ``a=b,c=d``.

@@ -16,6 +16,7 @@ from command import cli, full_disk
 from golden import compared_tasks, verdicts
 from lm_eval.api import metrics
 from noted import noted
+from own_record import CHOICES, TEXTS, config_of, record_run
 from packs import edit, edit_docs, prepare, read_docs, reseal, yaml_of
 from shared import whole_pack, whole_replay
 
@@ -27,7 +28,7 @@ from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.harness.settings import Settings
 from meta_eval.verb_options import ScoringOptions
 
-LETTERS, CHOICE, STOPS = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain", "meta_mmlu_pro_pretrain"
+LETTERS, CHOICE, STOPS = TEXTS, CHOICES, "meta_mmlu_pro_pretrain"
 
 Line = dict[str, Any]
 
@@ -36,7 +37,7 @@ Line = dict[str, Any]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A pack of a task of texts and one of likelihoods, its requests, and the answers of the fake accelerator."""
     folder = tmp_path_factory.mktemp("made")
-    pack = prepare(folder / "work_dir", f"{LETTERS},{CHOICE}")
+    pack = prepare(folder / "work_dir", **config_of(record_run(tmp_path_factory)))
     export(pack, folder / "requests.jsonl")
     answer(pack, folder / "requests.jsonl", folder / "answers.jsonl")
     return folder
@@ -112,7 +113,7 @@ def test_what_lm_eval_bootstraps_in_a_pool_is_drawn_here_to_the_same_number(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pack, seen = place / "work_dir", []
-    edit(yaml_of(pack, LETTERS), "aggregation: mean", "aggregation: median")
+    edit(pack / f"{LETTERS}.yaml.lm_eval", "aggregation: mean", "aggregation: median")
     reseal(pack)
     with monkeypatch.context() as patch:
         patch.setattr(multiprocessing, "Pool", None)
@@ -273,11 +274,11 @@ def test_engine_and_model_are_those_of_the_answers(place: Path) -> None:
 
 
 def test_an_edited_pack_is_graded_where_asked_for_and_the_results_say_so(place: Path) -> None:
-    with (place / "work_dir" / "_common" / "rows.py").open("a") as file:
+    with yaml_of(place / "work_dir", LETTERS).open("a") as file:
         file.write("# mine\n")
     assert "--edited" in refusal(place)
     done = graded(place, edited=True)
-    assert json.loads(done.results.read_text())["config"]["meta_eval"]["edited"] == ["_common/rows.py"]
+    assert json.loads(done.results.read_text())["config"]["meta_eval"]["edited"] == [f"{LETTERS}.yaml"]
 
 
 # What is no answer

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.base.inputs import TooDeepError
-from meta_eval.base.json_text import format_json, parse_loose_json
+from meta_eval.base.inputs import TooDeepError, format_json, parse_loose_json
 
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters()),

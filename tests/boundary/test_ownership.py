@@ -16,8 +16,7 @@ from noted import noted
 from places import THOROUGH
 
 from meta_eval.base.outputs import OutputError
-from meta_eval.base.ownership import list_name, replace_folder
-from meta_eval.base.staging import READY, STAGING
+from meta_eval.base.ownership import READY, STAGING, list_name, replace_folder
 
 NAMES = ["a", "b.py", "d/a", "d/b.py", "d/e/a", "f/a", "__pycache__/a"]
 LIST = list_name("kind")

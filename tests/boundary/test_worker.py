@@ -144,12 +144,14 @@ def test_so_does_every_other_command_on_a_pack(running: Running) -> None:
     for name, process in running.others.items():
         _, err = process.communicate(timeout=120)
         assert process.returncode == (0 if name == "doctor" else 2), f"{name}: {err}"
-        assert name == "doctor" or ", in forever: code of a template or a pack was still running" in err, f"{name}: {err}"
+        assert name == "doctor" or ", in forever: code of a template or a pack was still running" in err, (
+            f"{name}: {err}"
+        )
 
 
 FORKING = """
 import os, signal
-from meta_eval.base.sigterm import interrupt_on_sigterm
+from meta_eval.base.process_guard import interrupt_on_sigterm
 
 def handler_of_a_fork():
     if not (child := os.fork()):

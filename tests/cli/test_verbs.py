@@ -140,7 +140,12 @@ def test_prepare_says_where_model_and_tasks_do_not_fit(model: str, tasks: str, n
             marks=pytest.mark.plugin("engines"),
         ),
         ("export pack", "", "then: meta-eval grade ANSWERS --pack pack"),
-        ("export pack --force", "", "then: meta-eval fidelity pack --answers ANSWERS"),
+        pytest.param(
+            "export pack --force",
+            "",
+            "then: meta-eval fidelity pack --answers ANSWERS",
+            marks=pytest.mark.plugin("tokens"),
+        ),
         pytest.param(
             "doctor --show-command",
             "vllm ",

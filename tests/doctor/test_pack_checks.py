@@ -19,9 +19,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from meta_eval.base.errors import UserError
 from meta_eval.doctor.check import Finding
-from meta_eval.doctor.file_checks import check_files, check_output
 from meta_eval.doctor.lm_eval_probe import NEEDS_PUNKT
-from meta_eval.doctor.pack_checks import check_pack, check_written_pack
+from meta_eval.doctor.pack_checks import check_files, check_output, check_pack, check_written_pack
 from meta_eval.doctor.prompt_checks import check_prompts
 from meta_eval.pack.integrity import check_unchanged as check_integrity
 from meta_eval.pack.manifest import read_manifest

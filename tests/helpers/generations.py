@@ -14,9 +14,9 @@ from typing import Any
 import forked
 from runs import ASKED, RUN, entry
 
-from meta_eval.base.staging import STAGING
+from meta_eval.base.ownership import STAGING
 from meta_eval.pack.manifest import SCHEMA_VERSION, FileEntry, Manifest, VersionRange
-from meta_eval.pack.pack_writer import write_pack
+from meta_eval.pack.pack_builder import write_pack
 
 
 def manifest_of(files: dict[str, bytes]) -> Manifest:
@@ -36,7 +36,7 @@ def started(work_dir: Path, *words: object) -> forked.Forked:
     """Start a process with the arguments of `main`. It is forked off a Python without threads, so it starts at once."""
     path = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": path}
-    parent = forked.parent(sys.executable, "runs", "meta_eval.pack.pack_writer", PYTHONPATH=environment["PYTHONPATH"])
+    parent = forked.parent(sys.executable, "runs", "meta_eval.pack.pack_builder", PYTHONPATH=environment["PYTHONPATH"])
     arguments = [__file__, str(work_dir), *map(str, words)]
     return forked.Forked(arguments, ".", subprocess.PIPE, environment, parent=parent)
 

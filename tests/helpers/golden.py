@@ -84,7 +84,7 @@ def replay(pack: Path, tasks: Sequence[str], *, docs: int | None = None) -> dict
 
 def verdicts(samples: Sequence[dict[str, Any]]) -> list[str]:
     """Make a line for each doc and filter with the question hash, filter, extracted text and every metric."""
-    from meta_eval.harness.metrics import NON_METRIC_FIELDS
+    from meta_eval.harness.doc_results import NON_METRIC_FIELDS
 
     lines = []
     for sample in sorted(samples, key=lambda s: (s["doc_id"], s["filter"])):

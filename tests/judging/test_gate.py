@@ -15,8 +15,7 @@ from runs import entry, manifest, published, write_run
 
 from meta_eval import stats
 from meta_eval.base.errors import ConfigError
-from meta_eval.harness.choice import Choice
-from meta_eval.harness.lm_eval_run import Run, read_run
+from meta_eval.harness.lm_eval_run import Choice, Run, read_run
 from meta_eval.judge.baseline_choice import NUMBER
 from meta_eval.judge.compare import compare_runs
 from meta_eval.judge.gate import Gate, read_gate

@@ -20,9 +20,8 @@ from runs import digest, entry, manifest, published, run_lm_eval, write_group, w
 
 from meta_eval import stats
 from meta_eval.base.errors import ConfigError
-from meta_eval.harness.doc_results import DocResult, FilterResult, ResultsError
+from meta_eval.harness.doc_results import DocResult, FilterResult, MetricValue, ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
-from meta_eval.harness.metrics import MetricValue
 from meta_eval.judge.baseline_choice import ANSWERS, NUMBER, VERDICTS
 from meta_eval.judge.compare import compare_runs
 from meta_eval.judge.gate import Gate

@@ -191,12 +191,13 @@ DEEPSEEK = "<\uff5cbegin\u2581of\u2581sentence\uff5c>"
 BOS = {"add_bos_token": "True", "pretrained": "org/it"}
 
 
+@pytest.mark.plugin("engines")
 @pytest.mark.parametrize(
     ("backend", "lm_eval", "args", "start", "said"),
     [
-        ("vllm", "0.4.9.1", BOS, "<bos>", "<bos>, and lm-eval 0.4.9.1 put another in front on vllm (add_bos_token=True)"),
-        ("hf", "0.4.8", BOS, "<|begin_of_text|>", "<|begin_of_text|>, and lm-eval 0.4.8 put another in front on hf (add_bos_token=True)"),
-        ("vllm", "0.4.9", {"pretrained": "google/gemma-3-4b-it"}, "<bos>", "<bos>, and lm-eval 0.4.9 put another in front on vllm (as for every Gemma)"),
+        ("vllm", "0.4.9.1", BOS, "<bos>", "<bos>, and lm-eval 0.4.9.1 put another in front on vllm (add_bos_token=True; 0.4.9.2 does not)"),
+        ("hf", "0.4.8", BOS, "<|begin_of_text|>", "<|begin_of_text|>, and lm-eval 0.4.8 put another in front on hf (add_bos_token=True; 0.4.9.2 does not)"),
+        ("vllm", "0.4.9", {"pretrained": "google/gemma-3-4b-it"}, "<bos>", "<bos>, and lm-eval 0.4.9 put another in front on vllm (as for every Gemma; 0.4.9.2 does not)"),
         ("local-completions", "0.4.13", BOS, "<s>", "<s>, and lm-eval 0.4.13 put another in front on local-completions (add_bos_token=True)"),
         ("sglang", "0.4.13", BOS, DEEPSEEK, f"{DEEPSEEK}, and lm-eval 0.4.13 put another in front on sglang (add_bos_token=True)"),
         ("vllm", "0.4.12", {"pretrained": "org/it"}, "<bos><bos>", "<bos><bos>"),
@@ -224,6 +225,7 @@ def test_two_bos_are_said_first_and_make_a_comparison_invalid(
         assert caveats == ["BOS twice: meta_some in A, meta_some in B (9 of 9 prompts begin with <bos><bos>)"]
 
 
+@pytest.mark.plugin("engines")
 def test_two_bos_on_both_sides_are_a_caveat_and_in_a_report_a_reason(tmp_path: Path) -> None:
     request = {"arguments": {"gen_args_0": {"arg_0": "<bos>Question", "arg_1": {"until": []}}}}
     for name in "AB":

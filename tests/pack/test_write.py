@@ -22,11 +22,10 @@ from places import KILLS, REPOSITORY
 from meta_eval.base import ownership
 from meta_eval.base.errors import PackError, UserError
 from meta_eval.base.outputs import OutputError
-from meta_eval.base.ownership import list_name
-from meta_eval.base.staging import STAGING
+from meta_eval.base.ownership import STAGING, list_name
 from meta_eval.pack.integrity import find_changes
 from meta_eval.pack.manifest import MANIFEST, read_manifest
-from meta_eval.pack.pack_writer import check_target, write_pack
+from meta_eval.pack.pack_builder import check_target, write_pack
 
 LIST = list_name("pack")
 
@@ -438,7 +437,7 @@ def test_a_lock_that_cannot_be_had_is_one_message(tmp_path: Path, monkeypatch: p
 
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", busy)
-        patch.setattr("meta_eval.base.staging._SECONDS", 0.2)
+        patch.setattr("meta_eval.base.ownership._SECONDS", 0.2)
         with pytest.raises(OutputError, match="another meta-eval has been writing it"):
             write(tmp_path / "work_dir", 1)
 

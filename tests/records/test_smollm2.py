@@ -10,8 +10,7 @@ from command import cli
 from places import REPOSITORY
 
 from meta_eval.ask.answers.run_texts import read_run_texts
-from meta_eval.harness.choice import Choice
-from meta_eval.harness.lm_eval_run import read_run
+from meta_eval.harness.lm_eval_run import Choice, read_run
 
 TASKS = {"smollm2_choices": 50, "smollm2_facts": 60, "smollm2_numbers": 40, "smollm2_words": 60}
 
@@ -27,7 +26,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.plugin("meta")
+@pytest.mark.plugin("engines")  # its backend
 @pytest.mark.usefixtures("package")
 def test_its_recorded_run_is_prepared_and_every_verdict_agrees(tmp_path: Path) -> None:
     assert cli("init", "--example", "smollm2", cwd=tmp_path).returncode == 0

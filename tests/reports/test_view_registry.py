@@ -21,7 +21,7 @@ from runs import entry, manifest, published, write_run
 
 from meta_eval.base import extensions
 from meta_eval.base.errors import ConfigError
-from meta_eval.harness import doc_figures
+from meta_eval.harness import doc_results
 from meta_eval.pack.baseline import collect_graded_docs
 from meta_eval.reports import task_tables, view_registry
 from meta_eval.reports.candidates import Candidate, CandidatesReport
@@ -194,11 +194,11 @@ def test_a_column_and_a_table_are_described_once_and_stand_in_every_view(monkeyp
 
 
 def test_a_figure_of_answers_is_a_row_and_stands_in_every_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    length = doc_figures.DocFigure(
+    length = doc_results.DocFigure(
         "characters", "characters of an answer", "mean characters", lambda _, answers: len(answers[0])
     )
-    figures = (*doc_figures.FIGURES, length)
-    for module in (doc_figures, task_tables):
+    figures = (*doc_results.FIGURES, length)
+    for module in (doc_results, task_tables):
         monkeypatch.setattr(module, "FIGURES", figures)
     answers = {"A": "a longer text", "B": "short"}
     for name, text in answers.items():

@@ -23,7 +23,7 @@ from meta_eval.harness.scores import compute_scores
 from meta_eval.pack.baseline import Baseline, find_baseline_file, find_verify_folder, read_baseline
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.verify import Proof, verify
-from meta_eval.pack.verify.baselines import refresh_baseline
+from meta_eval.pack.verify.pack_verification import refresh_baseline
 from meta_eval.verb_options import RunOptions
 
 LETTERS = "meta_mmlu_pro_instruct"

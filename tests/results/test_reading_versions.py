@@ -14,9 +14,8 @@ import yaml
 from places import REPOSITORY
 from runs import TIME, digest, embed_samples, entry, manifest, published, sample, write_run
 
-from meta_eval.harness.doc_results import DocResult, ResultsError
+from meta_eval.harness.doc_results import DocResult, PerplexityParts, ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
-from meta_eval.harness.metrics import PerplexityParts
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.alarms import count_changed_prompts
 from meta_eval.judge.compare import compare_runs

@@ -13,7 +13,7 @@ from command import cli
 from fake_server import FakeServer
 
 from meta_eval import report
-from meta_eval.base.addresses import hash_address
+from meta_eval.base.hashing import hash_address
 
 pytestmark = [pytest.mark.plugin("chat"), pytest.mark.plugin("meta")]
 

@@ -16,8 +16,10 @@ import pytest
 from fake_model import FakeClient, model_folder, says
 from golden import verdicts
 from noted import noted
+from own_record import CHOICES, TEXTS, config_of, record_run
+from own_record import DOCS as OWN_DOCS
 from pack_runs import run_pack as run_with_canary
-from packs import some_templates, yaml_of
+from packs import yaml_of
 
 from meta_eval import Config
 from meta_eval.ask.answers.grading import Grading
@@ -31,15 +33,12 @@ from meta_eval.pack.backends.base import BackendError
 from meta_eval.pack.baseline import read_baseline
 from meta_eval.pack.manifest import read_manifest
 
-pytestmark = pytest.mark.plugin("meta")  # its packs are of the embedded sample
-
-
 # What the fake model says is not what was recorded.
 run = partial(run_with_canary, canary=False)
 
-TASKS = ("meta_mmlu_pro_instruct", "meta_mmlu_pretrain")
-FIRST = 15
-DOCS = FIRST + 16
+TASKS = (TEXTS, CHOICES)
+FIRST = OWN_DOCS[TEXTS]
+DOCS = FIRST + OWN_DOCS[CHOICES]
 
 
 @pytest.fixture(autouse=True)
@@ -63,11 +62,15 @@ class Made:
     whole: RunResult
 
 
+# The keys of the recorded run.
+RECORD: dict[str, Any] = {}
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    RECORD.update(config_of(record_run(tmp_path_factory)))
     folder = tmp_path_factory.mktemp("made")
     model_folder(folder / "m")
-    some_templates(folder, "mmlu", "mmlu_pro")
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.chdir(folder)
         stand_in(monkeypatch)
@@ -86,8 +89,7 @@ def whole(made: Made) -> RunResult:
 @pytest.fixture
 def bare(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name in ("m", "meta_template"):
-        shutil.copytree(made.folder / name, tmp_path / name)
+    shutil.copytree(made.folder / "m", tmp_path / "m")
     return tmp_path
 
 
@@ -106,7 +108,7 @@ def answered(place: Path, made: Made) -> Path:
 
 
 def config(**keys: Any) -> Config:
-    return Config(**{"model_name": "m", "evals_dataset": "sample", "tasks": TASKS, **keys})
+    return Config(**{**RECORD, "model_name": "m", "tasks": TASKS, **keys})
 
 
 def scores(ran: RunResult) -> dict[str, dict[str, float]]:
@@ -345,6 +347,7 @@ def test_another_margin_is_said_and_is_the_packs(place: Path, client: type[FakeC
     assert not notes
 
 
+@pytest.mark.plugin("engines")
 def test_an_engine_that_is_not_installed_is_said_before_the_hub_is_asked(
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -473,10 +476,9 @@ def test_the_file_says_what_its_answers_depend_on_and_no_secret(place: Path, cli
 
 
 def test_a_task_that_cannot_be_graded_stops_no_other(answered: Path, client: type[FakeClient]) -> None:
-    module = yaml_of(answered / "work_dir", TASKS[0]).with_name("utils.py")
-    module.write_text(
-        module.read_text() + "\n\ndef process_results(doc, results):\n    raise RuntimeError('by hand')\n"
-    )
+    yaml = yaml_of(answered / "work_dir", TASKS[0])
+    yaml.with_name("broken.py").write_text("def process_results(doc, results):\n    raise RuntimeError('by hand')\n")
+    yaml.write_text(yaml.read_text() + "process_results: !function broken.process_results\n")
     ran = run(config(), edited=True)
     assert ran.graded is not None
     assert (list(ran.graded.broken), list(ran.graded.scores)) == ([TASKS[0]], [TASKS[1]])
@@ -488,9 +490,7 @@ def test_several_models_share_a_pack_and_stand_side_by_side(
     from command import cli
 
     model_folder(place / "n", weights=b"others")
-    (place / "eval_config.yaml").write_text(
-        json.dumps({"model_name": ["m", "n"], "evals_dataset": "sample", "tasks": TASKS})
-    )
+    (place / "eval_config.yaml").write_text(json.dumps({**RECORD, "model_name": ["m", "n"]}))
     done = cli("run", "--no-canary", "--json", "--html", "page.html", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "<h1>2 candidates beside the baseline</h1>" in (place / "page.html").read_text(encoding="utf-8")
@@ -513,8 +513,7 @@ def test_several_models_share_a_pack_and_stand_side_by_side(
 def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: type[FakeClient]) -> None:
     from command import cli
 
-    keys = {"model_name": ["gone", "m"], "evals_dataset": "sample", "tasks": TASKS}
-    (place / "eval_config.yaml").write_text(json.dumps(keys))
+    (place / "eval_config.yaml").write_text(json.dumps({**RECORD, "model_name": ["gone", "m"]}))
     done = cli("run", "--no-canary", cwd=place)
     assert done.returncode == 2
     assert "gone: skipped" in done.stderr
@@ -526,7 +525,7 @@ def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: typ
     [("link", "is a link, and answers are not written through links"), ("pipe", "is not a regular file")],
 )
 def test_answers_are_written_through_no_link_and_into_no_pipe(place: Path, there: str, words: str) -> None:
-    run(config(tasks=("meta_mmlu_pretrain",)))
+    run(config(tasks=TASKS[1:]))
     journal = next((place / "eval_results" / "answers").glob("*.jsonl"))
     journal.unlink()
     (place / "mine").write_text("mine")
@@ -535,5 +534,5 @@ def test_answers_are_written_through_no_link_and_into_no_pipe(place: Path, there
     else:
         os.mkfifo(journal)
     with pytest.raises(PackError, match=words):
-        run(config(tasks=("meta_mmlu_pretrain",)))
+        run(config(tasks=TASKS[1:]))
     assert (place / "mine").read_text() == "mine"

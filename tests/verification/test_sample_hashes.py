@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval import evaluator
 
-from meta_eval.harness.sample_hashes import dump_json, replace_hashing
+from meta_eval.harness.evaluator_patches import dump_json, replace_hashing
 
 SETTINGS = {"indent": 2, "ensure_ascii": False, "default": str}
 

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meta_eval.ask.answers.run_texts import RunText, check_same_decoding, read_run_texts
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress
 from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
-from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import ResultsError
-from meta_eval.harness.lm_eval_run import Run, read_run
+from meta_eval.harness.lm_eval_run import Choice, Run, read_run
 from meta_eval.reports.model import RunProvenance
 from meta_eval.reports.texts_report import TextsReport
 

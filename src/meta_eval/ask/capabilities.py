@@ -8,8 +8,7 @@ from meta_eval import assets
 from meta_eval.ask.client import Client
 from meta_eval.harness.settings import Settings
 from meta_eval.pack.backends.base import Backend, BackendError
-from meta_eval.pack.backends.fitting import suggest_backend
-from meta_eval.pack.backends.registry import backend_of, list_shipped
+from meta_eval.pack.backends.registry import backend_of, list_shipped, suggest_backend
 
 _WITHOUT: Mapping[str, str] = {
     "generate": "writes no texts",

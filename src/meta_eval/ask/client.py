@@ -149,7 +149,7 @@ class Client(ABC):
     @property
     @abstractmethod
     def engine(self) -> str:
-        """The engine with its version, such as ``vllm 0.32.0``; known inside the ``with`` block."""
+        """The engine with its version, such as ``my engine 1.0``; known inside the ``with`` block."""
 
     @abstractmethod
     def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:

@@ -17,7 +17,7 @@ from meta_eval.ask.transport import CutError, Failed, GarbledError, Json
 from meta_eval.base.logs import log
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.base import BackendError
-from meta_eval.pack.backends.fitting import suggest_backend
+from meta_eval.pack.backends.registry import suggest_backend
 
 
 class _RefusedError(Exception):

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from meta_eval.ask.answers.answer_files import Answers
 from meta_eval.ask.answers.origin_counts import SAME, join_endpoints
 from meta_eval.ask.journal import Journal
-from meta_eval.base.addresses import OWN_SERVER
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError
+from meta_eval.base.hashing import OWN_SERVER
 from meta_eval.base.logs import log, report_progress
 from meta_eval.base.secrets import redact_secrets
 from meta_eval.harness.settings import RunSettings

@@ -18,12 +18,11 @@ from meta_eval.ask.answers.requests import Request
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress
 from meta_eval.base.thresholds import Weighting
-from meta_eval.harness.doc_results import DocResult
+from meta_eval.harness.doc_results import DocResult, find_cluster_names, find_shared_questions
 from meta_eval.harness.engine_answer import EngineAnswer
 from meta_eval.harness.results_file import ResultsFile
 from meta_eval.harness.scores import ScoredRun, Scores
 from meta_eval.harness.settings import RunSettings
-from meta_eval.harness.shared_questions import find_cluster_names, find_shared_questions
 from meta_eval.pack.baseline import collect_graded_docs, read_baseline
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.stats.drift import is_drift, order_p_value

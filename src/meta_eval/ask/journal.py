@@ -22,8 +22,8 @@ from typing import Any, Self
 from meta_eval.ask.answers.answer_files import Answers, read_answers
 from meta_eval.ask.answers.requests_form import ANSWERS, VERSION
 from meta_eval.ask.client import EngineResponse
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, PackError
-from meta_eval.base.escaping import quoted
 from meta_eval.base.hashing import hash_json
 from meta_eval.base.inputs import open_regular
 

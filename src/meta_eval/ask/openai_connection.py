@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from meta_eval.ask.connection import TO_SAY, Connection
 from meta_eval.ask.transport import Failed, GarbledError, Json
-from meta_eval.base.escaping import one_line
+from meta_eval.base.display import one_line
 from meta_eval.base.logs import log
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.base import BackendError

@@ -11,7 +11,7 @@ from meta_eval.ask.capabilities import find_refusals
 from meta_eval.ask.client import Client
 from meta_eval.ask.prefix_order import Beginnings, interleave_docs
 from meta_eval.base.logs import log
-from meta_eval.harness.chat_requests import offers_tools
+from meta_eval.harness.chat_messages import offers_tools
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.backends.base import Backend, BackendError
 

@@ -28,7 +28,7 @@ from meta_eval.ask.second_answers import EARLY, SecondAnswers, open_second_answe
 from meta_eval.ask.time_left import Pace, estimate_tokens
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.base.logs import log, report_progress
-from meta_eval.harness.endpoint_notes import merge_endpoint_notes
+from meta_eval.harness.provenance import merge_endpoint_notes
 from meta_eval.harness.settings import RunSettings, Settings
 from meta_eval.pack.backends.base import Backend
 from meta_eval.pack.backends.registry import backend_of
@@ -290,7 +290,7 @@ def check_order_options(options: RunOptions) -> None:
 
 def _make_baseline(pack: Path, grading: Grading) -> None:
     """Grade recorded answers that were not graded yet; a failure is only a warning."""
-    from meta_eval.pack.verify.baselines import refresh_baseline
+    from meta_eval.pack.verify.pack_verification import refresh_baseline
 
     try:
         refresh_baseline(pack, grading.tasks, grading.options)

@@ -18,7 +18,7 @@ from meta_eval.ask.run_order import RunOrder
 from meta_eval.ask.second_answers import SecondAnswers
 from meta_eval.ask.time_left import Pace
 from meta_eval.base.logs import log, report_progress
-from meta_eval.harness.endpoint_notes import reads_tools_lost
+from meta_eval.harness.provenance import reads_tools_lost
 from meta_eval.stats.sequential import State
 
 _TOOLS_LOST = "The endpoint's chat template leaves tools out of the prompt: serve the model with one that has them"

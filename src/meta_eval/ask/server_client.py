@@ -14,7 +14,7 @@ from meta_eval.ask.forcing import list_forcings
 from meta_eval.ask.served import Served
 from meta_eval.ask.servers_client import Job, RefusedError, ServersClient
 from meta_eval.ask.transport import CutError, Failed, GarbledError, Json
-from meta_eval.base.addresses import normalise_url
+from meta_eval.base.hashing import normalise_url
 from meta_eval.base.logs import report_progress
 from meta_eval.harness.chat_completion import read_usage
 from meta_eval.harness.token_logprobs import TokenLogprobs, collect_tokens

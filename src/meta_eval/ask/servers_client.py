@@ -27,7 +27,7 @@ from meta_eval.ask.prefix_order import count_shared_blocks
 from meta_eval.ask.rate_limit import RateLimit
 from meta_eval.ask.served import Served
 from meta_eval.ask.transport import CutError, Failed, GarbledError, draw_backoff
-from meta_eval.base.addresses import hash_address
+from meta_eval.base.hashing import hash_address
 from meta_eval.base.logs import log
 from meta_eval.harness.settings import RunSettings, Settings
 from meta_eval.pack.backends.base import BackendError

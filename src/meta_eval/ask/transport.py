@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
-from meta_eval.base.addresses import is_loopback
-from meta_eval.base.json_text import parse_loose_json
+from meta_eval.base.hashing import is_loopback
+from meta_eval.base.inputs import parse_loose_json
 
 # Seconds to connect.
 _TO_CONNECT = 30.0

@@ -2,7 +2,7 @@
 bodies of chat requests.
 
 ``lm_eval --model local-chat-completions --apply_chat_template`` sends the recorded messages as they are. An engine that
-renders prompts itself (``hf``, ``vllm``) uses its own chat template. Without the flag, the prompt is the JSON text of
+renders prompts itself uses its own chat template. Without the flag, the prompt is the JSON text of
 the body, which `meta-eval run` and `meta-eval verify` read.
 """
 

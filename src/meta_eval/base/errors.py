@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from meta_eval.base.escaping import one_line
+from meta_eval.base.display import one_line
 from meta_eval.base.secrets import redact_secrets
 
 _LONGEST_WORD = 200
@@ -173,3 +174,34 @@ def suggest_name(word: str, names: Iterable[str]) -> str:
     ]
     shown = [repr(name) for name in list(dict.fromkeys(near))[:3]]
     return f"; did you mean {' or '.join(filter(None, (', '.join(shown[:-1]), shown[-1])))}?" if shown else ""
+
+
+# What follows "Input should be ", and what a value must be.
+_PLAIN = (
+    (r"a valid integer.*", "a whole number"),
+    (r"a valid number.*", "a number"),
+    (r"a valid boolean.*", "true or false"),
+    (r"a valid string.*", "a text"),
+    (r"a valid (list|tuple).*", "a list"),
+    (r"a valid dictionary.*", "a mapping of keys to values"),
+    (r"greater than or equal to (.+)", r"\1 or more"),
+    (r"less than or equal to (.+)", r"\1 or less"),
+    (r"greater than (.+)", r"more than \1"),
+)
+
+
+def describe_wrong_value(message: str, value: object = "") -> str:
+    """What a value must be: ``it must be a whole number``. Messages of our own checks stay as they are.
+
+    Args:
+        message: The message of pydantic's error.
+        value: The value, for the nearest of the allowed names.
+    """
+    words = message.removeprefix("Value error, ").rstrip(".")
+    if not words.startswith("Input should be "):
+        return words
+    bound = words.removeprefix("Input should be ")
+    names = re.findall("'([^']*)'", bound)
+    for pattern, plain in _PLAIN:
+        bound = re.sub(f"^{pattern}$", plain, bound)
+    return f"it must be {bound}{suggest_name(str(value), names)}"

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from meta_eval.base.inputs import open_data
 
@@ -46,3 +47,36 @@ def hash_file(path: Path) -> str:
     """
     with open_data(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# Stands for a server that meta-eval starts for the run itself, on any free port.
+OWN_SERVER = "own"
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PORTS = {"http": 80, "https": 443}
+
+
+def normalise_url(url: str) -> str:
+    """Complete an address to ``…/v1``."""
+    url = url.rstrip("/").removesuffix("/completions").removesuffix("/chat").rstrip("/")
+    return url if urlsplit(url).path else f"{url}/v1"
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is on this machine."""
+    return urlsplit(url).hostname in _LOOPBACK
+
+
+def hash_address(url: str) -> str:
+    """The first 12 hex digits of the SHA-256 of an address, without user name, password and query.
+
+    Spellings of one address have one hash: ``…/v1/`` and ``…/v1/chat/completions``, the default port, the names of this
+    machine.
+
+    Raises:
+        ValueError: It is no address.
+    """
+    parts = urlsplit(normalise_url(url.partition("?")[0]))
+    host = "localhost" if is_loopback(url) else (parts.hostname or "").lower()
+    port = parts.port or _PORTS.get(parts.scheme, 0)
+    return hash_text(f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}")[:12]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-from meta_eval.base.escaping import one_line
+from meta_eval.base.display import one_line
 from meta_eval.base.secrets import redact_secrets
 
 log = logging.getLogger("meta_eval")

@@ -7,8 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ValidationError
 
-from meta_eval.base.errors import UserError
-from meta_eval.base.value_errors import describe_wrong_value
+from meta_eval.base.errors import UserError, describe_wrong_value
 
 
 class Public(BaseModel):

@@ -165,7 +165,7 @@ def _end_programs(process: int | str = "self") -> list[str]:
 
 def _write(text: str) -> None:
     """Write a line to stderr without taking any lock."""
-    from meta_eval.base.escaping import one_line
+    from meta_eval.base.display import one_line
 
     with contextlib.suppress(OSError):
         os.write(2, (one_line(text) + "\n").encode())

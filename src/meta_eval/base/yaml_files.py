@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import yaml
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import UserError
-from meta_eval.base.escaping import quoted
 from meta_eval.base.inputs import read_text
 
 # The largest template has 6 KB, the card of an evals dataset about 100 KB.

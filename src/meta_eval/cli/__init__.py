@@ -173,7 +173,7 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
         if type(error).__name__ == "NoArgsIsHelpError":
             from rich.text import Text
 
-            from meta_eval.base.escaping import visible
+            from meta_eval.base.display import visible
             from meta_eval.cli.console import err
 
             err.print(Text(visible(error.format_message())), soft_wrap=True)

@@ -15,8 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from meta_eval.base.colours import CAUTION
-from meta_eval.base.escaping import one_line
+from meta_eval.base.display import CAUTION, one_line
 from meta_eval.base.logs import display_logs, log
 from meta_eval.cli.streams import Stream, out, print_result
 

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from meta_eval.base.colours import CAUTION
-from meta_eval.base.errors import ConfigError
-from meta_eval.base.escaping import quoted
+from meta_eval.base.display import CAUTION, quoted
+from meta_eval.base.errors import ConfigError, describe_wrong_value
 from meta_eval.base.logs import report_progress
-from meta_eval.base.value_errors import describe_wrong_value
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, show_progress
 from meta_eval.cli.streams import print_result

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.cli import options
 from meta_eval.cli.console import err
 from meta_eval.cli.streams import print_result
+from meta_eval.cli.verb import find_next_command
 from meta_eval.cli.verify import Steps
 from meta_eval.verb_options import ExportOptions
 
@@ -50,9 +51,10 @@ def export(
     with Steps("exporting"):
         done = run(folder, output, chosen)
     err.print(f"wrote {output}: {plural(sum(done.tasks.values()), 'request')}", soft_wrap=True)
-    after = ["fidelity", str(folder), "--answers", "ANSWERS"]
-    if not chosen.force:
-        after = ["grade", "ANSWERS", "--pack", str(folder)]
-    err.print(f"then: {shlex.join(['meta-eval', *after])}", soft_wrap=True)
+    after: str | None = shlex.join(["meta-eval", "grade", "ANSWERS", "--pack", str(folder)])
+    if chosen.force:
+        after = find_next_command("forced", str(folder))
+    if after:
+        err.print(f"then: {after}", soft_wrap=True)
     if as_json:
         print_result(json.dumps({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks}))

@@ -15,6 +15,7 @@ from meta_eval.base.thresholds import PLANNED_FLIPS
 from meta_eval.cli import options
 from meta_eval.cli.console import err, show_progress, warn
 from meta_eval.cli.streams import print_result
+from meta_eval.cli.verb import find_next_command
 from meta_eval.verb_options import PrepareOptions
 
 if TYPE_CHECKING:
@@ -124,9 +125,10 @@ def prepare(
 
 
 def _name_next(manifest: Manifest, pack: str) -> str:
-    """The next command: of a pack that its backend can score but not answer, `audit`."""
+    """The next command: `run`, or what a verb says of a pack that its backend can score but not answer."""
     kinds, chats = manifest.backend.kinds, all(entry.asked_as == "chat" for entry in manifest.tasks.values())
-    return f"meta-eval audit --pack {pack}" if chats and "chat" not in kinds and "force" in kinds else "meta-eval run"
+    after = find_next_command("score", pack) if chats and "chat" not in kinds and "force" in kinds else None
+    return after or "meta-eval run"
 
 
 def _read_rules(gate: Path | None) -> Gate | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.base.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
@@ -217,7 +217,7 @@ def _score(pack: Path, task: str, scores: dict[str, float], docs: Collection[int
     Where only some docs have an answer, the other score is that of the same docs, if the record has it.
     """
     from meta_eval.pack.manifest import read_manifest
-    from meta_eval.pack.record_docs import score_recorded_docs
+    from meta_eval.pack.pack_match import score_recorded_docs
 
     entry = read_manifest(pack).tasks[task]
     whose, shown = "Meta published" if entry.record is None else "recorded", []

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.status import Status
 from rich.text import Text
 
-from meta_eval.base.escaping import one_line, visible
+from meta_eval.base.display import one_line, visible
 from meta_eval.cli.streams import Stream
 
 # Limits for the width of a table. COLUMNS may hold any number.

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from meta_eval.base.errors import UserError, suggest_name
-from meta_eval.base.value_errors import describe_wrong_value
+from meta_eval.base.errors import UserError, describe_wrong_value, suggest_name
 
 
 def describe_usage_error(error: Any) -> UserError:

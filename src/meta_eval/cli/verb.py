@@ -6,8 +6,9 @@ imports nothing else: ``meta-eval --help`` reads the verbs of all packages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
@@ -31,6 +32,8 @@ class Verb:
         body: ``module:name`` of the function that Typer calls, or of a `typer.Typer` with subcommands.
         call: ``module:name`` of the function that ``meta_eval.NAME`` is in Python; empty if there is none.
         panel: The heading under which help lists it.
+        next_after: Its arguments where another command names it as the next, by what that one has made: ``forced``
+            requests, or a pack that the backend can only ``score``. ``{pack}`` stands for the pack.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Verb:
     body: str
     call: str = ""
     panel: Panel = "Extend"
+    next_after: Mapping[str, str] = field(default_factory=dict)
 
     def load(self) -> Any:
         """Import the body."""
@@ -86,3 +90,16 @@ def list_verbs(shipped: Iterable[Verb], warn: Callable[[str], None] = log.warnin
         except ExtensionError as error:
             warn(str(error))
     return sorted(verbs, key=lambda verb: PANELS.index(verb.panel) if verb.panel in PANELS else len(PANELS))
+
+
+def find_next_command(made: str, pack: str) -> str | None:
+    """The next command after something was made, as a verb of another package says; None if none does.
+
+    Args:
+        made: ``forced`` or ``score``, as in `Verb`.
+        pack: The folder of the pack.
+    """
+    for verb in list_verbs((), warn=log.debug):
+        if made in verb.next_after:
+            return f"meta-eval {verb.name} {verb.next_after[made].format(pack=shlex.quote(pack))}"
+    return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
-from meta_eval.base.colours import CAUTION
+from meta_eval.base.display import CAUTION
 from meta_eval.base.logs import display_logs
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.paths import shorten_path

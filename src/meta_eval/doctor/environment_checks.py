@@ -6,10 +6,9 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.doctor.check import Finding, failed, not_checked, passed
-from meta_eval.doctor.lm_eval_install import LmEval, find_lm_eval, read_installed_version
-from meta_eval.doctor.lm_eval_probe import Probe
+from meta_eval.doctor.lm_eval_probe import LmEval, Probe, find_lm_eval, read_installed_version
 from meta_eval.pack.manifest import Manifest
 
 # How to install libraries that scoring imports. For others the import name is the package.

@@ -7,26 +7,74 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib.metadata
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from meta_eval import harness
 from meta_eval.base.errors import TemplateError
-from meta_eval.base.inputs import read_regular, read_table
-from meta_eval.doctor.lm_eval_install import LmEval, find_lm_eval
+from meta_eval.base.inputs import open_regular, read_regular, read_table
 from meta_eval.pack.doc_table import RECORDED_DOC
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.templates.spec import find_functions
 from meta_eval.pack.templates.template_folder import read_yaml
+
+
+@dataclass(frozen=True, slots=True)
+class LmEval:
+    """The ``lm_eval`` script, its Python, and whether it is on PATH."""
+
+    script: Path
+    python: str
+    on_path: bool
+
+
+def find_lm_eval() -> LmEval | None:
+    """The script that a shell would start, or else the script beside meta-eval's own Python."""
+    on_path = shutil.which("lm_eval")
+    script = Path(on_path) if on_path else Path(sys.executable).with_name("lm_eval")
+    return LmEval(script, _read_python(script), bool(on_path)) if script.is_file() else None
+
+
+def _read_python(script: Path) -> str:
+    """Read the interpreter from the script: ``#!/…/python``, or pip's form for paths that are too long."""
+    try:
+        with open_regular(script) as file:
+            head = file.read(4096).decode("utf-8", "replace").splitlines()
+    except OSError:
+        head = []
+    for line in head[:2]:
+        words = shlex.split(line.removeprefix("#!").strip(), posix=True) if line.startswith(("#!", "'''exec'")) else []
+        for word in words:
+            if "python" in Path(word).name and Path(word).is_absolute():
+                return word
+    return str(script.with_name("python"))
+
+
+def read_installed_version(python: str) -> str | None:
+    """lm-eval's version in a Python environment, read from metadata."""
+    if python == sys.executable or Path(python).parent == Path(sys.executable).parent:
+        try:
+            return importlib.metadata.version("lm_eval")
+        except importlib.metadata.PackageNotFoundError:
+            return None
+    folders = [str(path) for path in Path(python).parent.parent.glob("lib*/python3*/*-packages")]
+    return next(
+        (installed.version for installed in importlib.metadata.distributions(name="lm_eval", path=folders)), None
+    )
+
 
 _PROBE = Path(harness.__file__).with_name("probe_script.py")
 _PROBE_SECONDS = 600

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.inputs import open_parquet
 from meta_eval.doctor.check import CheckedPack, Finding, failed, not_checked, passed
 from meta_eval.harness.families import find_family

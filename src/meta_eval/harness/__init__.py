@@ -1,5 +1,5 @@
-"""Reads the files that lm_eval writes.
+"""All that knows lm-eval: its evaluator, the files that it writes, its settings of generation.
 
-`output_index` finds them. `results_file`, `raw_samples`, `sample_parser` and `samples` read them. `scores` averages the
-samples again, and `run` puts the tasks of a model together. report, compare and verify --regrade read through this.
+`output_index` finds files. `results_file`, `sample_files` and `sample_parser` read them. `scores` averages the samples
+again, and `lm_eval_run` puts the tasks of a model together. report, compare and verify --regrade read through this.
 """

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from meta_eval.base.escaping import one_line
-from meta_eval.base.json_text import format_json
+from meta_eval.base.display import one_line
+from meta_eval.base.inputs import format_json
 from meta_eval.harness.families import list_families
 from meta_eval.harness.sample_parser import FILTERED
 

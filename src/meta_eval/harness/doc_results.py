@@ -1,11 +1,158 @@
-"""The data kept of a run's samples: docs, and the results of each filter."""
+"""A doc as a model answered it: its metrics, figures, verdicts under each filter, and the unit that it counts in."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
 
 from meta_eval.base.errors import UserError
-from meta_eval.harness.metrics import MetricValue
+
+# Keys of a sample that are not metrics.
+NON_METRIC_FIELDS = frozenset(
+    (
+        "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
+        "prompt_hash", "target_hash", "finish_reason", "finish_reasons", "prompt_tokens",
+        "completion_tokens", "each_answer", "majority_answer", "random_place", "tools_lost",
+    )
+)  # fmt: skip
+
+# Metrics of rolling likelihoods, which lm-eval averages over words or bytes instead of docs.
+_WEIGHTED = frozenset(("word_perplexity", "byte_perplexity", "bits_per_byte"))
+
+# Metrics of lm-eval and its tasks that are never shares from 0 to 1. Others are recognised by a value outside 0 to 1.
+UNBOUNDED_METRICS = _WEIGHTED | {
+    "perplexity", "bleu", "chrf", "chrf++", "ter", "brier_score", "mcc", "eqbench", "likelihood", "likelihood_diff",
+    "bleurt", "pearsonr", "difference_male_female", "bias_score_disambig", "bias_score_ambig", "amb_bias_score",
+    "disamb_bias_score",
+    *(f"{name}_{which}" for name in ("bleu", "rouge1", "rouge2", "rougeL", "bleurt") for which in ("max", "diff")),
+}  # fmt: skip
+
+# Metrics where lower is better, if no results file says so (before 0.4.3 only a task's metric list has it).
+LOWER_IS_BETTER = _WEIGHTED | {
+    "perplexity", "ter", "wer", "cer", "brier_score", "likelihood_diff", "pct_stereotype", "unextracted", "ungraded",
+    "self_judged",
+}  # fmt: skip
+
+
+# Facts about an answer, which are counted and no score.
+COUNTED = frozenset(("unextracted", "ungraded", "self_judged"))
+
+
+@dataclass(frozen=True, slots=True)
+class PerplexityParts:
+    """A doc's contribution to a perplexity: its log-likelihood, and its number of words or bytes."""
+
+    log_likelihood: float
+    weight: float
+
+
+# How lm-eval up to 0.4.11 writes numpy booleans.
+_TRUTH = {"True": True, "False": False}
+
+# score | (subtask, score) | verdict per instruction | (strict, loose) verdicts per instruction | perplexity parts
+MetricValue = (
+    float | tuple[str | None, float] | tuple[bool, ...] | tuple[tuple[bool, ...], tuple[bool, ...]] | PerplexityParts
+)
+
+
+def read_value(name: str, logged: Any) -> MetricValue | None:
+    """Parse the logged value of a metric; None for a shape that only the metric's own aggregation understands."""
+    return _weighted(logged) if name in _WEIGHTED else _value(logged)
+
+
+def has_bad_perplexity(sample: Mapping[str, Any]) -> bool:
+    """Whether a rolling log-likelihood of a doc is no finite number."""
+    parts = [_weighted(sample[name]) for name in _WEIGHTED if name in sample]
+    return any(part is not None and not math.isfinite(part.log_likelihood) for part in parts)
+
+
+def _weighted(value: Any) -> PerplexityParts | None:
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    log_likelihood, weight = to_plain_number(value[0]), _number(value[1])
+    try:
+        log_likelihood = float(log_likelihood)
+    except (TypeError, ValueError, OverflowError):
+        log_likelihood = math.nan
+    return None if weight is None else PerplexityParts(log_likelihood, weight)
+
+
+def _value(value: Any) -> MetricValue | None:
+    if not isinstance(value, list) or not value:
+        return _number(value)
+    if all(isinstance(flag, bool) for flag in value):
+        return tuple(value)
+    if len(value) == 2:
+        first, second = value
+        if isinstance(first, list) and isinstance(second, list) and len(first) == len(second) > 0:
+            return (tuple(first), tuple(second)) if all(isinstance(flag, bool) for flag in first + second) else None
+        if first is None or isinstance(first, str):
+            score = _number(second)
+            return None if score is None else (first, score)
+    return None
+
+
+def to_plain_number(logged: Any) -> Any:
+    """Convert a logged value to a Python number if it is a numpy number or lm-eval's text of one ("False")."""
+    if isinstance(logged, str):
+        return _TRUTH.get(logged, logged)
+    return logged.item() if getattr(logged, "ndim", None) == 0 else logged
+
+
+def _number(value: Any) -> float | None:
+    """A number, possibly infinite or NaN; None for other JSON values."""
+    value = to_plain_number(value)
+    try:
+        return float(value) if isinstance(value, (bool, int, float)) else None
+    except OverflowError:
+        return math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class DocFigure:
+    """A figure of an answer.
+
+    Attributes:
+        key: Its name for machines.
+        heading: Its name for people.
+        legend: What it is, in full.
+        read: Takes it from a sample of lm-eval and the texts of its answers, of which a choice by likelihood has none.
+            None where it is not known.
+    """
+
+    key: str
+    heading: str
+    legend: str
+    read: Callable[[Mapping[str, Any], Sequence[str]], float | None]
+
+
+def _read_tokens(sample: Mapping[str, Any], answers: Sequence[str]) -> float | None:
+    tokens = sample.get("completion_tokens")
+    return tokens / len(answers) if answers and isinstance(tokens, int) else None
+
+
+FIGURES = (
+    DocFigure("answer_tokens", "answer tokens", "mean tokens of an answer, as the engine counted", _read_tokens),
+)
+
+
+def read_figures(sample: Mapping[str, Any], answers: Sequence[str]) -> dict[str, float]:
+    """The figures of a sample, by key. Those that are not known are left out."""
+    values = {figure.key: figure.read(sample, answers) for figure in FIGURES}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def average_figures(docs: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each figure over the docs that have it, by key."""
+    values: dict[str, list[float]] = {}
+    for figures in docs:
+        for key, value in figures.items():
+            values.setdefault(key, []).append(value)
+    return {key: fmean(of_key) for key, of_key in values.items()}
+
 
 # Characters kept of the end of an answer, and of an extraction.
 MAX_TAIL_CHARS = 400
@@ -75,7 +222,7 @@ class DocResult:
         answer_empty: Whether the answer is nothing but white space; of several answers, whether all are.
         limit_hit: Whether the answer was as long as it was allowed to be; None when that cannot be known. Of several
             answers, whether one was.
-        figures: Figures of the answer (`meta_eval.harness.doc_figures`), by key.
+        figures: Figures of the answer (`meta_eval.harness.doc_results`), by key.
         filter_results: The results by filter.
         sent_hash: lm-eval's hash of the model's input; None if no run is read.
         cuts: Of each answer whether it was cut: at its limit, by a content filter, or before its first word. None where
@@ -148,3 +295,36 @@ class DocResult:
             getattr(self, name) == getattr(other, name)
             for name in ("question_hash", "prompt_hashes", "gold", "answer_tail")
         )
+
+
+def find_shared_questions(tasks: Sequence[Sequence[DocResult]]) -> frozenset[str]:
+    """The question hashes that docs of several tasks have."""
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for docs in tasks:
+        here = {doc.question_hash for doc in docs}
+        twice |= here & seen
+        seen |= here
+    return frozenset(twice)
+
+
+def find_cluster_names(task: str, docs: Sequence[DocResult], shared: frozenset[str]) -> list[Hashable] | None:
+    """The cluster of each doc; None where no doc shares anything with another.
+
+    Args:
+        task: Its name: docs of two tasks are related only through a common question.
+        docs: The docs.
+        shared: Question hashes that occur in several tasks of the report.
+    """
+    question_of_cluster: dict[str, str] = {}
+    for doc in docs:
+        if doc.cluster is not None and doc.question_hash in shared:
+            question_of_cluster[doc.cluster] = min(
+                question_of_cluster.get(doc.cluster, doc.question_hash), doc.question_hash
+            )
+    names: list[Hashable] = []
+    for doc in docs:
+        question = doc.question_hash if doc.cluster is None else question_of_cluster.get(doc.cluster)
+        names.append(question if question in shared else (task, doc.doc_id if doc.cluster is None else doc.cluster))
+    independent = all(doc.cluster is None and doc.question_hash not in shared for doc in docs)
+    return None if independent else names

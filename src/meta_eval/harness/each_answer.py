@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from meta_eval.base.thresholds import SAME_VALUE
+from meta_eval.harness.doc_results import COUNTED, to_plain_number
 from meta_eval.harness.evaluator import Evaluated, Evaluator
-from meta_eval.harness.metrics import COUNTED, to_plain_number
 from meta_eval.harness.replay import Answers
 from meta_eval.harness.sample_parser import list_metrics, read_extraction
 

@@ -21,9 +21,12 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.base.errors import PackError, TemplateError, UserError
 from meta_eval.base.isolation import isolate_code, silence_output
 from meta_eval.base.logs import report_progress
-from meta_eval.harness.bootstraps import replace_bootstrap
-from meta_eval.harness.random_draws import draw_alike, seed_language_detection
-from meta_eval.harness.sample_hashes import replace_hashing
+from meta_eval.harness.evaluator_patches import (
+    draw_alike,
+    replace_bootstrap,
+    replace_hashing,
+    seed_language_detection,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,27 +6,199 @@ docs/reference/files.md lists the formats of lm-eval's versions.
 
 from __future__ import annotations
 
+import math
 import os.path
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from meta_eval import stats
+from meta_eval.base.errors import ConfigError, suggest_name
 from meta_eval.base.inputs import is_packed
 from meta_eval.base.logs import report_progress
-from meta_eval.base.pack_names import join_names
-from meta_eval.harness.choice import Choice, Groups
+from meta_eval.base.pack_names import expand_patterns, join_names, split_excluded
+from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.harness.clusters import Fields, check_fields, find_field
-from meta_eval.harness.doc_results import ResultsError
-from meta_eval.harness.metrics import LOWER_IS_BETTER
+from meta_eval.harness.doc_results import LOWER_IS_BETTER, DocResult, MetricValue, ResultsError
 from meta_eval.harness.output_index import OutputIndex, TaskOutput, explain_missing_samples, index_outputs
 from meta_eval.harness.provenance import Provenance, read_provenance
-from meta_eval.harness.repeats import check_repeat
-from meta_eval.harness.results_file import GroupTotal, as_mapping, read_template_block
+from meta_eval.harness.results_file import Aggregate, GroupTotal, as_mapping, read_template_block
 from meta_eval.harness.sample_files import SamplesFile, read_samples
 from meta_eval.harness.scores import check_averages
-from meta_eval.harness.several_answers import average_answers
-from meta_eval.harness.task_run import TaskRun as TaskRun  # noqa: PLC0414 (a run is made of them)
+
+Groups = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Names of tasks and groups, and patterns such as ``mmlu_*``.
+
+    Attributes:
+        tasks: Only these; empty for all.
+        excluded: None of these.
+    """
+
+    tasks: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+    @classmethod
+    def of_names(cls, names: Sequence[str]) -> Self:
+        """Make a choice from names; a minus leaves a name out: ``mmlu_*``, ``-mmlu_law``."""
+        tasks, excluded = split_excluded(names)
+        return cls(tuple(tasks), tuple(excluded))
+
+    def of(self, existing: Iterable[str], groups: Groups) -> list[str]:
+        """The chosen tasks among the known tasks. Unknown names are skipped."""
+        names = list(existing)
+        chosen = _matching(self.tasks, names, groups) if self.tasks else set(names)
+        return [name for name in names if name in chosen - _matching(self.excluded, names, groups)]
+
+    def check(self, existing: Iterable[str], groups: Groups, *, where: str = "--tasks") -> None:
+        """Refuse unknown names.
+
+        Args:
+            existing: The existing tasks.
+            groups: The tasks of each group.
+            where: The place of the names, for messages.
+
+        Raises:
+            ConfigError: A name is unknown, or no task is left.
+        """
+        names = sorted({*existing})
+        for name in (*self.tasks, *self.excluded):
+            if not _matching((name,), names, groups):
+                raise ConfigError(
+                    f"unknown task {name!r}{suggest_name(name, [*names, *groups])}", where=where,
+                    hint=f"Tasks: {join_names(names, 12)}",
+                )  # fmt: skip
+        if not self.of(names, groups):
+            raise ConfigError("no task is left", where=where, hint=f"Tasks: {join_names(names, 12)}")
+
+
+def _matching(patterns: Iterable[str], names: Sequence[str], groups: Groups) -> set[str]:
+    matches: set[str] = set()
+    for name in expand_patterns(list(patterns), names):
+        matches.update({name, *groups.get(name, ())} & {*names})
+    return matches
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """A task as a model ran it.
+
+    Attributes:
+        task: Its name.
+        time: The time in the file's name; for lm-eval before 0.4.3 the time in the results file.
+        docs: The docs by doc id; empty if no samples were logged.
+        filters: The filters of its answers, in lm-eval's order; without samples, those of its averages.
+        aggregates: lm-eval's own averages with standard errors, by ``metric,filter``. A task without samples, and
+            metrics that are not shares (perplexity, BLEU), have only these.
+        custom_aggregation: The ``metric,filter`` with the task's own aggregation (an F1 of the whole, a weighted mean).
+            The mean over docs is not the score, so the docs do not keep their values.
+        samples_file: The samples file; `meta_eval.harness.sample_files.open_samples` reads whole samples.
+        skipped: Damaged samples and docs that were left out.
+        published_metrics: Metrics with published scores, from the template.
+        primary_metric: The ``metric,filter`` that says whether an answer is right, from the template.
+        is_correct_metric: The metric with the meaning of Meta's ``is_correct``, if that is not a verdict; from the
+            template.
+        provenance: The provenance.
+        lower_is_better: Metrics where lower is better.
+        is_chat: Whether its prompts are chat messages, from the template.
+        higher_is_better: Whether more is better, for the metrics of which the results file says so.
+    """
+
+    task: str
+    time: str
+    docs: tuple[DocResult, ...]
+    filters: tuple[str, ...]
+    aggregates: Mapping[str, Aggregate]
+    custom_aggregation: tuple[str, ...]
+    samples_file: Path | None
+    skipped: int
+    published_metrics: tuple[str, ...]
+    primary_metric: str | None
+    is_correct_metric: str | None
+    provenance: Provenance
+    lower_is_better: frozenset[str] = LOWER_IS_BETTER
+    is_chat: bool = False
+    higher_is_better: Mapping[str, bool] = field(default_factory=dict)
+
+
+def find_disputed_metrics(*runs: TaskRun) -> frozenset[str]:
+    """The metrics of which one results file says that more is better, and another that less is."""
+    said: dict[str, set[bool]] = {}
+    for run in runs:
+        for metric, higher in run.higher_is_better.items():
+            said.setdefault(metric, set()).add(higher)
+    return frozenset(metric for metric, directions in said.items() if len(directions) > 1)
+
+
+def check_repeat(newest: TaskRun, other: TaskRun) -> None:
+    """Check that repeats differ only in answers and seeds.
+
+    Raises:
+        ResultsError: They differ otherwise, or are copies of the same run.
+    """
+    pairs = [
+        ("limit", newest.provenance.limit, other.provenance.limit),
+        ("backend", newest.provenance.backend, other.provenance.backend),
+        ("generation settings", newest.provenance.gen_kwargs, other.provenance.gen_kwargs),
+        ("chat template", newest.provenance.chat_template, other.provenance.chat_template),
+        ("system instruction", newest.provenance.system_instruction, other.provenance.system_instruction),
+        ("docs of the pack", newest.provenance.docs_sha256, other.provenance.docs_sha256),
+        ("evals dataset", newest.provenance.dataset_revision, other.provenance.dataset_revision),
+        ("number of docs", len(newest.docs), len(other.docs)),
+    ]
+    disputed = find_disputed_metrics(newest, other)
+    pairs += [
+        (f"higher_is_better of {metric}", newest.higher_is_better[metric], other.higher_is_better[metric])
+        for metric in sorted(disputed)
+    ]
+    newest_args, other_args = newest.provenance.model_args, other.provenance.model_args
+    pairs += [
+        (name, newest_args.get(name), other_args.get(name)) for name in sorted({*newest_args, *other_args} - {"seed"})
+    ]
+    where, hint = f"{newest.samples_file}, {other.samples_file}", "Name runs of one model and pack alone"
+    for what, value, another in pairs:
+        if value != another:
+            raise ResultsError(
+                f"{newest.task}: these runs are not repeats, because the {what} differs: {value!s:.80} and "
+                f"{another!s:.80}",
+                where=where,
+                hint=hint,
+            )
+    if newest.time == other.time and (newest.time or newest.docs == other.docs):
+        raise ResultsError(f"{newest.task}: this is the same run twice, not a repeat", where=where, hint=hint)
+    if any(
+        (a.doc_id, a.question_hash, a.prompt_hashes) != (b.doc_id, b.question_hash, b.prompt_hashes)
+        for a, b in zip(newest.docs, other.docs, strict=True)
+    ):
+        raise ResultsError(f"{newest.task}: these runs differ in docs or prompts", where=where, hint=hint)
+
+
+def average_answers(docs: Iterable[DocResult]) -> None:
+    """Give each doc the mean verdict of its answers, if all verdicts are known. A filter that takes the first answer
+    ignores the others in lm-eval's own average; here they count.
+    """
+    for doc in docs:
+        for result in doc.filter_results.values():
+            for metric, verdicts in result.verdict_of_each.items():
+                result.metrics[metric] = replace_verdict(result.metrics[metric], math.fsum(verdicts) / len(verdicts))
+
+
+def replace_verdict(value: MetricValue, verdict: float) -> MetricValue:
+    """Replace the verdict in a metric's value, 0 to 1; all verdicts on instructions become its rounded value."""
+    if isinstance(value, float):
+        return verdict
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], float):
+        return value[0], verdict  # type: ignore[return-value]
+    if isinstance(value, tuple):
+        right = verdict >= 0.5
+        parts: Any = [tuple(right for _ in part) if isinstance(part, tuple) else right for part in value]
+        return tuple(parts)
+    return value
+
 
 OnNotice = Callable[[str], None]
 
@@ -359,3 +531,44 @@ def check_one_model(provenances: Mapping[str, Provenance]) -> None:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more tasks" if len(names) > 3 else "")
+
+
+def weighs_docs(parts: Sequence[TaskRun], metric_key: str, value: float) -> bool | None:
+    """Whether lm-eval's average of a group is over docs (True) or tasks (False); None if neither.
+
+    Args:
+        parts: The tasks of the group.
+        metric_key: The ``metric,filter``.
+        value: The average.
+    """
+    if any(metric_key not in part.aggregates for part in parts):
+        return None
+    if math.isclose(_average(parts, metric_key, by_docs=True), value, abs_tol=SAME_VALUE):
+        return True
+    return False if math.isclose(_average(parts, metric_key, by_docs=False), value, abs_tol=SAME_VALUE) else None
+
+
+def average_groups_again(run: Run, tasks: Mapping[str, TaskRun]) -> dict[str, GroupTotal]:
+    """The groups of a run over other scores of its tasks, averaged as before. Groups that lack a task are left out."""
+    groups = {}
+    for name, group in run.groups.items():
+        if not set(group.tasks) <= tasks.keys():
+            continue
+        old, new = ([of[task] for task in group.tasks] for of in (run.tasks, tasks))
+        aggregates = {}
+        for metric_key, aggregate in group.aggregates.items():
+            by_docs = weighs_docs(old, metric_key, aggregate.value)
+            if by_docs is not None and all(metric_key in part.aggregates for part in new):
+                value = _average(new, metric_key, by_docs=by_docs)
+                aggregates[metric_key] = Aggregate(value, None, aggregate.is_fraction)
+        if aggregates:
+            groups[name] = replace(group, aggregates=aggregates)
+    return groups
+
+
+def _average(parts: Sequence[TaskRun], metric_key: str, *, by_docs: bool) -> float:
+    values = [part.aggregates[metric_key].value for part in parts]
+    if not by_docs:
+        return stats.mean(values)
+    sizes = [len(part.docs) or part.provenance.docs_run or 0 for part in parts]
+    return math.fsum(size * score for size, score in zip(sizes, values, strict=True)) / (sum(sizes) or 1)

@@ -15,12 +15,39 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from meta_eval.base.inputs import is_packed, suggest_path
-from meta_eval.base.times import RESTORE_NAME, explain_wrong_time
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.results_file import ResultsFile, as_mapping, looks_like_results, read_results_file
+
+# lm_eval writes hyphens for colons, lighteval also underscores.
+_TIME_IN_NAME = re.compile(
+    r"([0-9]{4})[-_]([0-9]{2})[-_]([0-9]{2})T([0-9]{2})[:_-]([0-9]{2})[:_-]([0-9]{2})(?:\.([0-9]+))?(?:Z|\+00:00)?"
+)
+
+
+def parse_time(text: str) -> datetime | None:
+    """A time in UTC to the microsecond; None if the text is no time, or there is no such day or hour."""
+    match = _TIME_IN_NAME.fullmatch(text)
+    if match is None:
+        return None
+    *numbers, fraction = match.groups()
+    year, month, day, hour, minute, second = map(int, numbers)
+    try:
+        return datetime(year, month, day, hour, minute, second, int((fraction or "0")[:6].ljust(6, "0")), tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def explain_wrong_time(text: str) -> str | None:
+    """What is wrong with the time in a file's name, a clause; None if it exists."""
+    return None if parse_time(text) else f"there is no time {text}, which stands in its name"
+
+
+RESTORE_NAME = "Restore the file's original name"
+
 
 # lm_eval writes the time with hyphens for colons.
 _TIME = r"(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)"

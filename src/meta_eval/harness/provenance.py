@@ -2,19 +2,303 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from meta_eval.base.display import one_line
+from meta_eval.base.hashing import hash_address, hash_text
+from meta_eval.base.pack_names import join_names
 from meta_eval.base.secrets import HIDDEN, is_secret
-from meta_eval.base.thresholds import MAX_GEN_TOKS
-from meta_eval.harness.answer_origins import AnswerOrigins, read_origins
-from meta_eval.harness.endpoint_notes import EndpointNotes, read_endpoint_notes
-from meta_eval.harness.grader_facts import GraderFacts, read_grader_facts
-from meta_eval.harness.rerun_values import RerunValues, describe_order, read_rerun
+from meta_eval.base.thresholds import MAX_GEN_TOKS, NAMED
+from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.results_file import ResultsFile, as_mapping, read_finite_number, to_datetime
+
+# The check of an endpoint whose prompts hold no tools, though it takes them.
+TOOLS_LOST = "tools in the prompt"
+
+# What is noted of an answer that ended with ``length`` before the limit of its request.
+CUT_EARLY = "an answer was cut before its limit"
+
+# The longest sentence, and the most of a kind.
+_LONGEST = 300
+_MOST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointNotes:
+    """What was seen of an endpoint.
+
+    Attributes:
+        passed: The names of the checks that passed.
+        faults: What is not as it should be, each a clause.
+        unknown: What could not be checked, each a clause.
+    """
+
+    passed: tuple[str, ...]
+    faults: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [("", self.faults), ("as expected: ", self.passed), ("not checked: ", self.unknown)]
+        return "; ".join(f"{name}{', '.join(some)}" for name, some in parts if some)
+
+
+def merge_endpoint_notes(notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the notes of several runs: the last check, all fields that were left out, and all oddities."""
+    merged: dict[str, Any] = {}
+    for note in notes:
+        if "checked" in note:
+            merged["checked"] = note["checked"]
+        for name in ("omitted", "oddities"):
+            if isinstance(seen := note.get(name), Mapping):
+                merged.setdefault(name, {}).update(
+                    {key: _add(merged[name].get(key), value) for key, value in seen.items()}
+                )
+    return merged
+
+
+def _add(before: object, now: object) -> object:
+    return before + now if isinstance(before, int) and isinstance(now, int) else now
+
+
+def read_endpoint_notes(content: object) -> EndpointNotes | None:
+    """Read the notes of a results file; None if there are none. Whatever is not a note is left out."""
+    if not isinstance(content, Mapping):
+        return None
+    checked = [check for some in _list(content.get("checked")) for check in _list(some.get("checks"))]
+    by_result: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    for check in checked:
+        result = check.get("passed")
+        name, what = _text(check.get("name")), _text(check.get("what"))
+        if result is None or isinstance(result, bool):
+            by_result[result].append(name if result else f"{name}: {what}")
+    omitted, oddities = content.get("omitted"), content.get("oddities")
+    faults = [*by_result[False]]
+    faults += [f"{_text(name)} is not accepted, and was left out" for name in _names(omitted)]
+    faults += [f"{_text(what)} ({_text(times)} times)" for what, times in _names(oddities).items()]
+    return EndpointNotes(*(tuple(dict.fromkeys(some))[:_MOST] for some in (by_result[True], faults, by_result[None])))
+
+
+def reads_tools_lost(note: Mapping[str, Any]) -> bool | None:
+    """Whether the check in a note found that tools do not reach the prompt; None if the note holds no check."""
+    checks = [check for some in _list(note.get("checked")) for check in _list(some.get("checks"))]
+    lost = any(check.get("name") == TOOLS_LOST and check.get("passed") is False for check in checks)
+    return lost if checks else None
+
+
+def _list(content: object) -> Iterator[Mapping[str, Any]]:
+    return (item for item in (content if isinstance(content, list) else ()) if isinstance(item, Mapping))
+
+
+def _names(content: object) -> Mapping[Any, Any]:
+    return content if isinstance(content, Mapping) else {}
+
+
+def _text(content: object) -> str:
+    return one_line(str(content))[:_LONGEST]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOrigins:
+    """Which models and deployments gave answers.
+
+    Attributes:
+        asked: The requested model; None if unknown.
+        models: Answers by the model that they name. Answers that name none are in no count.
+        endpoints: Answers by deployment, given by the hashes of its addresses; None where the number is unknown.
+    """
+
+    asked: str | None = None
+    models: Mapping[str, int] = field(default_factory=dict)
+    endpoints: Mapping[tuple[str, ...], int | None] = field(default_factory=dict)
+
+    @property
+    def other_models(self) -> dict[str, int]:
+        """Answers by the model that they name, without those that name the requested model."""
+        return {name: count for name, count in self.models.items() if name != self.asked}
+
+    def __str__(self) -> str:
+        parts = []
+        if self.other_models:
+            parts.append(f"answers name {count_names(self.models)}")
+        parts += [f"address {', '.join(addresses)}" for addresses in self.endpoints]
+        return "; ".join(parts)
+
+
+def count_names(counts: Mapping[Any, int | None]) -> str:
+    """``org/model-0806 (60), org/model-0513 (60)``."""
+    return join_names([name if count is None else f"{name} ({count:,})" for name, count in counts.items()], NAMED)
+
+
+def read_origins(content: object, model_args: Mapping[str, str]) -> AnswerOrigins:
+    """Read the origins of a task's answers. Whatever is no origin is left out.
+
+    Args:
+        content: The entry of the task in ``config.meta_eval.origins``.
+        model_args: Of lm-eval, whose ``base_url`` is the address of all answers.
+    """
+    origins = as_mapping(content)
+    endpoints: dict[tuple[str, ...], int | None] = {}
+    deployed = origins.get("endpoints")
+    for entry in deployed[:_MOST] if isinstance(deployed, list) else ():
+        addresses = as_mapping(entry).get("addresses")
+        if isinstance(addresses, list) and addresses:
+            endpoints[tuple(_text(address) for address in addresses[:_MOST])] = _count(as_mapping(entry).get("answers"))
+    if not endpoints and "base_url" in model_args:
+        with suppress(ValueError):
+            endpoints[hash_address(model_args["base_url"]),] = None
+    named = ((_text(name), _count(count)) for name, count in list(as_mapping(origins.get("models")).items())[:_MOST])
+    asked = origins.get("asked")
+    return AnswerOrigins(
+        _text(asked) if isinstance(asked, str) else None, {name: count or 0 for name, count in named}, endpoints
+    )
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class RerunValues:
+    """What second answers to docs of one task were graded as.
+
+    Attributes:
+        metric: ``metric,filter`` of the values.
+        values: By doc, from 0 to 1.
+    """
+
+    metric: str
+    values: Mapping[int, float]
+
+
+def read_rerun(config: Mapping[str, Any], task: str) -> RerunValues | None:
+    """The second answers of a task; None where there are none.
+
+    Args:
+        config: ``config.meta_eval`` of the results file.
+        task: The task.
+
+    Raises:
+        ResultsError: They are not what `meta-eval run` writes.
+    """
+    content = as_mapping(as_mapping(config.get("rerun")).get(task))
+    if not content:
+        return None
+    metric, docs, values = (content.get(name) for name in ("metric", "docs", "values"))
+    docs, values = (part if isinstance(part, list) else [None] for part in (docs, values))
+    shares = [read_finite_number(value) for value in values]
+    is_valid = isinstance(metric, str) and all(type(doc) is int for doc in docs)
+    if not is_valid or len(shares) != len(docs) or any(share is None or not 0 <= share <= 1 for share in shares):
+        raise ResultsError(f"{task}: its second answers are damaged", hint="Grade the run again with --grade-only")
+    return RerunValues(str(metric), {doc: share for doc, share in zip(docs, shares, strict=True) if share is not None})
+
+
+def describe_order(config: Mapping[str, Any]) -> str | None:
+    """The random order of a run in words; None where there is none.
+
+    Raises:
+        ResultsError: Its seed is not the one whose hash was recorded.
+    """
+    order = as_mapping(config.get("order"))
+    if not order:
+        return None
+    seed, sha256 = str(order.get("seed")), str(order.get("seed_sha256"))
+    if hash_text(seed) != sha256:
+        raise ResultsError("the seed of the order is not the one whose hash was recorded before the run")
+    return f"random, seed {seed[:80]}, {'secret until the end' if order.get('secret') is True else 'not secret'}"
+
+
+# Keys of a metric that say how docs are averaged, and not what a doc gets.
+_OF_AVERAGES = ("aggregation", "higher_is_better")
+
+# Steps of filters that make one answer of several, or may do so.
+_VOTES = ("majority_vote", "custom")
+
+
+@dataclass(frozen=True, slots=True)
+class GraderFacts:
+    """What is known of a grader. None or empty means unknown.
+
+    Attributes:
+        lm_eval: lm-eval's version.
+        task_version: The task's version, as text.
+        filters: The steps of each filter, as text, by name.
+        metrics: The settings of each metric, as text, by name.
+        scorer: The source of the task's own scorer.
+        voting: The filters that make one answer of several, or may do so.
+        runs_code: Whether scoring runs programs that the model wrote.
+    """
+
+    lm_eval: str | None = None
+    task_version: str | None = None
+    filters: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    scorer: str | None = None
+    voting: frozenset[str] = frozenset()
+    runs_code: bool = False
+
+
+def read_grader_facts(results: ResultsFile | None, task: str) -> GraderFacts:
+    """Read the facts of a task from its results file."""
+    if results is None:
+        return GraderFacts()
+    lm_eval = results.tree.get("lm_eval_version")
+    task_version = as_mapping(results.tree.get("versions")).get(task)
+    return make_grader_facts(results.config(task), None if lm_eval is None else str(lm_eval), task_version)
+
+
+def make_grader_facts(config: Mapping[str, Any], lm_eval: str | None, task_version: object) -> GraderFacts:
+    """Make the facts of a task's configuration, as a results file has it.
+
+    Args:
+        config: The configuration.
+        lm_eval: lm-eval's version.
+        task_version: The version in ``versions``; otherwise that in the task's metadata counts.
+    """
+    number = as_mapping(config.get("metadata")).get("version") if task_version is None else task_version
+    filters = {str(entry.get("name")): entry.get("filter") for entry in _list_entries(config.get("filter_list"))}
+    metrics = {
+        str(entry.get("metric")): {key: value for key, value in entry.items() if key not in _OF_AVERAGES}
+        for entry in _list_entries(config.get("metric_list"))
+    }
+    scorer = config.get("process_results")
+    return GraderFacts(
+        lm_eval=lm_eval,
+        task_version=None if number is None else str(number),
+        filters={name: _format(steps) for name, steps in filters.items()},
+        metrics={name: _format(settings) for name, settings in metrics.items()},
+        scorer=scorer if isinstance(scorer, str) and "\n" in scorer else None,
+        voting=frozenset(
+            name
+            for name, steps in filters.items()
+            if any(step.get("function") in _VOTES for step in _list_entries(steps))
+        ),
+        runs_code=config.get("unsafe_code") is True,
+    )
+
+
+def find_installed_lm_eval() -> str | None:
+    """The version of the installed lm-eval, which is not imported; None if there is none."""
+    try:
+        return version("lm_eval")
+    except PackageNotFoundError:
+        return None
+
+
+def _list_entries(value: Any) -> Sequence[Mapping[str, Any]]:
+    return [as_mapping(entry) for entry in value] if isinstance(value, list) else []
+
+
+def _format(settings: Any) -> str:
+    """Settings as text. The place of a function in memory, which lm-eval may write, differs in every run."""
+    return re.sub(r" at 0x[0-9a-f]+", "", json.dumps(settings, sort_keys=True, default=str))
+
 
 # Model arguments that change the model behind the same name.
 _IDENTITY = ("revision", "dtype", "quantization", "load_in_4bit", "load_in_8bit", "peft", "delta", "gguf_file")
@@ -30,7 +314,7 @@ class Provenance:
     Attributes:
         results_file: The results file; None if there are only samples.
         model: The model's name, else the folder that lm_eval made for it.
-        backend: lm-eval's name of the backend: ``vllm``, ``hf``, ``local-completions``, ….
+        backend: lm-eval's name of the backend, such as ``local-completions``.
         model_args: Its arguments, without secrets.
         lm_eval: lm-eval's version.
         engine: The engine's version, if lm_eval's description of the environment has it.
@@ -120,10 +404,10 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
     elsewhere = as_mapping(settings.get("meta_eval"))  # facts that `meta-eval grade` keeps about answers from elsewhere
     return Provenance(
         results_file=results.path if results else None,
-        model=arguments.get("pretrained") or arguments.get("model") or _text(tree.get("model_name")) or folder,
-        backend=_text(settings.get("model") or tree.get("model_source")),
+        model=arguments.get("pretrained") or arguments.get("model") or _read_text(tree.get("model_name")) or folder,
+        backend=_read_text(settings.get("model") or tree.get("model_source")),
         model_args=arguments,
-        lm_eval=_text(tree.get("lm_eval_version")),
+        lm_eval=_read_text(tree.get("lm_eval_version")),
         engine=engine[1] if engine else None,
         date=None if started is None else started.isoformat(timespec="seconds"),
         duration_s=read_finite_number(
@@ -133,8 +417,8 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         gen_kwargs=changed,
         chat_template=bool(tree.get("chat_template")),
         system_instruction=bool(tree.get("system_instruction")),
-        docs_sha256=_text(kwargs.get("sha256")),
-        dataset_revision=_text(kwargs.get("revision")),
+        docs_sha256=_read_text(kwargs.get("sha256")),
+        dataset_revision=_read_text(kwargs.get("revision")),
         docs_of_task=results.count(task, "original") if results else None,
         docs_run=results.count(task, "effective") if results else None,
         completion_tokens=read_finite_number(elsewhere.get("completion_tokens")),
@@ -168,7 +452,7 @@ def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _changed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Generation settings without those that our command adds for a server and lm_eval's vllm has built in."""
+    """Generation settings without those that our command adds for a server and lm_eval's own engines have built in."""
     changed = ("skip_special_tokens", "spaces_between_special_tokens")
     return {name: value for name, value in settings.items() if not (name in changed and str(value) == "False")}
 
@@ -183,7 +467,7 @@ def _arguments(arguments: Any) -> dict[str, str]:
     return {str(name): HIDDEN if is_secret(str(name), value) else str(value) for name, value in arguments.items()}
 
 
-def _text(value: Any) -> str | None:
+def _read_text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 

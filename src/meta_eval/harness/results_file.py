@@ -5,23 +5,114 @@ score. Before 0.4.3 the user chooses its name; since then the name ends in the t
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from meta_eval.base.escaping import quoted
+from meta_eval.base.display import quoted
 from meta_eval.base.inputs import PointerError, TooDeepError, check_tree, open_regular, read_regular
 from meta_eval.base.pack_names import RULE, is_name
 from meta_eval.base.thresholds import LEVEL
-from meta_eval.harness.doc_results import ResultsError
-from meta_eval.harness.embedded_samples import split_samples
-from meta_eval.harness.metrics import LOWER_IS_BETTER, UNBOUNDED_METRICS
+from meta_eval.harness.doc_results import LOWER_IS_BETTER, UNBOUNDED_METRICS, ResultsError
 from meta_eval.stats import Interval
 from meta_eval.stats.intervals import normal_quantile
+
+
+def format_as_lm_eval(value: Any) -> str:
+    """The text of a doc in a samples file: indented, with what JSON cannot hold converted as lm-eval does."""
+    from lm_eval.utils import handle_non_serializable
+
+    return json.dumps(value, indent=2, default=handle_non_serializable, ensure_ascii=False)
+
+
+def hash_as_lm_eval(text: str) -> str:
+    """The hash that lm-eval writes of a doc, a prompt or a target."""
+    from lm_eval.utils import hash_string
+
+    digest: str = hash_string(text)
+    return digest
+
+
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def split_samples(content: bytes) -> tuple[Any, dict[str, int]]:
+    """Parse a results file without its samples.
+
+    Args:
+        content: The file.
+
+    Returns:
+        Its JSON tree without ``samples``, and the byte offset of each task's array of samples.
+
+    Raises:
+        ValueError: It is not JSON.
+        RecursionError: It is nested too deeply.
+    """
+    tree: Any = {}
+    if b'"samples"' not in content or not content.lstrip().startswith(b"{"):
+        return json.loads(content), {}
+    text = content.decode("utf-8", "surrogatepass")
+    places: dict[str, int] = {}
+
+    def read_value(key: str, start: int) -> int:
+        tree[key], end = _DECODER.raw_decode(text, start)
+        return end
+
+    def place_samples(task: str, start: int) -> int:
+        value, end = _DECODER.raw_decode(text, start)
+        if isinstance(value, list) and value:
+            places[task] = start
+        return end
+
+    def read_member(key: str, start: int) -> int:
+        is_samples = key == "samples" and text[start : start + 1] == "{"
+        return _walk(text, start, place_samples) if is_samples else read_value(key, start)
+
+    end = _walk(text, _skip(text, 0), read_member)
+    if _skip(text, end) != len(text):
+        raise ValueError("more than one value")
+    return tree, _in_bytes(text, places)
+
+
+def _walk(text: str, at: int, read: Callable[[str, int], int]) -> int:
+    """Find the end of the object at ``at``. ``read`` takes each key and the start of its value, and returns the value's
+    end."""
+    at = _skip(text, at + 1)
+    while text[at : at + 1] != "}":
+        key, at = _DECODER.raw_decode(text, at)
+        at = _skip(text, at)
+        if not isinstance(key, str) or text[at : at + 1] != ":":
+            raise ValueError("no key")
+        at = _skip(text, read(key, _skip(text, at + 1)))
+        if text[at : at + 1] == ",":
+            at = _skip(text, at + 1)
+        elif text[at : at + 1] != "}":
+            raise ValueError("no end")
+    return at + 1
+
+
+def _skip(text: str, at: int) -> int:
+    """The first position from ``at`` that is not white space."""
+    match = _SPACE.match(text, at)
+    return at if match is None else match.end()
+
+
+def _in_bytes(text: str, places: dict[str, int]) -> dict[str, int]:
+    """Convert positions in a text to positions in its UTF-8."""
+    offsets: dict[str, int] = {}
+    characters = size = 0
+    for task, at in sorted(places.items(), key=lambda place: place[1]):
+        size += len(text[characters:at].encode("utf-8", "surrogatepass"))
+        characters, offsets[task] = at, size
+    return offsets
+
 
 # A results file has its tasks' configurations, some hundred KB, and sometimes samples.
 _MAX_BYTES = 256 * 2**20

@@ -21,7 +21,7 @@ from meta_eval.base.errors import PackError
 from meta_eval.base.inputs import MAX_DATA, open_data, read_regular
 from meta_eval.harness.engine_answer import EngineAnswer
 from meta_eval.harness.evaluator import Evaluated, silence_libraries
-from meta_eval.harness.sample_hashes import replace_dumps
+from meta_eval.harness.evaluator_patches import replace_dumps
 from meta_eval.harness.sample_parser import FILTERED
 from meta_eval.harness.settings import Settings, TokenPrices
 

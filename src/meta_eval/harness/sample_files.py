@@ -2,27 +2,232 @@
 
 lm_eval writes a line for each doc and filter, with doc, prompt and answer: 20 KB and more. A `Doc` keeps some hundred
 bytes and the position of each sample, so any benchmark fits in memory. Until May 2024 samples were a JSON array
-(`meta_eval.harness.raw_samples`).
+(`meta_eval.harness.sample_files`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from meta_eval.base.errors import locating
-from meta_eval.base.inputs import is_deep, open_regular
-from meta_eval.harness.answer_endings import add_endings
+from meta_eval.base.inputs import describe_form, is_deep, open_regular
+from meta_eval.harness.chat_completion import has_open_reasoning, split_reasoning
 from meta_eval.harness.clusters import make_content_keys, make_given_key, make_missing_field_error, name_clusters
 from meta_eval.harness.doc_results import DocResult, FilterResult, ResultsError, make_not_a_sample_error
-from meta_eval.harness.raw_samples import read_raw_samples
-from meta_eval.harness.sample_parser import parse_sample, read_arguments, read_doc_number, read_sample
+from meta_eval.harness.sample_parser import (
+    FILTERED,
+    find_limit,
+    parse_sample,
+    read_arguments,
+    read_doc_number,
+    read_outputs,
+    read_sample,
+    read_settings,
+)
 
-_BUFFER = 2**17
+# More than any sample: four choices with contexts of 100,000 tokens take a tenth of it.
+MAX_SAMPLE_BYTES = 64 * 2**20
+
+_BUFFER = 2**20
+
+# A whole string, a string that continues beyond the data read so far, or a bracket.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|(?P<open>")|[\[\]{}]', re.DOTALL)
+_BETWEEN = b" \t\r\n,"
+
+
+@dataclass(frozen=True, slots=True)
+class RawSample:
+    """The bytes of what should be a sample.
+
+    Attributes:
+        where: Its place, for messages.
+        offset: Its start, in bytes.
+        content: Its bytes.
+        last: Whether it is at the end of the file.
+    """
+
+    where: str
+    offset: int
+    content: bytes
+    last: bool
+
+
+def read_raw_samples(path: Path, offset: int | None = None) -> Iterator[RawSample]:
+    """Read the samples of a file in order. Blank lines are skipped.
+
+    Args:
+        path: The file.
+        offset: The byte offset of the array of samples inside a results file; None for a samples file.
+
+    Raises:
+        ResultsError: The file cannot be read, or a sample is longer than `MAX_SAMPLE_BYTES`.
+    """
+    try:
+        with open_regular(path, buffering=_BUFFER) as file:
+            file.seek(offset or 0)
+            start = file.read(_BUFFER)
+            if offset is None and (form := describe_form(start)):
+                raise ResultsError(f"cannot be read ({form})", where=str(path))
+            file.seek(offset or 0)
+            is_array = start.lstrip()[:1] == b"["
+            yield from _array(path, file, is_file=offset is None) if is_array else _lines(path, file)
+    except OSError as error:
+        raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
+
+
+def _lines(path: Path, file: BinaryIO) -> Iterator[RawSample]:
+    offset, number = 0, 1
+    line = file.readline(MAX_SAMPLE_BYTES + 1)
+    while line:
+        where = f"{path}, line {number}"
+        if len(line) > MAX_SAMPLE_BYTES:
+            raise _too_long(where)
+        following = file.readline(MAX_SAMPLE_BYTES + 1)
+        if not line.isspace():
+            yield RawSample(where, offset, line, not following)
+        offset, number, line = offset + len(line), number + 1, following
+
+
+def _array(path: Path, file: BinaryIO, *, is_file: bool) -> Iterator[RawSample]:
+    """Yield the elements of an array. Anything but a comma between elements is yielded too, and so is a missing end.
+    With ``is_file``, text after the array is yielded too.
+    """
+    text = bytearray(file.read(_BUFFER))
+    text = text[text.index(b"[") + 1 :]
+    base, number = file.tell() - len(text), 0  # base: offset of text in the file
+    depth, begin, at = 1, 0, 0  # open brackets, start of the next sample, position in text
+    while True:
+        token = _TOKEN.search(text, at)
+        if token is None or token["open"]:
+            at = token.start() if token else len(text)
+            more = file.read(_BUFFER)
+            if len(text) > MAX_SAMPLE_BYTES:
+                raise _too_long(f"{path}, sample {number + 1}")
+            if more:
+                text += more
+                continue
+            break
+        at = token.end()
+        opens, closes = token[0] in (b"[", b"{"), token[0] in (b"]", b"}")
+        depth += opens - closes
+        if opens and depth == 2 and text[begin : token.start()].strip(_BETWEEN):
+            number += 1
+            yield RawSample(f"{path}, sample {number}", base + begin, bytes(text[begin : token.start()]), False)
+        if opens and depth == 2:
+            begin = token.start()
+        if closes and depth == 1:
+            number += 1
+            yield RawSample(f"{path}, sample {number}", base + begin, bytes(text[begin:at]), False)
+            del text[:at]
+            base, begin, at = base + at, 0, 0
+        if depth == 0:
+            break
+    if depth == 0 and not is_file:
+        return
+    rest = bytes(text[begin : at - 1] + text[at:] if depth == 0 else text[begin:]) + file.read(MAX_SAMPLE_BYTES)
+    if depth or rest.strip(_BETWEEN):
+        yield RawSample(f"{path}, sample {number + 1}", base + begin, rest, True)
+
+
+def _too_long(where: str) -> ResultsError:
+    return ResultsError(f"is longer than {MAX_SAMPLE_BYTES // 2**20} MiB: not an lm_eval samples file", where=where)
+
+
+# The column of a record's docs that says how the recorded answer ended, as the finish reason of samples.
+RECORDED_FINISH_REASON = "recorded_finish_reason"
+
+_MESSAGE_FIELDS = {"content", "tool_calls", "finish_reason"}
+
+
+class _Ending(NamedTuple):
+    """How an answer ended.
+
+    Attributes:
+        is_empty: Whether it has neither text nor tool call.
+        hits_limit: Whether it reached its limit of tokens; None if unknown.
+        is_cut: Whether it was cut; None if unknown.
+        is_thinking: Whether its reasoning was cut: at the limit, or its closing tag is missing and no engine says that
+            it stopped by itself.
+    """
+
+    is_empty: bool
+    hits_limit: bool | None
+    is_cut: bool | None
+    is_thinking: bool
+
+
+def add_endings(doc: DocResult, sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> None:
+    """Record how each answer to a doc ended. The engine's finish reason is used, or else the token count.
+
+    Args:
+        doc: The doc of the sample.
+        sample: The sample from lm_eval or `meta-eval grade`.
+        count_tokens: Counts the tokens of an answer; without it, it is unknown whether long answers were cut.
+    """
+    texts, limit = read_outputs(sample), find_limit(sample)
+    if not texts or "allowed_token_ids" in read_settings(sample):  # choices are never cut
+        doc.limit_hit, doc.cuts, doc.recorded_cut = False, (False,), False
+        return
+    reasons = sample.get("finish_reasons") if len(texts) > 1 else [sample.get("finish_reason")]
+    ends = reasons if isinstance(reasons, list) and len(reasons) == len(texts) else [None] * len(texts)
+    endings = [_find_ending(text, end, limit, count_tokens) for text, end in zip(texts, ends, strict=True)]
+    hits = [ending.hits_limit for ending in endings]
+    doc.limit_hit = True if True in hits else None if None in hits else False
+    doc.cuts = tuple(ending.is_cut for ending in endings)
+    doc.answer_empty = all(ending.is_empty for ending in endings)
+    doc.is_cut_thinking = any(ending.is_thinking for ending in endings)
+    task_doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
+    if isinstance(recorded := task_doc.get("recorded_output"), str):
+        ending = _find_ending(recorded, task_doc.get(RECORDED_FINISH_REASON), limit, count_tokens)
+        doc.recorded_cut, doc.is_recorded_cut_thinking = ending.is_cut, ending.is_thinking
+
+
+def _find_ending(text: str, end: object, limit: int | None, count_tokens: Callable[[str], int] | None) -> _Ending:
+    """How an answer ended: a text, or the JSON text of a chat message."""
+    has_calls = False
+    if (message := _parse_message(text)) is not None:
+        text, has_calls = str(message["content"] or ""), bool(message["tool_calls"])
+        end = message["finish_reason"] if end is None else end
+    hits_limit = _hits_limit(text, end, limit, count_tokens)
+    is_empty = not text.strip() and not has_calls
+    has_answer = has_calls or bool(split_reasoning(text, cut=True)[1].strip())
+    is_open = not has_calls and end in (None, "length") and has_open_reasoning(text)
+    is_cut = True if end == FILTERED or is_empty or is_open else hits_limit
+    return _Ending(is_empty, hits_limit, is_cut, is_open or (hits_limit is True and not has_answer))
+
+
+def _parse_message(text: str) -> dict[str, Any] | None:
+    """A chat message whose tool calls are graded; None of any other text."""
+    if not text.startswith("{"):
+        return None
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) and message.keys() == _MESSAGE_FIELDS else None
+
+
+def _hits_limit(text: str, end: object, limit: int | None, count_tokens: Callable[[str], int] | None) -> bool | None:
+    """Whether an answer reached its token limit. A token has at least a byte, so an answer with fewer bytes cannot have
+    reached it; tokens of longer answers must be counted.
+    """
+    if isinstance(end, str):
+        return end == "length"
+    if limit is None:
+        return None
+    if len(text) < limit and len(text.encode("utf-8", "surrogatepass")) < limit:
+        return False
+    return count_tokens(text) >= limit if count_tokens else None
+
+
+_BUFFER_OF_ONE = 2**17
 
 # The parts of a sample in lm-eval's task hash.
 _HASHES = ("doc_hash", "prompt_hash", "target_hash")
@@ -114,7 +319,7 @@ def open_samples(path: Path) -> Iterator[Callable[[FilterResult], dict[str, Any]
         ResultsError: The file cannot be read, or has changed.
     """
     try:
-        with open_regular(path, buffering=_BUFFER) as file:
+        with open_regular(path, buffering=_BUFFER_OF_ONE) as file:
 
             def at(answer: FilterResult) -> dict[str, Any]:
                 file.seek(answer.offset)

@@ -12,8 +12,14 @@ from typing import Literal, cast
 
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VALUE
-from meta_eval.harness.doc_results import DocResult, ResultsError
-from meta_eval.harness.metrics import LOWER_IS_BETTER, UNBOUNDED_METRICS, MetricValue, PerplexityParts
+from meta_eval.harness.doc_results import (
+    LOWER_IS_BETTER,
+    UNBOUNDED_METRICS,
+    DocResult,
+    MetricValue,
+    PerplexityParts,
+    ResultsError,
+)
 from meta_eval.harness.results_file import ResultsFile
 from meta_eval.harness.sample_files import SamplesFile
 

@@ -15,7 +15,7 @@ from pydantic import (
     field_validator,
 )
 
-from meta_eval.base.escaping import one_line, quoted
+from meta_eval.base.display import one_line, quoted
 from meta_eval.base.extensions import find_extensions
 from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
 
@@ -146,9 +146,7 @@ class Settings(BaseModel):
         description="how the model is reached: [engines](../guides/engines.md)",
     )  # fmt: skip
     tensor_parallel_size: int = Field(1, ge=1, description="GPUs per copy of the model")
-    data_parallel_size: int = Field(
-        1, ge=1, description="copies of the model; `meta-eval run` serves them, lm_eval starts a Ray actor for each"
-    )
+    data_parallel_size: int = Field(1, ge=1, description="copies of the model")
     gpu_memory_utilization: float = Field(
         0.9, gt=0, le=1, description="share of each GPU's memory that the engine may use"
     )
@@ -187,7 +185,7 @@ class Settings(BaseModel):
     )
     ray_address: Name | None = Field(
         None,
-        description="with backend `ray`: the cluster, such as `ray://head:10001` or `auto`; null starts a local one",
+        description="with a backend that runs on a cluster: its address, or `auto`; null starts a local one",
     )
     price_per_hour: float | None = Field(
         None,

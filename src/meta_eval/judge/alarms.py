@@ -21,8 +21,8 @@ from meta_eval.base.thresholds import (
     NAMED,
 )
 from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.endpoint_notes import CUT_EARLY
 from meta_eval.harness.lm_eval_run import Run, TaskRun
+from meta_eval.harness.provenance import CUT_EARLY
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.conditions import is_unextracted
 from meta_eval.judge.decide import Veto
@@ -95,8 +95,7 @@ KINDS: Mapping[str, AlarmKind] = {
     ),
     "two bos": AlarmKind(
         "BOS twice",
-        "The model was given two BOS tokens, which many models answer worse. Run it again without add_bos_token, or "
-        "for vllm and hf with lm-eval 0.4.9.2 or newer.",
+        "The model was given two BOS tokens, which many models answer worse. Run it again without add_bos_token.",
         first=True,
         invalid=True,
     ),

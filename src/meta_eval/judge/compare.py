@@ -11,13 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from meta_eval.base.thresholds import NAMED
-from meta_eval.harness.choice import Choice
-from meta_eval.harness.doc_results import DocResult, ResultsError
-from meta_eval.harness.lm_eval_run import Run, TaskRun, refuse_without_samples
+from meta_eval.harness.doc_results import DocResult, ResultsError, find_shared_questions
+from meta_eval.harness.lm_eval_run import Choice, Run, TaskRun, find_disputed_metrics, refuse_without_samples
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.harness.shared_questions import find_shared_questions
-from meta_eval.harness.task_run import find_disputed_metrics
 from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, RaisedAlarm, find_alarms, find_faults
 from meta_eval.judge.baseline_choice import RUN_A
 from meta_eval.judge.drop_breakdown import break_down_regraded_drop

@@ -15,10 +15,9 @@ from dataclasses import replace
 
 from meta_eval import stats
 from meta_eval.base.thresholds import ALARM_LIMIT_HIT, ALPHA, CutAnswers
-from meta_eval.harness.doc_results import DocResult, FilterResult
-from meta_eval.harness.metrics import COUNTED
+from meta_eval.harness.doc_results import COUNTED, DocResult, FilterResult
+from meta_eval.harness.lm_eval_run import replace_verdict
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.harness.several_answers import replace_verdict
 from meta_eval.judge.alarms import RaisedAlarm
 from meta_eval.judge.judgement import AlarmOccurrence, CutSummary, DropEstimate
 from meta_eval.judge.task_comparison import RunPair, measure_drop

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VERDICT
 from meta_eval.harness.doc_results import DocResult
+from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.scores import compute_scores
-from meta_eval.harness.task_run import TaskRun
 from meta_eval.judge.alarms import RaisedAlarm
 from meta_eval.judge.judgement import AlarmOccurrence, EngineNoise, Flips
 from meta_eval.judge.task_comparison import RunPair, pair_scores

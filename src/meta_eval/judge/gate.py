@@ -10,17 +10,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from meta_eval import assets
-from meta_eval.base.errors import ConfigError, join_errors, locating, suggest_name
-from meta_eval.base.escaping import quoted
+from meta_eval.base.display import quoted
+from meta_eval.base.errors import ConfigError, describe_wrong_value, join_errors, locating, suggest_name
 from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
-from meta_eval.base.value_errors import describe_wrong_value
 from meta_eval.base.yaml_files import read_yaml
-from meta_eval.harness.choice import Choice
+from meta_eval.harness.lm_eval_run import Choice
 from meta_eval.harness.settings import Margin
 from meta_eval.judge.conditions import CONDITIONS, list_conditions
 from meta_eval.judge.evidence import find_evidence, list_evidence
 from meta_eval.pack.manifest import Manifest
-from meta_eval.pack.margins import MEAN_KEY, expand_margins
+from meta_eval.pack.task_choice import MEAN_KEY, expand_margins
 
 BaselineKind = Literal["published", "recorded", "run"]
 

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.thresholds import GRADER_SHARE_OF_MARGIN, RULE_OF_THREE, SAME_VERDICT
 from meta_eval.harness.doc_results import DocResult, FilterResult
-from meta_eval.harness.grader_facts import GraderFacts
+from meta_eval.harness.provenance import GraderFacts
 from meta_eval.judge.alarms import RaisedAlarm
 from meta_eval.judge.judgement import AlarmOccurrence
 from meta_eval.judge.task_comparison import RunPair, pair_scores

@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meta_eval import stats
-from meta_eval.harness.choice import Choice
-from meta_eval.harness.group_averages import weighs_docs
-from meta_eval.harness.lm_eval_run import Run
+from meta_eval.harness.lm_eval_run import Choice, Run, weighs_docs
 from meta_eval.harness.results_file import GroupTotal
 from meta_eval.judge.decide import TaskDrop
 from meta_eval.judge.gate import Gate

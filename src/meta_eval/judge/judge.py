@@ -11,19 +11,20 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from meta_eval import stats
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import SAME_VERDICT, CutAnswers
-from meta_eval.harness.choice import Choice
-from meta_eval.harness.doc_figures import average_figures
-from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.grader_facts import GraderFacts
-from meta_eval.harness.lm_eval_run import Run
-from meta_eval.harness.metrics import UNBOUNDED_METRICS
+from meta_eval.harness.doc_results import (
+    UNBOUNDED_METRICS,
+    DocResult,
+    average_figures,
+    find_cluster_names,
+    find_shared_questions,
+)
+from meta_eval.harness.lm_eval_run import Choice, Run, find_disputed_metrics
+from meta_eval.harness.provenance import GraderFacts
 from meta_eval.harness.scores import Scores, compute_scores
-from meta_eval.harness.shared_questions import find_cluster_names, find_shared_questions
-from meta_eval.harness.task_run import find_disputed_metrics
 from meta_eval.judge.alarms import RaisedAlarm, count_changed_prompts, find_alarms, find_faults, find_run_problems
 from meta_eval.judge.baseline_choice import RUN_A, ChosenBaseline, choose_baseline, choose_metric, list_metrics
 from meta_eval.judge.conditions import check_conditions

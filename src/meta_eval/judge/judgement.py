@@ -378,7 +378,7 @@ class Task:
         gaps: Known reasons why a number may differ, a sentence each.
         subtasks: By name; empty where there is only one.
         averages: Its metrics that are no shares.
-        candidate_figures, baseline_figures: The mean figures of answers (`meta_eval.harness.doc_figures`), by key.
+        candidate_figures, baseline_figures: The mean figures of answers (`meta_eval.harness.doc_results`), by key.
         source: Where its samples are.
         drop_breakdown: The parts of the drop from a recorded run that verify graded.
     """

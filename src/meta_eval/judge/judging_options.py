@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from meta_eval.verb_options import Options
 
 if TYPE_CHECKING:
-    from meta_eval.harness.choice import Choice
+    from meta_eval.harness.lm_eval_run import Choice
     from meta_eval.judge.gate import Gate
     from meta_eval.pack.manifest import Manifest
 
@@ -62,7 +62,7 @@ class JudgingOptions(Options):
     @property
     def choice(self) -> Choice:
         """The tasks that are meant."""
-        from meta_eval.harness.choice import Choice
+        from meta_eval.harness.lm_eval_run import Choice
 
         return Choice.of_names(self.tasks)
 

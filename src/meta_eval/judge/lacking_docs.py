@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from meta_eval.harness.task_run import TaskRun
+from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.pack.manifest import TaskEntry
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Hashable, Sequence, Set
 from dataclasses import dataclass
 
 from meta_eval import stats
-from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.metrics import COUNTED
+from meta_eval.harness.doc_results import COUNTED, DocResult
 from meta_eval.harness.scores import list_metric_keys
 
 # The docs of each run of a model; the same docs in the same order.

@@ -15,9 +15,8 @@ from typing import Literal, NamedTuple
 
 from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA, LEVEL, LEVEL_TEXT, OWN_UNIT_LIMIT, SAME_VALUE
-from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.metrics import MetricValue, PerplexityParts
-from meta_eval.harness.task_run import TaskRun
+from meta_eval.harness.doc_results import DocResult, MetricValue, PerplexityParts
+from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.stats import Interval
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.intervals import normal_quantile, t_quantile

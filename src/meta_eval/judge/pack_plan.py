@@ -10,11 +10,9 @@ from meta_eval.base.errors import PackError
 from meta_eval.base.inputs import describe_error, read_table
 from meta_eval.base.thresholds import CAP, PLANNED_FLIPS, SAME_VERDICT
 from meta_eval.harness.clusters import make_given_key, name_clusters
-from meta_eval.harness.doc_results import DocResult, ResultsError
-from meta_eval.harness.lm_eval_run import read_run
+from meta_eval.harness.doc_results import DocResult, ResultsError, find_cluster_names
+from meta_eval.harness.lm_eval_run import TaskRun, read_run
 from meta_eval.harness.scores import compute_scores
-from meta_eval.harness.shared_questions import find_cluster_names
-from meta_eval.harness.task_run import TaskRun
 from meta_eval.judge.engine_noise import pair_second_answers
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.planning import PackPlan, PlannedTask, plan_answers, plan_tasks

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meta_eval.base.thresholds import MIN_BASELINE_DOCS, ROUNDING
+from meta_eval.harness.doc_results import UNBOUNDED_METRICS
 from meta_eval.harness.lm_eval_run import TaskRun
-from meta_eval.harness.metrics import UNBOUNDED_METRICS
 from meta_eval.harness.results_file import Aggregate
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.alarms import explain_unfinished, find_other_settings

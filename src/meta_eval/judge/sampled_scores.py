@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from meta_eval import stats
 from meta_eval.harness.doc_results import DocResult
+from meta_eval.harness.lm_eval_run import replace_verdict
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.harness.several_answers import replace_verdict
 from meta_eval.judge.filters import Clusters
 from meta_eval.judge.judgement import DropEstimate, SampledScore, Sampling, Task
 from meta_eval.judge.task_comparison import RunPair, measure_drop

@@ -58,7 +58,7 @@ class Header:
 
     Attributes:
         model: The model that was asked.
-        engine: The engine, such as ``vllm 0.32.0``.
+        engine: The engine with its version.
         settings_sha256: The hash of settings that affect answers, as in the journal.
         manifest_sha256: The hash of the pack's manifest.
         tokenizer_sha256: The hash of the tokenizer's file; ``""`` if unknown.

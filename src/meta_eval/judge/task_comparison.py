@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VERDICT
-from meta_eval.harness.doc_results import DocResult, FilterResult
+from meta_eval.harness.doc_results import COUNTED, LOWER_IS_BETTER, DocResult, FilterResult, MetricValue
 from meta_eval.harness.lm_eval_run import TaskRun
-from meta_eval.harness.metrics import COUNTED, LOWER_IS_BETTER, MetricValue
-from meta_eval.harness.recorded_verdicts import read_recorded_verdicts, restore_recorded_docs
+from meta_eval.harness.sample_parser import read_recorded_verdicts, restore_recorded_docs
 from meta_eval.harness.scores import ScoredRun, Scores, compute_scores, list_metric_keys
 from meta_eval.judge.judgement import SampleSource
 from meta_eval.pack.baseline import Baseline

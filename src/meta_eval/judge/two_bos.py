@@ -1,32 +1,16 @@
-"""Finds runs whose model was given two BOS tokens: the prompts bring one, and lm-eval's backend puts another in front.
-
-Read in lm-eval's code: 0.4.8 to 0.4.13. Up to 0.4.9.1 its ``vllm`` and ``hf`` add special tokens with
-``add_bos_token=True``, and for Gemma always, whatever the prompt begins with; later ones look at the prompt first.
-``sglang`` (for Gemma always) and the clients of completions endpoints do so in all these versions.
-"""
+"""Finds runs whose model was given two BOS tokens: prompts bring one, and lm-eval's backend puts another in front."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
+from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.provenance import Provenance
-from meta_eval.harness.task_run import TaskRun
 from meta_eval.judge.judgement import AlarmOccurrence
-
-# The first version of lm-eval in which a backend adds no BOS to a prompt that brings one; None if there is none.
-_MENDED_IN: dict[str, tuple[int, ...] | None] = {
-    "vllm": (0, 4, 9, 2),
-    "hf": (0, 4, 9, 2),
-    "hf-auto": (0, 4, 9, 2),
-    "huggingface": (0, 4, 9, 2),
-    "sglang": None,
-    "local-completions": None,
-    "openai-completions": None,
-}
-# Backends that add it for Gemma without being told.
-_FOR_GEMMA = ("vllm", "hf", "hf-auto", "huggingface", "sglang")
+from meta_eval.pack.backends.base import AddedBos
+from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
 
 
 def find_two_bos(run: TaskRun) -> AlarmOccurrence | None:
@@ -48,17 +32,24 @@ def _count_bos(texts: str) -> int:
 
 def _explain_added_bos(provenance: Provenance) -> str | None:
     """How lm-eval's backend put a BOS before the prompt, a clause; None if it did not, or if that is unknown."""
-    backend, version = provenance.backend or "", provenance.lm_eval or ""
-    numbers = re.match(r"\d+(?:\.\d+)*", version)
-    if backend not in _MENDED_IN or numbers is None:
+    numbers = re.match(r"\d+(?:\.\d+)*", provenance.lm_eval or "")
+    added = _find_added_bos(provenance.backend or "")
+    if added is None or numbers is None:
         return None
-    mended = _MENDED_IN[backend]
-    if mended is not None and tuple(map(int, numbers[0].split("."))) >= mended:
+    if added.until is not None and tuple(map(int, numbers[0].split("."))) >= added.until:
         return None
     if provenance.model_args.get("add_bos_token", "").lower() == "true":
         why = "add_bos_token=True"
-    elif backend in _FOR_GEMMA and "gemma" in (provenance.model or "").lower():
+    elif added.for_gemma and "gemma" in (provenance.model or "").lower():
         why = "as for every Gemma"
     else:
         return None
-    return f"lm-eval {numbers[0]} put another in front on {backend} ({why})"
+    later = f"; {'.'.join(map(str, added.until))} does not" if added.until else ""
+    return f"lm-eval {numbers[0]} put another in front on {provenance.backend} ({why}{later})"
+
+
+def _find_added_bos(backend: str) -> AddedBos | None:
+    try:
+        return find_backend(backend).added_bos
+    except UnknownBackendError:
+        return None

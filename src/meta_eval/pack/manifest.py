@@ -9,19 +9,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import PackError
-from meta_eval.base.escaping import quoted
 from meta_eval.base.inputs import InputError, describe_error, read_text, suggest_path
 from meta_eval.base.model_errors import Public
 from meta_eval.base.ownership import finish_folder
 from meta_eval.base.pack_names import PackPath, TaskName
 from meta_eval.harness.families import find_family
-from meta_eval.harness.settings import RunSettings
+from meta_eval.harness.settings import Name, RunSettings
 from meta_eval.pack.backends.base import Backend
-from meta_eval.pack.backends.fitting import suggest_backend
-from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
+from meta_eval.pack.backends.registry import UnknownBackendError, find_backend, suggest_backend
 
 MANIFEST = "manifest.json"
 _MAX_BYTES = 64 * 2**20
@@ -259,27 +258,91 @@ class VersionRange(_Entry):
     below: _Version
 
 
-class PreparedFrom(_Entry):
-    """The configuration as the user wrote it. The data that prepare read is in the tasks and originals.
+def _split_commas(value: object) -> object:
+    """Accept comma-separated text or a YAML list. Empty items are dropped."""
+    if isinstance(value, str):
+        return tuple(item.strip() for item in value.split(",") if item.strip())
+    return tuple(value) if isinstance(value, list) else value
 
-    Keys of plug-ins follow, as JSON.
+
+def _list_places(value: object) -> object:
+    """A single place as a list of it; None as an empty list."""
+    if value is None or isinstance(value, str):
+        return () if value is None else (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
+class PreparedFrom(BaseModel):
+    """The keys of the configuration that say what a pack is made of, as the user wrote them.
+
+    The data that prepare read is in the tasks and originals. In a manifest the keys of plug-ins follow, as JSON.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    evals_dataset: str
-    evals_revision: str | None
-    evals_run: str | None = None
-    baseline: tuple[str, ...] = ()
-    tasks: tuple[str, ...]
-    template_dir: str
-    apply_chat_template: bool = False
-    fewshot_as_multiturn: bool = True
-    system_instruction: str | None = None
-    bundle: bool
-    choice_scoring: Literal["likelihood", "next_token"] = "likelihood"
-    allow_code: bool
-    cluster: dict[str, str] = {}
+    evals_dataset: Name = Field(
+        description="the record that the pack is made from, such as a results folder of lm_eval ([all "
+        "sources](../guides/baseline.md#other-sources)). `lm-eval` takes the tasks of the installed lm-eval"
+    )
+    evals_revision: str | None = Field(
+        None,
+        description="commit or branch of the evals dataset on the hub; null for the newest. The manifest "
+        "records the commit",
+    )
+    evals_run: str | None = Field(
+        None,
+        description="time of the run to use, or its beginning, if the evals dataset holds several; null if it "
+        "holds one",
+    )
+    baseline: Annotated[tuple[Name, ...], BeforeValidator(_list_places)] = Field(
+        (),
+        description="an earlier run to compare with "
+        "([how](../guides/baseline.md#add-a-baseline-to-another-pack)): a results folder or file, "
+        "or another record; a list, or a pattern such as `runs/base_*`, for several runs of one model; null for the "
+        "record of the evals dataset",
+    )
+    tasks: Annotated[tuple[Name, ...], BeforeValidator(_split_commas)] = Field(
+        min_length=1,
+        description="tasks, groups, patterns: `mmlu_*`. A minus leaves out: `mmlu,-mmlu_law`",
+    )
+    template_dir: Name = Field(
+        "./meta_template", description="the task templates; the shipped ones if there is no such folder"
+    )
+    apply_chat_template: bool = Field(
+        False,
+        description="with `evals_dataset: lm-eval`, render prompts with the model's chat template, as "
+        "lm_eval's flag does; recorded prompts stay as they are, and backend chat always asks messages",
+    )
+    fewshot_as_multiturn: bool = Field(
+        True,
+        description="under a chat template, and with backend chat, make each example a turn; false puts all into "
+        "one turn",
+    )
+    system_instruction: str | None = Field(
+        None, description="with `evals_dataset: lm-eval`, the system message before each prompt, as lm_eval's option"
+    )
+    bundle: bool = Field(
+        True,
+        description="write every doc into the pack, so that the GPU machine needs no hub and no token; "
+        "`false` leaves tasks without a join on the hub, and their docs without `cluster`",
+    )
+    choice_scoring: Literal["likelihood", "next_token"] = Field(
+        "likelihood",
+        description="how the printed command asks multiple choice: `likelihood`, one prompt per choice; "
+        "`next_token`, one prompt and one token per doc [where that is "
+        "equivalent](../guides/engines.md#how-multiple-choice-is-asked)",
+    )
+    allow_code: bool = Field(
+        False,
+        description="prepare tasks whose scoring runs generated programs (human_eval, mbpp), in a "
+        "[sandbox](../method/code_tasks.md)",
+    )
+    cluster: dict[Name, Name] = Field(
+        {},
+        description="per task, or per pattern such as `mmlu_*`, the field of its docs whose equal values mark "
+        "[docs that are not independent](../method/uncertainty.md#clusters); for results folders "
+        "and `evals_dataset: lm-eval`",
+    )
 
 
 class Manifest(_Entry, Public):

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from meta_eval import assets
 from meta_eval.base.errors import DataError, TemplateError, locating
 from meta_eval.base.hashing import hash_bytes
 from meta_eval.base.inputs import read_text
 from meta_eval.base.logs import log
+from meta_eval.base.ownership import check_folder, replace_folder
 from meta_eval.base.pack_names import expand_patterns, split_excluded
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config
 from meta_eval.pack.config_keys import list_config_keys
-from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.manifest import (
     LM_EVAL_BELOW,
     LM_EVAL_MINIMUM,
+    MANIFEST,
     SCHEMA_VERSION,
     FileEntry,
     Manifest,
@@ -28,7 +30,7 @@ from meta_eval.pack.manifest import (
     VersionRange,
     explain_no_command,
 )
-from meta_eval.pack.prepared_task import PrepareContext, PreparedTask
+from meta_eval.pack.prepared_task import LeftOut, PrepareContext, PreparedTask
 from meta_eval.pack.punkt import read_punkt
 from meta_eval.pack.templates import task_yaml
 from meta_eval.pack.templates.template_folder import TemplateFolder
@@ -164,3 +166,32 @@ def _canonical(templates: TemplateFolder, name: str) -> str:
     """lm-eval's name of a task: not an alias, and without the shots of ``arc_challenge@25``."""
     name = name.partition("@")[0]
     return next((task for task, template in templates.tasks.items() if name in template.spec.aliases), name)
+
+
+_KIND = "pack"
+
+
+def check_target(work_dir: Path) -> None:
+    """Refuse a work_dir that prepare will not write into.
+
+    Raises:
+        OutputError: It is not a folder, has files but no pack, or its manifest was edited.
+    """
+    check_folder(work_dir, _KIND, names=[MANIFEST], where=f"work_dir {work_dir}")
+
+
+def write_pack(work_dir: Path, files: Mapping[str, bytes], manifest: Manifest) -> None:
+    """Write a pack, and replace the pack that is there.
+
+    Args:
+        work_dir: The folder; it is made if need be.
+        files: Content by path inside the pack, without the manifest.
+        manifest: Of the pack.
+
+    Raises:
+        OutputError: A file that prepare did not write is in the way, another command keeps writing, or the disk fails.
+    """
+    with replace_folder(work_dir, _KIND, where=f"work_dir {work_dir}") as new:
+        for name, content in files.items():
+            new.write(name, content)
+        new.write(MANIFEST, manifest.to_json().encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.reports import text
 from meta_eval.reports.tables import Column, Row, Table
 

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from meta_eval import stats
-from meta_eval.base.counts import plural
+from meta_eval.base.display import one_line, plural
 from meta_eval.base.errors import UserError
-from meta_eval.base.escaping import one_line
 from meta_eval.base.thresholds import LEVEL_TEXT
 from meta_eval.judge.decide import INVALID, find_worst_code
 from meta_eval.reports import text

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.hashing import hash_text
 from meta_eval.judge.alarms import describe_alarm
 from meta_eval.reports import text

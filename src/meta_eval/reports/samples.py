@@ -9,7 +9,7 @@ from typing import Any
 
 from meta_eval.base.inputs import parse_json
 from meta_eval.harness import doc_results, sample_parser
-from meta_eval.harness.metrics import PerplexityParts
+from meta_eval.harness.doc_results import PerplexityParts
 from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.judgement import Task

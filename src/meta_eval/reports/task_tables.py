@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.thresholds import LEVEL_TEXT, Weighting
-from meta_eval.harness.doc_figures import FIGURES
+from meta_eval.harness.doc_results import FIGURES
 from meta_eval.reports import text
 from meta_eval.reports.tables import CellValue, Column, Row, Table
 

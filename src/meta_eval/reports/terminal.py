@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from meta_eval.base.colours import CAUTION
+from meta_eval.base.display import CAUTION
 from meta_eval.reports import tables
 from meta_eval.reports import text as write
 from meta_eval.reports.document import Block, Document, Listing, Section

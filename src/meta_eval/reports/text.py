@@ -1,12 +1,12 @@
-"""Numbers as people read them; foreign texts are made visible by `meta_eval.base.escaping`."""
+"""Numbers as people read them; foreign texts are made visible by `meta_eval.base.display`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from meta_eval.base.counts import plural
-from meta_eval.base.escaping import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
+from meta_eval.base.display import plural
+from meta_eval.base.display import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import LEVEL_TEXT, NAMED
 from meta_eval.judge.alarms import describe_alarm

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.base.counts import plural
+from meta_eval.base.display import plural
 from meta_eval.base.thresholds import LEVEL_TEXT, NEAR_TIE_NATS
 from meta_eval.judge.decide import SAMENESS_CODES
 from meta_eval.judge.text_partings import Parting, TextComparison, TextFigures

@@ -10,7 +10,7 @@ from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.results_file import Aggregate
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.plugins.boards.board_scores import compute_board_scores
+from meta_eval.plugins.boards.board_groups import compute_board_scores
 from meta_eval.plugins.boards.boards import compute_part, find_board
 
 TASKS = {

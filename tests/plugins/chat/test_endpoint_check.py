@@ -13,8 +13,8 @@ import pytest
 
 from meta_eval.ask.answers.requests import Encoder, Request
 from meta_eval.harness.chat_completion import ChatChoice, ChatCompletion, ToolCall
-from meta_eval.harness.endpoint_notes import merge_endpoint_notes, read_endpoint_notes
 from meta_eval.harness.families import list_families
+from meta_eval.harness.provenance import merge_endpoint_notes, read_endpoint_notes
 from meta_eval.pack.chat_rendering import ChatTemplate
 from meta_eval.plugins.chat.endpoint_check import EndpointCheck, EndpointFinding, compare_recorded_prompts
 

@@ -9,7 +9,7 @@ import pytest
 from golden import shipped
 
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
-from meta_eval.plugins.meta.known_gaps import find_known_gaps
+from meta_eval.plugins.meta.published_numbers import find_known_gaps
 
 BATCHES = "batches requests"
 

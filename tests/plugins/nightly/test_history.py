@@ -13,8 +13,7 @@ from one_task import run
 from runs import TIME, write_run
 
 from meta_eval.errors import UserError
-from meta_eval.plugins.nightly.alarm_rate import read_alarm_rate
-from meta_eval.plugins.nightly.history_alarm import judge_history
+from meta_eval.plugins.nightly.history_alarm import judge_history, read_alarm_rate
 from meta_eval.plugins.nightly.run_history import PastRun, TaskVerdicts, add_run, read_history, read_past_run
 
 DOCS = 60

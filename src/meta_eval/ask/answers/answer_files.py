@@ -18,11 +18,10 @@ from meta_eval.ask.answers.form_registry import OWN, list_forms
 from meta_eval.ask.answers.requests import Request
 from meta_eval.ask.answers.requests_form import ANSWERS
 from meta_eval.base.errors import UserError, locating
-from meta_eval.base.inputs import describe_error, open_regular
-from meta_eval.base.json_text import parse_loose_json
-from meta_eval.harness.endpoint_notes import reads_tools_lost
+from meta_eval.base.inputs import describe_error, open_regular, parse_loose_json
 from meta_eval.harness.engine_answer import SHORT, AnswersError, EngineAnswer, check_answer, make_unread_error
-from meta_eval.harness.raw_samples import MAX_SAMPLE_BYTES, read_raw_samples
+from meta_eval.harness.provenance import reads_tools_lost
+from meta_eval.harness.sample_files import MAX_SAMPLE_BYTES, read_raw_samples
 
 # The id, and request_sha256 or its start if the line repeats it.
 Key = tuple[str, str | None]

@@ -31,7 +31,7 @@ class Export:
         evaluator: Its evaluator.
         tasks: The tasks.
         encoder: Makes token ids; None if the form takes none, or the tokenizer is not on this machine.
-        force: Whether the requests are those of `fidelity`, of kind ``force`` and ``choices``.
+        force: Whether the requests ask for log-probabilities alone: those of kind ``force`` and ``choices``.
         edited: Files of the pack that were edited after prepare.
     """
 

@@ -17,25 +17,22 @@ from meta_eval.base.errors import ConfigError, PackError, UserError, locating
 from meta_eval.base.logs import report_progress
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import SAME_VALUE
-from meta_eval.harness.doc_results import DocResult, FilterResult
+from meta_eval.harness.doc_results import LOWER_IS_BETTER, UNBOUNDED_METRICS, DocResult, FilterResult
 from meta_eval.harness.each_answer import add_each_answer
 from meta_eval.harness.evaluator import Evaluated, Evaluator
-from meta_eval.harness.grader_facts import find_installed_lm_eval, make_grader_facts
-from meta_eval.harness.group_averages import average_groups_again
-from meta_eval.harness.lm_eval_run import Run
-from meta_eval.harness.metrics import LOWER_IS_BETTER, UNBOUNDED_METRICS
+from meta_eval.harness.lm_eval_run import Run, TaskRun, average_groups_again
+from meta_eval.harness.provenance import find_installed_lm_eval, make_grader_facts
 from meta_eval.harness.replay import Answers, read_recorded
 from meta_eval.harness.results_file import Aggregate, as_mapping, read_results_file
 from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.scores import compute_scores
-from meta_eval.harness.task_run import TaskRun
 from meta_eval.pack.baseline import collect_graded_docs
 from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.records.pack_task import check_rows
 from meta_eval.pack.records.recorded_docs import read_rows
 from meta_eval.pack.records.task_code import find_allowed_code
 from meta_eval.pack.records.task_files import make_task_files
-from meta_eval.pack.records.text_checks import check_rows
-from meta_eval.pack.verify.baselines import refresh_baseline
+from meta_eval.pack.verify.pack_verification import refresh_baseline
 from meta_eval.pack.verify.saved_answers import read_responses
 from meta_eval.verb_options import ScoringOptions
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from meta_eval.ask.answers.answer_form import AnswerForm, Export, Holding
 from meta_eval.ask.answers.requests import Encoder, Request
 from meta_eval.base.hashing import hash_file
-from meta_eval.base.json_text import format_json
+from meta_eval.base.inputs import format_json
 from meta_eval.harness.engine_answer import EngineAnswer, make_unread_error
 from meta_eval.harness.token_logprobs import TokenLogprobs, read_tokens
 from meta_eval.pack.baseline import compute_grading_fingerprints

@@ -10,10 +10,9 @@ from typing import Any
 from meta_eval.ask.answers.recorded_answers import Recorded, make_scoring_request
 from meta_eval.ask.answers.requests import Request
 from meta_eval.harness.doc_results import ResultsError
-from meta_eval.harness.lm_eval_run import Run
+from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.sample_parser import read_arguments
-from meta_eval.harness.task_run import TaskRun
 
 # Task, SHA-256 of the prompt, and the number of earlier docs of the task with the same prompt.
 Key = tuple[str, str, int]

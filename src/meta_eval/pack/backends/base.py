@@ -5,19 +5,33 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from meta_eval.base.addresses import OWN_SERVER, hash_address
 from meta_eval.base.errors import UserError
+from meta_eval.base.hashing import OWN_SERVER, hash_address
 from meta_eval.base.inputs import suggest_path
 from meta_eval.harness.settings import RunSettings, Settings, refuse_separators
 
 
 class BackendError(UserError):
     """A backend cannot start, does not know the model, or is gone. Earlier answers are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedBos:
+    """How a model class of lm-eval puts a BOS before a prompt that brings one, with ``add_bos_token=True``.
+
+    Attributes:
+        until: The first version of lm-eval in which it looks at the prompt first; None if there is none.
+        for_gemma: Whether it adds it for Gemma without being told.
+    """
+
+    until: tuple[int, ...] | None = None
+    for_gemma: bool = False
 
 
 class Backend(ABC):
@@ -52,6 +66,7 @@ class Backend(ABC):
         args_in_body: Whether ``model_args`` are fields of the body of each request.
         commanded_as: What the prompts of a pack may be if `command` is to ask them: ``text`` or ``chat`` messages.
         no_command: Why ``lm_eval`` cannot use it. Empty if `command` returns a command.
+        added_bos: What lm-eval's class of this name adds to a prompt that begins with BOS. None if that is unknown.
     """
 
     name: str
@@ -73,6 +88,7 @@ class Backend(ABC):
     args_in_body: bool = False
     commanded_as: frozenset[str] = frozenset(("text",))
     no_command: str = "lm_eval has no such model"
+    added_bos: AddedBos | None = None
 
     @abstractmethod
     def load_client(self) -> type[Any]:

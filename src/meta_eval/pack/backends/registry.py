@@ -98,3 +98,17 @@ def _load(extension: Extension) -> Backend:
         value = extension.points[0].value
         raise UnknownBackendError(f"{extension.name!r} ({value}) defines the backend {backend.name!r}")
     return backend
+
+
+def suggest_backend(kind: str, before: str = ": ") -> str:
+    """``set `backend: NAME``` for the first backend that answers requests of a kind; empty if there is none.
+
+    Args:
+        kind: ``generate``, ``chat``, ``choices`` or ``force``.
+        before: What goes before it.
+    """
+    for name in list_backends():
+        with suppress(UnknownBackendError):
+            if kind in find_backend(name).kinds:
+                return f"{before}set `backend: {name}`"
+    return ""

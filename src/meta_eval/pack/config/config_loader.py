@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, locating
-from meta_eval.base.escaping import quoted
 from meta_eval.base.logs import log
 from meta_eval.base.yaml_files import NotYamlError, parse_yaml, read_yaml
 from meta_eval.harness.settings import RunSettings, Settings, find_default_backend, parse_args

@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import (
-    BeforeValidator,
+    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
@@ -24,8 +24,8 @@ from pydantic import (
     model_validator,
 )
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError
-from meta_eval.base.escaping import quoted
 from meta_eval.base.model_errors import Public
 from meta_eval.base.pack_names import split_excluded
 from meta_eval.base.secrets import is_secret
@@ -33,6 +33,7 @@ from meta_eval.harness.settings import Name, RunSettings, Scalar, Settings, make
 from meta_eval.pack.backends.registry import find_backend, find_engine_of
 from meta_eval.pack.config.config_errors import ValuePlace, describe_errors
 from meta_eval.pack.config_keys import INSTEAD, ConfigKeys, list_key_fields, refuse_secret
+from meta_eval.pack.manifest import PreparedFrom
 
 _Keys = TypeVar("_Keys", bound=ConfigKeys)
 
@@ -41,102 +42,22 @@ _NOT_IN_FOLDERS = re.compile(r'["<>:/|\\?*\[\]]+')
 _LONGEST_NAME = 255
 
 
-def _split_commas(value: object) -> object:
-    """Accept comma-separated text or a YAML list. Empty items are dropped."""
-    if isinstance(value, str):
-        return [item.strip() for item in value.split(",") if item.strip()]
-    return value
-
-
-def _list_places(value: object) -> object:
-    """A single place as a list of it; None as an empty list."""
-    return [] if value is None else [value] if isinstance(value, str) else value
-
-
-class Config(Settings, Public):
+class Config(PreparedFrom, Settings, Public):
     """An evaluation: the model, the evals dataset, the tasks, and how to run them.
 
     Raises:
         ConfigError: A key is missing or unknown, or has an invalid value.
     """
 
+    model_config = ConfigDict(extra="forbid")
+
     other_models: tuple[Name, ...] = Field(
         (),
         description="more models for `meta-eval run`, evaluated one after the other with the same pack; a "
         "list in `model_name` means the same",
     )
-    evals_dataset: Name = Field(
-        description="the record that the pack is made from: one of Meta's datasets, a results folder of "
-        "lm_eval, details of a leaderboard or of lighteval, or batch files of a chat endpoint ([all "
-        "sources](../guides/baseline.md#other-sources)). `lm-eval` takes the tasks of the "
-        "installed lm-eval, `sample` the embedded sample. A local folder may hold "
-        "`<subset>.parquet` or `<subset>.jsonl` files. Old `Meta-Llama-3.1-*` names are "
-        "translated"
-    )
-    tasks: Annotated[tuple[Name, ...], BeforeValidator(_split_commas)] = Field(
-        min_length=1,
-        description="tasks, groups ([list](../plugins/meta/tasks.md)), patterns: `mmlu_*`. A minus leaves out: "
-        "`mmlu,-mmlu_law`",
-    )
-
     work_dir: Name = Field(
         "./work_dir", description="where the pack goes; files of yours there [stay](files.md#your-own-files)"
-    )
-    template_dir: Name = Field(
-        "./meta_template", description="the task templates; the shipped ones if there is no such folder"
-    )
-
-    evals_revision: str | None = Field(
-        None,
-        description="commit or branch of the evals dataset on the hub; null for the newest. The manifest "
-        "records the commit",
-    )
-    evals_run: str | None = Field(
-        None,
-        description="time of the run to use, or its beginning, if the evals dataset holds several; null if it "
-        "holds one",
-    )
-    baseline: Annotated[tuple[Name, ...], BeforeValidator(_list_places)] = Field(
-        (),
-        description="an earlier run to compare with "
-        "([how](../guides/baseline.md#add-a-baseline-to-another-pack)): a results folder or file, "
-        "or details; a list, or a pattern such as `runs/base_*`, for several runs of one model; null for the record "
-        "of the evals dataset",
-    )
-    apply_chat_template: bool = Field(
-        False,
-        description="with `evals_dataset: lm-eval`, render prompts with the model's chat template, as "
-        "lm_eval's flag does; recorded prompts stay as they are, and backend chat always asks messages",
-    )
-    fewshot_as_multiturn: bool = Field(
-        True,
-        description="under a chat template, and with backend chat, make each example a turn; false puts all into "
-        "one turn",
-    )
-    system_instruction: str | None = Field(
-        None, description="with `evals_dataset: lm-eval`, the system message before each prompt, as lm_eval's option"
-    )
-    bundle: bool = Field(
-        True,
-        description="write every doc into the pack, so that the GPU machine needs no hub and no token; "
-        "`false` leaves tasks without a join on the hub, and their docs without `cluster`",
-    )
-    choice_scoring: Literal["likelihood", "next_token"] = Field(
-        "likelihood",
-        description="how the printed command asks multiple choice: `likelihood`, one prompt per choice; "
-        "`next_token`, one prompt and one token per doc [where that is "
-        "equivalent](../guides/engines.md#how-multiple-choice-is-asked)",
-    )
-    cluster: dict[Name, Name] = Field(
-        {},
-        description="per task, or per pattern such as `mmlu_*`, the field of its docs whose equal values mark "
-        "[docs that are not independent](../method/uncertainty.md#clusters); for results folders "
-        "and `evals_dataset: lm-eval`",
-    )
-    allow_code: bool = Field(
-        False,
-        description="prepare tasks whose scoring runs generated programs (human_eval, mbpp), in a "
-        "[sandbox](../method/code_tasks.md)",
     )
 
     @model_validator(mode="after")

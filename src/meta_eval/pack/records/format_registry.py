@@ -11,7 +11,7 @@ from meta_eval.base.extensions import ExtensionError, find_extensions, load_exte
 from meta_eval.base.inputs import expand_home, is_packed, suggest_path
 from meta_eval.base.logs import log, report_progress
 from meta_eval.pack.records.format import Place, RecordFormat
-from meta_eval.pack.records.lm_eval.run_record import LmEvalFormat
+from meta_eval.pack.records.lm_eval_record import LmEvalFormat
 from meta_eval.pack.records.lm_eval_tasks import LM_EVAL
 from meta_eval.pack.records.run_selection import find_snapshot
 

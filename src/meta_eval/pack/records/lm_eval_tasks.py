@@ -3,28 +3,98 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from meta_eval.base.errors import ConfigError, DataError, PackError, SourceError, locating, suggest_name
 from meta_eval.base.hashing import hash_pieces, hash_text
-from meta_eval.base.logs import log
+from meta_eval.base.logs import log, report_progress
 from meta_eval.base.pack_names import expand_patterns, is_name, split_excluded
 from meta_eval.base.thresholds import MAX_GEN_TOKS
-from meta_eval.harness.lm_eval_json import format_as_lm_eval, hash_as_lm_eval
-from meta_eval.pack.records.chat_template import Chat
+from meta_eval.harness.families import choose_bos, remove_bos
+from meta_eval.harness.results_file import format_as_lm_eval, hash_as_lm_eval
+from meta_eval.pack.backends.registry import find_backend
+from meta_eval.pack.chat_rendering import ChatTemplate, fetch_chat_template
+from meta_eval.pack.config import Config, ValuePlace
+from meta_eval.pack.manifest import RecordEntry
+from meta_eval.pack.prepared_task import PrepareContext, PreparedTask
+from meta_eval.pack.records.next_token import add_next_token_choices
+from meta_eval.pack.records.pack_task import choose_first_metric, list_filters, make_task
 from meta_eval.pack.records.recorded_docs import (
     RecordedDoc,
     RecordedDocs,
     begins_answer,
+    format_chat_body,
     read_sent_settings,
     split_unconditional,
 )
 from meta_eval.pack.records.run_selection import leave_tasks_out
-from meta_eval.pack.records.task_code import TaskCode, has_task, list_group_members, list_task_names
+from meta_eval.pack.records.task_code import TaskCode, find_allowed_code, has_task, list_group_members, list_task_names
 from meta_eval.pack.records.task_groups import TaskGroup, find_task_group, list_task_groups
+from meta_eval.pack.records.task_source import CandidateTask, TaskSource
 from meta_eval.pack.task_choice import ROLLING
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """How prompts are rendered.
+
+    Attributes:
+        render: Messages to text; ``add_generation_prompt`` as lm-eval passes it.
+        bos: The text of the tokenizer's BOS; None without a BOS.
+        multiturn: Whether each example is a separate turn.
+        asked_as: ``chat`` if ``render`` makes the bodies of chat requests.
+    """
+
+    render: Callable[..., str]
+    bos: str | None
+    multiturn: bool
+    asked_as: Literal["text", "chat"] = "text"
+
+    def bare(self, prompt: str) -> str:
+        """Remove the leading BOS, which every engine adds."""
+        return remove_bos(prompt, self.bos)
+
+
+def read_chat_template(config: Config) -> Chat | None:
+    """Read how a configuration renders messages; None if it asks for plain texts. A chat endpoint gets messages.
+
+    Raises:
+        ConfigError: The tokenizer cannot be loaded, or it has no chat template.
+    """
+    if "chat" in find_backend(config.backend).kinds:
+        return Chat(_format_body, None, config.fewshot_as_multiturn, "chat")
+    if not config.apply_chat_template:
+        return None
+    place = config.tokenizer_of()
+    try:
+        template = fetch_chat_template(place)
+    except SourceError as error:
+        raise ConfigError(f"the chat template of {place} cannot be loaded: {error.what}", hint=error.hint) from None
+    if template is None:
+        raise ConfigError(f"the tokenizer of {place} has no chat template", hint="Set it to false")
+
+    def render(messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True) -> str:
+        return _rendered(template, messages, add_generation_prompt)
+
+    return Chat(render, choose_bos(template.bos), config.fewshot_as_multiturn)
+
+
+def _format_body(messages: Sequence[Mapping[str, Any]], **_: Any) -> str:
+    """The body of a chat request, with the messages that lm-eval's client would send."""
+    return format_chat_body(messages)
+
+
+def _rendered(template: ChatTemplate, messages: Sequence[Mapping[str, Any]], opened: bool) -> str:
+    """Render messages as lm-eval does. If a template refuses system turns, they are left out."""
+    try:
+        return template.render(messages, add_generation_prompt=opened, continue_final_message=not opened)
+    except ValueError:
+        others = [message for message in messages if message["role"] != "system"]
+        return template.render(others, add_generation_prompt=opened, continue_final_message=not opened)
+
 
 # The evals dataset of this name: the tasks of the installed lm-eval.
 LM_EVAL = "lm-eval"
@@ -234,3 +304,55 @@ def _row(
 def hash_requests(rows: RecordedDocs) -> str:
     """``sha256:`` over all requests of a task. It identifies the data that the hub gave."""
     return "sha256:" + hash_pieces(f"{row.question_hash} {row.prompt_hash} {row.gold}\n" for row in rows.rows)
+
+
+class LmEvalSource(TaskSource):
+    """The tasks of the installed lm-eval, and the user's own.
+
+    Raises:
+        ConfigError: A key of the configuration does not fit them.
+    """
+
+    def __init__(self, config: Config, config_place: ValuePlace) -> None:
+        if not config.bundle:
+            raise ConfigError(
+                "docs of lm-eval's tasks must be in the pack",
+                where=config_place.name_key("bundle"),
+                hint="Set bundle: true",
+            )
+        self._config, self._config_place = config, config_place
+        self._template_dir = Path(config.template_dir)
+        self._shots: dict[str, int | None] = {}
+        self._chat: Chat | None = None
+
+    def choose(self, names: Sequence[str]) -> tuple[list[str], Mapping[str, tuple[str, ...]]]:
+        self._shots, groups = find_lm_eval_tasks(names, self._template_dir)
+        with locating(self._config_place.name_key("apply_chat_template")):
+            self._chat = read_chat_template(self._config)
+        return list(self._shots), groups
+
+    def prepare(self, task: str, context: PrepareContext) -> CandidateTask:
+        code = find_allowed_code(task, self._template_dir, allow_code=self._config.allow_code)
+        return _make_lm_eval_task(code, self._shots[task], context, self._chat)
+
+
+def _make_lm_eval_task(code: TaskCode, shots: int | None, context: PrepareContext, chat: Chat | None) -> CandidateTask:
+    report_progress(f"{code.name}: asking lm-eval for its docs")
+    rows, shots = read_lm_eval_task(code, shots, chat, context.config.system_instruction)
+    entry = RecordEntry(
+        model=None, time=None, results_file=None, lm_eval=None, backend=None, bos_text=chat.bos if chat else None,
+        chat_template=chat is not None and chat.asked_as == "text", shots=str(shots), task_version=code.version,
+        grader_source=code.source_label, grader_version=code.version,
+    )  # fmt: skip
+    revision = hash_requests(rows)
+
+    def make(delimiter: str | None) -> PreparedTask:
+        return make_task(
+            code, rows, entry, context, dataset_id=LM_EVAL, revision=revision, primary_metric=choose_first_metric(code),
+            filters=list_filters(code), published=(), delimiter=delimiter,
+        )  # fmt: skip
+
+    def postprocess(task: PreparedTask) -> PreparedTask:
+        return add_next_token_choices(task, rows, code, context)
+
+    return CandidateTask(make(None), rows, f"{LM_EVAL}, {code.name}", make, postprocess)

@@ -13,16 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import DataError, locating
-from meta_eval.base.escaping import quoted
 from meta_eval.base.hashing import hash_text
-from meta_eval.base.json_text import format_json
+from meta_eval.base.inputs import format_json
 from meta_eval.base.thresholds import MAX_GEN_TOKS
-from meta_eval.harness.chat_requests import check_chat_messages, parse_chat_messages, read_messages_text
-from meta_eval.harness.doc_results import DocResult
+from meta_eval.harness.chat_messages import check_chat_messages, parse_chat_messages, read_messages_text
+from meta_eval.harness.doc_results import DocResult, to_plain_number
 from meta_eval.harness.families import choose_bos, remove_bos
 from meta_eval.harness.lm_eval_run import TaskRun
-from meta_eval.harness.metrics import to_plain_number
 from meta_eval.harness.provenance import Provenance, read_provenance
 from meta_eval.harness.results_file import ResultsFile
 from meta_eval.harness.sample_files import open_samples

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, SourceError, suggest_name
-from meta_eval.base.escaping import quoted
 from meta_eval.base.inputs import read_text
 from meta_eval.base.pack_names import expand_patterns, join_names, split_excluded
 from meta_eval.harness.output_index import TaskOutput

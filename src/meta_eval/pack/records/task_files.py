@@ -20,7 +20,7 @@ from meta_eval import assets
 from meta_eval.base.errors import TemplateError, locating
 from meta_eval.base.hashing import hash_bytes, hash_text
 from meta_eval.base.thresholds import MAX_GEN_TOKS
-from meta_eval.harness.answer_endings import RECORDED_FINISH_REASON
+from meta_eval.harness.sample_files import RECORDED_FINISH_REASON
 from meta_eval.pack.doc_table import RECORDED_DOC, encode_parquet
 from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc

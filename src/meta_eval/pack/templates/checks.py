@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import TemplateError, suggest_name
-from meta_eval.base.escaping import quoted
 from meta_eval.base.inputs import describe_error, read_regular
 from meta_eval.pack.templates.spec import FunctionRef, Template, find_functions
 

@@ -20,13 +20,12 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from meta_eval import assets
-from meta_eval.base.errors import TemplateError, join_errors, locating, suggest_name
-from meta_eval.base.escaping import quoted
+from meta_eval.base.display import quoted
+from meta_eval.base.errors import TemplateError, describe_wrong_value, join_errors, locating, suggest_name
 from meta_eval.base.inputs import InputError, read_text, suggest_path
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import RULE, is_inside, is_name, join_names
 from meta_eval.base.thresholds import NAMED
-from meta_eval.base.value_errors import describe_wrong_value
 from meta_eval.base.yaml_files import MAX_BYTES, YamlError, parse_yaml
 from meta_eval.pack.templates.checks import check_settings
 from meta_eval.pack.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, find_functions
@@ -115,7 +114,7 @@ def read_templates(root: Path) -> TemplateFolder:
         raise TemplateError(
             "holds no task template (a *.yaml with a `task:` name)",
             where=f"template_dir {root}",
-            hint="Write one with `meta-eval tasks new`, or set template_dir",
+            hint="Write one, or set template_dir to a folder that has some",
         )
     return TemplateFolder(root, tasks, groups)
 

@@ -9,32 +9,34 @@ from typing import Any
 
 from meta_eval.base.apart import apart
 from meta_eval.base.errors import ConfigError, PackError, UserError, documented
+from meta_eval.base.inputs import format_json
 from meta_eval.base.isolation import isolate_code
-from meta_eval.base.json_text import format_json
 from meta_eval.base.logs import Progress, display_logs, log, report_progress
 from meta_eval.base.outputs import replace_file
 from meta_eval.harness.each_answer import add_each_answer
 from meta_eval.harness.evaluator import Evaluated, Evaluator
 from meta_eval.harness.output_index import OutputIndex
+from meta_eval.harness.provenance import find_installed_lm_eval
 from meta_eval.harness.replay import has_recorded_answer, read_recorded
 from meta_eval.pack import integrity
 from meta_eval.pack.baseline import (
     NOTHING_RECORDED,
+    VERIFY_HINT,
     compute_baseline_run_fingerprint,
     compute_grading_fingerprints,
     find_baseline_file,
     find_verify_folder,
     format_baseline,
     format_missing,
+    read_baseline,
+    read_baseline_run_answers,
 )
-from meta_eval.pack.baseline_answers import read_baseline_run_answers
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.pack.task_choice import choose_tasks
-from meta_eval.pack.verify.proof import Proof, Status, TaskProof
 from meta_eval.pack.verify.record_check import tally_record
 from meta_eval.pack.verify.saved_answers import Saved, find_samples, read_saved
-from meta_eval.pack.verify.tallies import Explanations, Tallies, tally_task
-from meta_eval.verb_options import VerifyOptions
+from meta_eval.pack.verify.tallies import Explanations, Proof, Status, Tallies, TaskProof, tally_task
+from meta_eval.verb_options import ScoringOptions, VerifyOptions
 
 _GITIGNORE = "# These files quote evals datasets, which may be gated. `meta-eval verify` writes them again.\n*\n"
 
@@ -237,3 +239,28 @@ def _write(path: Path, text: str, folder: Path) -> None:
 def _line(disagreement: dict[str, Any]) -> str:
     """Format a line of ``<task>.jsonl``; the file is empty without disagreements."""
     return format_json(disagreement, default=str) + "\n"
+
+
+def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) -> None:
+    """Run verify on tasks that were never graded, or not since the pack or lm-eval changed.
+
+    Args:
+        pack: The folder that prepare wrote.
+        tasks: Names of its tasks.
+        options: Whether code written by a model may run, and whether the pack may be edited.
+
+    Raises:
+        UserError: The folder is not a pack, or was edited.
+    """
+    manifest = read_manifest(pack)
+    missing = read_baseline(pack, manifest, lm_eval=find_installed_lm_eval()).missing_reasons
+    stale = [name for name in tasks if missing.get(name, "").endswith(VERIFY_HINT)]
+    if not stale:
+        return
+    report_progress("grading the recorded answers, which the run is compared with")
+    proof = verify(pack, tasks=stale, allow_code=options.allow_code, edited=options.edited)
+    for name, task in proof.tasks.items():
+        if task.status not in ("passed", "not checked"):
+            log.warning(
+                f"{name}: {task.status}: {task.reason}. Look closer with: meta-eval verify {pack} --tasks {name}"
+            )

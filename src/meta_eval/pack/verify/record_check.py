@@ -13,9 +13,8 @@ from typing import Any
 
 from meta_eval.base.errors import PackError
 from meta_eval.base.thresholds import SAME_VALUE
-from meta_eval.harness.doc_results import MAX_TAIL_CHARS
-from meta_eval.harness.lm_eval_json import format_as_lm_eval
-from meta_eval.harness.metrics import to_plain_number
+from meta_eval.harness.doc_results import MAX_TAIL_CHARS, to_plain_number
+from meta_eval.harness.results_file import format_as_lm_eval
 from meta_eval.harness.sample_parser import list_metrics, read_extraction, read_output
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.pack.verify.tallies import Explanations, Tallies, Tally

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.base.errors import PackError, locating
-from meta_eval.harness.doc_results import DocResult, ResultsError
+from meta_eval.harness.doc_results import DocResult, ResultsError, to_plain_number
 from meta_eval.harness.lm_eval_run import check_one_model, read_newest
-from meta_eval.harness.metrics import to_plain_number
 from meta_eval.harness.output_index import OutputIndex, index_outputs
 from meta_eval.harness.provenance import read_provenance
 from meta_eval.harness.replay import Answers

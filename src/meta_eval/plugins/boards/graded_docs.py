@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 from meta_eval.plugins.boards import boards
 from meta_eval.plugins.boards.details_row import DetailsRow
-from meta_eval.plugins.boards.thresholds import SAME_RECORDED_METRIC
 from meta_eval.sockets import (
     DataError,
     RecordedDoc,
@@ -26,6 +25,10 @@ from meta_eval.sockets import (
     locating,
     truthfulqa_mc,
 )
+
+# Tolerance of a metric that lighteval recorded. It sums exponentials in another order, of numbers with 32 bits.
+SAME_RECORDED_METRIC = 1e-4
+
 
 DetailsGrader = Literal["choices", "contexts", "truthfulqa_mc", "gsm8k", "lighteval_choices", "exact_match"]
 

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from meta_eval.plugins.meta import catalog
+from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.source.rows import SourceRow, read_rows
 from meta_eval.plugins.meta.thresholds import SAME_PUBLISHED
 from meta_eval.sockets import (
     DataError,
+    KnownGapEntry,
     PublishedMetric,
     ReferenceScoreEntry,
     SourceError,
@@ -127,3 +129,30 @@ def _reported(metric: PublishedMetric, rows: Sequence[Mapping[str, Any]]) -> Map
         if metric.averaging is None or _AVERAGING.get(str(row["metric_tag"]).partition("/")[0]) == metric.averaging
     ]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def find_known_gaps(template: Template, identity: Identity) -> tuple[KnownGapEntry, ...]:
+    """The reasons that apply to a task, then what others measured on its rows.
+
+    Args:
+        template: The task.
+        identity: The model whose published scores it is compared with.
+    """
+    spec = template.spec
+    gaps = [
+        KnownGapEntry(text=gap.text, source=gap.source, backends=gap.backends, recorded=gap.recorded)
+        for gap in catalog.list_gaps()
+        if (not gap.subsets or spec.subset in gap.subsets)
+        and (not gap.families or identity.family in gap.families)
+        and gap.graded_by in (None, spec.graded_by)
+        and gap.row_format in (None, spec.row_format)
+    ]
+    others = catalog.find_reproductions(identity.model, spec.subset) if identity.model else ()
+    measured = [
+        KnownGapEntry(
+            text=f"Others measured {score.value:g}{f' ({score.averaging})' if score.averaging else ''} on these rows "
+            f"({score.source}){f': {score.note}' if score.note else ''}."
+        )
+        for score in others
+    ]
+    return (*gaps, *measured)

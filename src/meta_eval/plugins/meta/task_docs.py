@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import tempfile
@@ -10,25 +11,25 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.plugins.meta.doc_checks import check_docs
+from meta_eval.plugins.meta.doc_clusters import cluster_docs
+from meta_eval.plugins.meta.joins import JOINS
 from meta_eval.plugins.meta.joins.join import Joined
 from meta_eval.plugins.meta.joins.original_reader import Originals
-from meta_eval.plugins.meta.row_checks import CheckedRows
+from meta_eval.plugins.meta.row_checks import CheckedRows, check_rows
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
-from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow
-from meta_eval.plugins.meta.task_rows import read_task_rows
+from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow, read_rows
 from meta_eval.sockets import (
     DataError,
     Template,
     TemplateError,
     UserError,
     begin_parquet,
-    cluster_docs,
     describe_error,
     have_one_layout,
     isolate_code,
@@ -38,11 +39,72 @@ from meta_eval.sockets import (
     make_table,
     quoted,
     read_regular,
-    release_memory,
+    report_progress,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRows:
+    """The rows of a task, and what was noticed while reading them.
+
+    Attributes:
+        rows: Input of the template. No other object holds them, so that docs can replace them in memory.
+        count: How many the evals dataset has.
+        labels: Their ``benchmark_label``.
+        checked: What the checks found, without the rows.
+        joined: The result of the join, without the rows; None for a task without a join.
+    """
+
+    rows: list[SourceRow]
+    count: int
+    labels: frozenset[str]
+    checked: CheckedRows
+    joined: Joined | None
+
+
+def read_task_rows(
+    template: Template,
+    dataset: EvalsDataset,
+    originals: Originals,
+    *,
+    allow_unmatched: bool = False,
+    first: int | None = None,
+) -> TaskRows:
+    """Fetch, read, check and join the rows of a task.
+
+    Args:
+        template: The task.
+        dataset: The evals dataset that it reads.
+        originals: The original datasets, for joins.
+        allow_unmatched: Leave out rows without an original.
+        first: Only so many rows; None for all.
+
+    Raises:
+        SourceError: Rows or originals are not available.
+        DataError: A row would make a wrong number, or does not match its original.
+    """
+    subset, name = template.spec.subset, template.spec.join
+    place = RowPlace(dataset.dataset_id, subset)
+    report_progress(f"{template.name}: reading {place}")
+    rows = read_rows(dataset.fetch(subset), dataset_id=dataset.dataset_id, subset=subset)[:first]
+    join = JOINS[name] if name is not None else None
+    needs_gold = join is None or not join.brings_gold
+    checked = check_rows(rows, place, output_type=template.output_type, needs_gold=needs_gold)
+    joined = None
+    if join is not None:
+        report_progress(f"{template.name}: reading the original of {join.name}")
+        joined = join.join(checked.rows, place, originals.rows(join), allow_unmatched=allow_unmatched)
+    return TaskRows(
+        joined.rows if joined else checked.rows,
+        len(rows),
+        frozenset(str(row.get("benchmark_label")) for row in rows),
+        replace(checked, rows=[]),
+        replace(joined, rows=[]) if joined else None,
+    )
+
 
 # Columns that a template must make for every doc. prepare adds ``cluster``.
 DOC_COLUMNS = (
@@ -236,7 +298,7 @@ def _in_batches(make_doc: Callable[[SourceRow], SourceRow], rows: Sequence[Sourc
             tables.append(make_table(list(map(make_doc, batch))))
             for row in batch:
                 row.clear()
-            release_memory()
+            _release_memory()
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException:
         return None
@@ -318,3 +380,15 @@ def _module(root: Path, file: PurePosixPath) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _release_memory() -> None:
+    """Return memory that glibc holds but nobody uses to the system. Other C libraries do nothing.
+
+    Texts of a few KB are on glibc's heap, which shrinks only from its end. Without this, freed rows would still take
+    memory while new ones are built.
+    """
+    import ctypes
+
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from meta_eval.plugins.meta.catalog.grader_validation import find_trust
+from meta_eval.plugins.meta.choice_tokens import add_choice_tokens, needs_choice_tokens
 from meta_eval.plugins.meta.joins.join import Joined
 from meta_eval.plugins.meta.joins.original_reader import Originals
-from meta_eval.plugins.meta.known_gaps import find_known_gaps
-from meta_eval.plugins.meta.published_numbers import find_published_numbers, read_metrics
+from meta_eval.plugins.meta.published_numbers import find_known_gaps, find_published_numbers, read_metrics
 from meta_eval.plugins.meta.row_checks import describe_warning
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.source.rows import SourceRow
@@ -26,7 +26,6 @@ from meta_eval.sockets import (
     Template,
     TemplateFolder,
     TextDifferenceEntry,
-    add_choice_tokens,
     assets,
     check_functions,
     encode_parquet,
@@ -35,7 +34,6 @@ from meta_eval.sockets import (
     locating,
     log,
     measure_length,
-    needs_choice_tokens,
     read_regular,
     read_text,
     score_by_next_token,

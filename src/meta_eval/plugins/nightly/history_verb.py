@@ -86,8 +86,7 @@ def check(
 
     Example: meta-eval history check --false-alarms "twice a year at ten runs a day"
     """
-    from meta_eval.plugins.nightly.alarm_rate import read_alarm_rate
-    from meta_eval.plugins.nightly.history_alarm import judge_history
+    from meta_eval.plugins.nightly.history_alarm import judge_history, read_alarm_rate
     from meta_eval.plugins.nightly.history_report import HistoryReport
     from meta_eval.plugins.nightly.run_history import read_history
     from meta_eval.sockets import choose_views

@@ -8,6 +8,7 @@ FIDELITY = Verb(
     "meta_eval.plugins.tokens.fidelity_verb:fidelity",
     call="meta_eval.plugins.tokens.api:fidelity",
     panel="Judge",
+    next_after={"forced": "{pack} --answers ANSWERS"},
 )
 AUDIT = Verb(
     "audit",
@@ -15,4 +16,5 @@ AUDIT = Verb(
     "meta_eval.plugins.tokens.audit_verb:audit",
     call="meta_eval.plugins.tokens.api:audit",
     panel="Judge",
+    next_after={"score": "--pack {pack}"},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from meta_eval.sockets import LmEvalBackend, Settings, list_families, load_class
+from meta_eval.sockets import AddedBos, LmEvalBackend, Settings, list_families, load_class
 
 _RESERVED = {
     "pretrained": "use model_name",
@@ -112,6 +112,7 @@ class _Transformers(_Hf):
     """transformers itself, whose log-probabilities of all tokens are at hand."""
 
     kinds = frozenset(("generate", "choices", "force"))
+    added_bos = AddedBos(until=(0, 4, 9, 2), for_gemma=True)
 
     def load_client(self) -> type[Any]:
         return load_class("meta_eval.plugins.engines.lm_eval.transformers_client:TransformersClient")
@@ -121,6 +122,7 @@ class _Sglang(LmEvalModel):
     """SGLang inside lm_eval's process."""
 
     tokenizer = "tokenizer_path"
+    added_bos = AddedBos(for_gemma=True)
 
     def __init__(self) -> None:
         super().__init__("sglang", "'sglang[all]'", "sglang")
@@ -171,6 +173,7 @@ class _Server(LmEvalModel):
     """An OpenAI-compatible server with lm-eval's own client."""
 
     tokenizer = "tokenizer"
+    added_bos: AddedBos | None = AddedBos()
 
     def starts_engine(self, settings: Settings) -> bool:  # noqa: ARG002 (the server runs already)
         return False

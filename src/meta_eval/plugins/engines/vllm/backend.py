@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from meta_eval.plugins.engines.vllm.serve import VLLM_EXTRA, VLLM_TUNING, VllmServe
-from meta_eval.sockets import Backend, LmEvalBackend, RunSettings, Server, Settings, load_class
+from meta_eval.sockets import AddedBos, Backend, LmEvalBackend, RunSettings, Server, Settings, load_class
 
 
 class Vllm(LmEvalBackend):
@@ -15,6 +15,7 @@ class Vllm(LmEvalBackend):
     kinds = frozenset(("generate", "choices", "force"))
     needs_token_ids = True
     restricts_tokens = True
+    added_bos = AddedBos(until=(0, 4, 9, 2), for_gemma=True)  # read in lm-eval 0.4.8 to 0.4.13, as those of its classes
     imports = "vllm"
     install = "vllm"
     extra = VLLM_EXTRA

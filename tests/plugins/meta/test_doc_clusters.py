@@ -15,8 +15,8 @@ from packs import prepare, read_docs
 from places import TEMPLATES
 
 from meta_eval.base.errors import TemplateError
-from meta_eval.pack.doc_clusters import cluster_docs
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.plugins.meta.doc_clusters import cluster_docs
 
 SHOT = "Title: Oslo\n\nBackground: A town on a fjord, which has trams.\n\nQ: What has it?\n\nA: trams\n\n"
 
@@ -100,7 +100,6 @@ def test_two_docs_are_in_one_cluster_exactly_when_they_share_the_passage(
 # In a pack
 
 
-@pytest.mark.plugin("meta")
 def test_prepare_writes_them_into_the_docs_of_every_task(tmp_path: Path) -> None:
     with noted() as notes:
         pack = prepare(tmp_path / "work_dir", "meta_squad,meta_mgsm,meta_gpqa")
@@ -123,20 +122,17 @@ def own_clusters(tmp_path: Path, value: str) -> Path:
     return prepare(tmp_path / "work_dir", "meta_gpqa", template_dir=str(templates))
 
 
-@pytest.mark.plugin("meta")
 def test_the_column_of_a_template_is_kept(tmp_path: Path) -> None:
     pack = own_clusters(tmp_path, 'row["subtask_name"] and "s"')
     docs = read_docs(pack, "meta_gpqa")
     assert [doc["cluster"] for doc in docs] == [doc["subtask_name"] and "s" for doc in docs]
 
 
-@pytest.mark.plugin("meta")
 def test_a_cluster_that_is_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="the docs' cluster is not text"):
         own_clusters(tmp_path, "3")
 
 
-@pytest.mark.plugin("meta")
 def test_a_rule_that_there_is_not_is_refused(tmp_path: Path) -> None:
     templates = Path(shutil.copytree(TEMPLATES, tmp_path / "meta_template"))
     path = templates / "squad" / "squad_1shot.yaml"

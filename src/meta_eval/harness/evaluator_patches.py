@@ -1,19 +1,90 @@
-"""Speeds up the JSON of samples: what lm-eval hashes of each doc and filter, and the lines of its samples files.
-
-lm-eval hashes each doc as indented JSON, again for each filter. Python writes indented JSON without its C encoder,
-which takes longer than scoring if prompts are long. And it escapes long texts character by character; orjson does not.
-"""
+"""What lm-eval's functions are replaced by while it evaluates: random numbers, bootstraps, and the JSON of samples."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from json.encoder import encode_basestring
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import orjson
+
+from meta_eval.base.logs import report_progress
+
+# As in lm-eval: a new generator for each thousand draws.
+_CHUNK = 1000
+
+
+@contextmanager
+def replace_bootstrap(name: str) -> Iterator[None]:
+    """Replace lm-eval's bootstrap within the block.
+
+    Args:
+        name: The task.
+    """
+    from lm_eval.api import metrics
+
+    def estimate(metric: Callable[[Sequence[Any]], float], values: Sequence[Any], iters: int) -> float:
+        drawn: list[float] = []
+        for resamples in draw_resamples(values, iters):
+            report_progress(f"{name}: standard error of {metric.__name__}", len(drawn), iters)
+            drawn.append(metric(resamples))
+        return float(metrics.sample_stddev(drawn))
+
+    original = metrics.bootstrap_stderr
+    metrics.bootstrap_stderr = estimate
+    try:
+        yield
+    finally:
+        metrics.bootstrap_stderr = original
+
+
+def draw_resamples(values: Sequence[Any], iters: int) -> Iterator[list[Any]]:
+    """Resample values with replacement, ``iters`` times, with the draws of lm-eval's ``bootstrap_stderr``."""
+    size = min(_CHUNK, iters)
+    for number in range(iters // size):
+        generator = random.Random(number)  # noqa: S311 (a statistic)
+        for _ in range(size):
+            yield generator.choices(values, k=len(values))
+
+
+# lm-eval's own for `random`. It seeds once, so that what a grader draws for a doc depends on the docs before it.
+_SEED = 0
+
+
+@contextlib.contextmanager
+def draw_alike() -> Iterator[None]:
+    """Let `random` draw the same numbers each time, then restore its state."""
+    state = random.getstate()
+    random.seed(_SEED)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
+@contextlib.contextmanager
+def seed_language_detection() -> Iterator[None]:
+    """Let langdetect, if a grader has imported it, find the same language of a text each time.
+
+    lm-eval's IFEval asks it for the language of an answer. Unseeded, it takes short texts for one language or another.
+    """
+    langdetect = sys.modules.get("langdetect")
+    if langdetect is None:
+        yield
+        return
+    factory = langdetect.DetectorFactory
+    before, factory.seed = factory.seed, 0
+    try:
+        yield
+    finally:
+        factory.seed = before
+
 
 # Characters from which orjson escapes a text faster than `json`, with its call.
 _LONG = 100

@@ -1,7 +1,4 @@
-"""Makes foreign text safe to show: names, paths and rows may come from anybody.
-
-`UserError`, the logger, the consoles and the views of a report call these functions. Other code escapes nothing.
-"""
+"""Text that people read: without control characters, quoted, in the plural; and the colours of a terminal."""
 
 from __future__ import annotations
 
@@ -40,3 +37,12 @@ def quoted(value: object) -> str:
 
 def _named(match: re.Match[str]) -> str:
     return f"⟨U+{ord(match[0]):04X}⟩"
+
+
+def plural(number: int, singular: str, many: str | None = None) -> str:
+    """``1 doc``, ``2,000 docs``."""
+    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
+
+
+# What to look at, and no error. Yellow is not readable on white.
+CAUTION = "dark_orange3"
