@@ -215,15 +215,16 @@ if TYPE_CHECKING:
     from meta_eval.judge.conditions import Condition as Condition
     from meta_eval.judge.decide import SAMENESS_CODES as SAMENESS_CODES
     from meta_eval.judge.decide import Sameness as Sameness
+    from meta_eval.judge.decision import Alarm as Alarm
+    from meta_eval.judge.decision import AlarmKind as AlarmKind
+    from meta_eval.judge.decision import AlarmOccurrence as AlarmOccurrence
     from meta_eval.judge.evidence import Evidence as Evidence
     from meta_eval.judge.evidence import EvidenceCase as EvidenceCase
     from meta_eval.judge.evidence import Findings as Findings
     from meta_eval.judge.gate import Gate as Gate
     from meta_eval.judge.gate import read_gate as read_gate
-    from meta_eval.judge.judgement import Alarm as Alarm
-    from meta_eval.judge.judgement import AlarmKind as AlarmKind
-    from meta_eval.judge.judgement import AlarmOccurrence as AlarmOccurrence
     from meta_eval.judge.judging_options import JudgingOptions as JudgingOptions
+    from meta_eval.judge.pair import find_verdict_metric as find_verdict_metric
     from meta_eval.judge.table_file import BATCH as BATCH
     from meta_eval.judge.table_file import PROBES as PROBES
     from meta_eval.judge.table_file import Header as Header
@@ -233,7 +234,6 @@ if TYPE_CHECKING:
     from meta_eval.judge.table_file import read_batches as read_batches
     from meta_eval.judge.table_file import read_header as read_header
     from meta_eval.judge.table_file import write_table as write_table
-    from meta_eval.judge.task_comparison import find_verdict_metric as find_verdict_metric
     from meta_eval.judge.token_table import TABLES as TABLES
     from meta_eval.judge.token_table import Choices as Choices
     from meta_eval.judge.token_table import Floats as Floats

@@ -17,11 +17,11 @@ from meta_eval import stats
 from meta_eval.base.errors import ConfigError
 from meta_eval.harness.choice import Choice
 from meta_eval.harness.lm_eval_run import Run, read_run
-from meta_eval.judge.baseline_choice import NUMBER
+from meta_eval.judge.baseline import NUMBER
 from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.decide import Judgement
 from meta_eval.judge.gate import Gate, read_gate
 from meta_eval.judge.judge import judge_run
-from meta_eval.judge.judgement import Judgement
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.task_choice import choose_tasks
 
@@ -179,7 +179,7 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
     )
     own = Gate.model_validate({"margin": 5.0, "tasks": {"meta_some": None, "meta_other": {"margin": 25}}})
     decided = judge_run(run, pack, gate=own).decision
-    assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.05, "meta_other": 0.25}
+    assert {task.name: task.margin for task in decided.tasks} == {"meta_some": 0.05, "meta_other": 0.25}
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,7 @@ def test_margins_by_task_group_and_pattern(
         compare_runs(three_tasks, three_tasks, pack, gate=rules),
     )
     for decided in (judged.decision, compared.decision):
-        margins = (decided.margin, *(task.margin for task in sorted(decided.tasks, key=lambda task: task.task)))
+        margins = (decided.margin, *(task.margin for task in sorted(decided.tasks, key=lambda task: task.name)))
         mean, some, other, third = expected
         assert margins == pytest.approx([mean / 100, other / 100, some / 100, third / 100])
 
@@ -235,7 +235,7 @@ def test_a_margin_of_no_task_stops_with_its_key(three_tasks: Run) -> None:
 def test_a_rule_of_a_task_goes_before_the_mapping(three_tasks: Run) -> None:
     rules = Gate(margin={"meta_*": 4}, tasks={"meta_some": {"margin": 6}, "meta_other": None})
     decided = judge_run(three_tasks, pack_of_three(), gate=rules).decision
-    assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.06, "meta_other": 0.04}
+    assert {task.name: task.margin for task in decided.tasks} == {"meta_some": 0.06, "meta_other": 0.04}
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,13 @@ from meta_eval.base.errors import ConfigError
 from meta_eval.harness.doc_results import DocResult, FilterResult, ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.harness.metrics import MetricValue
-from meta_eval.judge.baseline_choice import ANSWERS, NUMBER, VERDICTS
+from meta_eval.judge.baseline import ANSWERS, NUMBER, VERDICTS
 from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.decide import Judgement
+from meta_eval.judge.decision import Score, TaskDecision
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.judge import judge_run
-from meta_eval.judge.judgement import Judgement, Score, Task
-from meta_eval.judge.task_comparison import build_task_comparison
+from meta_eval.judge.pair import pair_task
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import BaselineEntry, KnownGapEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.reports.samples import read_samples
@@ -83,14 +84,14 @@ def whole(
     return judge_run(run, manifest(meta_some=task) if task else None, baseline)
 
 
-def judged(folder: Path, *args: Any, **options: Any) -> Task:
+def judged(folder: Path, *args: Any, **options: Any) -> TaskDecision:
     (task,) = whole(folder, *args, **options).tasks
     return task
 
 
-def drop_of(task: Task) -> Drop:
-    assert task.decision is not None
-    return task.decision.drop
+def drop_of(task: TaskDecision) -> Drop:
+    assert task.is_decided
+    return task.drop
 
 
 def score(folder: Path, verdicts: list[float], value: float, **options: Any) -> Score:
@@ -138,7 +139,7 @@ def test_a_yes_or_no_that_is_no_verdict_is_compared_with_nothing(tmp_path: Path)
 
 def test_recorded_verdicts_stand_without_the_text_of_the_run(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [1.0, 0.0], recorded=[True, False])])
-    task = build_task_comparison("meta_some", run.all_runs("meta_some"), entry(2), None)
+    task = pair_task("meta_some", run.all_runs("meta_some"), entry(2), None)
     assert task.recorded_verdicts is not None
     assert [bool(doc.answer_tail) for doc in task.recorded_verdicts.docs] == [False, False]
     assert [doc.answer_tail for doc in task.candidate.docs] == ["The answer is A.", "The answer is B."]
@@ -641,14 +642,14 @@ def test_known_gaps_are_named_where_they_apply(tmp_path: Path) -> None:
 
 def compared(
     tmp_path: Path, before: list[float], after: list[float], pack: Manifest | None = None, **options: Any
-) -> Task:
+) -> TaskDecision:
     first = read_run([write_run(tmp_path / "before", before, **options)])
     second = read_run([write_run(tmp_path / "after", after, **options)])
     (task,) = compare_runs(first, second, pack).tasks
     return task
 
 
-def pairs_of(task: Task) -> list[tuple[int, int]]:
+def pairs_of(task: TaskDecision) -> list[tuple[int, int]]:
     assert task.source is not None
     return [(a.doc_id, b.doc_id) for a, b in task.source.docs]
 
@@ -969,7 +970,7 @@ def test_files_that_disagree_on_which_way_is_worse_are_not_compared(
     if outcome == "UNDECIDED":
         said = f"higher_is_better of pct is {str(in_a).lower()} in A and {str(in_b).lower()} in B"
         assert said in judgement.decision.reasons[0]
-        assert judgement.tasks[0].decision is None
+        assert not judgement.tasks[0].is_decided
 
 
 def test_a_low_score_is_no_alarm_where_less_is_better(tmp_path: Path) -> None:
@@ -1006,7 +1007,7 @@ def test_a_metric_that_is_no_share_is_shown_in_its_own_unit_and_not_averaged(tmp
         samples.write_text("".join(json.dumps(line | {"metrics": [metric]}) + "\n" for line in kept), encoding="utf-8")
     runs = [read_run([tmp_path / name]) for name in ("a", "b")]
     judgement = compare_runs(*runs, gate=Gate(tasks=["meta_some"]))
-    assert [task.task for task in judgement.decision.tasks] == ["meta_some"]
+    assert [task.name for task in judgement.decision.tasks] == ["meta_some"]
     tasks = {task.name: task for task in judgement.tasks}
     (average,) = tasks["meta_text"].averages
     assert (average.metric, average.value, average.baseline) == (f"{metric},strict-match", 0.25, 0.27)
@@ -1025,7 +1026,7 @@ def test_one_task_that_cannot_be_compared_stops_no_other(tmp_path: Path) -> None
         other = {"gold": gold}
         write_run(tmp_path / name, [1, 0], task="meta_other", time="2026-01-02T03-04-06", doc=other)
     judgement = compare_runs(*(read_run([tmp_path / name]) for name in ("a", "b")))
-    assert [task.task for task in judgement.decision.tasks] == ["meta_some"]
+    assert [task.name for task in judgement.decision.tasks] == ["meta_some"]
     assert {task.name: task.not_compared_reason for task in judgement.tasks}[
         "meta_other"
     ] == "the runs have no doc in common"
@@ -1166,23 +1167,23 @@ def test_a_group_has_a_figure_by_its_own_average(tmp_path: Path, by_docs: bool) 
     group = judgement.tasks[0]
     sizes = [600, 200, 100] if by_docs else [1, 1, 1]
     drops = [stats.paired_drop(before, other) for before, other in zip(SUBJECTS.values(), WORSE.values(), strict=True)]
-    assert group.decision is not None
-    assert group.decision.drop == stats.mean_drop(drops, [size / sum(sizes) for size in sizes])
+    assert group.is_decided
+    assert group.drop == stats.mean_drop(drops, [size / sum(sizes) for size in sizes])
     assert (group.members, group.docs, group.metric) == (tuple(SUBJECTS), 900, "exact_match,strict-match")
-    assert group.scores[0].value == pytest.approx(group.decision.drop.candidate)
-    assert [task.task for task in judgement.decision.tasks] == list(SUBJECTS)
-    assert group.decision.weight == 0.0
+    assert group.scores[0].value == pytest.approx(group.drop.candidate)
+    assert [task.name for task in judgement.decision.tasks] == list(SUBJECTS)
+    assert group.weight == 0.0
 
 
 def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
     judgement = grouped(tmp_path / "a", SUBJECTS, WORSE, gate=Gate(tasks=["mmlu_pro"]))
     (decided,) = judgement.decision.tasks
-    assert (decided.task, decided.weight, judgement.decision.outcome) == ("mmlu_pro", 1.0, "DON'T SHIP")
+    assert (decided.name, decided.weight, judgement.decision.outcome) == ("mmlu_pro", 1.0, "DON'T SHIP")
     assert {task.name: task.not_compared_reason for task in judgement.tasks}["mmlu_pro_a"] == "it is not asked for"
     rules = Gate.model_validate({"tasks": {"mmlu_pro": {"margin": 12.0}, "mmlu_pro_c": None}})
     wide = grouped(tmp_path / "b", SUBJECTS, WORSE, gate=rules).decision
-    assert [(task.task, task.margin) for task in wide.tasks] == [("mmlu_pro", 0.12)]
-    assert [group.task for group in wide.groups] == ["mmlu_pro_c"]
+    assert [(task.name, task.margin) for task in wide.tasks] == [("mmlu_pro", 0.12)]
+    assert [group.name for group in wide.groups] == ["mmlu_pro_c"]
     with pytest.raises(ConfigError, match="unknown task 'mmlu_por'; did you mean 'mmlu_pro'"):
         grouped(tmp_path / "c", SUBJECTS, WORSE, gate=Gate(tasks=["mmlu_por"]))
 
@@ -1199,7 +1200,7 @@ def test_a_group_within_a_group_that_a_gate_names_too_is_counted_once(tmp_path: 
         path.write_text(json.dumps(tree), encoding="utf-8")
     runs = [read_run([tmp_path / "a" / name]) for name in ("a", "b")]
     both = compare_runs(*runs, gate=Gate(tasks=["part", "mmlu_pro"], margin=5.0)).decision
-    assert [group.task for group in both.groups] == ["part"]
+    assert [group.name for group in both.groups] == ["part"]
     assert (both.mean, both.interval) == (alone.mean, alone.interval)
 
 
@@ -1210,7 +1211,7 @@ def test_a_group_that_is_shown_below_forbids_ship(tmp_path: Path) -> None:
     judgement = grouped(tmp_path, before, after)
     assert {task.outcome for task in judgement.decision.tasks} == {"undecided"}
     (group,) = judgement.decision.groups
-    assert (group.task, group.outcome, judgement.decision.outcome) == ("mmlu_pro", "worse", "DON'T SHIP")
+    assert (group.name, group.outcome, judgement.decision.outcome) == ("mmlu_pro", "worse", "DON'T SHIP")
 
 
 def test_a_group_of_the_pack_without_an_average_stands_for_its_tasks(tmp_path: Path) -> None:
@@ -1219,7 +1220,7 @@ def test_a_group_of_the_pack_without_an_average_stands_for_its_tasks(tmp_path: P
     pack = pack.model_copy(update={"groups": {"meta_instruct": ("meta_some",)}})
     rules = Gate.model_validate({"tasks": {"meta_instruct": {"margin": 3.0}}})
     decided = judge_run(run, pack, gate=rules).decision
-    assert [(task.task, task.margin) for task in decided.tasks] == [("meta_some", 0.03)]
+    assert [(task.name, task.margin) for task in decided.tasks] == [("meta_some", 0.03)]
     assert decided.outcome == "SHIP"
 
 
@@ -1241,8 +1242,8 @@ def test_a_group_of_metrics_of_which_less_is_better(tmp_path: Path) -> None:
         for name, tasks in (("a", SUBJECTS), ("b", WORSE))
     ]
     group = compare_runs(*runs).tasks[0]
-    assert group.decision is not None and (group.name, group.lower_is_better) == ("crows", True)
-    drop = group.decision.drop
+    assert group.is_decided and (group.name, group.lower_is_better) == ("crows", True)
+    drop = group.drop
     assert (drop.baseline, drop.candidate) == (pytest.approx(470 / 900), pytest.approx(430 / 900))
     assert drop.value == pytest.approx(-40 / 900)
 

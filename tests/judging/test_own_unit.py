@@ -11,9 +11,9 @@ import pytest
 from stock_runs import Row, make_choice, make_sample, read_stock_run
 
 from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.decide import Judgement
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.judge import judge_run
-from meta_eval.judge.judgement import Judgement
 from meta_eval.pack.baseline import Baseline
 from meta_eval.reports.text import write_headline
 

@@ -11,8 +11,8 @@ from stock_runs import Row, make_choice, make_sample, read_stock_run
 
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.decide import Judgement
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.judgement import Judgement
 
 BAD = "likelihoods that are no numbers"
 

@@ -61,7 +61,7 @@ def test_the_summary_is_one_line_with_the_numbers_the_reasons_and_what_would_set
 def test_a_number_that_is_not_comparable_is_named_with_the_reason_and_not_compared(tmp_path: Path) -> None:
     pack = manifest(meta_some=entry(N, published(65.0, same_settings=False, note="0-shot.")))
     (task,) = reported(tmp_path, right(650), pack).tasks
-    assert (task.outcome, task.decision) == ("undecided", None)
+    assert (task.outcome, task.is_decided) == ("undecided", False)
     assert task.not_compared_reason == "the published number was measured in another way: 0-shot"
     assert task.scores[0].reference is not None and task.scores[0].candidate_minus_reference is None
 

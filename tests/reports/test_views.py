@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from reports import HOSTILE, hostile_samples, make_comparison, make_report, make_samples, published, score, write_html
 from rich.console import Console
 
+from meta_eval.base.escaping import visible
 from meta_eval.base.outputs import OutputError, replace_file
-from meta_eval.judge.judgement import AlarmOccurrence, CutSummary, Task
+from meta_eval.judge.decision import AlarmOccurrence, CutSummary, TaskDecision
 from meta_eval.reports import eval_results, markdown, terminal
 from meta_eval.reports.model import Report
 from meta_eval.reports.packed import CHUNK_SAMPLES, pack_samples
@@ -35,7 +36,6 @@ from meta_eval.reports.text import (
     format_percent,
     format_points,
     shorten_names,
-    visible,
 )
 
 TEXTS = st.text(st.characters(codec=None), max_size=40)
@@ -144,24 +144,22 @@ def test_the_weight_of_each_task_stands_in_every_view(make: Callable[[], Report]
     """MMLU-Pro has nine tenths of the mean, and a reader sees it without reading JSON."""
     report = make()
     task = report.tasks[0]
-    assert task.decision is not None
-    share = f"{100 * task.decision.weight:.0f} %"
+    assert task.is_decided
+    share = f"{100 * task.weight:.0f} %"
     write_html(tmp_path / "page.html", report)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert any(line.endswith(share) for line in lines_of(printed(report), task.name))
     assert f"| {share} |" in markdown.render(report.document())
     assert f'data-label="weight">{share}</td>' in page
-    assert report.to_json()["tasks"][0]["drop"]["weight"] == task.decision.weight
+    assert report.to_json()["tasks"][0]["drop"]["weight"] == task.weight
 
 
 def test_margins_of_tasks_and_other_weights_stand_in_every_view(tmp_path: Path) -> None:
     report = make_report()
     decision = dataclasses.replace(report.decision, weighting="docs")
     first = report.tasks[0]
-    assert first.decision is not None
-    wide = dataclasses.replace(first, decision=dataclasses.replace(first.decision, margin=0.034))
-    assert wide.decision is not None
-    decision = dataclasses.replace(decision, tasks=(wide.decision, *decision.tasks[1:]))
+    wide = dataclasses.replace(first, margin=0.034)
+    decision = dataclasses.replace(decision, tasks=(wide, *decision.tasks[1:]))
     report = dataclasses.replace(report, decision=decision, tasks=(wide, *report.tasks[1:]))
     write_html(tmp_path / "page.html", report)
     page, text = (tmp_path / "page.html").read_text(encoding="utf-8"), printed(report)
@@ -289,7 +287,7 @@ def test_the_plot_shows_each_drop_beside_0_and_its_margin() -> None:
 
 def test_without_anything_to_compare_with_the_plot_is_of_scores() -> None:
     alone = score(0.4, 0.1, 50, published(0.5), reason="it is not comparable")
-    task = Task("meta_some", "some", 50, 50, scores=(alone,))
+    task = TaskDecision("meta_some", "some", 50, 50, scores=(alone,))
     drawn = drawn_of(dataclasses.replace(make_report(), tasks=(task,)))
     assert (drawn.zero, drawn.marks[0].x, drawn.marks[0].low, drawn.marks[0].high) == (None, 40.0, 30.0, 50.0)
 

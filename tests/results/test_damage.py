@@ -202,7 +202,7 @@ def test_a_damaged_task_is_left_out_by_name_and_forbids_ship_until_it_is_left_ou
     a, b = some_tasks(tmp_path / "a"), some_tasks(tmp_path / "b", "meta_b", how=how)
     judged = compare(a, b, margin=5)
     decision = judged.decision
-    assert (decision.outcome, [task.task for task in decision.tasks]) == ("UNDECIDED", ["meta_a", "meta_c"])
+    assert (decision.outcome, [task.name for task in decision.tasks]) == ("UNDECIDED", ["meta_a", "meta_c"])
     (alarm,) = [alarm for alarm in judged.alarms if alarm.kind == "left out"]
     (alarmed,) = alarm.tasks
     assert (alarmed.task, alarmed.run) == ("meta_b", "B") and "samples_meta_b" in str(alarmed.note)

@@ -26,9 +26,9 @@ from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.conditions import is_unextracted
 from meta_eval.judge.decide import Veto
+from meta_eval.judge.decision import Alarm, AlarmKind, AlarmOccurrence
+from meta_eval.judge.decision import RaisedAlarm as RaisedAlarm  # noqa: PLC0414 (for those that raise them)
 from meta_eval.judge.evidence import list_evidence
-from meta_eval.judge.judgement import Alarm, AlarmKind, AlarmOccurrence
-from meta_eval.judge.judgement import RaisedAlarm as RaisedAlarm  # noqa: PLC0414 (for those that raise them)
 from meta_eval.judge.origin_alarms import find_task_origins
 from meta_eval.judge.two_bos import find_two_bos
 from meta_eval.pack.manifest import TaskEntry

@@ -18,18 +18,19 @@ from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.harness.shared_questions import find_shared_questions
 from meta_eval.harness.task_run import find_disputed_metrics
-from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, RaisedAlarm, find_alarms, find_faults
-from meta_eval.judge.baseline_choice import RUN_A
+from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, find_alarms, find_faults
+from meta_eval.judge.baseline import RUN_A
+from meta_eval.judge.decide import Judgement
+from meta_eval.judge.decision import AlarmOccurrence, RaisedAlarm
 from meta_eval.judge.drop_breakdown import break_down_regraded_drop
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.groups import assess_groups, choose_entries, list_decided_names
-from meta_eval.judge.judge import assess_task, is_share
-from meta_eval.judge.judgement import AlarmOccurrence, Judgement
+from meta_eval.judge.groups import choose_entries, list_decided_names, pair_groups
+from meta_eval.judge.judge import decide_pairs
 from meta_eval.judge.lacking_docs import has_fixed_order
+from meta_eval.judge.measure import is_share, measure_task
 from meta_eval.judge.origin_alarms import find_run_origins
+from meta_eval.judge.pair import TaskPair, find_verdict_metric, pair_task
 from meta_eval.judge.same_answers import find_same_answers
-from meta_eval.judge.task_assessment import TaskAssessment, conclude_judgement
-from meta_eval.judge.task_comparison import build_task_comparison, find_verdict_metric
 from meta_eval.judge.two_bos import find_two_bos
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest
@@ -82,8 +83,8 @@ def compare_runs(
     completed, default_tasks = completed.choose(default_tasks, groups, left_out)
     task_gate = completed.expand_groups(groups)
     shared = find_shared_questions([baseline.tasks[name].docs for name in common])
-    assessments = [
-        _assess_task(
+    pairs = [
+        _measure_task(
             name,
             baseline.all_runs(name),
             candidate.all_runs(name),
@@ -95,29 +96,26 @@ def compare_runs(
         for name in common
     ]
     if not any(
-        assessment.task_drop or assessment.task.averages or any(kind in INVALID for kind, _ in assessment.alarms)
-        for assessment in assessments
+        pair.has_drop or pair.shown.averages or any(kind in INVALID for kind, _ in pair.alarms) for pair in pairs
     ):
         where = f"{baseline.tasks[common[0]].samples_file} and {candidate.tasks[common[0]].samples_file}"
-        reasons = "; ".join(
-            f"{assessment.task.name}: {assessment.task.not_compared_reason}" for assessment in assessments[:NAMED]
-        )
+        reasons = "; ".join(f"{pair.name}: {pair.shown.not_compared_reason}" for pair in pairs[:NAMED])
         raise ResultsError(f"nothing to compare: {reasons}", where=where, hint="Run both with one pack")
     if before:
-        assessments = [_add_breakdown(assessment, *before) for assessment in assessments]
-    assessments += assess_groups(candidate, assessments, completed)
-    decided_names = list_decided_names(completed, groups, assessments, default_tasks)
-    pairs = [assessment.pair for assessment in assessments if assessment.pair]
+        pairs = [_add_breakdown(pair, *before) for pair in pairs]
+    pairs += pair_groups(candidate, pairs, completed)
+    decided_names = list_decided_names(completed, groups, pairs, default_tasks)
+    compared = [pair.drop_sides for pair in pairs if pair.drop_sides]
     run_alarms: list[RaisedAlarm] = [*evidence, *find_faults(baseline, "A"), *find_faults(candidate, "B")]
-    run_alarms += find_same_answers(baseline, candidate, pairs)
+    run_alarms += find_same_answers(baseline, candidate, compared)
     run_alarms += [*find_run_origins(baseline, "A"), *find_run_origins(candidate, "B")]
     for name in lacking:
         only = "only A has samples of it" if name in in_a else "only B has samples of it" if name in in_b else None
         run_alarms.append(("not run", AlarmOccurrence(name, note=only, veto=name in decided_names)))
-    return conclude_judgement(assessments, completed, decided_names, run_alarms)
+    return decide_pairs(pairs, completed, decided_names, run_alarms)
 
 
-def _assess_task(
+def _measure_task(
     name: str,
     baseline_runs: Sequence[TaskRun],
     candidate_runs: Sequence[TaskRun],
@@ -125,48 +123,46 @@ def _assess_task(
     stored: Baseline | None,
     gate: Gate,
     shared: frozenset[str],
-) -> TaskAssessment:
+) -> TaskPair:
     rule = gate.task_rules(name)
     entry = manifest.tasks.get(name) if manifest else None
     metric_key = find_verdict_metric(baseline_runs[0], entry)
-    compared = build_task_comparison(name, candidate_runs, entry, stored, baseline_runs)
-    assessment = assess_task(compared, gate, shared)
-    pairs = list(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True)) if compared.pair else []
-    if not pairs:
-        return _without_decision(assessment, "the runs have no doc in common")
-    own_unit = assessment.task.own_unit
-    if assessment.task_drop is None and own_unit is None and not is_share(metric_key):
-        return _without_decision(assessment, "none of its metrics is a share, and no other is in both runs")
-    if assessment.task_drop is None and own_unit is None and rule.baseline_kind in (None, "run"):
-        by_cut_answers = assessment.task.cut is not None and rule.cut_answers in ("wrong", "unscored")
+    pair = measure_task(pair_task(name, candidate_runs, entry, stored, baseline_runs), gate, shared)
+    docs = list(zip(pair.sides.baseline.docs, pair.sides.candidate.docs, strict=True)) if pair.sides else []
+    if not docs:
+        return _without_decision(pair, "the runs have no doc in common")
+    figures = pair.shown
+    own_unit = figures.own_unit
+    if not pair.has_drop and own_unit is None and not is_share(metric_key):
+        return _without_decision(pair, "none of its metrics is a share, and no other is in both runs")
+    if not pair.has_drop and own_unit is None and rule.baseline_kind in (None, "run"):
+        by_cut_answers = figures.cut is not None and rule.cut_answers in ("wrong", "unscored")
         return _without_decision(
-            assessment,
-            assessment.task.not_compared_reason
-            if by_cut_answers
-            else "the runs have no metric in common that is a share",
+            pair,
+            figures.not_compared_reason if by_cut_answers else "the runs have no metric in common that is a share",
         )
-    of_two_sides = [raised for raised in assessment.alarms if raised[0] in OF_TWO_SIDES]
-    is_run_compared = assessment.task.baseline_label in (None, RUN_A)
-    metric = own_unit.metric if own_unit else assessment.task.metric
+    of_two_sides = [raised for raised in pair.alarms if raised[0] in OF_TWO_SIDES]
+    is_run_compared = figures.baseline_label in (None, RUN_A)
+    metric = own_unit.metric if own_unit else figures.metric
     disputed = _explain_disputed_metric(metric, baseline_runs, candidate_runs)
     if disputed and is_run_compared:
-        assessment = replace(assessment, task=replace(assessment.task, flips=None, own_unit=None))
-        return _without_decision(assessment, disputed, kind="unlike")
+        pair = replace(pair, figures=replace(figures, flips=None, own_unit=None))
+        return _without_decision(pair, disputed, kind="unlike")
     alarms: list[RaisedAlarm] = [
         (kind, replace(alarmed, run="B"))
-        for kind, alarmed in assessment.alarms
+        for kind, alarmed in pair.alarms
         if kind not in OF_TWO_SIDES and (own_unit is None or kind != "alone")
     ]
     candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)
     for number, task_run in enumerate(baseline_runs):
-        assert compared.baseline is not None  # noqa: S101 (these are its runs)
+        assert pair.baseline is not None  # noqa: S101 (these are its runs)
         alarms += [
             (kind, replace(alarmed, run="A"))
             for kind, alarmed in find_alarms(
-                name, task_run, compared.baseline, number, metric_key or "", baseline=candidate, expected=None
+                name, task_run, pair.baseline, number, metric_key or "", baseline=candidate, expected=None
             )
         ]
-    differences = _describe_differences(baseline_runs[0].provenance, candidate_runs[0].provenance, pairs)
+    differences = _describe_differences(baseline_runs[0].provenance, candidate_runs[0].provenance, docs)
     if is_run_compared:
         # A deviation from the pack that both runs share is not a difference between them.
         alarms = [(kind, replace(alarmed, veto=alarmed.veto and kind not in INVALID)) for kind, alarmed in alarms]
@@ -175,7 +171,7 @@ def _assess_task(
     elif differences:
         alarms.append(("unlike", AlarmOccurrence(name, note=differences, veto=False)))
     alarms += of_two_sides
-    counts = [len(runs[0].docs) - len(pairs) for runs in (baseline_runs, candidate_runs)]
+    counts = [len(runs[0].docs) - len(docs) for runs in (baseline_runs, candidate_runs)]
     left_out = [
         f"{count:,} {'doc' if count == 1 else 'docs'} only in {run}"
         for run, count in zip("AB", counts, strict=True)
@@ -186,24 +182,26 @@ def _assess_task(
         is_lacking = counts[0] > 0 and not all(has_fixed_order(run, entry) for run in candidate_runs)
         veto = rule.min_docs is None or is_lacking
         alarms.append(("one side", AlarmOccurrence(name, note=" and ".join(left_out), veto=veto)))
-    prepared = assessment.task.prepared
-    if entry is None and rule.min_docs is None and (prepared is None or len(pairs) < prepared) and not left_out:
-        note = f"{len(pairs)} of {prepared or 'an unknown number of'} docs were run"
+    prepared = figures.prepared
+    if entry is None and rule.min_docs is None and (prepared is None or len(docs) < prepared) and not left_out:
+        note = f"{len(docs)} of {prepared or 'an unknown number of'} docs were run"
         alarms.append(("unfinished", AlarmOccurrence(name, note=note)))
-    task = replace(assessment.task, docs=len(pairs))
+    figures = replace(figures, docs=len(docs))
     if own_unit:
-        task = replace(task, metric=None, baseline_label=None, not_compared_reason="none of its metrics is a share")
-    return replace(assessment, task=task, alarms=tuple(alarms))
+        figures = replace(
+            figures, metric=None, baseline_label=None, not_compared_reason="none of its metrics is a share"
+        )
+    return replace(pair, figures=figures, alarms=tuple(alarms))
 
 
-def _add_breakdown(assessment: TaskAssessment, baseline: Run, candidate: Run) -> TaskAssessment:
+def _add_breakdown(pair: TaskPair, baseline: Run, candidate: Run) -> TaskPair:
     """Split the difference in the runs' files into the parts of the grader, the model and the prompts."""
-    name, metric_key = assessment.task.name, assessment.task.metric
-    old = build_task_comparison(name, candidate.all_runs(name), None, None, baseline.all_runs(name)).pair
-    if metric_key is None or old is None or assessment.pair is None or assessment.clusters is None:
-        return assessment
-    parts = break_down_regraded_drop(old, assessment.pair, metric_key, assessment.clusters)
-    return replace(assessment, task=replace(assessment.task, drop_breakdown=parts))
+    old = pair_task(pair.name, candidate.all_runs(pair.name), None, None, baseline.all_runs(pair.name)).sides
+    figures = pair.shown
+    if figures.metric is None or old is None or pair.drop_sides is None or pair.clusters is None:
+        return pair
+    parts = break_down_regraded_drop(old, pair.drop_sides, figures.metric, pair.clusters)
+    return replace(pair, figures=replace(figures, drop_breakdown=parts))
 
 
 def _mark_two_bos(alarms: list[RaisedAlarm], baseline_runs: Sequence[TaskRun]) -> list[RaisedAlarm]:
@@ -230,12 +228,11 @@ def _explain_disputed_metric(
     return f"higher_is_better of {metric} is {str(a).lower()} in A and {str(b).lower()} in B, so a drop has no sign"
 
 
-def _without_decision(assessment: TaskAssessment, reason: str | None, *, kind: str = "alone") -> TaskAssessment:
+def _without_decision(pair: TaskPair, reason: str | None, *, kind: str = "alone") -> TaskPair:
     """Show a task without deciding on it."""
-    alarms: tuple[RaisedAlarm, ...] = ((kind, AlarmOccurrence(assessment.task.name, note=reason, veto=True)),)
-    return TaskAssessment(
-        replace(assessment.task, not_compared_reason=reason, metric=None, baseline_label=None), None, alarms
-    )
+    figures = replace(pair.shown, not_compared_reason=reason, metric=None, baseline_label=None)
+    alarms: tuple[RaisedAlarm, ...] = ((kind, AlarmOccurrence(pair.name, note=reason, veto=True)),)
+    return TaskPair(pair.name, figures=figures, alarms=alarms)
 
 
 def _describe_differences(

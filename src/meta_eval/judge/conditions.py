@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from meta_eval.harness.doc_results import DocResult
+from meta_eval.judge.decision import AlarmOccurrence
 from meta_eval.judge.evidence import list_evidence
-from meta_eval.judge.judgement import AlarmOccurrence
 
 # The effect on the decision, as the kind of its alarm (`meta_eval.judge.alarms`).
 Severity = Literal["gate failed", "gate not met"]

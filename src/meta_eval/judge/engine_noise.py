@@ -8,7 +8,7 @@ candidate, divided by the share that flip between baseline and candidate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from meta_eval import stats
@@ -16,11 +16,8 @@ from meta_eval.base.thresholds import SAME_VERDICT
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.scores import compute_scores
 from meta_eval.harness.task_run import TaskRun
-from meta_eval.judge.alarms import RaisedAlarm
-from meta_eval.judge.judgement import AlarmOccurrence, EngineNoise, Flips
-from meta_eval.judge.task_comparison import RunPair, pair_scores
-
-Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
+from meta_eval.judge.decision import AlarmOccurrence, EngineNoise, Flips, RaisedAlarm
+from meta_eval.judge.pair import Clusters, RunPair, pair_scores
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel
 
 from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
-from meta_eval.judge.judgement import AlarmKind, RaisedAlarm
+from meta_eval.judge.decision import AlarmKind, RaisedAlarm
 
 if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import Run

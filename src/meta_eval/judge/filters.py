@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA, ZERO_POINTS
-from meta_eval.harness.doc_results import DocResult
-from meta_eval.judge.alarms import RaisedAlarm
-from meta_eval.judge.judgement import AlarmOccurrence
-from meta_eval.judge.task_comparison import RunPair, pair_scores
-
-Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
+from meta_eval.judge.decision import AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.pair import Clusters, RunPair, pair_scores
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,8 @@ from meta_eval.base.counts import plural
 from meta_eval.base.thresholds import GRADER_SHARE_OF_MARGIN, RULE_OF_THREE, SAME_VERDICT
 from meta_eval.harness.doc_results import DocResult, FilterResult
 from meta_eval.harness.grader_facts import GraderFacts
-from meta_eval.judge.alarms import RaisedAlarm
-from meta_eval.judge.judgement import AlarmOccurrence
-from meta_eval.judge.task_comparison import RunPair, pair_scores
+from meta_eval.judge.decision import AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.pair import RunPair, pair_scores
 from meta_eval.stats.clustered_mean import average_docs
 
 # Metrics of tasks whose answers are programs.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from meta_eval.harness.lm_eval_run import TaskRun
-from meta_eval.judge.judgement import LmEvalAverage
+from meta_eval.judge.decision import LmEvalAverage
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.records.task_groups import list_task_groups
 

@@ -9,7 +9,7 @@ from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import NAMED
 from meta_eval.harness.answer_origins import AnswerOrigins, count_names
 from meta_eval.harness.lm_eval_run import Run
-from meta_eval.judge.judgement import AlarmOccurrence
+from meta_eval.judge.decision import AlarmOccurrence
 
 RaisedOrigin = tuple[Literal["models", "endpoints"], AlarmOccurrence]
 

@@ -9,9 +9,9 @@ their standard errors as if they were independent, which is too wide and safe.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA, LEVEL, LEVEL_TEXT, OWN_UNIT_LIMIT, SAME_VALUE
@@ -22,7 +22,9 @@ from meta_eval.stats import Interval
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.intervals import normal_quantile, t_quantile
 
-Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
+if TYPE_CHECKING:
+    from meta_eval.judge.pair import Clusters
+
 Runs = Sequence[Sequence[DocResult]]
 
 # The largest exponent of a perplexity, and the largest value of a doc, whose sums and squares are numbers.

@@ -17,8 +17,8 @@ from meta_eval.harness.shared_questions import find_cluster_names
 from meta_eval.harness.task_run import TaskRun
 from meta_eval.judge.engine_noise import pair_second_answers
 from meta_eval.judge.gate import Gate
+from meta_eval.judge.pair import find_verdict_metric
 from meta_eval.judge.planning import PackPlan, PlannedTask, plan_answers, plan_tasks
-from meta_eval.judge.task_comparison import find_verdict_metric
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
 from meta_eval.stats.identical import correlate_changes, expect_copy
 

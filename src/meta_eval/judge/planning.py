@@ -15,7 +15,7 @@ from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA, CAP, MARGIN, MAX_PLANNED_RUNS, SURE, Weighting
 from meta_eval.judge.caps import compute_task_caps
 from meta_eval.judge.decide import decide_outcome
-from meta_eval.judge.task_drop import TaskDrop
+from meta_eval.judge.pair import TaskPair
 from meta_eval.stats import Drop
 from meta_eval.stats.identical import FlipKind, chance_within, list_flip_kinds, margin_within, narrow_drop, of_kinds
 
@@ -163,7 +163,7 @@ def plan_tasks(
     drops = [planned.expected for planned in tasks]
     mean = stats.mean_drop(drops, stats.weigh_tasks(drops, weighting))
     caps = compute_task_caps(
-        [TaskDrop(task.task, task.expected, task.margin, cap=task.cap) for task in tasks], margin, cap
+        [TaskPair(task.task, task.expected, task.margin, cap=task.cap) for task in tasks], margin, cap
     )
     planned = tuple(
         TaskPlan(task, chance_within(task.expected, limit), _task_chances(task, task.margin or margin, len(tasks)))
@@ -250,7 +250,7 @@ class _Copies:
         return self.count_ships(SURE) >= SURE
 
 
-def _draw_copy(planned: PlannedTask, rng: np.random.Generator) -> TaskDrop:
+def _draw_copy(planned: PlannedTask, rng: np.random.Generator) -> TaskPair:
     subtasks = {name: _draw_drop(drop, rng) for name, drop in planned.subtasks.items()}
     if planned.subtask_weights:
         parts = [(planned.subtask_weights[name], drop) for name, drop in subtasks.items()]
@@ -266,7 +266,7 @@ def _draw_copy(planned: PlannedTask, rng: np.random.Generator) -> TaskDrop:
         )
     else:
         drop = _draw_drop(planned.expected, rng)
-    return TaskDrop(planned.task, drop, planned.margin, cap=planned.cap, subtasks=subtasks)
+    return TaskPair(planned.task, drop, planned.margin, cap=planned.cap, subtasks=subtasks)
 
 
 def _draw_drop(expected: Drop, rng: np.random.Generator) -> Drop:

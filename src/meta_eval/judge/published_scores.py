@@ -11,8 +11,8 @@ from meta_eval.harness.metrics import UNBOUNDED_METRICS
 from meta_eval.harness.results_file import Aggregate
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.alarms import explain_unfinished, find_other_settings
-from meta_eval.judge.judgement import BaselineDifference, LmEvalAverage, ReferenceScore, Score
-from meta_eval.judge.task_comparison import find_verdict_metric, list_fraction_metrics
+from meta_eval.judge.decision import BaselineDifference, LmEvalAverage, ReferenceScore, Score
+from meta_eval.judge.pair import find_verdict_metric, list_fraction_metrics
 from meta_eval.pack.manifest import KnownGapEntry, ReferenceScoreEntry, TaskEntry
 
 

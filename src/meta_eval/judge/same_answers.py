@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from meta_eval.base.thresholds import SAME_SHORT_TEXT_DOCS, SAME_TEXT_DOCS, SHORT_TEXT_CHARS
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.harness.provenance import Provenance
-from meta_eval.judge.alarms import RaisedAlarm
-from meta_eval.judge.judgement import AlarmOccurrence
-from meta_eval.judge.task_comparison import RunPair
+from meta_eval.judge.decision import AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.pair import RunPair
 
 # Model arguments that say which weights run.
 _OF_WEIGHTS = re.compile(r"lora|adapter|peft|quant|bnb|load_in_\d+bit|gguf|delta|revision|^dtype$", re.IGNORECASE)

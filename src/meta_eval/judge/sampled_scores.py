@@ -14,9 +14,8 @@ from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.harness.several_answers import replace_verdict
-from meta_eval.judge.filters import Clusters
-from meta_eval.judge.judgement import DropEstimate, SampledScore, Sampling, Task
-from meta_eval.judge.task_comparison import RunPair, measure_drop
+from meta_eval.judge.decision import DropEstimate, SampledScore, Sampling, TaskDecision
+from meta_eval.judge.pair import Clusters, RunPair, measure_drop
 
 # The score of a doc, by the verdict on each answer and the number of the most frequent one; None if it has none.
 _Combine = Callable[[Sequence[float], int | None], float | None]
@@ -62,15 +61,15 @@ def count_answers(scored: ScoredRun, metric_key: str) -> int:
     return min(counts, default=1)
 
 
-def count_needed(task: Task) -> int | None:
+def count_needed(task: TaskDecision) -> int | None:
     """Count the answers to each doc that would show an identical copy within the task's margin; None if none would."""
-    decision, sampling = task.decision, task.sampling
-    if decision is None or sampling is None:
+    sampling = task.sampling
+    if sampling is None or not task.is_decided:
         return None
     shares = 1 / sampling.answers + 1 / (sampling.baseline_answers or 1)
     fixed = None if task.baseline_label == _RUN else sampling.baseline_answers or 1
     return stats.count_needed_answers(
-        decision.drop.seen_variance / shares, decision.margin, baseline_answers=fixed
+        task.drop.seen_variance / shares, task.margin, baseline_answers=fixed
     )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.judge.judgement import Subtask
-from meta_eval.judge.task_comparison import RunPair, pair_scores
+from meta_eval.judge.decision import Subtask
+from meta_eval.judge.pair import RunPair, pair_scores
 from meta_eval.stats import Drop
 
 

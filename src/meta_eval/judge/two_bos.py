@@ -13,7 +13,7 @@ from collections import Counter
 from meta_eval.base.counts import plural
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.task_run import TaskRun
-from meta_eval.judge.judgement import AlarmOccurrence
+from meta_eval.judge.decision import AlarmOccurrence
 
 # The first version of lm-eval in which a backend adds no BOS to a prompt that brings one; None if there is none.
 _MENDED_IN: dict[str, tuple[int, ...] | None] = {

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.judge.alarms import RaisedAlarm
-from meta_eval.judge.judgement import AlarmOccurrence
-from meta_eval.judge.task_comparison import RunPair, pair_scores
+from meta_eval.judge.decision import AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.pair import RunPair, pair_scores
 from meta_eval.stats.clustered_mean import average_docs
 
 # The smallest difference in unread answers that is said.

@@ -10,7 +10,7 @@ from meta_eval.reports import text
 from meta_eval.reports.tables import Column, Row, Table
 
 if TYPE_CHECKING:
-    from meta_eval.judge.judgement import Task
+    from meta_eval.judge.decision import TaskDecision
     from meta_eval.stats import Drop, DropBreakdown, DropPart
 
 LEGEND = (
@@ -30,7 +30,7 @@ _OF_RECORD = ("The parts of the difference from the record", LEGEND, "recorded a
 
 
 def make_breakdown_table(
-    tasks: Iterable[Task], mean: DropBreakdown | None, *, of_two: bool = False
+    tasks: Iterable[TaskDecision], mean: DropBreakdown | None, *, of_two: bool = False
 ) -> Table[DropBreakdown]:
     """Table of the parts of each task's drop. The mean comes last.
 

@@ -7,16 +7,16 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from meta_eval.base.escaping import visible
 from meta_eval.base.hashing import hash_file
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.harness.provenance import Provenance
+from meta_eval.judge.decide import Judgement
 from meta_eval.judge.evidence import NamedFindings
 from meta_eval.judge.group_scores import compute_group_scores
-from meta_eval.judge.judgement import Judgement
 from meta_eval.judge.published_scores import list_averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
 from meta_eval.reports import model
-from meta_eval.reports.text import visible
 
 
 def build_report(
@@ -34,17 +34,17 @@ def build_report(
         totals.append(compute_group_scores(manifest, run.tasks))
     facts = _describe_run("this run", run, run.tasks, pack, manifest)
     return model.Report(
-        "report",
-        facts.model,
-        judged.decision,
-        (facts,),
-        tuple(task for task in judged.tasks if task.name in run.tasks or task.members),
-        judged.alarms,
-        (*run.notes, *judged.notes, *_list_notes(evidence)),
-        tuple(average for group in totals for average in group),
-        exit_follows_decision,
-        tuple(evidence),
-        judged.drop_breakdown,
+        document_type="report",
+        title=facts.model,
+        decision=judged.decision,
+        runs=(facts,),
+        tasks=tuple(task for task in judged.tasks if task.name in run.tasks or task.members),
+        alarms=judged.alarms,
+        notes=(*run.notes, *judged.notes, *_list_notes(evidence)),
+        group_averages=tuple(average for group in totals for average in group),
+        exit_follows_decision=exit_follows_decision,
+        evidence=tuple(evidence),
+        drop_breakdown=judged.drop_breakdown,
     )
 
 
@@ -62,13 +62,13 @@ def build_report_of_two(
     runs = tuple(_describe_run(label, run, tasks) for label, run in labelled.items())
     notes = (f"{label}: {note}" for label, run in labelled.items() for note in run.notes)
     return model.Report(
-        "compare",
-        _title_of_two(*runs),
-        judged.decision,
-        runs,
-        judged.tasks,
-        judged.alarms,
-        (*notes, *judged.notes, *_list_notes(evidence)),
+        document_type="compare",
+        title=_title_of_two(*runs),
+        decision=judged.decision,
+        runs=runs,
+        tasks=judged.tasks,
+        alarms=judged.alarms,
+        notes=(*notes, *judged.notes, *_list_notes(evidence)),
         exit_follows_decision=exit_follows_decision,
         evidence=tuple(evidence),
         drop_breakdown=judged.drop_breakdown,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from meta_eval.judge.judgement import Alarm
+from meta_eval.judge.decision import Alarm
 from meta_eval.reports.model import RunProvenance, ShownSample
 from meta_eval.reports.tables import Table
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import yaml
 
+from meta_eval.base.escaping import visible
 from meta_eval.base.thresholds import LEVEL_TEXT
-from meta_eval.judge.judgement import Score, Task
+from meta_eval.judge.decision import Score, TaskDecision
 from meta_eval.reports.model import Report
-from meta_eval.reports.text import format_interval, format_percent, visible
+from meta_eval.reports.text import format_interval, format_percent
 from meta_eval.version import __version__
 
 
@@ -50,7 +51,7 @@ def render(report: Report) -> str:
     return "\n".join(comments) + "\n" + text
 
 
-def _left_out(task: Task) -> str | None:
+def _left_out(task: TaskDecision) -> str | None:
     benchmark = _BENCHMARKS.get(task.subset or "")
     if benchmark is None:
         return "its dataset is not registered as a benchmark on the hub"
@@ -61,12 +62,12 @@ def _left_out(task: Task) -> str | None:
     return None
 
 
-def _chosen(task: Task) -> Score:
+def _chosen(task: TaskDecision) -> Score:
     """The micro average if there is one, because leaderboards average over docs."""
     return next((score for score in task.scores if score.averaging == "micro"), task.scores[0])
 
 
-def _entry(report: Report, task: Task, score: Score) -> dict[str, Any]:
+def _entry(report: Report, task: TaskDecision, score: Score) -> dict[str, Any]:
     benchmark = _BENCHMARKS[task.subset or ""]
     facts = dict(report.runs[0].provenance)
     changed = sum(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from meta_eval.judge.judgement import Alarm
+from meta_eval.judge.decision import Alarm
 from meta_eval.reports import tables, text
 from meta_eval.reports.document import Block, Document, Figure, Item, Listing, Section
 from meta_eval.version import __version__

@@ -1,4 +1,4 @@
-"""A report: what was judged, and where it comes from. Views read only this and `meta_eval.judge.judgement`."""
+"""A report: what was judged, and where it comes from. Views read only this and `meta_eval.judge.decision`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from meta_eval.judge.decide import Decision, RepeatPlan, TaskDecision
+from meta_eval.judge.decide import Decision, Judgement
+from meta_eval.judge.decision import META, LmEvalAverage, RepeatPlan, TaskDecision
 from meta_eval.judge.evidence import NamedFindings
-from meta_eval.judge.judgement import META, Alarm, LmEvalAverage, Task
 from meta_eval.reports import breakdown_table
 from meta_eval.reports.text import write_headline
-from meta_eval.stats import Drop, DropBreakdown, Interval
+from meta_eval.stats import Drop, Interval
 
 if TYPE_CHECKING:
     from meta_eval.reports.document import Document
@@ -63,34 +63,27 @@ class VerdictOwner:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """One report of a run, or of two that are compared (``document_type``).
-
-    Attributes:
-        title: The model, or both.
-        decision: SHIP, DON'T SHIP or UNDECIDED.
-        runs: Where the numbers come from.
-        tasks: By name; without those that were not run.
-        alarms: What went wrong, by kind.
-        notes: What the reader must know of the files that were read.
-        group_averages: What lm-eval averaged over groups of tasks, and what a board would show.
-        exit_follows_decision: Whether the exit code follows the decision.
-        evidence: What the evidence of plug-ins found.
-        drop_breakdown: The parts of the mean drop from a recorded run; None where fewer than two tasks are.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Judgement):
+    """What is decided of a run, or of two that are compared, and where it comes from."""
 
     document_type: Literal["report", "compare"]
+    """Whether it is of a run, or of two that are compared."""
+
     title: str
-    decision: Decision
+    """The model, or both."""
+
     runs: tuple[RunProvenance, ...]
-    tasks: tuple[Task, ...]
-    alarms: tuple[Alarm, ...] = ()
-    notes: tuple[str, ...] = ()
+    """Where the numbers come from."""
+
     group_averages: tuple[LmEvalAverage, ...] = ()
+    """What lm-eval averaged over groups of tasks, and what a board would show."""
+
     exit_follows_decision: bool = False
+    """Whether the exit code follows the decision."""
+
     evidence: tuple[NamedFindings, ...] = ()
-    drop_breakdown: DropBreakdown | None = None
+    """What the evidence of plug-ins found."""
 
     @property
     def summary(self) -> str:
@@ -194,12 +187,12 @@ def _decision(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _task(task: Task) -> dict[str, Any]:
+def _task(task: TaskDecision) -> dict[str, Any]:
     tree = {name: getattr(task, name) for name in ("name", "subset", "outcome", "docs", "prepared", "runs")}
     tree |= {
         name: getattr(task, name) for name in ("metric", "baseline_label", "not_compared_reason", "fallback_reason")
     }
-    tree["drop"] = _task_drop(task.decision) if task.decision else None
+    tree["drop"] = _task_drop(task) if task.is_decided else None
     tree["own_unit"] = _plain(task.own_unit) if task.own_unit else None
     tree["scores"] = [_plain(score) for score in task.scores]
     tree["metrics"] = [_plain(metric) for metric in task.metrics]
@@ -216,20 +209,20 @@ def _task(task: Task) -> dict[str, Any]:
     return tree
 
 
-def _task_drop(decision: TaskDecision) -> dict[str, Any]:
-    recovery = decision.drop.recovery_interval()
+def _task_drop(task: TaskDecision) -> dict[str, Any]:
+    recovery = task.drop.recovery_interval()
     return {
-        **_drop(decision.drop, decision.interval),
+        **_drop(task.drop, task.interval),
         **{
-            name: getattr(decision, name)
+            name: getattr(task, name)
             for name in ("margin", "cap", "p", "p_corrected", "detectable_drop", "weight", "remark")
         },
-        "paired": decision.drop.paired,
-        "docs": decision.drop.docs,
-        "clusters": decision.drop.clusters,
-        "recovery": decision.drop.recovery,
+        "paired": task.drop.paired,
+        "docs": task.drop.docs,
+        "clusters": task.drop.clusters,
+        "recovery": task.drop.recovery,
         "recovery_interval": None if recovery is None else _plain(recovery),
-        "repeats_needed": _plan_json(decision.repeats_needed),
+        "repeats_needed": _plan_json(task.repeats_needed),
     }
 
 

@@ -14,7 +14,7 @@ from meta_eval.reports.plot import make_plot
 
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision
-    from meta_eval.judge.judgement import Score, Task
+    from meta_eval.judge.decision import Score, TaskDecision
     from meta_eval.reports.model import Report, ShownSample
     from meta_eval.reports.tables import Table
 
@@ -116,11 +116,11 @@ def _listing(title: str, items: list[Item]) -> Listing:
     return Listing(tuple(items), title, folded=("html",) if title and len(items) > _UNFOLDED else ())
 
 
-def _known(tasks: Iterable[Task]) -> list[Item]:
+def _known(tasks: Iterable[TaskDecision]) -> list[Item]:
     return [Item(tuple(names), reason) for reason, names in text.group_by_reason(tasks)]
 
 
-def _explained(tasks: Iterable[Task]) -> list[Item]:
+def _explained(tasks: Iterable[TaskDecision]) -> list[Item]:
     """Outcomes with remarks that the table lacks. Tasks with the same remark stand together."""
     names: dict[tuple[str, str], list[str]] = {}
     for task in tasks:
@@ -148,7 +148,7 @@ def _about_scores(report: Report) -> Iterator[Listing]:
     yield Listing(tuple(sources), title, ("html", "markdown"), ("html",))
 
 
-def _name(task: Task, score: Score) -> str:
+def _name(task: TaskDecision, score: Score) -> str:
     return f"{task.name} {score.averaging}" if len(task.scores) > 1 else task.name
 
 

@@ -12,13 +12,13 @@ from meta_eval.harness import doc_results, sample_parser
 from meta_eval.harness.metrics import PerplexityParts
 from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.scores import compute_scores
-from meta_eval.judge.judgement import Task
+from meta_eval.judge.decision import TaskDecision
 from meta_eval.reports.model import ShownAnswer, ShownSample
 
 Counter = Callable[[str], int]
 
 
-def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) -> Iterator[ShownSample]:
+def read_samples(tasks: Iterable[TaskDecision], *, count_tokens: Counter | None = None) -> Iterator[ShownSample]:
     """Every doc that has a verdict, with the answer of the run, or of both runs, by task and doc id.
 
     Args:

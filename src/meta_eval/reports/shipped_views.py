@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from meta_eval.reports import eval_results, html, markdown, terminal
+from meta_eval.reports.document import Document
 from meta_eval.reports.model import Report
-from meta_eval.reports.view import Document, View
+from meta_eval.reports.view import View
 
 if TYPE_CHECKING:
     from rich.console import Console

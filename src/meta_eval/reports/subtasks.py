@@ -9,7 +9,7 @@ from meta_eval.reports import text
 from meta_eval.reports.tables import Column, Row, Table
 
 if TYPE_CHECKING:
-    from meta_eval.judge.judgement import Subtask, Task
+    from meta_eval.judge.decision import Subtask, TaskDecision
     from meta_eval.reports.model import Report
 
 # Differences of a subtask: a step of colour for every this many points, and the number of steps on either side.
@@ -45,7 +45,7 @@ def make_tiles(report: Report) -> Tiles:
     return Tiles(candidate, baseline, tuple((task.name, _tiles(task)) for task in report.tasks if task.subtasks))
 
 
-def make_subtask_table(task: Task, report: Report) -> Table[Subtask]:
+def make_subtask_table(task: TaskDecision, report: Report) -> Table[Subtask]:
     """The same as a table, for Markdown."""
     candidate, baseline = ("B", "A") if report.document_type == "compare" else ("ours", report.baseline_owner)
     columns: tuple[Column[Subtask], ...] = (
@@ -64,7 +64,7 @@ def _difference(subtask: Subtask) -> float | None:
     return None if subtask.baseline is None else subtask.value - subtask.baseline
 
 
-def _tiles(task: Task) -> tuple[Tile, ...]:
+def _tiles(task: TaskDecision) -> tuple[Tile, ...]:
     names = text.shorten_names([subtask.name for subtask in task.subtasks])
     sign = -1 if task.lower_is_better else 1
     differences = [(subtask, _difference(subtask)) for subtask in task.subtasks]

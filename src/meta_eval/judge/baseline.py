@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from meta_eval.base.thresholds import MIN_RECORDED
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.scores import ScoredRun
+from meta_eval.judge.decision import META
 from meta_eval.judge.gate import GateTask
-from meta_eval.judge.judgement import META
-from meta_eval.judge.published_scores import explain_incomparable
-from meta_eval.judge.task_comparison import (
+from meta_eval.judge.pair import (
     RunPair,
-    TaskComparison,
+    TaskPair,
     find_verdict_metric,
     make_number_key,
     pair_docs,
     pair_scores,
 )
+from meta_eval.judge.published_scores import explain_incomparable
 from meta_eval.pack.manifest import TaskEntry
 
 ANSWERS = f"{META} recorded answers, graded by the pack"
@@ -47,13 +47,14 @@ class ChosenBaseline:
     published: float = 0.0
 
     @property
-    def pair(self) -> RunPair | None:
+    def sides(self) -> RunPair | None:
+        """Both; None for a published score."""
         return RunPair(self.baseline, self.candidate) if self.baseline else None
 
 
-def choose_baseline(compared: TaskComparison, rule: GateTask) -> ChosenBaseline | str:
+def choose_baseline(pair: TaskPair, rule: GateTask) -> ChosenBaseline | str:
     """Choose the baseline among Meta's data; else return the reason why there is none."""
-    result, candidate, entry = compared.candidate_runs[0], compared.candidate, compared.entry
+    result, candidate, entry = pair.candidate_runs[0], pair.candidate, pair.entry
     if entry is None:
         return "no pack says what it is to be compared with"
     if not result.docs:
@@ -61,13 +62,13 @@ def choose_baseline(compared: TaskComparison, rule: GateTask) -> ChosenBaseline 
     metrics = list_metrics(result, entry)
     few = None
     if rule.baseline_kind != "published":
-        verdicts = compared.recorded_verdicts if entry.graded_by == "program" or entry.baseline else None
-        for label, baseline in ((ANSWERS, compared.regraded_answers), (VERDICTS, verdicts)):
+        verdicts = pair.recorded_verdicts if entry.graded_by == "program" or entry.baseline else None
+        for label, baseline in ((ANSWERS, pair.regraded_answers), (VERDICTS, verdicts)):
             if baseline is not None:
-                pair = pair_docs(baseline, candidate, make_number_key)
-                chosen = choose_metric(pair, metrics, label.replace(f"{META} recorded", entry.baseline_owner_recorded))
-                if len(pair.baseline.docs) < MIN_RECORDED * len(candidate.docs):
-                    few = f"only {len(pair.baseline.docs):,} of {len(candidate.docs):,} docs have a recorded answer"
+                sides = pair_docs(baseline, candidate, make_number_key)
+                chosen = choose_metric(sides, metrics, label.replace(f"{META} recorded", entry.baseline_owner_recorded))
+                if len(sides.baseline.docs) < MIN_RECORDED * len(candidate.docs):
+                    few = f"only {len(sides.baseline.docs):,} of {len(candidate.docs):,} docs have a recorded answer"
                 elif not isinstance(chosen, str):
                     return chosen
         if rule.baseline_kind == "recorded":
@@ -80,10 +81,11 @@ def choose_baseline(compared: TaskComparison, rule: GateTask) -> ChosenBaseline 
     return few or nothing
 
 
-def choose_metric(pair: RunPair, metrics: Sequence[str], label: str) -> ChosenBaseline | str:
+def choose_metric(sides: RunPair, metrics: Sequence[str], label: str) -> ChosenBaseline | str:
+    """Choose the first metric that both sides have; else return the reason why there is none."""
     for metric_key in metrics:
-        if pair_scores(pair, metric_key) is not None:
-            return ChosenBaseline(label, metric_key, pair.candidate, pair.baseline)
+        if pair_scores(sides, metric_key) is not None:
+            return ChosenBaseline(label, metric_key, sides.candidate, sides.baseline)
     return "there is no metric that both have and that is a share"
 
 
