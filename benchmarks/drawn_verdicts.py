@@ -26,8 +26,8 @@ from meta_eval.harness.scores import compute_scores
 from meta_eval.harness.settings import RunSettings
 from meta_eval.harness.shared_questions import find_cluster_names
 from meta_eval.judge.decide import Decision, decide_outcome
-from meta_eval.judge.judge import judge_run
 from meta_eval.judge.pair import TaskPair
+from meta_eval.judge.runs import decide_run
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
 from meta_eval.stats import Drop
@@ -259,7 +259,7 @@ def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Deci
         answers[task.name] = with_verdicts(docs, before.tolist())
         results[task.name] = _task_run(task, with_verdicts(docs, after.tolist()))
         entries[task.name] = _entry(task, metric_of(plain))
-    judgement = judge_run(
+    judgement = decide_run(
         Run(results, (), {}), _manifest(entries), Baseline({name: (docs,) for name, docs in answers.items()}, {})
     )
     return judgement.decision

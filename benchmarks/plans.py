@@ -25,7 +25,7 @@ from meta_eval import stats
 from meta_eval.base.thresholds import Weighting
 from meta_eval.judge.decide import Decision, decide_outcome
 from meta_eval.judge.pair import TaskPair
-from meta_eval.judge.planning import PlannedTask, plan_tasks
+from meta_eval.judge.plan import PlannedTask, plan_tasks
 from meta_eval.stats.identical import expect_copy
 
 # A printed chance may be off by so much besides Monte-Carlo error.

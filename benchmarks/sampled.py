@@ -22,7 +22,7 @@ from drawn_verdicts import MARGIN, Task, instruct
 from meta_eval import stats
 from meta_eval.judge.decide import decide_outcome
 from meta_eval.judge.pair import TaskPair
-from meta_eval.judge.planning import PlannedTask, plan_answers
+from meta_eval.judge.plan import PlannedTask, plan_answers
 from meta_eval.stats.identical import expect_copy
 
 # Score, intra-doc correlation: ordinary tasks, and nearly all or nearly none right.

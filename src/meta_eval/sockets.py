@@ -210,9 +210,6 @@ if TYPE_CHECKING:
     from meta_eval.harness.token_logprobs import LOWEST as LOWEST
     from meta_eval.harness.token_logprobs import TokenPlace as TokenPlace
     from meta_eval.harness.token_logprobs import collect_tokens as collect_tokens
-
-    # judge: pairs of docs, alarms, the decision
-    from meta_eval.judge.conditions import Condition as Condition
     from meta_eval.judge.decide import SAMENESS_CODES as SAMENESS_CODES
     from meta_eval.judge.decide import Sameness as Sameness
     from meta_eval.judge.decision import Alarm as Alarm
@@ -221,33 +218,36 @@ if TYPE_CHECKING:
     from meta_eval.judge.evidence import Evidence as Evidence
     from meta_eval.judge.evidence import EvidenceCase as EvidenceCase
     from meta_eval.judge.evidence import Findings as Findings
+
+    # judge: pairs of docs, alarms, the decision
+    from meta_eval.judge.gate import Condition as Condition
     from meta_eval.judge.gate import Gate as Gate
     from meta_eval.judge.gate import read_gate as read_gate
     from meta_eval.judge.judging_options import JudgingOptions as JudgingOptions
     from meta_eval.judge.pair import find_verdict_metric as find_verdict_metric
-    from meta_eval.judge.table_file import BATCH as BATCH
-    from meta_eval.judge.table_file import PROBES as PROBES
-    from meta_eval.judge.table_file import Header as Header
-    from meta_eval.judge.table_file import Schema as Schema
-    from meta_eval.judge.table_file import make_damage_error as make_damage_error
-    from meta_eval.judge.table_file import path_beside as path_beside
-    from meta_eval.judge.table_file import read_batches as read_batches
-    from meta_eval.judge.table_file import read_header as read_header
-    from meta_eval.judge.table_file import write_table as write_table
+    from meta_eval.judge.token_table import BATCH as BATCH
+    from meta_eval.judge.token_table import PROBES as PROBES
     from meta_eval.judge.token_table import TABLES as TABLES
     from meta_eval.judge.token_table import Choices as Choices
     from meta_eval.judge.token_table import Floats as Floats
     from meta_eval.judge.token_table import Forced as Forced
+    from meta_eval.judge.token_table import Header as Header
     from meta_eval.judge.token_table import Ints as Ints
+    from meta_eval.judge.token_table import Schema as Schema
     from meta_eval.judge.token_table import Tokens as Tokens
     from meta_eval.judge.token_table import find_choices_path as find_choices_path
     from meta_eval.judge.token_table import find_table as find_table
     from meta_eval.judge.token_table import find_texts_path as find_texts_path
+    from meta_eval.judge.token_table import make_damage_error as make_damage_error
+    from meta_eval.judge.token_table import path_beside as path_beside
     from meta_eval.judge.token_table import read_any_header as read_any_header
+    from meta_eval.judge.token_table import read_batches as read_batches
     from meta_eval.judge.token_table import read_choices as read_choices
+    from meta_eval.judge.token_table import read_header as read_header
     from meta_eval.judge.token_table import read_tokens as read_tokens
     from meta_eval.judge.token_table import read_whole_tables as read_whole_tables
     from meta_eval.judge.token_table import write_choices as write_choices
+    from meta_eval.judge.token_table import write_table as write_table
     from meta_eval.judge.token_table import write_tokens as write_tokens
 
     # pack: configuration, records, manifest

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from meta_eval.judge.decide import Decision, Veto, decide_outcome
 from meta_eval.judge.decision import Alarm, AlarmOccurrence, Flips, ReferenceScore, Score, Subtask, TaskDecision
+from meta_eval.judge.figures import measure_baseline_distance
 from meta_eval.judge.pair import TaskPair
-from meta_eval.judge.published_scores import measure_baseline_distance
 from meta_eval.reports.document import DocumentSource
 from meta_eval.reports.model import Report, RunProvenance, ShownAnswer, ShownSample
 from meta_eval.reports.shipped_views import HtmlView

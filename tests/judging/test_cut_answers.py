@@ -17,11 +17,10 @@ from meta_eval import compare, stats
 from meta_eval.base.thresholds import CutAnswers
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
-from meta_eval.judge.compare import compare_runs
-from meta_eval.judge.decide import Judgement
+from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.decision import DropEstimate, TaskDecision
 from meta_eval.judge.gate import Gate, GateTask
-from meta_eval.judge.judge import judge_run
+from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.baseline import Baseline
 from meta_eval.reports.shipped_views import HtmlView, MarkdownView, TextView
 from meta_eval.reports.text import describe_cut_answers, describe_sampling, write_headline
@@ -39,7 +38,7 @@ def make_run(folder: Path, verdicts: Sequence[float], cut: Collection[int] = (),
     return read_run([folder])
 
 
-def compared(a: Run, b: Run, how: CutAnswers | None = None, **rules: Any) -> Judgement:
+def compared(a: Run, b: Run, how: CutAnswers | None = None, **rules: Any) -> RunDecision:
     return compare_runs(a, b, gate=Gate(cut_answers=how, **rules))
 
 
@@ -49,7 +48,7 @@ def lost(folder: Path, count: int, cut: bool = True) -> tuple[Run, Run]:
     return make_run(folder / "a", RIGHT), make_run(folder / "b", verdicts, range(count) if cut else ())
 
 
-def only(judgement: Judgement) -> TaskDecision:
+def only(judgement: RunDecision) -> TaskDecision:
     (task,) = judgement.tasks
     return task
 
@@ -166,7 +165,7 @@ def test_the_recorded_answers_are_counted_too(tmp_path: Path) -> None:
     docs = run.tasks["meta_some"].docs
     assert {doc.recorded_cut for doc in docs} == {True}
     answers = tuple(replace(doc, cuts=(None,)) for doc in docs)  # as verify keeps them: verdicts without texts
-    judgement = judge_run(run, manifest(meta_some=entry(1000)), Baseline({"meta_some": (answers,)}, {}))
+    judgement = decide_run(run, manifest(meta_some=entry(1000)), Baseline({"meta_some": (answers,)}, {}))
     cut = only(judgement).cut
     assert cut is not None
     assert (cut.docs, cut.baseline_docs, cut.more and cut.more.value) == (0, 1000, -1.0)
@@ -314,7 +313,7 @@ def test_tool_calls_without_text_are_no_empty_answer(tmp_path: Path) -> None:
 def test_answers_that_were_cut_while_thinking_are_no_empty_answers(tmp_path: Path) -> None:
     for end, kinds in (("length", ["no pack named", "limit hit"]), ("stop", ["no pack named", "empty answers"])):
         folder = write_run(tmp_path / end, RIGHT, line={"resps": [[""]], "finish_reason": end})
-        judgement = judge_run(read_run([folder]), None)
+        judgement = decide_run(read_run([folder]), None)
         assert [alarm.kind for alarm in judgement.alarms] == kinds
 
 

@@ -14,8 +14,8 @@ from meta_eval import stats
 from meta_eval.base.thresholds import MARGIN
 from meta_eval.judge.decide import Decision, Veto, decide_outcome
 from meta_eval.judge.decision import RepeatPlan, TaskDecision
+from meta_eval.judge.figures import measure_baseline_distance
 from meta_eval.judge.pair import MeasuredFlips, TaskPair
-from meta_eval.judge.published_scores import measure_baseline_distance
 
 
 def drop_of(lost: int, won: int, n: int) -> stats.Drop:

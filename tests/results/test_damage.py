@@ -21,9 +21,8 @@ from meta_eval import compare, report
 from meta_eval.base.errors import UserError
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
-from meta_eval.judge.compare import compare_runs
 from meta_eval.judge.gate import Gate, GateTask, read_gate
-from meta_eval.judge.judge import judge_run
+from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.config.config_loader import load_config
 from meta_eval.reports.build import build_report, build_report_of_two
 from meta_eval.reports.samples import read_samples
@@ -70,7 +69,7 @@ def everything(folder: Path, baseline: Run) -> None:
         except ResultsError as error:
             assert str(error)
             continue
-        judged = judge_run(run, None)
+        judged = decide_run(run, None)
         json.dumps(build_report(run, judged).to_json(), allow_nan=False)
         try:
             list(read_samples(judged.tasks))

@@ -51,7 +51,7 @@ def report(
         UserError: Results, pack or gate cannot be read.
     """
     from meta_eval.judge.evidence import list_alarms
-    from meta_eval.judge.judge import judge_run
+    from meta_eval.judge.runs import decide_run
     from meta_eval.reports.build import build_report
 
     chosen = _options(options, keywords)
@@ -61,7 +61,7 @@ def report(
         (run,) = reading.regrade(reading.read(paths))
         report_progress("judging")
         evidence = reading.collect_evidence({"": run}, paths)
-        judged = judge_run(
+        judged = decide_run(
             run, reading.manifest, reading.baseline(), reading.rules, reading.choice, list_alarms(evidence)
         )
     return build_report(
@@ -239,7 +239,7 @@ def _options(options: JudgingOptions | None, keywords: Mapping[str, Any]) -> Jud
 
 
 class _Reading:
-    """Reads the inputs of a judgement, in the order in which a user would look for an error."""
+    """Reads the inputs of a decision, in the order in which a user would look for an error."""
 
     def __init__(self, options: JudgingOptions, kept: Sequence[Path] = ()) -> None:
         """Read the rules and the manifest. The run in ``kept``, a baseline of several candidates, is read once."""
@@ -271,8 +271,8 @@ class _Reading:
 
     def compare(self, a: Sequence[Path], b: Sequence[Path]) -> Report:
         """Read two runs, and compare them."""
-        from meta_eval.judge.compare import compare_runs
         from meta_eval.judge.evidence import list_alarms
+        from meta_eval.judge.runs import compare_runs
         from meta_eval.reports.build import build_report_of_two
 
         read = self.read(a, b)

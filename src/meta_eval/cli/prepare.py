@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from meta_eval.judge.gate import Gate
-    from meta_eval.judge.pack_plan import Flips
-    from meta_eval.judge.planning import PackPlan
+    from meta_eval.judge.plan import Flips, PackPlan
     from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry
 
 
@@ -146,7 +145,7 @@ def _read_flips(text: str | None, option: str) -> Flips | None:
     """
     if text is None:
         return None
-    from meta_eval.judge.pack_plan import measure_flips
+    from meta_eval.judge.plan import measure_flips
 
     if os.path.lexists(text):
         return measure_flips([Path(text)])
@@ -159,7 +158,7 @@ def _read_flips(text: str | None, option: str) -> Flips | None:
 
 
 def _plan(pack: Path, gate: Gate | None, flips: Flips | None, sampled: Flips | None, *, decision: bool) -> PackPlan:
-    from meta_eval.judge.pack_plan import plan_pack
+    from meta_eval.judge.plan import plan_pack
 
     with show_progress("planning"):
         return plan_pack(pack, gate, flips, sampled_flips=sampled, whole=decision)

@@ -152,7 +152,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class RunDecision:
     """All that is decided of a run, or of two that are compared."""
 
     decision: Decision

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from meta_eval import stats
 from meta_eval.base.thresholds import CutAnswers
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import TaskRun
-from meta_eval.judge.metric_comparison import MetricComparison
 from meta_eval.judge.own_unit import OwnUnitDrop
 from meta_eval.stats import Drop, DropBreakdown, Interval
 
@@ -22,6 +22,12 @@ _UNKNOWN = Interval(-1.0, 1.0)
 
 # Whose recorded answers and verdicts a run is compared with, where its pack says nothing else.
 META = "Meta's"
+
+# What the drop of a task is a drop from.
+RECORDED_ANSWERS = f"{META} recorded answers, graded by the pack"
+RECORDED_VERDICTS = f"{META} recorded verdicts"
+NUMBER = "the published number alone"
+RUN_A = "run A"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +180,29 @@ class DropEstimate:
 
     value: float
     interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparison:
+    """A metric of a task.
+
+    Attributes:
+        metric: ``metric,filter``.
+        docs: Docs that it is about.
+        value: Its value, 0 to 1.
+        interval: Of it, at `LEVEL`.
+        baseline: That of the baseline, over the docs of both; None without one.
+        drop: From the baseline, positive for worse; None without one.
+        drop_interval: Of the drop, at `LEVEL`.
+    """
+
+    metric: str
+    docs: int
+    value: float
+    interval: stats.Interval
+    baseline: float | None = None
+    drop: float | None = None
+    drop_interval: stats.Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
-"""Judges groups of tasks like tasks, by lm-eval's average of the group.
+"""Groups of tasks: pairs of their own, by lm-eval's average of the group.
 
 A results file has a group's tasks and their average, but not whether docs or tasks have equal weights. The weighting
-that reproduces lm-eval's number is used.
-"""
+that reproduces lm-eval's number is used."""
 
 from __future__ import annotations
 
@@ -12,12 +11,13 @@ from dataclasses import replace
 from meta_eval import stats
 from meta_eval.harness.choice import Choice
 from meta_eval.harness.group_averages import weighs_docs
-from meta_eval.harness.lm_eval_run import Run
+from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.results_file import GroupTotal
-from meta_eval.judge.decision import Score, TaskDecision
+from meta_eval.judge.decision import LmEvalAverage, Score, TaskDecision
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.pair import TaskPair, measure_drop
 from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.pack.records.task_groups import list_task_groups
 
 
 def pair_groups(run: Run, tasks: Sequence[TaskPair], gate: Gate) -> list[TaskPair]:
@@ -97,3 +97,17 @@ def list_decided_names(
     for name in gate.tasks:
         names.update(dict.fromkeys(groups[name] if name in groups and name not in figures else (name,)))
     return list(names) or list(default)
+
+
+def compute_group_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEvalAverage, ...]:
+    """Compute the scores of the groups of a pack.
+
+    Args:
+        manifest: The manifest of the pack.
+        runs: The runs by task.
+    """
+    return tuple(
+        LmEvalAverage(score.group, score.label, score.value, None, is_fraction=True)
+        for groups in list_task_groups()
+        for score in groups.compute_scores(manifest, runs)
+    )

@@ -25,9 +25,7 @@ from meta_eval.pack.manifest import TaskEntry
 from meta_eval.stats import Drop
 
 if TYPE_CHECKING:
-    from meta_eval.judge.engine_noise import TimedLosses
-    from meta_eval.judge.filters import FilterDrop
-    from meta_eval.judge.unread_answers import UnreadSplit
+    from meta_eval.judge.pair_alarms import FilterDrop, TimedLosses, UnreadSplit
 
 Key = Callable[[DocResult], Hashable]
 # The cluster of each of some docs; None if they are independent.

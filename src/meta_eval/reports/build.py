@@ -11,17 +11,17 @@ from meta_eval.base.escaping import visible
 from meta_eval.base.hashing import hash_file
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.harness.provenance import Provenance
-from meta_eval.judge.decide import Judgement
+from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.evidence import NamedFindings
-from meta_eval.judge.group_scores import compute_group_scores
-from meta_eval.judge.published_scores import list_averages
+from meta_eval.judge.figures import list_averages
+from meta_eval.judge.groups import compute_group_scores
 from meta_eval.pack.manifest import MANIFEST, Manifest
 from meta_eval.reports import model
 
 
 def build_report(
     run: Run,
-    judged: Judgement,
+    judged: RunDecision,
     *,
     pack: Path | None = None,
     manifest: Manifest | None = None,
@@ -49,7 +49,7 @@ def build_report(
 
 
 def build_report_of_two(
-    judged: Judgement,
+    judged: RunDecision,
     baseline: Run,
     candidate: Run,
     *,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from meta_eval.judge.decide import Decision, Judgement
+from meta_eval.judge.decide import Decision, RunDecision
 from meta_eval.judge.decision import META, LmEvalAverage, RepeatPlan, TaskDecision
 from meta_eval.judge.evidence import NamedFindings
 from meta_eval.reports import breakdown_table
@@ -64,7 +64,7 @@ class VerdictOwner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report(Judgement):
+class Report(RunDecision):
     """What is decided of a run, or of two that are compared, and where it comes from."""
 
     document_type: Literal["report", "compare"]

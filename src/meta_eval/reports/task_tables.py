@@ -15,8 +15,7 @@ from meta_eval.reports.tables import CellValue, Column, Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision
-    from meta_eval.judge.decision import Flips, Score, TaskDecision
-    from meta_eval.judge.metric_comparison import MetricComparison
+    from meta_eval.judge.decision import Flips, MetricComparison, Score, TaskDecision
     from meta_eval.reports.model import Report
     from meta_eval.stats import Drop, Interval
 

@@ -11,7 +11,7 @@ from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import LEVEL_TEXT, NAMED
 from meta_eval.judge.alarms import describe_alarm
 from meta_eval.judge.cut_answers import describe_thinking
-from meta_eval.judge.sampled_scores import count_needed
+from meta_eval.judge.figures import count_needed
 
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision

@@ -1,33 +1,57 @@
-"""Measures a task: its drop from the baseline, its alarms, and the figures that a report shows of it."""
+"""Chooses the baseline of a task, and measures its drop, its alarms and the figures that a report shows of it.
+
+The baseline of a task is the first of these that exists:
+
+1. **Meta's recorded answers**, graded by the pack's own graders (`meta_eval.pack.baseline`): doc by doc, in the
+   published metric.
+2. **Meta's recorded verdicts**, doc by doc, if they are in that metric and come from a program. With a judge model's
+   verdicts, differences between graders would count as losses of the run.
+3. **The published score** alone, if it was measured under the same settings.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meta_eval import stats
 from meta_eval.base.counts import plural
-from meta_eval.base.thresholds import SAME_VERDICT, CutAnswers
+from meta_eval.base.thresholds import MIN_RECORDED, SAME_VERDICT, CutAnswers
 from meta_eval.harness.doc_figures import average_figures
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.grader_facts import GraderFacts
+from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.metrics import UNBOUNDED_METRICS
-from meta_eval.harness.scores import Scores, compute_scores
+from meta_eval.harness.scores import ScoredRun, Scores, compute_scores
 from meta_eval.harness.shared_questions import find_cluster_names
 from meta_eval.harness.task_run import find_disputed_metrics
-from meta_eval.judge.alarms import count_changed_prompts, find_alarms, find_run_problems
-from meta_eval.judge.baseline import RUN_A, ChosenBaseline, choose_baseline, choose_metric, list_metrics
-from meta_eval.judge.conditions import check_conditions
 from meta_eval.judge.cut_answers import compare_cut_rates, describe_cut, explain_unknown_endings, treat_cut_answers
-from meta_eval.judge.decision import META, AlarmOccurrence, CutSummary, Flips, RaisedAlarm, TaskDecision
+from meta_eval.judge.decision import (
+    META,
+    NUMBER,
+    RECORDED_ANSWERS,
+    RECORDED_VERDICTS,
+    RUN_A,
+    AlarmOccurrence,
+    CutSummary,
+    Flips,
+    MetricComparison,
+    RaisedAlarm,
+    TaskDecision,
+)
 from meta_eval.judge.drop_breakdown import break_down_task_drop
-from meta_eval.judge.engine_noise import TimedLosses, list_placed_losses, measure_noise
-from meta_eval.judge.filters import compute_filter_drops
-from meta_eval.judge.gate import Gate, GateTask
-from meta_eval.judge.grader_changes import raise_grader_change
-from meta_eval.judge.lacking_docs import has_fixed_order
-from meta_eval.judge.metric_comparison import MetricComparison, compare_metrics
+from meta_eval.judge.figures import (
+    compare_metrics,
+    compute_subtask_drops,
+    describe_sampling,
+    describe_subtasks,
+    explain_incomparable,
+    list_known_gaps,
+    list_other_averages,
+    list_scores,
+)
+from meta_eval.judge.gate import Gate, GateTask, check_conditions
 from meta_eval.judge.own_unit import OwnUnitDrop, measure_own_unit
 from meta_eval.judge.pair import (
     Clusters,
@@ -35,16 +59,22 @@ from meta_eval.judge.pair import (
     RunPair,
     TaskPair,
     find_samples,
+    find_verdict_metric,
     list_fraction_metrics,
+    make_number_key,
+    pair_docs,
+    pair_scores,
 )
-from meta_eval.judge.published_scores import (
-    list_known_gaps,
-    list_other_averages,
-    list_scores,
+from meta_eval.judge.pair_alarms import (
+    TimedLosses,
+    compute_filter_drops,
+    list_placed_losses,
+    measure_noise,
+    raise_grader_change,
+    split_unread,
 )
-from meta_eval.judge.sampled_scores import describe_sampling
-from meta_eval.judge.subtask_drops import compute_subtask_drops, describe_subtasks
-from meta_eval.judge.unread_answers import split_unread
+from meta_eval.judge.run_alarms import count_changed_prompts, find_alarms, find_run_problems, has_fixed_order
+from meta_eval.pack.manifest import TaskEntry
 
 
 def measure_task(pair: TaskPair, gate: Gate, shared: frozenset[str]) -> TaskPair:
@@ -361,3 +391,64 @@ def _flips(sides: RunPair, metric_key: str, owner: str) -> Flips | None:
     changes = [b - a for a, b in zip(baseline.verdicts, candidate.verdicts, strict=True)]
     down, up = sum(change < -SAME_VERDICT for change in changes), sum(change > SAME_VERDICT for change in changes)
     return Flips(*((owner, "ours") if owner else ("A", "B")), len(changes), down, up)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenBaseline:
+    """The pair in ``metric_key``, over the same docs; for a published score alone, all docs of the candidate."""
+
+    label: str
+    metric_key: str
+    candidate: ScoredRun
+    baseline: ScoredRun | None = None
+    published: float = 0.0
+
+    @property
+    def sides(self) -> RunPair | None:
+        """Both; None for a published score."""
+        return RunPair(self.baseline, self.candidate) if self.baseline else None
+
+
+def choose_baseline(pair: TaskPair, rule: GateTask) -> ChosenBaseline | str:
+    """Choose the baseline among Meta's data; else return the reason why there is none."""
+    result, candidate, entry = pair.candidate_runs[0], pair.candidate, pair.entry
+    if entry is None:
+        return "no pack says what it is to be compared with"
+    if not result.docs:
+        return "there are no samples: run lm_eval with --log_samples"
+    metrics = list_metrics(result, entry)
+    few = None
+    if rule.baseline_kind != "published":
+        verdicts = pair.recorded_verdicts if entry.graded_by == "program" or entry.baseline else None
+        for label, baseline in ((RECORDED_ANSWERS, pair.regraded_answers), (RECORDED_VERDICTS, verdicts)):
+            if baseline is not None:
+                sides = pair_docs(baseline, candidate, make_number_key)
+                chosen = choose_metric(sides, metrics, label.replace(f"{META} recorded", entry.baseline_owner_recorded))
+                if len(sides.baseline.docs) < MIN_RECORDED * len(candidate.docs):
+                    few = f"only {len(sides.baseline.docs):,} of {len(candidate.docs):,} docs have a recorded answer"
+                elif not isinstance(chosen, str):
+                    return chosen
+        if rule.baseline_kind == "recorded":
+            return few or "there are no recorded answers or verdicts to compare it with"
+    nothing = "no recorded score of it is a share" if entry.record else "no number was published for this subset"
+    for number in entry.reference_scores:
+        if (reason := explain_incomparable(result, candidate, entry, number)) is None:
+            return ChosenBaseline(NUMBER, number.metric, candidate, published=number.value / 100)
+        nothing = reason
+    return few or nothing
+
+
+def choose_metric(sides: RunPair, metrics: Sequence[str], label: str) -> ChosenBaseline | str:
+    """Choose the first metric that both sides have; else return the reason why there is none."""
+    for metric_key in metrics:
+        if pair_scores(sides, metric_key) is not None:
+            return ChosenBaseline(label, metric_key, sides.candidate, sides.baseline)
+    return "there is no metric that both have and that is a share"
+
+
+def list_metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
+    """Possible metrics for the drop, in order of preference: metrics with a published score first."""
+    numbers = sorted(entry.reference_scores, key=lambda number: not number.same_settings) if entry else ()
+    published = [number.metric for number in numbers] if entry else list(result.published_metrics)
+    verdict = find_verdict_metric(result, entry)
+    return [*published, *([verdict] if verdict else ())]
