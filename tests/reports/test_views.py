@@ -238,7 +238,7 @@ def test_markdown_gives_foreign_text_no_markup(text: str) -> None:
 def test_the_hubs_own_reader_takes_the_file() -> None:
     from huggingface_hub import parse_eval_result_entries
 
-    text = eval_results.render(make_report())
+    text = eval_results.render(make_report().document())
     (entry,) = parse_eval_result_entries(yaml.safe_load(text))
     assert (entry.dataset_id, entry.task_id, entry.value) == ("TIGER-Lab/MMLU-Pro", "mmlu_pro", 46.6)
     assert "5-shot; micro average; 95 % interval 45.7 to 47.5; lm-eval 0.4.13" in str(entry.notes)
@@ -248,8 +248,8 @@ def test_the_hubs_own_reader_takes_the_file() -> None:
 def test_a_benchmark_that_was_not_run_to_its_end_is_left_out() -> None:
     report = make_report()
     cut = dataclasses.replace(report, tasks=(dataclasses.replace(report.tasks[0], docs=100),))
-    assert yaml.safe_load(eval_results.render(cut)) == []
-    assert "100 docs were scored, and the benchmark has 12,032" in eval_results.render(cut)
+    assert yaml.safe_load(eval_results.render(cut.document())) == []
+    assert "100 docs were scored, and the benchmark has 12,032" in eval_results.render(cut.document())
 
 
 # JSON

@@ -373,6 +373,6 @@ def test_changed_prompts_are_not_called_metas_own(tmp_path: Path) -> None:
     assert count_changed_prompts(run.tasks["meta_some"].docs) == 1319
     pack = manifest(meta_some=entry(1319, published(84.5), subset="gsm8k"))
     built = build_report(run, decide_run(run, pack))
-    notes = yaml.safe_load(eval_results.render(built))[0]["notes"]
+    notes = yaml.safe_load(eval_results.render(built.document()))[0]["notes"]
     assert "1319 of 1319 prompts are not the recorded ones" in notes
     assert "the recorded prompts" not in notes

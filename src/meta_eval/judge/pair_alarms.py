@@ -1,8 +1,8 @@
 """Alarms that need both sides of a comparison: another grader, same answers, filters, unread answers, drift.
 
-Another grader: the proof is a doc whose answers are the same word for word, and whose verdicts are not, as the model did
-not change there. A doc that was not graded, or whose program may have run out of time, is no proof. Other versions of
-task, lm-eval, filter or metric are a suspicion.
+Another grader: the proof is a doc whose answers are the same word for word, and whose verdicts are not, as the model
+did not change there. A doc that was not graded, or whose program may have run out of time, is no proof. Other versions
+of task, lm-eval, filter or metric are a suspicion.
 
 Drift and noise: two answers of a model to the same doc differ only by noise. Baseline and candidate differ by noise and
 by the candidate's loss. So noise explains a part of their flips: the share of docs that flip between two answers of the

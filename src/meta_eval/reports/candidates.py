@@ -153,8 +153,19 @@ class CandidatesReport:
         return tuple(found)
 
     def document(self) -> Document:
-        """The document that views show."""
-        return make_candidates_document(self)
+        """A row for each candidate, its drop of each task below, and the places of all."""
+        ranking = rank_runs(self)
+        places = _make_place_table(ranking)
+        return Document(
+            "candidates", f"{plural(len(self.candidates), 'candidate')} beside {self.baseline}", None, self.summary,
+            Verdict("Decisions", reasons=tuple(self.outcomes)),
+            (
+                Section("candidates", "Candidates", "Candidates", (_make_table(self), _explain(self))),
+                Section("tasks", "Tasks", "Tasks", (_make_task_table(self),)),
+                Section("places", "Places", "Places", (places,)),
+            ),
+            self.runs, (), (*self.notes, *ranking.notes), self.exit_code, self, heading="Candidates",
+        )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; scores, drops and bounds are from 0 to 1."""
@@ -241,22 +252,6 @@ def _find_place(interval: Interval, every: Sequence[Interval]) -> tuple[int, int
     ahead = sum(other.upper < interval.lower for other in every)
     behind = sum(other.lower > interval.upper for other in every)
     return 1 + ahead, len(every) - behind
-
-
-def make_candidates_document(source: CandidatesReport) -> Document:
-    """The document: a row for each candidate, its drop of each task below, and the places of all."""
-    ranking = rank_runs(source)
-    places = _make_place_table(ranking)
-    return Document(
-        "candidates", f"{plural(len(source.candidates), 'candidate')} beside {source.baseline}", None, source.summary,
-        Verdict("Decisions", reasons=tuple(source.outcomes)),
-        (
-            Section("candidates", "Candidates", "Candidates", (_make_table(source), _explain(source))),
-            Section("tasks", "Tasks", "Tasks", (_make_task_table(source),)),
-            Section("places", "Places", "Places", (places,)),
-        ),
-        source.runs, (), (*source.notes, *ranking.notes), source.exit_code, source, heading="Candidates",
-    )  # fmt: skip
 
 
 def _make_table(source: CandidatesReport) -> Table[Candidate]:

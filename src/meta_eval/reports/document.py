@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from meta_eval.judge.decision import Alarm
-from meta_eval.reports.model import RunProvenance, ShownSample
+from meta_eval.judge.decision import Alarm, TaskDecision
+from meta_eval.reports.model import RunProvenance, ShownSample, VerdictOwner
 from meta_eval.reports.tables import Table
 
 
@@ -46,6 +46,13 @@ class Listing:
     folded: tuple[str, ...] = ()
     facts: bool = False
 
+    kind: ClassVar[str] = "listing"
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self.items)
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -55,6 +62,13 @@ class Figure:
     data: Any
     views: tuple[str, ...] = ("html",)
     package: str = "meta_eval.reports"
+
+    kind: ClassVar[str] = "figure"
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is anything to show."""
+        return self.data is not None
 
 
 Block = Table[Any] | Listing | Figure
@@ -71,13 +85,7 @@ class Section:
 
     def blocks_in(self, view: str) -> list[Block]:
         """The blocks that a view shows, without empty ones."""
-        return [block for block in self.blocks if (not block.views or view in block.views) and _has_content(block)]
-
-
-def _has_content(block: Block) -> bool:
-    if isinstance(block, Figure):
-        return block.data is not None
-    return bool(block.rows if isinstance(block, Table) else block.items)
+        return [block for block in self.blocks if (not block.views or view in block.views) and block.has_content]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +146,9 @@ class Document:
         samples: Reads the docs with their texts again at each call.
         heading: What it is, in the first line of Markdown.
         style: CSS of its figures, for pages: ``PACKAGE:FILE``; empty for none.
+        script: Whether pages need the script of the shipped figures.
+        sides: Whose the two verdicts on each doc are, where two runs are compared.
+        tasks: What is decided of each task, for views that show more.
     """
 
     document_type: str
@@ -154,6 +165,9 @@ class Document:
     samples: Callable[[], Iterable[ShownSample]] = tuple
     heading: str = "Evaluation"
     style: str = ""
+    script: bool = False
+    sides: tuple[VerdictOwner, ...] = ()
+    tasks: tuple[TaskDecision, ...] = ()
 
     @property
     def tables(self) -> tuple[Table[Any], ...]:

@@ -35,6 +35,7 @@ def report_document(report: Report, samples: Callable[[], Iterable[ShownSample]]
     return Document(
         report.document_type, report.title, report.decision.outcome, report.summary, _verdict(report),
         tuple(_sections(report)), report.runs, report.alarms, report.notes, report.exit_code, report, samples,
+        script=True, sides=report.sides if report.document_type == "compare" else (), tasks=report.tasks,
     )  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from meta_eval.reports import eval_results, html, markdown, terminal
 from meta_eval.reports.document import Document
-from meta_eval.reports.model import Report
 from meta_eval.reports.view import View
 
 if TYPE_CHECKING:
@@ -63,5 +62,4 @@ class EvalResultsView(View):
 
     def render(self, document: Document) -> str:
         """See `View.render`."""
-        assert isinstance(document.source, Report)  # noqa: S101 (it shows reports alone)
-        return eval_results.render(document.source)
+        return eval_results.render(document)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from meta_eval.reports.text import NONE
 from meta_eval.stats import Interval
@@ -118,6 +118,13 @@ class Table(Generic[S]):
     first: str = "task"
     views: tuple[str, ...] = ()
     folded: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "table"
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self.rows)
 
     @property
     def has_outcomes(self) -> bool:

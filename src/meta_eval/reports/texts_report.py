@@ -57,7 +57,11 @@ class TextsReport:
 
     def document(self) -> Document:
         """The document that views show."""
-        return make_texts_document(self)
+        return Document(
+            "texts", f"Texts of {self.b.model or 'B'} (B) beside {self.a.model or 'A'} (A)", self.comparison.outcome,
+            f"{self.summary}.", _verdict(self), tuple(_sections(self)), (self.a, self.b), (), self.notes,
+            self.exit_code, self, heading="Texts",
+        )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, with both tokens of each parting; shares from 0 to 1, nats."""
@@ -98,16 +102,6 @@ def _figure_json(figures: TextFigures) -> dict[str, Any]:
     tree = dataclasses.asdict(figures)
     tree["first"]["survival"] = {str(step): share for step, share in figures.first.survival.items()}
     return {**tree, "not_measured": figures.not_measured, "near_tie_share": figures.near_tie_share}
-
-
-def make_texts_document(report: TextsReport) -> Document:
-    """The document of a comparison of texts."""
-    comparison = report.comparison
-    return Document(
-        "texts", f"Texts of {report.b.model or 'B'} (B) beside {report.a.model or 'A'} (A)", comparison.outcome,
-        f"{report.summary}.", _verdict(report), tuple(_sections(report)), (report.a, report.b), (), report.notes,
-        report.exit_code, report, heading="Texts",
-    )  # fmt: skip
 
 
 def _verdict(report: TextsReport) -> Verdict:
