@@ -223,7 +223,6 @@ if TYPE_CHECKING:
     from meta_eval.judge.gate import Condition as Condition
     from meta_eval.judge.gate import Gate as Gate
     from meta_eval.judge.gate import read_gate as read_gate
-    from meta_eval.judge.judging_options import JudgingOptions as JudgingOptions
     from meta_eval.judge.pair import find_verdict_metric as find_verdict_metric
     from meta_eval.judge.token_table import BATCH as BATCH
     from meta_eval.judge.token_table import PROBES as PROBES
@@ -393,11 +392,16 @@ if TYPE_CHECKING:
 
     # the package
     from meta_eval.verb_options import DEFAULT_CONFIG as DEFAULT_CONFIG
+    from meta_eval.verb_options import OVERRIDE as OVERRIDE
     from meta_eval.verb_options import TEMPLATES as TEMPLATES
+    from meta_eval.verb_options import JudgingOptions as JudgingOptions
     from meta_eval.verb_options import ListOptions as ListOptions
     from meta_eval.verb_options import NewTaskOptions as NewTaskOptions
+    from meta_eval.verb_options import RunOptions as RunOptions
     from meta_eval.verb_options import ScoringOptions as ScoringOptions
     from meta_eval.verb_options import TaskOptions as TaskOptions
+    from meta_eval.verb_options import option as option
+    from meta_eval.verb_options import option_of as option_of
 
     # the package
     from meta_eval.version import __version__ as __version__

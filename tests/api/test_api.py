@@ -23,13 +23,13 @@ from verb_lists import check_defaults, check_one_list
 
 from meta_eval import Config, Manifest, compare, prepare, report, verify
 from meta_eval.base.errors import ConfigError, PackError, UserError
-from meta_eval.judge.judging_options import JudgingOptions
 from meta_eval.pack.backends.base import load_class
 from meta_eval.verb_options import (
     EngineOptions,
     ExportOptions,
     GradingOptions,
     InitOptions,
+    JudgingOptions,
     ListOptions,
     NewTaskOptions,
     PrepareOptions,

@@ -25,18 +25,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry
 
 
-@options.spread_options(
-    overrides=options.Flag(
-        list[str],
-        "--set KEY=VALUE",
-        "Override a key of the configuration, such as --set tasks=meta_ifeval. VALUE is YAML. Repeatable.",
-    ),
-    template_dir=options.Flag(
-        Path | None,
-        "--template-dir DIR",
-        "The task templates. Default: the configuration's.",
-    ),
-)
+@options.spread_options()
 def prepare(
     config: Path = options.CONFIG,
     *,

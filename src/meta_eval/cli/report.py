@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,10 +15,9 @@ from typer.core import TyperCommand
 from meta_eval.base.errors import ConfigError, join_errors
 from meta_eval.base.logs import report_progress
 from meta_eval.base.outputs import check_outputs
-from meta_eval.base.thresholds import CAP, MARGIN
 from meta_eval.cli import options
 from meta_eval.cli.console import show_progress, show_result, warn, write_document
-from meta_eval.judge.judging_options import JudgingOptions
+from meta_eval.verb_options import JudgingOptions
 
 if TYPE_CHECKING:
     from meta_eval.reports.model import Report, ShownSample
@@ -32,58 +31,6 @@ _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdow
 _MAX_DROP = typer.Option(
     None, "--max-drop", metavar="POINTS", help="Like --margin, and set the exit code by the decision."
 )
-
-
-def _clusters(assignments: list[str]) -> Mapping[str, str]:
-    from meta_eval.harness.clusters import read_fields
-
-    return read_fields(assignments)
-
-
-_FLAGS = {
-    "margin": options.Flag(
-        float | None,
-        "--margin POINTS",
-        f"The largest drop that you accept. Default: the pack's margin, {100 * MARGIN:g} unless set.",
-    ),
-    "cap": options.Flag(
-        float | None,
-        "--cap POINTS",
-        f"The largest drop that SHIP may leave open in a task or subtask. Default: {100 * CAP:g}.",
-    ),
-    "tasks": options.Flag(
-        list[str],
-        "--tasks NAMES",
-        "Only these tasks, groups or patterns, comma-separated. -NAME excludes NAME.",
-        read=options.split_names,
-    ),
-    "cluster": options.Flag(
-        list[str],
-        "--cluster TASK=FIELD",
-        "Treat docs of TASK with the same FIELD as a cluster. TASK may be a pattern such as 'mmlu_*'.",
-        read=_clusters,
-        shown=lambda _: [],
-    ),
-    "repeats": options.Flag(
-        bool, "--repeats", "Average all runs of the same model and pack. Default: take the newest."
-    ),
-    "skip_damaged": options.Flag(bool, "--skip-damaged", "Leave out damaged files, lines and docs, and say so."),
-    "regrade": options.Flag(
-        bool,
-        "--regrade",
-        "Grade all recorded answers again with one grader, the pack's or the installed lm-eval's, and decide on that.",
-    ),
-    "include_path": options.Flag(
-        Path | None, "--include-path FOLDER", "With --regrade: a folder of lm-eval tasks, which come before lm-eval's."
-    ),
-    "allow_code": options.Flag(
-        bool, "--allow-code", "With --regrade: also grade tasks whose scoring runs code that the model wrote."
-    ),
-}
-
-
-def _pack(text: str) -> options.Flag:
-    return options.Flag(Path | None, "--pack WORK_DIR", text)
 
 
 def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOptions:
@@ -106,7 +53,7 @@ def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOpt
     return chosen if max_drop is None else chosen.updated(gate=Gate().with_margin(max_drop, where="--max-drop"))
 
 
-@options.spread_options(**_FLAGS, pack=_pack("The pack that was run. It names the baseline."))
+@options.spread_options()
 def report(
     results: list[Path] = typer.Argument(..., metavar="RESULTS…", help="Results folders, or files in them."),
     *,
@@ -152,7 +99,7 @@ compare_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @compare_app.command("compare", cls=CompareCommand)
-@options.spread_options(**_FLAGS, pack=_pack("The pack of all runs."))
+@options.spread_options(pack="The pack of all runs.")
 def compare(
     runs: list[Path] = typer.Argument(
         ..., metavar="RUNS…", help="Results folders: the baseline, then each candidate. Several of a side: A… -- B…"

@@ -30,22 +30,7 @@ if TYPE_CHECKING:
 _EVERY = 30.0
 
 
-@options.spread_options(
-    grade_only=options.Flag(bool, "--grade-only", "Send no requests. Grade the answers that are there."),
-    stop_when_decided=options.Flag(
-        bool,
-        "--stop-when-decided",
-        "Ask docs in random order, and stop as soon as SHIP or DON'T SHIP is certain. The results cover only "
-        "some docs, and say so.",
-    ),
-    rerun=options.Flag(
-        int | None,
-        "--rerun DOCS",
-        "Ask so many docs again at the end, at random: the report shows the engine's noise and drift. "
-        "--stop-when-decided asks 64.",
-    ),
-    order_seed=options.Flag(str | None, "--order-seed TEXT", "The seed of the random order, instead of a secret seed."),
-)
+@options.spread_options()
 def run(
     config: Path = options.CONFIG,
     overrides: list[str] = options.OVERRIDES,

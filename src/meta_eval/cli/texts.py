@@ -11,8 +11,8 @@ from meta_eval.base.logs import report_progress
 from meta_eval.cli.console import show_progress, show_result, write_document
 
 if TYPE_CHECKING:
-    from meta_eval.judge.judging_options import JudgingOptions
     from meta_eval.reports.view import View
+    from meta_eval.verb_options import JudgingOptions
 
 
 def check_text_options(texts: bool, tables: Sequence[Path], refused: Mapping[str, object]) -> None:
