@@ -196,7 +196,7 @@ def _describe_task(
 def _find_task_alarms(
     pair: TaskPair, chosen: ChosenBaseline | None, rule: GateTask, figures: TaskDecision
 ) -> list[RaisedAlarm]:
-    """The alarms of its runs, of what it is pair with, and of too few docs."""
+    """The alarms of its runs, of what it is compared with, and of too few docs."""
     # In a comparison of two runs only the docs of the baseline are needed.
     needs_all = rule.min_docs is None or (
         not pair.baseline_runs
@@ -221,7 +221,9 @@ def _find_answer_alarms(pair: TaskPair, metric_key: str, rule: GateTask, figures
     alarms: list[RaisedAlarm] = []
     for number, run in enumerate(pair.candidate_runs):
         alarms += find_alarms(name, run, candidate, number, metric_key, baseline=baseline, expected=expected)
-        alarms += check_conditions(name, candidate.runs[number], metric_key.partition(",")[2], rule.limits)
+        docs, filter_name = candidate.runs[number], metric_key.partition(",")[2]
+        pairs = pair.pair_docs_of_run(number) if rule.limits else []
+        alarms += check_conditions(name, docs, filter_name, rule.limits, pairs)
     return alarms
 
 

@@ -27,22 +27,42 @@ from meta_eval.pack.margins import MEAN_KEY, expand_margins
 # The effect on the decision, as the kind of its alarm (`meta_eval.judge.alarms`).
 Severity = Literal["gate failed", "gate not met"]
 
+# A doc of the baseline, and the same doc of the candidate.
+DocPair = tuple[DocResult, DocResult]
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A property that at most a share of a task's answers may have.
-
-    Attributes:
-        key: Its name under ``limits``; the value is the largest share, in percent.
-        counted: The answers that it counts, in words for messages and pages.
-        severity: The effect of too many: DON'T SHIP (``gate failed``), or no SHIP (``gate not met``).
-        check: Whether a doc's answer by a filter is counted; None if unknown.
-    """
+    """A property that at most a share of a task's answers may have."""
 
     key: str
+    """Its name under ``limits``; the value is the largest share, in percent."""
+
     counted: str
+    """The answers that it counts, in words for messages and pages."""
+
     severity: Severity
-    check: Callable[[DocResult, str], bool | None]
+    """The effect of too many: DON'T SHIP (``gate failed``), or no SHIP (``gate not met``)."""
+
+    check: Callable[[DocResult, str], bool | None] | None = None
+    """Whether a doc's answer by a filter is counted; None if unknown."""
+
+    compare: Callable[[DocResult, DocResult, str], bool | None] | None = None
+    """Instead of ``check``: whether a doc is counted by the answers of baseline and candidate; unknown without a
+    baseline.
+    """
+
+    def mark(self, docs: Sequence[DocResult], pairs: Sequence[DocPair], filter_name: str) -> list[bool | None]:
+        """Whether each doc is counted.
+
+        Args:
+            docs: The docs of a run.
+            pairs: Those that the baseline answered too; empty if it has no answers.
+            filter_name: The filter of the verdicts.
+        """
+        if self.compare is not None:
+            return [self.compare(*pair, filter_name) for pair in pairs] or [None] * len(docs)
+        return [self.check(doc, filter_name) if self.check else None for doc in docs]
 
 
 def is_unextracted(doc: DocResult, filter_name: str) -> bool | None:
@@ -71,7 +91,7 @@ def list_conditions() -> tuple[Condition, ...]:
 
 
 def check_conditions(
-    task: str, docs: Sequence[DocResult], filter_name: str, limits: Mapping[str, float]
+    task: str, docs: Sequence[DocResult], filter_name: str, limits: Mapping[str, float], pairs: Sequence[DocPair] = ()
 ) -> Iterator[tuple[Severity, AlarmOccurrence]]:
     """The limits of a gate that a run of a task exceeds or may exceed, grouped by severity.
 
@@ -80,27 +100,27 @@ def check_conditions(
         docs: The docs of the run.
         filter_name: The filter of its verdicts.
         limits: The largest allowed share by key of a condition, in percent.
+        pairs: The docs that the baseline answered too.
     """
     notes: dict[Severity, list[str]] = {}
     is_core = limits.keys() <= {condition.key for condition in CONDITIONS}
     for condition in CONDITIONS if is_core else list_conditions():
         if condition.key in limits and docs:
-            for severity, note in _compare_share(condition, docs, filter_name, limits[condition.key]):
+            for severity, note in _compare_share(
+                condition, condition.mark(docs, pairs, filter_name), limits[condition.key]
+            ):
                 notes.setdefault(severity, []).append(note)
     for severity, clauses in notes.items():
         yield severity, AlarmOccurrence(task, note="; ".join(clauses))
 
 
-def _compare_share(
-    condition: Condition, docs: Sequence[DocResult], filter_name: str, limit: float
-) -> Iterator[tuple[Severity, str]]:
-    marks = [condition.check(doc, filter_name) for doc in docs]
+def _compare_share(condition: Condition, marks: Sequence[bool | None], limit: float) -> Iterator[tuple[Severity, str]]:
     count, unknown = marks.count(True), marks.count(None)
     allowed = f"{condition.counted}, and {limit:g} % are allowed"
-    if 100 * count > limit * len(docs):
-        yield condition.severity, f"{count:,} of {len(docs):,} are {allowed}"
-    elif 100 * (count + unknown) > limit * len(docs):
-        yield "gate not met", f"of {unknown:,} of {len(docs):,} it is not known whether they are {allowed}"
+    if 100 * count > limit * len(marks):
+        yield condition.severity, f"{count:,} of {len(marks):,} are {allowed}"
+    elif 100 * (count + unknown) > limit * len(marks):
+        yield "gate not met", f"of {unknown:,} of {len(marks):,} it is not known whether they are {allowed}"
 
 
 BaselineKind = Literal["published", "recorded", "run"]

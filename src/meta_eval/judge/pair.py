@@ -187,6 +187,11 @@ class TaskPair:
         """What a report shows of a task that was measured."""
         return self.figures or TaskDecision(self.name)
 
+    def pair_docs_of_run(self, run: int) -> list[tuple[DocResult, DocResult]]:
+        """The docs that the baseline and a run of the candidate have: those of the newest run of the baseline, and the
+        same of this run."""
+        return list(zip(self.sides.baseline.docs, self.sides.candidate.runs[run], strict=True)) if self.sides else []
+
     @property
     def baseline_answers(self) -> ScoredRun | None:
         """Answers of the baseline: of its runs, else the recorded answers as the pack grades them."""
