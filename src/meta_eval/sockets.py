@@ -346,30 +346,30 @@ if TYPE_CHECKING:
 
     # report: documents and views
     from meta_eval.reports import text as text
+    from meta_eval.reports.document import Cell as Cell
+    from meta_eval.reports.document import Column as Column
     from meta_eval.reports.document import Document as Document
     from meta_eval.reports.document import Fact as Fact
     from meta_eval.reports.document import Figure as Figure
     from meta_eval.reports.document import Item as Item
     from meta_eval.reports.document import Listing as Listing
+    from meta_eval.reports.document import Row as Row
     from meta_eval.reports.document import Section as Section
+    from meta_eval.reports.document import Table as Table
     from meta_eval.reports.document import Verdict as Verdict
-    from meta_eval.reports.model import Report as Report
-    from meta_eval.reports.model import RunProvenance as RunProvenance
     from meta_eval.reports.plot import Mark as Mark
     from meta_eval.reports.plot import Plot as Plot
     from meta_eval.reports.plot import Tick as Tick
-    from meta_eval.reports.shipped_views import TextView as TextView
-    from meta_eval.reports.tables import Cell as Cell
-    from meta_eval.reports.tables import Column as Column
-    from meta_eval.reports.tables import Row as Row
-    from meta_eval.reports.tables import Table as Table
+    from meta_eval.reports.report import Report as Report
+    from meta_eval.reports.report import RunProvenance as RunProvenance
     from meta_eval.reports.text import NONE as NONE
     from meta_eval.reports.text import format_count as format_count
     from meta_eval.reports.text import format_nats as format_nats
     from meta_eval.reports.text import format_percent as format_percent
     from meta_eval.reports.text import name_task as name_task
-    from meta_eval.reports.view import View as View
-    from meta_eval.reports.view_registry import choose_views as choose_views
+    from meta_eval.reports.views import TextView as TextView
+    from meta_eval.reports.views import View as View
+    from meta_eval.reports.views import choose_views as choose_views
 
     # stats: numbers in, numbers out
     from meta_eval.stats import Interval as Interval

@@ -47,7 +47,7 @@ def test_importing_it_loads_nothing_heavy() -> None:
 
 
 def test_no_package_takes_the_place_of_a_function() -> None:
-    import meta_eval.reports.model
+    import meta_eval.reports.report
 
     assert (meta_eval.verify, meta_eval.report) == (verify, report)
     assert {"compare", "prepare", "report", "verify", "Config", "Manifest"} <= set(dir(meta_eval))

@@ -11,9 +11,8 @@ from meta_eval.judge.decision import Alarm, AlarmOccurrence, Flips, ReferenceSco
 from meta_eval.judge.figures import measure_baseline_distance
 from meta_eval.judge.pair import TaskPair
 from meta_eval.reports.document import DocumentSource
-from meta_eval.reports.model import Report, RunProvenance, ShownAnswer, ShownSample
-from meta_eval.reports.shipped_views import HtmlView
-from meta_eval.reports.view import write_view
+from meta_eval.reports.report import Report, RunProvenance, ShownAnswer, ShownSample
+from meta_eval.reports.views import HtmlView, write_view
 from meta_eval.stats import Drop, Interval, paired_drop
 
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")

@@ -22,8 +22,8 @@ from meta_eval.judge.decision import DropEstimate, TaskDecision
 from meta_eval.judge.gate import Gate, GateTask
 from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.baseline import Baseline
-from meta_eval.reports.shipped_views import HtmlView, MarkdownView, TextView
 from meta_eval.reports.text import describe_cut_answers, describe_sampling, write_headline
+from meta_eval.reports.views import HtmlView, MarkdownView, TextView
 
 RIGHT = [1.0] * 600 + [0.0] * 400
 

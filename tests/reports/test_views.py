@@ -24,9 +24,9 @@ from meta_eval.base.escaping import visible
 from meta_eval.base.outputs import OutputError, replace_file
 from meta_eval.judge.decision import AlarmOccurrence, CutSummary, TaskDecision
 from meta_eval.reports import eval_results, markdown, terminal
-from meta_eval.reports.model import Report
-from meta_eval.reports.packed import CHUNK_SAMPLES, pack_samples
 from meta_eval.reports.plot import Plot, make_plot
+from meta_eval.reports.report import Report
+from meta_eval.reports.samples import CHUNK_SAMPLES, pack_samples
 from meta_eval.reports.task_tables import make_drop_table, make_score_table
 from meta_eval.reports.text import (
     MINUS,

@@ -27,7 +27,7 @@ from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.decision import TaskDecision
 from meta_eval.pack.baseline import read_baseline
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.reports.model import Report
+from meta_eval.reports.report import Report
 
 PROBLEMS, COPIES = 12, 20
 

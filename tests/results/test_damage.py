@@ -24,7 +24,7 @@ from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.judge.gate import Gate, GateTask, read_gate
 from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.config.config_loader import load_config
-from meta_eval.reports.build import build_report, build_report_of_two
+from meta_eval.reports.report import build_report, build_report_of_two
 from meta_eval.reports.samples import read_samples
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"

@@ -23,8 +23,7 @@ from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.records.format import ALL, Place
 from meta_eval.pack.records.format_registry import find_format
 from meta_eval.reports import eval_results
-from meta_eval.reports.build import build_report, build_report_of_two
-from meta_eval.reports.model import Report
+from meta_eval.reports.report import Report, build_report, build_report_of_two
 from meta_eval.reports.samples import read_samples
 from meta_eval.reports.text import describe_averages
 from meta_eval.stats import Interval

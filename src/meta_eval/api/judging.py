@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from meta_eval.judge.gate import Gate
     from meta_eval.pack.baseline import Baseline
     from meta_eval.reports.candidates import CandidatesReport
-    from meta_eval.reports.model import Report
+    from meta_eval.reports.report import Report
     from meta_eval.reports.texts_report import TextsReport
     from meta_eval.verb_options import JudgingOptions
 
@@ -52,7 +52,7 @@ def report(
     """
     from meta_eval.judge.evidence import list_alarms
     from meta_eval.judge.runs import decide_run
-    from meta_eval.reports.build import build_report
+    from meta_eval.reports.report import build_report
 
     chosen = _options(options, keywords)
     paths = _paths(results)
@@ -144,7 +144,7 @@ def compare_candidates(
     """
     from meta_eval.base.errors import UserError, join_errors, refused
     from meta_eval.reports.candidates import Candidate, CandidatesReport, list_notes, name_runs
-    from meta_eval.reports.model import UNKNOWN_MODEL
+    from meta_eval.reports.report import UNKNOWN_MODEL
 
     chosen = _options(options, keywords)
     baseline, sides = _paths(a), [_paths(side) for side in candidates]
@@ -273,7 +273,7 @@ class _Reading:
         """Read two runs, and compare them."""
         from meta_eval.judge.evidence import list_alarms
         from meta_eval.judge.runs import compare_runs
-        from meta_eval.reports.build import build_report_of_two
+        from meta_eval.reports.report import build_report_of_two
 
         read = self.read(a, b)
         baseline, candidate = self.regrade(read)

@@ -14,7 +14,7 @@ from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
 from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
-from meta_eval.reports.model import RunProvenance
+from meta_eval.reports.report import RunProvenance
 from meta_eval.reports.texts_report import TextsReport
 
 if TYPE_CHECKING:

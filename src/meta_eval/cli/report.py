@@ -20,8 +20,8 @@ from meta_eval.cli.console import show_progress, show_result, warn, write_docume
 from meta_eval.verb_options import JudgingOptions
 
 if TYPE_CHECKING:
-    from meta_eval.reports.model import Report, ShownSample
-    from meta_eval.reports.view import View
+    from meta_eval.reports.report import Report, ShownSample
+    from meta_eval.reports.views import View
 
 # What stands for ``--`` between two sides: no argument of a command line holds it.
 _BETWEEN = "\ue000"
@@ -76,7 +76,7 @@ def report(
     Example: meta-eval report eval_results --pack work_dir --html report.html
     """
     from meta_eval import api
-    from meta_eval.reports.view_registry import choose_views
+    from meta_eval.reports.views import choose_views
 
     views = choose_views("report", view, {"html": html, "markdown": markdown, "eval-results": eval_results})
     check_outputs((path for path, _ in views), _read_from(results, chosen))
@@ -136,7 +136,7 @@ def compare(
     """
     from meta_eval import api
     from meta_eval.cli.texts import check_text_options, compare_texts
-    from meta_eval.reports.view_registry import choose_views
+    from meta_eval.reports.views import choose_views
 
     of_verdicts: dict[str, object] = {"--margin": chosen.margin, "--cap": chosen.cap, "--max-drop": max_drop}
     of_verdicts |= {"--cluster": chosen.cluster, "--repeats": chosen.repeats, "--regrade": chosen.regrade}

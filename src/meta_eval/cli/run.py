@@ -23,7 +23,7 @@ from meta_eval.verb_options import RunOptions
 
 if TYPE_CHECKING:
     from meta_eval.ask.pipeline import RunResult
-    from meta_eval.reports.model import Report
+    from meta_eval.reports.report import Report
     from meta_eval.stats.sequential import State
 
 # Seconds between two lines of progress in a log file.
@@ -122,7 +122,7 @@ def _end(
     places: list[Any] = []
     if len(reports) > 1 or (reports and html is not None):
         from meta_eval.reports.candidates import Candidate, CandidatesReport, rank_runs, shorten_models
-        from meta_eval.reports.shipped_views import HtmlView, TextView
+        from meta_eval.reports.views import HtmlView, TextView
 
         models = [*reports, *failed]
         found = tuple(
@@ -155,7 +155,7 @@ def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> 
     """Make the report of a graded run."""
     from meta_eval import api
     from meta_eval.cli.report import write_views
-    from meta_eval.reports.view_registry import choose_views
+    from meta_eval.reports.views import choose_views
 
     if ran.graded is None:
         return None
@@ -219,7 +219,7 @@ def _score(pack: Path, task: str, scores: dict[str, float], docs: Collection[int
 
 def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool) -> None:
     if judged is not None:
-        from meta_eval.reports.shipped_views import TextView
+        from meta_eval.reports.views import TextView
 
         TextView().show(judged.document(), make_result_console(as_json=as_json))
     words = f"{plural(ran.asked, 'request')} asked, {ran.before:,} were answered before"

@@ -11,7 +11,7 @@ from meta_eval.base.logs import report_progress
 from meta_eval.cli.console import show_progress, show_result, write_document
 
 if TYPE_CHECKING:
-    from meta_eval.reports.view import View
+    from meta_eval.reports.views import View
     from meta_eval.verb_options import JudgingOptions
 
 

@@ -26,14 +26,13 @@ from meta_eval.base.escaping import one_line
 from meta_eval.base.thresholds import LEVEL_TEXT
 from meta_eval.judge.decide import INVALID, find_worst_code
 from meta_eval.reports import text
-from meta_eval.reports.document import Document, Item, Listing, Section, Verdict
-from meta_eval.reports.tables import Column, Row, Table
+from meta_eval.reports.document import Column, Document, Item, Listing, Row, Section, Table, Verdict
 from meta_eval.reports.task_tables import describe_run_effect
 from meta_eval.stats import Drop, Interval
 
 if TYPE_CHECKING:
     from meta_eval.judge.decision import TaskDecision
-    from meta_eval.reports.model import Report, RunProvenance
+    from meta_eval.reports.report import Report, RunProvenance
 
 SCHEMA_VERSION = 1
 

@@ -19,7 +19,7 @@ from meta_eval.base.hashing import hash_text
 from meta_eval.judge.alarms import describe_alarm
 from meta_eval.reports import text
 from meta_eval.reports.document import Document, Figure
-from meta_eval.reports.packed import FLAGS, pack_samples
+from meta_eval.reports.samples import FLAGS, pack_samples
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from meta_eval.base.counts import plural
 from meta_eval.base.thresholds import LEVEL_TEXT, Weighting
 from meta_eval.harness.doc_figures import FIGURES
 from meta_eval.reports import text
-from meta_eval.reports.tables import CellValue, Column, Row, Table
+from meta_eval.reports.document import CellValue, Column, Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision
     from meta_eval.judge.decision import Flips, MetricComparison, Score, TaskDecision
-    from meta_eval.reports.model import Report
+    from meta_eval.reports.report import Report
     from meta_eval.stats import Drop, Interval
 
 

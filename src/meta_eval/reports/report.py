@@ -1,22 +1,32 @@
-"""A report: what was judged, and where it comes from. Views read only this and `meta_eval.judge.decision`."""
+"""A report: what is decided of a run or of two, where it comes from, and the same as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from meta_eval.base.escaping import visible
+from meta_eval.base.hashing import hash_file
+from meta_eval.harness.lm_eval_run import Run
+from meta_eval.harness.provenance import Provenance
 from meta_eval.judge.decide import Decision, RunDecision
 from meta_eval.judge.decision import META, LmEvalAverage, RepeatPlan, TaskDecision
 from meta_eval.judge.evidence import NamedFindings
-from meta_eval.reports import breakdown_table
+from meta_eval.judge.figures import list_averages
+from meta_eval.judge.groups import compute_group_scores
+from meta_eval.pack.manifest import MANIFEST, Manifest
 from meta_eval.reports.text import write_headline
 from meta_eval.stats import Drop, Interval
+from meta_eval.stats.breakdown import DropBreakdown, DropPart
 
 if TYPE_CHECKING:
     from meta_eval.reports.document import Document
+
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
 SCHEMA_VERSION = 3
@@ -159,7 +169,7 @@ class Report(RunDecision):
             ],
             "alarms": [{**_plain(alarm), "veto": alarm.veto} for alarm in self.alarms],
             "tasks": [_task(task) for task in self.tasks],
-            "drop_breakdown": breakdown_table.make_json(self.drop_breakdown) if self.drop_breakdown else None,
+            "drop_breakdown": _breakdown_json(self.drop_breakdown) if self.drop_breakdown else None,
             "notes": list(self.notes),
             "group_averages": [_plain(average) for average in self.group_averages],
             **{named.name: named.findings.json for named in self.evidence if named.findings.json is not None},
@@ -199,7 +209,7 @@ def _task(task: TaskDecision) -> dict[str, Any]:
     tree["flips"] = {**_plain(task.flips), "agreed": task.flips.agreed} if task.flips else None
     if task.noise is not None:
         tree["noise"] = {**_plain(task.noise), "flipped": task.noise.flipped}
-    tree["drop_breakdown"] = breakdown_table.make_json(task.drop_breakdown) if task.drop_breakdown else None
+    tree["drop_breakdown"] = _breakdown_json(task.drop_breakdown) if task.drop_breakdown else None
     tree["cut"] = _plain(task.cut) if task.cut else None
     tree["sampling"] = _plain(task.sampling) if task.sampling else None
     tree |= {name: [_plain(part) for part in getattr(task, name)] for name in ("subtasks", "averages")}
@@ -207,6 +217,24 @@ def _task(task: TaskDecision) -> dict[str, Any]:
     tree["gaps"] = list(task.gaps)
     tree["members"] = list(task.members)
     return tree
+
+
+def _breakdown_json(parts: DropBreakdown) -> dict[str, Any]:
+    """As plain JSON data, from -1 to 1; a part that nothing tells is null, ``rest`` is model and prompts together."""
+    parts_by_name = {
+        "total": parts.total,
+        "grader": parts.grader,
+        "model": parts.model,
+        "prompts": parts.prompts,
+        "rest": parts.rest,
+    }
+    counts = {name: getattr(parts, name) for name in ("docs", "regraded", "changed", "docs_with_other_prompt")}
+    return {**{name: None if part is None else _part_json(part) for name, part in parts_by_name.items()}, **counts}
+
+
+def _part_json(part: Drop | DropPart) -> dict[str, Any]:
+    interval: Any = part.interval() if callable(part.interval) else part.interval
+    return {"value": part.value, "interval": {"lower": interval.lower, "upper": interval.upper}}
 
 
 def _task_drop(task: TaskDecision) -> dict[str, Any]:
@@ -290,3 +318,171 @@ class ShownSample:
     recorded_text: str | None = None
     recorded_tokens: int | None = None
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def build_report(
+    run: Run,
+    judged: RunDecision,
+    *,
+    pack: Path | None = None,
+    manifest: Manifest | None = None,
+    exit_follows_decision: bool = False,
+    evidence: Sequence[NamedFindings] = (),
+) -> Report:
+    """Build the report of a run and its pack."""
+    totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
+    if manifest is not None:
+        totals.append(compute_group_scores(manifest, run.tasks))
+    facts = _describe_run("this run", run, run.tasks, pack, manifest)
+    return Report(
+        document_type="report",
+        title=facts.model,
+        decision=judged.decision,
+        runs=(facts,),
+        tasks=tuple(task for task in judged.tasks if task.name in run.tasks or task.members),
+        alarms=judged.alarms,
+        notes=(*run.notes, *judged.notes, *_list_notes(evidence)),
+        group_averages=tuple(average for group in totals for average in group),
+        exit_follows_decision=exit_follows_decision,
+        evidence=tuple(evidence),
+        drop_breakdown=judged.drop_breakdown,
+    )
+
+
+def build_report_of_two(
+    judged: RunDecision,
+    baseline: Run,
+    candidate: Run,
+    *,
+    exit_follows_decision: bool = False,
+    evidence: Sequence[NamedFindings] = (),
+) -> Report:
+    """The report of two runs: A, the baseline, and B."""
+    labelled = {"A": baseline, "B": candidate}
+    tasks = [task.name for task in judged.tasks]
+    runs = tuple(_describe_run(label, run, tasks) for label, run in labelled.items())
+    notes = (f"{label}: {note}" for label, run in labelled.items() for note in run.notes)
+    return Report(
+        document_type="compare",
+        title=_title_of_two(*runs),
+        decision=judged.decision,
+        runs=runs,
+        tasks=judged.tasks,
+        alarms=judged.alarms,
+        notes=(*notes, *judged.notes, *_list_notes(evidence)),
+        exit_follows_decision=exit_follows_decision,
+        evidence=tuple(evidence),
+        drop_breakdown=judged.drop_breakdown,
+    )
+
+
+def _list_notes(evidence: Iterable[NamedFindings]) -> list[str]:
+    return [note for named in evidence for note in named.findings.notes]
+
+
+def _describe_run(
+    label: str, run: Run, tasks: Iterable[str], pack: Path | None = None, manifest: Manifest | None = None
+) -> RunProvenance:
+    provenances = _provenances(run, tasks)
+    files = list({provenance.results_file: provenance for provenance in provenances}.values())
+    seconds = sorted(file.median_seconds for file in files if file.median_seconds is not None)
+    costs = [file.cost for file in files if file.cost is not None]
+    return RunProvenance(
+        label, _model_name(run), _facts(provenances, pack, manifest), _folder(run),
+        seconds[len(seconds) // 2] if seconds else None, sum(costs) if costs else None,
+    )  # fmt: skip
+
+
+def _title_of_two(a: RunProvenance, b: RunProvenance) -> str:
+    """Name both models. If the names are equal, name what tells the runs apart."""
+    first, second = tell_runs_apart((a, b))
+    if a.model != b.model or first == second:
+        return f"{b.model} (B) beside {a.model} (A)"
+    return f"{a.model}: {second} (B) beside {first} (A)"
+
+
+def _provenances(run: Run, tasks: Iterable[str]) -> list[Provenance]:
+    return [result.provenance for task in tasks for result in run.all_runs(task)]
+
+
+def _model_name(run: Run) -> str:
+    models = dict.fromkeys(result.provenance.model for result in run.tasks.values())
+    return ", ".join(visible(name) for name in models if name) or UNKNOWN_MODEL
+
+
+def _folder(run: Run) -> str | None:
+    """The folder of all files of a run, relative to this one, without the subfolder of a model."""
+    results = [result for task in run.tasks for result in run.all_runs(task)]
+    files = [
+        file for result in results for file in (result.samples_file, result.provenance.results_file) if file is not None
+    ]
+    if not files:
+        return None
+    folder = Path(os.path.commonpath([file.parent for file in files]))
+    models = {str(result.provenance.model).replace("/", "__") for result in results}
+    folder = (folder.parent if folder.name in {*models, "None"} else folder).resolve()
+    here = Path.cwd().resolve()
+    return visible(str(folder.relative_to(here) if here in folder.parents else folder))
+
+
+def _facts(
+    provenances: Sequence[Provenance], pack: Path | None, manifest: Manifest | None
+) -> tuple[tuple[str, str], ...]:
+    """Name and value, in the order to show them; a value that differs among results files is each of them."""
+    files = {provenance.results_file: provenance for provenance in provenances if provenance.results_file is not None}
+    seconds = [provenance.duration_s for provenance in files.values() if provenance.duration_s is not None]
+    dates = sorted(provenance.date for provenance in files.values() if provenance.date)
+    facts: dict[str, list[str | None]] = {}
+    if pack is not None and manifest is not None:
+        digest = hash_file(pack / MANIFEST)
+        facts["pack"] = [f"{pack.resolve().name}, manifest {digest[:16]}"]
+        facts["evals dataset"] = [
+            f"{entry.dataset_id} at {entry.dataset_revision}" for entry in manifest.tasks.values()
+        ]
+        facts["baseline"] = [
+            f"{baseline.name} at {baseline.revision}"
+            for entry in manifest.tasks.values()
+            for baseline in entry.baseline
+        ]
+        facts["originals"] = [f"{original.id} at {original.revision}" for original in manifest.originals.values()]
+    facts["model"] = [provenance.model for provenance in provenances]
+    facts["backend"] = [provenance.backend for provenance in provenances]
+    facts["model_args"] = [
+        ",".join(f"{key}={value}" for key, value in provenance.model_args.items()) for provenance in provenances
+    ]
+    facts["lm-eval"] = [provenance.lm_eval for provenance in provenances]
+    facts["engine"] = [provenance.engine for provenance in provenances]
+    facts["answered by"] = [str(provenance.origins) for provenance in provenances]
+    facts["endpoint"] = [str(provenance.endpoint) for provenance in provenances if provenance.endpoint]
+    facts["order"] = [provenance.order for provenance in provenances]
+    facts["limit"] = [None if provenance.limit is None else f"{provenance.limit:g}" for provenance in provenances]
+    facts["date"] = [dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"] if dates else []
+    facts["duration"] = [_duration(sum(seconds))] if seconds else []
+    facts["answers"] = [_tokens(provenance) for provenance in provenances]
+    facts["cost"] = [
+        None
+        if provenance.cost is None
+        else f"{provenance.cost:,.2f}"
+        if provenance.cost >= 1
+        else f"{provenance.cost:.2g}"
+        for provenance in provenances
+    ]
+    if manifest is not None:
+        facts["prepared with"] = [f"meta-eval {manifest.meta_eval}"]
+        facts["command"] = [shlex.join(manifest.command)]
+    facts["results"] = [file.name for file in sorted(files)]
+    distinct = {name: list(dict.fromkeys(filter(None, values))) for name, values in facts.items()}
+    return tuple((name, "; ".join(values)) for name, values in distinct.items() if values)
+
+
+def _tokens(provenance: Provenance) -> str | None:
+    if provenance.completion_tokens is None:
+        return None
+    rate = "" if provenance.tokens_per_second is None else f", {provenance.tokens_per_second:,.1f} a second"
+    return f"{provenance.completion_tokens:,.0f} tokens{rate}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
