@@ -190,7 +190,7 @@ class Gate(_GateLimits):
     Attributes:
         margin: The largest allowed drop, in percentage points; or a mapping of ``mean``, tasks, groups and patterns to
             such numbers. That of a task that is no share is in the unit of its metric. None for the pack's, else 1.
-        weights: The weight of each task in the mean drop (`meta_eval.stats.weights`). None for the pack's, else by
+        weights: The weight of each task in the mean drop (`meta_eval.stats.drop`). None for the pack's, else by
             precision.
         cap: The limit of the worse end of the interval of every task and subtask for SHIP, in percentage points; None
             for 5.
