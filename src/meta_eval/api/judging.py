@@ -62,7 +62,7 @@ def report(
         report_progress("judging")
         evidence = reading.collect_evidence({"": run}, paths)
         judged = decide_run(
-            run, reading.manifest, reading.baseline(), reading.rules, reading.choice, list_alarms(evidence)
+            run, reading.manifest, reading.recorded(), reading.rules, reading.choice, list_alarms(evidence)
         )
     return build_report(
         run,
@@ -280,7 +280,7 @@ class _Reading:
         report_progress("comparing")
         evidence = self.collect_evidence({"A": baseline, "B": candidate})
         judged = compare_runs(
-            baseline, candidate, self.manifest, self.baseline(), self.rules, self.choice,
+            baseline, candidate, self.manifest, self.recorded(), self.rules, self.choice,
             before=(read[0], read[1]) if self._options.regrade else None, evidence=list_alarms(evidence),
         )  # fmt: skip
         return build_report_of_two(
@@ -319,8 +319,8 @@ class _Reading:
         self._regraded |= {id(run): new for run, new in zip(runs, regraded, strict=True) if id(run) in kept}
         return regraded
 
-    def baseline(self) -> Baseline | None:
-        """The baseline in the pack, or None without a pack."""
+    def recorded(self) -> Baseline | None:
+        """The recorded answers as the pack grades them; None without a pack."""
         from meta_eval.pack.baseline import read_baseline
 
         folder = self._options.folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -135,12 +135,11 @@ def compare(
     Example: meta-eval compare results_bf16 results_fp8 --margin 1
     """
     from meta_eval import api
-    from meta_eval.cli.texts import check_text_options, compare_texts
     from meta_eval.reports.views import choose_views
 
     of_verdicts: dict[str, object] = {"--margin": chosen.margin, "--cap": chosen.cap, "--max-drop": max_drop}
     of_verdicts |= {"--cluster": chosen.cluster, "--repeats": chosen.repeats, "--regrade": chosen.regrade}
-    check_text_options(texts, tokens, of_verdicts)
+    _check_text_options(texts, tokens, of_verdicts)
     a, b, *others = _split_sides(runs)
     if texts and others:
         raise ConfigError(
@@ -150,7 +149,7 @@ def compare(
     views = choose_views(kind, view, {"html": html, "markdown": markdown})
     check_outputs((path for path, _ in views), _read_from((*a, *b, *itertools.chain(*others), *tokens), chosen))
     if texts:
-        raise typer.Exit(compare_texts(a, b, chosen, tokens, views, as_json=as_json))
+        raise typer.Exit(_compare_texts(a, b, chosen, tokens, views, as_json=as_json))
     chosen = _with_max_drop(chosen, max_drop)
     if others:
         _compare_candidates(a, [b, *others], chosen, views, as_json=as_json)
@@ -159,6 +158,43 @@ def compare(
         report_progress("writing")
         write_views(judged, views, chosen.folder)
     _finish(judged, as_json=as_json)
+
+
+def _check_text_options(texts: bool, tables: Sequence[Path], refused: Mapping[str, object]) -> None:
+    """Refuse options that have no effect.
+
+    Args:
+        texts: Whether ``--texts`` is given.
+        tables: Those of ``--tokens``.
+        refused: Values of options that only verdicts use, by option.
+
+    Raises:
+        ConfigError: An option has no effect.
+    """
+    if tables and not texts:
+        raise ConfigError("has no effect without --texts", where="--tokens", hint="Add --texts")
+    useless = next((name for name, value in refused.items() if value), None)
+    if texts and useless:
+        raise ConfigError("has no effect with --texts", where=useless, hint="Leave it out: texts have no verdicts")
+
+
+def _compare_texts(
+    a: Sequence[Path], b: Sequence[Path], chosen: JudgingOptions, tables: Sequence[Path],
+    views: Sequence[tuple[Path, View]], *, as_json: bool,
+) -> int:  # fmt: skip
+    """Compare the texts, write the views and show the result. Return the exit code."""
+    from meta_eval import api
+
+    with show_progress("reading"):
+        report = api.compare_texts(
+            a, b, tokens=tables, pack=chosen.pack, gate=chosen.gate, tasks=chosen.tasks,
+            skip_damaged=chosen.skip_damaged,
+        )  # fmt: skip
+        document = report.document()
+        report_progress("writing")
+        write_document(document, views)
+    show_result(document, as_json=as_json)
+    return report.exit_code
 
 
 def _compare_candidates(

@@ -42,7 +42,7 @@ from typing import Any, Literal
 
 from meta_eval import stats
 from meta_eval.base.pack_names import join_names
-from meta_eval.base.thresholds import ALPHA, CAP, MARGIN, NAMED, Weighting
+from meta_eval.base.thresholds import ALPHA, CAP, MARGIN, NAMED, Outcome, Weighting
 from meta_eval.judge.caps import (
     compute_task_caps,
     describe_subtask_losses,
@@ -52,7 +52,7 @@ from meta_eval.judge.caps import (
     format_points,
     prove_beyond,
 )
-from meta_eval.judge.decision import Alarm, Outcome, RepeatPlan, TaskDecision
+from meta_eval.judge.decision import Alarm, RepeatPlan, TaskDecision
 from meta_eval.judge.further_runs import plan_repeats
 from meta_eval.judge.pair import TaskPair
 from meta_eval.stats import Drop, DropBreakdown, Interval

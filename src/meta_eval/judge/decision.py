@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from meta_eval import stats
-from meta_eval.base.thresholds import CutAnswers
+from meta_eval.base.thresholds import CutAnswers, Outcome
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.judge.own_unit import OwnUnitDrop
 from meta_eval.stats import Drop, DropBreakdown, Interval
 
-Outcome = Literal["within margin", "worse", "undecided"]
 # The interval of a drop of which nothing is known.
 _UNKNOWN = Interval(-1.0, 1.0)
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from meta_eval import stats
-from meta_eval.base.thresholds import ALPHA, LEVEL, LEVEL_TEXT, OWN_UNIT_LIMIT, SAME_VALUE
+from meta_eval.base.thresholds import ALPHA, LEVEL, LEVEL_TEXT, OWN_UNIT_LIMIT, SAME_VALUE, Outcome
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.metrics import MetricValue, PerplexityParts
 from meta_eval.harness.task_run import TaskRun
@@ -57,7 +57,7 @@ class OwnUnitDrop:
     limit: float
     has_margin: bool
     lower_is_better: bool
-    outcome: Literal["within margin", "worse", "undecided"] = "undecided"
+    outcome: Outcome = "undecided"
 
     def describe(self) -> str:
         """``judge_score,none fell from 79.6 to 39.6, a drop of 40 (95 % interval 39.5 to 40.5), margin 2``."""
@@ -109,10 +109,10 @@ def measure_own_unit(
     return None
 
 
-def decide_own_units(drops: Mapping[str, OwnUnitDrop]) -> dict[str, Literal["within margin", "worse", "undecided"]]:
+def decide_own_units(drops: Mapping[str, OwnUnitDrop]) -> dict[str, Outcome]:
     """The outcome of each task: a drop beyond its limit by Holm's correction over these tasks is worse."""
     corrected = stats.correct_by_holm([drop.p for drop in drops.values()])
-    outcomes: dict[str, Literal["within margin", "worse", "undecided"]] = {}
+    outcomes: dict[str, Outcome] = {}
     for (name, drop), p in zip(drops.items(), corrected, strict=True):
         is_within = drop.has_margin and drop.interval is not None and drop.interval.upper < drop.limit
         outcomes[name] = "worse" if p < ALPHA else "within margin" if is_within else "undecided"

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.pack_names import join_names
-from meta_eval.base.thresholds import CAP, NAMED
+from meta_eval.base.thresholds import CAP, NAMED, Outcome
 from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import DocResult, ResultsError
 from meta_eval.harness.lm_eval_run import Run, TaskRun, refuse_without_samples
@@ -26,7 +26,7 @@ from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, find_caveats, find_vet
 from meta_eval.judge.caps import note_low_caps
 from meta_eval.judge.cut_answers import raise_cut_more
 from meta_eval.judge.decide import RunDecision, decide_outcome
-from meta_eval.judge.decision import RUN_A, AlarmOccurrence, Outcome, RaisedAlarm
+from meta_eval.judge.decision import RUN_A, AlarmOccurrence, RaisedAlarm
 from meta_eval.judge.drop_breakdown import break_down_mean_drop, break_down_regraded_drop
 from meta_eval.judge.drops import is_share, measure_task
 from meta_eval.judge.further_runs import advise_second_run

@@ -40,7 +40,7 @@ from itertools import accumulate
 from typing import Literal
 
 from meta_eval.base.hashing import hash_text
-from meta_eval.base.thresholds import ALPHA, LEVEL, ROUNDING, Weighting
+from meta_eval.base.thresholds import ALPHA, LEVEL, ROUNDING, Outcome, Weighting
 from meta_eval.stats.intervals import Interval, correct_by_holm
 
 Doc = tuple[str, int | str]
@@ -165,7 +165,6 @@ SEED = 0
 ROUND = 32
 
 
-Outcome = Literal["within margin", "worse", "undecided"]
 _Stratum = tuple[tuple[str, str], ...]
 
 
