@@ -28,7 +28,7 @@ def counted(result: Decision) -> Counter[str]:
     """What one decision counts for."""
     counts = Counter({result.outcome: 1})
     for task in result.tasks:
-        counts[f"{task.task} {task.outcome}"] += 1
+        counts[f"{task.name} {task.outcome}"] += 1
     counts["any below"] += any(task.outcome == "worse" for task in result.tasks)
     counts["any held"] += any(task.outcome == "within margin" for task in result.tasks)
     return counts

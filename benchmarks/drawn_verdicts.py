@@ -22,8 +22,9 @@ from meta_eval.harness.provenance import AnswerOrigins, GraderFacts, Provenance
 from meta_eval.harness.sample_files import read_samples
 from meta_eval.harness.scores import compute_scores
 from meta_eval.harness.settings import RunSettings
-from meta_eval.judge.decide import Decision, TaskDrop, decide_outcome
-from meta_eval.judge.judge import judge_run
+from meta_eval.judge.decide import Decision, decide_outcome
+from meta_eval.judge.pair import TaskPair
+from meta_eval.judge.runs import decide_run
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
 from meta_eval.stats import Drop
@@ -162,21 +163,21 @@ def _loss(drop: float) -> float:
     return float(brentq(lambda share: falls(share) - drop, 0.0, 1.0))
 
 
-def evidence(task: Task, drop: float, rng: np.random.Generator, runs: int = 1) -> TaskDrop:
+def evidence(task: Task, drop: float, rng: np.random.Generator, runs: int = 1) -> TaskPair:
     before, after, labels, clusters = draw(task, drop, rng, runs)
     return task_drop(task, before, after, labels, clusters)
 
 
 def task_drop(
     task: Task, before: np.ndarray, after: np.ndarray, labels: list[int] | None, clusters: list[int] | None
-) -> TaskDrop:
+) -> TaskPair:
     """A task's drop, and that of each of its subtasks."""
     subtasks = {}
     for label in sorted(set(labels or ())):
         docs = np.array(labels) == label
         names = None if clusters is None else np.array(clusters)[docs].tolist()
         subtasks[f"s{label}"] = stats.paired_drop(before[docs], after[docs], clusters=names)
-    return TaskDrop(task.name, stats.paired_drop(before, after, labels, clusters), subtasks=subtasks)
+    return TaskPair(task.name, stats.paired_drop(before, after, labels, clusters), subtasks=subtasks)
 
 
 def decision(
@@ -255,7 +256,7 @@ def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Deci
         answers[task.name] = with_verdicts(docs, before.tolist())
         results[task.name] = _task_run(task, with_verdicts(docs, after.tolist()))
         entries[task.name] = _entry(task, metric_of(plain))
-    judgement = judge_run(
+    judgement = decide_run(
         Run(results, (), {}), _manifest(entries), Baseline({name: (docs,) for name, docs in answers.items()}, {})
     )
     return judgement.decision

@@ -23,8 +23,9 @@ from verdicts import beside
 
 from meta_eval import stats
 from meta_eval.base.thresholds import Weighting
-from meta_eval.judge.decide import Decision, TaskDrop, decide_outcome
-from meta_eval.judge.planning import PlannedTask, plan_tasks
+from meta_eval.judge.decide import Decision, decide_outcome
+from meta_eval.judge.pair import TaskPair
+from meta_eval.judge.plan import PlannedTask, plan_tasks
 from meta_eval.stats.identical import expect_copy
 
 # A printed chance may be off by so much besides Monte-Carlo error.
@@ -42,7 +43,7 @@ def planned(task: Task, margin: float | None = None) -> PlannedTask:
     return PlannedTask(task.name, expected, parts, shares, margin, alike=task.alike, alike_measured=True)
 
 
-def drawn(task: Task, rng: np.random.Generator, runs: int = 1, margin: float | None = None) -> TaskDrop:
+def drawn(task: Task, rng: np.random.Generator, runs: int = 1, margin: float | None = None) -> TaskPair:
     """A task of an identical copy, IFEval with whole verdicts; of several runs of either side the mean."""
     plain = replace(task, ifeval=False)
     if runs == 1:
@@ -54,7 +55,7 @@ def drawn(task: Task, rng: np.random.Generator, runs: int = 1, margin: float | N
     def side() -> list[float]:
         return stats.average_runs([np.where(noisy, rng.random(task.docs) < 0.5, kept).tolist() for _ in range(runs)])
 
-    return TaskDrop(task.name, stats.paired_drop(side(), side()), margin)
+    return TaskPair(task.name, stats.paired_drop(side(), side()), margin)
 
 
 def foretold(count: float, runs: int, chance: float) -> str:

@@ -20,8 +20,9 @@ from counting import Table, counted, main, rate, simulate
 from drawn_verdicts import MARGIN, Task, instruct
 
 from meta_eval import stats
-from meta_eval.judge.decide import TaskDrop, decide_outcome
-from meta_eval.judge.planning import PlannedTask, plan_answers
+from meta_eval.judge.decide import decide_outcome
+from meta_eval.judge.pair import TaskPair
+from meta_eval.judge.plan import PlannedTask, plan_answers
 from meta_eval.stats.identical import expect_copy
 
 # Score, intra-doc correlation: ordinary tasks, and nearly all or nearly none right.
@@ -120,13 +121,13 @@ def expected(task: Task) -> PlannedTask:
     )
 
 
-def sampled_drop(task: Task, before: int, after: int, rng: np.random.Generator) -> TaskDrop:
+def sampled_drop(task: Task, before: int, after: int, rng: np.random.Generator) -> TaskPair:
     """The drop between two sampled runs of one model; docs flip 2 p (1 - p) of the time, on average `FLIPS`."""
     alike = 1 - FLIPS / (2 * task.accuracy * (1 - task.accuracy))
     p = chances(task.accuracy, alike, task.docs, rng)
     means = rng.binomial(before, p) / before, rng.binomial(after, p) / after
     labels = None if len(task.subtasks) == 1 else np.repeat(np.arange(len(task.subtasks)), task.subtasks)
-    return TaskDrop(
+    return TaskPair(
         task.name, stats.paired_drop(*means, None if labels is None else labels.tolist()),
         subtasks=_subtasks(*means, labels),
     )  # fmt: skip

@@ -25,7 +25,8 @@ from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, docs_of, draw, i
 from meta_eval import stats
 from meta_eval.ask.early_stop import list_task_docs
 from meta_eval.harness.scores import compute_scores
-from meta_eval.judge.decide import TaskDrop, decide_outcome
+from meta_eval.judge.decide import decide_outcome
+from meta_eval.judge.pair import TaskPair
 from meta_eval.stats.sequential import PairableDocs, Plan, Sequential, plan_rounds
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 560, 300, 60, 44
@@ -105,7 +106,7 @@ def follow(
     if not whole:
         return Followed(state.docs, below, state.outcome, "", False)
     judged = decide_outcome(
-        [TaskDrop(name, stats.paired_drop(*all_of_it)) for name, all_of_it in everything.items()], margin
+        [TaskPair(name, stats.paired_drop(*all_of_it)) for name, all_of_it in everything.items()], margin
     )
     assert judged.mean is not None
     return Followed(state.docs, below, state.outcome, judged.outcome, judged.mean.value < margin)

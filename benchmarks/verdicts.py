@@ -47,8 +47,8 @@ from drawn_verdicts import (
 from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA
 from meta_eval.harness.scores import compute_scores
-from meta_eval.judge.decide import TaskDrop, decide_outcome
-from meta_eval.judge.task_drop import MeasuredFlips
+from meta_eval.judge.decide import decide_outcome
+from meta_eval.judge.pair import MeasuredFlips, TaskPair
 
 # What is simulated
 
@@ -194,7 +194,7 @@ def hidden(runs: int) -> None:
         )  # fmt: skip
 
 
-def _subject_loses(subject: int, loss: float, rng: np.random.Generator) -> list[TaskDrop]:
+def _subject_loses(subject: int, loss: float, rng: np.random.Generator) -> list[TaskPair]:
     *others, task = instruct(0.04)
     before, after, labels, clusters = draw(task, 0.0, rng)
     docs = (np.array(labels) == subject) & (after > 0)
@@ -203,9 +203,9 @@ def _subject_loses(subject: int, loss: float, rng: np.random.Generator) -> list[
     return [*(evidence(other, 0.0, rng) for other in others), task_drop(task, before, after, labels, clusters)]
 
 
-def turned(evidence: TaskDrop) -> TaskDrop:
+def turned(evidence: TaskPair) -> TaskPair:
     subtasks = {name: _turned_drop(drop) for name, drop in evidence.subtasks.items()}
-    return replace(evidence, drop=_turned_drop(evidence.drop), subtasks=subtasks)
+    return replace(evidence, measured_drop=_turned_drop(evidence.drop), subtasks=subtasks)
 
 
 def _turned_drop(drop: stats.Drop) -> stats.Drop:
@@ -391,7 +391,7 @@ def settling(runs: int) -> None:
 
             ours, theirs = asked(2), asked(1)
             drop, noise = stats.paired_drop(theirs[0], ours[0]), stats.run_noise(ours)
-            first = decide_outcome([TaskDrop("t", drop, baseline_repeats=1 if again else None, noise=noise)], allowed)
+            first = decide_outcome([TaskPair("t", drop, baseline_repeats=1 if again else None, noise=noise)], allowed)
             if first.outcome == "SHIP":
                 return Counter({"at once": 1})
             # What is asked for supposes the drop that was seen; the truth is none.
@@ -405,7 +405,7 @@ def settling(runs: int) -> None:
             times = first.repeats_needed.runs[0][1]
             ours, theirs = [ours[0], *asked(times - 1)], [*theirs, *asked(times - 1)] if again else theirs
             drop = stats.paired_drop(stats.average_runs(theirs), stats.average_runs(ours))
-            then = decide_outcome([TaskDrop("t", drop)], allowed)
+            then = decide_outcome([TaskPair("t", drop)], allowed)
             return Counter({"planned": 1, f"x{times:02d}": 1, "then": then.outcome == "SHIP"})
 
         counts = simulate(work, f"settle {allowed} {again}", runs)

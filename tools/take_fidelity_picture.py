@@ -18,8 +18,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report
-from meta_eval.reports.shipped_views import HtmlView
-from meta_eval.reports.view import write_view
+from meta_eval.reports.views import HtmlView, write_view
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "fidelity.png"
 

@@ -210,44 +210,43 @@ if TYPE_CHECKING:
     from meta_eval.harness.token_logprobs import LOWEST as LOWEST
     from meta_eval.harness.token_logprobs import TokenPlace as TokenPlace
     from meta_eval.harness.token_logprobs import collect_tokens as collect_tokens
-
-    # judge: pairs of docs, alarms, the decision
-    from meta_eval.judge.conditions import Condition as Condition
     from meta_eval.judge.decide import SAMENESS_CODES as SAMENESS_CODES
     from meta_eval.judge.decide import Sameness as Sameness
+    from meta_eval.judge.decision import Alarm as Alarm
+    from meta_eval.judge.decision import AlarmKind as AlarmKind
+    from meta_eval.judge.decision import AlarmOccurrence as AlarmOccurrence
     from meta_eval.judge.evidence import Evidence as Evidence
     from meta_eval.judge.evidence import EvidenceCase as EvidenceCase
     from meta_eval.judge.evidence import Findings as Findings
+
+    # judge: pairs of docs, alarms, the decision
+    from meta_eval.judge.gate import Condition as Condition
     from meta_eval.judge.gate import Gate as Gate
     from meta_eval.judge.gate import read_gate as read_gate
-    from meta_eval.judge.judgement import Alarm as Alarm
-    from meta_eval.judge.judgement import AlarmKind as AlarmKind
-    from meta_eval.judge.judgement import AlarmOccurrence as AlarmOccurrence
-    from meta_eval.judge.judging_options import JudgingOptions as JudgingOptions
-    from meta_eval.judge.table_file import BATCH as BATCH
-    from meta_eval.judge.table_file import PROBES as PROBES
-    from meta_eval.judge.table_file import Header as Header
-    from meta_eval.judge.table_file import Schema as Schema
-    from meta_eval.judge.table_file import make_damage_error as make_damage_error
-    from meta_eval.judge.table_file import path_beside as path_beside
-    from meta_eval.judge.table_file import read_batches as read_batches
-    from meta_eval.judge.table_file import read_header as read_header
-    from meta_eval.judge.table_file import write_table as write_table
-    from meta_eval.judge.task_comparison import find_verdict_metric as find_verdict_metric
+    from meta_eval.judge.pair import find_verdict_metric as find_verdict_metric
+    from meta_eval.judge.token_table import BATCH as BATCH
+    from meta_eval.judge.token_table import PROBES as PROBES
     from meta_eval.judge.token_table import TABLES as TABLES
     from meta_eval.judge.token_table import Choices as Choices
     from meta_eval.judge.token_table import Floats as Floats
     from meta_eval.judge.token_table import Forced as Forced
+    from meta_eval.judge.token_table import Header as Header
     from meta_eval.judge.token_table import Ints as Ints
+    from meta_eval.judge.token_table import Schema as Schema
     from meta_eval.judge.token_table import Tokens as Tokens
     from meta_eval.judge.token_table import find_choices_path as find_choices_path
     from meta_eval.judge.token_table import find_table as find_table
     from meta_eval.judge.token_table import find_texts_path as find_texts_path
+    from meta_eval.judge.token_table import make_damage_error as make_damage_error
+    from meta_eval.judge.token_table import path_beside as path_beside
     from meta_eval.judge.token_table import read_any_header as read_any_header
+    from meta_eval.judge.token_table import read_batches as read_batches
     from meta_eval.judge.token_table import read_choices as read_choices
+    from meta_eval.judge.token_table import read_header as read_header
     from meta_eval.judge.token_table import read_tokens as read_tokens
     from meta_eval.judge.token_table import read_whole_tables as read_whole_tables
     from meta_eval.judge.token_table import write_choices as write_choices
+    from meta_eval.judge.token_table import write_table as write_table
     from meta_eval.judge.token_table import write_tokens as write_tokens
 
     # pack: configuration, records, manifest
@@ -346,30 +345,30 @@ if TYPE_CHECKING:
 
     # report: documents and views
     from meta_eval.reports import text as text
+    from meta_eval.reports.document import Cell as Cell
+    from meta_eval.reports.document import Column as Column
     from meta_eval.reports.document import Document as Document
     from meta_eval.reports.document import Fact as Fact
     from meta_eval.reports.document import Figure as Figure
     from meta_eval.reports.document import Item as Item
     from meta_eval.reports.document import Listing as Listing
+    from meta_eval.reports.document import Row as Row
     from meta_eval.reports.document import Section as Section
+    from meta_eval.reports.document import Table as Table
     from meta_eval.reports.document import Verdict as Verdict
-    from meta_eval.reports.model import Report as Report
-    from meta_eval.reports.model import RunProvenance as RunProvenance
     from meta_eval.reports.plot import Mark as Mark
     from meta_eval.reports.plot import Plot as Plot
     from meta_eval.reports.plot import Tick as Tick
-    from meta_eval.reports.shipped_views import TextView as TextView
-    from meta_eval.reports.tables import Cell as Cell
-    from meta_eval.reports.tables import Column as Column
-    from meta_eval.reports.tables import Row as Row
-    from meta_eval.reports.tables import Table as Table
+    from meta_eval.reports.report import Report as Report
+    from meta_eval.reports.report import RunProvenance as RunProvenance
     from meta_eval.reports.text import NONE as NONE
     from meta_eval.reports.text import format_count as format_count
     from meta_eval.reports.text import format_nats as format_nats
     from meta_eval.reports.text import format_percent as format_percent
     from meta_eval.reports.text import name_task as name_task
-    from meta_eval.reports.view import View as View
-    from meta_eval.reports.view_registry import choose_views as choose_views
+    from meta_eval.reports.views import TextView as TextView
+    from meta_eval.reports.views import View as View
+    from meta_eval.reports.views import choose_views as choose_views
 
     # stats: numbers in, numbers out
     from meta_eval.stats import Interval as Interval
@@ -392,11 +391,16 @@ if TYPE_CHECKING:
 
     # the package
     from meta_eval.verb_options import DEFAULT_CONFIG as DEFAULT_CONFIG
+    from meta_eval.verb_options import OVERRIDE as OVERRIDE
     from meta_eval.verb_options import TEMPLATES as TEMPLATES
+    from meta_eval.verb_options import JudgingOptions as JudgingOptions
     from meta_eval.verb_options import ListOptions as ListOptions
     from meta_eval.verb_options import NewTaskOptions as NewTaskOptions
+    from meta_eval.verb_options import RunOptions as RunOptions
     from meta_eval.verb_options import ScoringOptions as ScoringOptions
     from meta_eval.verb_options import TaskOptions as TaskOptions
+    from meta_eval.verb_options import option as option
+    from meta_eval.verb_options import option_of as option_of
 
     # the package
     from meta_eval.version import __version__ as __version__

@@ -94,8 +94,8 @@ def test_the_graders_part_is_no_drop_and_the_models_part_stays(tasks: Path, tmp_
     (task,) = again.tasks
     assert again.decision.outcome == "DON'T SHIP"
     assert [caveat.partition(":")[0] for caveat in again.decision.caveats] == ["answers not read"]
-    assert task.decision is not None and task.drop_breakdown is not None
-    assert task.decision.drop.value == pytest.approx(30 / 400)
+    assert task.is_decided and task.drop_breakdown is not None
+    assert task.drop.value == pytest.approx(30 / 400)
     parts = task.drop_breakdown
     assert parts.model is not None
     assert [parts.total.value, parts.grader.value, parts.model.value] == pytest.approx([70 / 400, 40 / 400, 30 / 400])
@@ -143,7 +143,7 @@ def test_all_of_several_answers_are_judged(tasks: Path, tmp_path: Path) -> None:
     )
     again = compare(a, b, regrade=True, include_path=tasks)
     (task,) = again.tasks
-    assert task.decision is not None and task.decision.drop.value == pytest.approx(0.5)
+    assert task.is_decided and task.drop.value == pytest.approx(0.5)
     assert again.decision.caveats == ()
     assert task.drop_breakdown is not None and task.drop_breakdown.grader.value == 0
 
@@ -251,7 +251,7 @@ def test_a_report_decides_on_the_packs_own_verdicts(pack: Path, misgraded: Path)
     again = report(misgraded, pack=pack, regrade=True)
     assert not any("graded" in caveat for caveat in again.decision.caveats)
     (task,) = again.tasks
-    assert task.decision is not None and task.decision.drop.value == 0
+    assert task.is_decided and task.drop.value == 0
     assert any(note.startswith("meta_gpqa_cot: graded again by the pack with lm-eval ") for note in again.notes)
 
 

@@ -19,13 +19,13 @@ from verb_lists import check_defaults, check_one_list
 
 from meta_eval import Config, Manifest, compare, prepare, report, verify
 from meta_eval.base.errors import ConfigError, PackError, UserError
-from meta_eval.judge.judging_options import JudgingOptions
 from meta_eval.pack.backends.base import load_class
 from meta_eval.verb_options import (
     EngineOptions,
     ExportOptions,
     GradingOptions,
     InitOptions,
+    JudgingOptions,
     ListOptions,
     NewTaskOptions,
     PrepareOptions,
@@ -43,7 +43,7 @@ def test_importing_it_loads_nothing_heavy() -> None:
 
 
 def test_no_package_takes_the_place_of_a_function() -> None:
-    import meta_eval.reports.model
+    import meta_eval.reports.report
 
     assert (meta_eval.verify, meta_eval.report) == (verify, report)
     assert {"compare", "prepare", "report", "verify", "Config", "Manifest"} <= set(dir(meta_eval))

@@ -19,7 +19,7 @@ from meta_eval.base import extensions
 Install = Callable[[str, str, str], Path]
 
 VIEW = """
-from meta_eval.reports.view import View
+from meta_eval.reports.views import View
 class V(View):
     document_types = frozenset(("report",))
     def render(self, document): return "x"

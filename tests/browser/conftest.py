@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from reports import write_html
 
-from meta_eval.reports.model import Report, ShownSample
+from meta_eval.reports.report import Report, ShownSample
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

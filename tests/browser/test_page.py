@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from reports import HOSTILE, hostile_samples, lost_and_won, made, make_comparison, make_report, make_samples
 
-from meta_eval.judge.judgement import Alarm, AlarmOccurrence, Task
-from meta_eval.reports.model import Report, ShownAnswer, ShownSample
+from meta_eval.judge.decision import Alarm, AlarmOccurrence, TaskDecision
+from meta_eval.reports.report import Report, ShownAnswer, ShownSample
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -73,7 +73,9 @@ def many_tasks(count: int) -> Report:
     """A report of many tasks, each of which raises two alarms, and every fifth of which has lost much."""
     names = [f"task_{number}" for number in range(count)]
     drops = {name: lost_and_won(80 if number % 5 == 0 else 21, 20, 1000, 0.5) for number, name in enumerate(names)}
-    decision, tasks = made(tuple(Task(name, name, 1000, 1000, baseline_label="a baseline") for name in names), drops)
+    decision, tasks = made(
+        tuple(TaskDecision(name, name, 1000, 1000, baseline_label="a baseline") for name in names), drops
+    )
     raised = tuple(AlarmOccurrence(name, None, 3, 1000) for name in names)
     alarms = (
         Alarm("empty answers", "They are empty.", "empty", raised),

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from meta_eval.judge.table_file import Header
-from meta_eval.judge.token_table import Forced, Tokens, read_tokens, write_tokens
+from meta_eval.judge.token_table import Forced, Header, Tokens, read_tokens, write_tokens
 
 HEADER = Header("my/model", "vllm 0.32.0", "a" * 64, "b" * 64, "c" * 64)
 

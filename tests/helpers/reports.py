@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from meta_eval.judge.decide import Decision, TaskDrop, Veto, decide_outcome
-from meta_eval.judge.judgement import Alarm, AlarmOccurrence, Flips, ReferenceScore, Score, Subtask, Task
-from meta_eval.judge.published_scores import measure_baseline_distance
+from meta_eval.judge.decide import Decision, Veto, decide_outcome
+from meta_eval.judge.decision import Alarm, AlarmOccurrence, Flips, ReferenceScore, Score, Subtask, TaskDecision
+from meta_eval.judge.figures import measure_baseline_distance
+from meta_eval.judge.pair import TaskPair
 from meta_eval.reports.document import DocumentSource
-from meta_eval.reports.model import Report, RunProvenance, ShownAnswer, ShownSample
-from meta_eval.reports.shipped_views import HtmlView
-from meta_eval.reports.view import write_view
+from meta_eval.reports.report import Report, RunProvenance, ShownAnswer, ShownSample
+from meta_eval.reports.views import HtmlView, write_view
 from meta_eval.stats import Drop, Interval, paired_drop
 
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")
@@ -66,12 +65,14 @@ def lost_and_won(lost: int, won: int, docs: int, right: float = 0.5) -> Drop:
 
 
 def made(
-    tasks: Sequence[Task], drops: Mapping[str, Drop], vetoes: Sequence[Veto] = ()
-) -> tuple[Decision, tuple[Task, ...]]:
+    tasks: Sequence[TaskDecision], drops: Mapping[str, Drop], vetoes: Sequence[Veto] = ()
+) -> tuple[Decision, tuple[TaskDecision, ...]]:
     """Return the decision on these drops, and the tasks with it."""
-    decision = decide_outcome([TaskDrop(name, drop) for name, drop in drops.items()], vetoes=vetoes)
-    decided = {task.task: task for task in decision.tasks}
-    return decision, tuple(dataclasses.replace(task, decision=decided.get(task.name)) for task in tasks)
+    figures = {task.name: task for task in tasks}
+    pairs = [TaskPair(name, drop, figures=figures.get(name)) for name, drop in drops.items()]
+    decision = decide_outcome(pairs, vetoes=vetoes)
+    decided = {task.name: task for task in decision.tasks}
+    return decision, tuple(decided.get(task.name, task) for task in tasks)
 
 
 def make_report(*, exit_follows_decision: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8") -> Report:
@@ -84,7 +85,7 @@ def make_report(*, exit_follows_decision: bool = False, name: str = "Llama-3.1-8
         subtasks.append(Subtask(f"mmlu_pro_chat.{subject}", 300 + 60 * number, ours, other, clear=number % 3 == 1))
     answers = "Meta's recorded answers, graded by the pack"
     tasks = (
-        Task(
+        TaskDecision(
             "meta_mmlu_pro_instruct", "mmlu_pro", 12032, 12032, baseline_label=answers,
             scores=(
                 score(0.479, 0.009, 12032, published(0.483, averaging="macro"), averaging="macro"),
@@ -93,19 +94,19 @@ def make_report(*, exit_follows_decision: bool = False, name: str = "Llama-3.1-8
             flips=Flips("Meta's", "ours", 12032, 587, 534),
             subtasks=tuple(subtasks),
         ),
-        Task(
+        TaskDecision(
             "meta_math_hard", "math_hard", 1324, 1324, baseline_label=answers,
             scores=(score(0.214, 0.022, 1324, published(0.254, shots="0")),),
             flips=Flips("Meta's", "ours", 1324, 94, 41),
             gaps=("Meta graded with sympy and then a judge model, which cannot be repeated exactly.",),
         ),
-        Task(
+        TaskDecision(
             "meta_ifeval", "ifeval__strict", 541, 541, baseline_label="the published number alone", runs=2,
             fallback_reason="verify has not been run on this task: run `meta-eval verify`",
             scores=(score(0.861, 0.027, 541, published(0.804, averaging="mean of four"), "mean of four"),),
             flips=Flips("Meta's", "ours", 541, 21, 50),
         ),
-        Task(
+        TaskDecision(
             "meta_math", "math", 5000, 5000, not_compared_reason="it was measured with 0 shots",
             scores=(score(0.461, 0.014, 5000, published(0.48, shots="0"), reason="it was measured with 0 shots"),),
         ),
@@ -134,25 +135,25 @@ def make_report(*, exit_follows_decision: bool = False, name: str = "Llama-3.1-8
     )  # fmt: skip
     notes = ("meta_ifeval: 2 runs are averaged, doc by doc",)
     return Report(
-        "report",
-        name,
-        decision,
-        (RunProvenance("this run", name, facts),),
-        decided,
-        alarms,
-        notes,
+        document_type="report",
+        title=name,
+        decision=decision,
+        runs=(RunProvenance("this run", name, facts),),
+        tasks=decided,
+        alarms=alarms,
+        notes=notes,
         exit_follows_decision=exit_follows_decision,
     )
 
 
 def make_comparison() -> Report:
     tasks = (
-        Task(
+        TaskDecision(
             "meta_mmlu_pro_instruct", "mmlu_pro", 12032, 12032, baseline_label="run A",
             flips=Flips("A", "B", 12032, 384, 348),
             subtasks=(Subtask("s.law", 900, 0.31, 0.33, False), Subtask("s.physics", 900, 0.52, 0.49, True)),
         ),
-        Task("meta_math_hard", "math_hard", 1324, 1324, baseline_label="run A", flips=Flips("A", "B", 1324, 94, 41)),
+        TaskDecision("meta_math_hard", "math_hard", 1324, 1324, baseline_label="run A", flips=Flips("A", "B", 1324, 94, 41)),
     )  # fmt: skip
     drops = {
         "meta_mmlu_pro_instruct": lost_and_won(384, 348, 12032), "meta_math_hard": lost_and_won(94, 41, 1324, 0.25),
@@ -162,7 +163,13 @@ def make_comparison() -> Report:
         RunProvenance("A", "Llama-3.1-8B-Instruct", (("lm-eval", "0.4.13"),)),
         RunProvenance("B", "Llama-3.1-8B-FP8", (("lm-eval", "0.4.13"),)),
     )
-    return Report("compare", "Llama-3.1-8B-FP8 beside Llama-3.1-8B-Instruct", decision, runs, decided)
+    return Report(
+        document_type="compare",
+        title="Llama-3.1-8B-FP8 beside Llama-3.1-8B-Instruct",
+        decision=decision,
+        runs=runs,
+        tasks=decided,
+    )
 
 
 def prose(chance: random.Random, characters: int) -> str:

@@ -17,13 +17,13 @@ from meta_eval import compare, stats
 from meta_eval.base.thresholds import CutAnswers
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
-from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.decide import RunDecision
+from meta_eval.judge.decision import DropEstimate, TaskDecision
 from meta_eval.judge.gate import Gate, GateTask
-from meta_eval.judge.judge import judge_run
-from meta_eval.judge.judgement import DropEstimate, Judgement, Task
+from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.baseline import Baseline
-from meta_eval.reports.shipped_views import HtmlView, MarkdownView, TextView
 from meta_eval.reports.text import describe_cut_answers, describe_sampling, write_headline
+from meta_eval.reports.views import HtmlView, MarkdownView, TextView
 
 RIGHT = [1.0] * 600 + [0.0] * 400
 
@@ -38,7 +38,7 @@ def make_run(folder: Path, verdicts: Sequence[float], cut: Collection[int] = (),
     return read_run([folder])
 
 
-def compared(a: Run, b: Run, how: CutAnswers | None = None, **rules: Any) -> Judgement:
+def compared(a: Run, b: Run, how: CutAnswers | None = None, **rules: Any) -> RunDecision:
     return compare_runs(a, b, gate=Gate(cut_answers=how, **rules))
 
 
@@ -48,7 +48,7 @@ def lost(folder: Path, count: int, cut: bool = True) -> tuple[Run, Run]:
     return make_run(folder / "a", RIGHT), make_run(folder / "b", verdicts, range(count) if cut else ())
 
 
-def only(judgement: Judgement) -> Task:
+def only(judgement: RunDecision) -> TaskDecision:
     (task,) = judgement.tasks
     return task
 
@@ -101,9 +101,8 @@ def test_what_counts_in_the_drop_is_named_and_forbids_nothing_besides(tmp_path: 
 
 def test_unscored_answers_leave_the_drop_and_more_of_them_forbid_ship(tmp_path: Path) -> None:
     judgement = compared(*lost(tmp_path, 8), "unscored", margin=3.0)
-    decision = only(judgement).decision
-    assert decision is not None
-    assert (decision.drop.value, decision.drop.docs) == (0.0, 992)
+    task = only(judgement)
+    assert (task.drop.value, task.drop.docs) == (0.0, 992)
     assert judgement.decision.outcome == "UNDECIDED"
     assert judgement.decision.reasons[0].startswith("cut answers differ")
 
@@ -112,8 +111,7 @@ def test_unscored_answers_of_both_alike_ship(tmp_path: Path) -> None:
     a, b = make_run(tmp_path / "a", RIGHT, range(50)), make_run(tmp_path / "b", RIGHT, range(2, 52))
     judgement = compared(a, b, "unscored")
     assert (judgement.decision.outcome, judgement.alarms) == ("SHIP", ())
-    decision = only(judgement).decision
-    assert decision is not None and decision.drop.docs == 948
+    assert only(judgement).drop.docs == 948
 
 
 def test_a_baseline_that_is_cut_more_hides_nothing_where_its_docs_leave(tmp_path: Path) -> None:
@@ -130,8 +128,7 @@ def test_a_cut_answer_that_the_grader_found_right_is_wrong_where_the_user_says_s
     values = {}
     hows: tuple[CutAnswers, ...] = ("graded", "wrong", "unscored")
     for how in hows:
-        decision = only(compared(a, b, how)).decision
-        values[how] = decision.drop.value if decision else None
+        values[how] = only(compared(a, b, how)).drop.value
     assert values == {"graded": 0.0, "wrong": pytest.approx(0.03), "unscored": 0.0}
     sentence = describe_cut_answers(only(compared(a, b)))
     assert sentence is not None
@@ -168,7 +165,7 @@ def test_the_recorded_answers_are_counted_too(tmp_path: Path) -> None:
     docs = run.tasks["meta_some"].docs
     assert {doc.recorded_cut for doc in docs} == {True}
     answers = tuple(replace(doc, cuts=(None,)) for doc in docs)  # as verify keeps them: verdicts without texts
-    judgement = judge_run(run, manifest(meta_some=entry(1000)), Baseline({"meta_some": (answers,)}, {}))
+    judgement = decide_run(run, manifest(meta_some=entry(1000)), Baseline({"meta_some": (answers,)}, {}))
     cut = only(judgement).cut
     assert cut is not None
     assert (cut.docs, cut.baseline_docs, cut.more and cut.more.value) == (0, 1000, -1.0)
@@ -185,9 +182,7 @@ def test_the_pack_says_it_before_the_run_the_gate_of_all_or_of_a_task(tmp_path: 
         (None, Gate(), 0.06),
     ]
     for packed, gate, drop in runs:
-        decision = only(compare_runs(a, b, packed, gate=gate)).decision
-        assert decision is not None
-        assert decision.drop.value == pytest.approx(drop)
+        assert only(compare_runs(a, b, packed, gate=gate)).drop.value == pytest.approx(drop)
 
 
 def test_where_every_doc_was_cut_nothing_is_left_to_compare(tmp_path: Path) -> None:
@@ -223,8 +218,8 @@ def test_several_answers_of_both_sides_are_compared_by_their_means(tmp_path: Pat
     single = sampled(tmp_path / "a", [[1.0], [0.0]] * 50)
     four = sampled(tmp_path / "b", [[1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]] * 50)
     task = only(compared(single, four))
-    assert task.decision is not None and task.sampling is not None
-    drop = task.decision.drop
+    assert task.is_decided and task.sampling is not None
+    drop = task.drop
     assert (drop.baseline, drop.candidate, drop.docs) == (0.5, 0.5, 100)
     assert (task.sampling.answers, task.sampling.baseline_answers) == (4, 1)
     two, passed, voted = task.sampling.scores
@@ -318,7 +313,7 @@ def test_tool_calls_without_text_are_no_empty_answer(tmp_path: Path) -> None:
 def test_answers_that_were_cut_while_thinking_are_no_empty_answers(tmp_path: Path) -> None:
     for end, kinds in (("length", ["no pack named", "limit hit"]), ("stop", ["no pack named", "empty answers"])):
         folder = write_run(tmp_path / end, RIGHT, line={"resps": [[""]], "finish_reason": end})
-        judgement = judge_run(read_run([folder]), None)
+        judgement = decide_run(read_run([folder]), None)
         assert [alarm.kind for alarm in judgement.alarms] == kinds
 
 

@@ -12,24 +12,18 @@ from places import THOROUGH
 
 from meta_eval import stats
 from meta_eval.base.thresholds import MARGIN
-from meta_eval.judge.decide import (
-    Decision,
-    RepeatPlan,
-    TaskDecision,
-    TaskDrop,
-    Veto,
-    decide_outcome,
-)
-from meta_eval.judge.published_scores import measure_baseline_distance
-from meta_eval.judge.task_drop import MeasuredFlips
+from meta_eval.judge.decide import Decision, Veto, decide_outcome
+from meta_eval.judge.decision import RepeatPlan, TaskDecision
+from meta_eval.judge.figures import measure_baseline_distance
+from meta_eval.judge.pair import MeasuredFlips, TaskPair
 
 
 def drop_of(lost: int, won: int, n: int) -> stats.Drop:
     return stats.paired_drop([1.0] * lost + [0.0] * (n - lost), [0.0] * lost + [1.0] * won + [0.0] * (n - lost - won))
 
 
-def evidence(lost: int, won: int, n: int, task: str = "meta_some", margin: float | None = None) -> TaskDrop:
-    return TaskDrop(task, drop_of(lost, won, n), margin)
+def evidence(lost: int, won: int, n: int, task: str = "meta_some", margin: float | None = None) -> TaskPair:
+    return TaskPair(task, drop_of(lost, won, n), margin)
 
 
 def decide_alone(lost: int, won: int, n: int, margin: float = MARGIN) -> TaskDecision:
@@ -93,7 +87,7 @@ def test_a_task_may_have_a_margin_of_its_own() -> None:
 
 def test_without_a_baselines_answers_less_can_be_shown() -> None:
     values = [1.0] * 600 + [0.0] * 400
-    (task,) = decide_outcome([TaskDrop("meta_some", stats.unpaired_drop(0.6, values))]).tasks
+    (task,) = decide_outcome([TaskPair("meta_some", stats.unpaired_drop(0.6, values))]).tasks
     assert task.outcome == "undecided"
     assert "no answers of the baseline are known" in str(task.remark)
 
@@ -267,7 +261,7 @@ def test_tasks_have_names_of_their_own() -> None:
 # What would settle it
 
 
-def settled(*tasks: TaskDrop, margin: float = MARGIN) -> RepeatPlan:
+def settled(*tasks: TaskPair, margin: float = MARGIN) -> RepeatPlan:
     plan = decide_outcome(tasks, margin).repeats_needed
     assert plan is not None
     return plan
@@ -318,7 +312,7 @@ def test_runs_that_were_made_count() -> None:
     chance = np.where(rng.random(448) < 0.1, 0.5, 0.0)
     runs = [(rng.random(448) < chance).astype(float).tolist() for _ in range(5)]
     drop = stats.paired_drop(runs[0], stats.average_runs(runs[1:]))
-    plan = settled(TaskDrop("t", drop, repeats=4, noise=stats.run_noise(runs[1:])), margin=0.015)
+    plan = settled(TaskPair("t", drop, repeats=4, noise=stats.run_noise(runs[1:])), margin=0.015)
     assert all(count > 4 for _, count in plan.runs)
 
 
@@ -371,7 +365,7 @@ def test_the_order_of_tasks_does_not_matter(rows: list[tuple[int, int, int]], ch
     assert there.interval is not None
     assert back.interval is not None
     assert (there.interval.lower, there.interval.upper) == pytest.approx((back.interval.lower, back.interval.upper))
-    assert {task.task: task.outcome for task in there.tasks} == {task.task: task.outcome for task in back.tasks}
+    assert {task.name: task.outcome for task in there.tasks} == {task.name: task.outcome for task in back.tasks}
 
 
 @given(tables)
@@ -421,7 +415,7 @@ def test_an_identical_model_is_seldom_shown_below_anywhere() -> None:
     assert worse <= 0.025 * (RUNS // 2)
 
 
-def draw_evidence(rng: np.random.Generator, n: int, task: str, drop: float = 0.0, flips: float = 0.03) -> TaskDrop:
+def draw_evidence(rng: np.random.Generator, n: int, task: str, drop: float = 0.0, flips: float = 0.03) -> TaskPair:
     lost, won, _ = rng.multinomial(n, [flips / 2 + drop, flips / 2, 1 - flips - drop])
     return evidence(int(lost), int(won), n, task)
 
@@ -485,7 +479,7 @@ def test_a_task_that_flips_unlike_others_is_judged_by_its_own_gains() -> None:
     assert decide_outcome([evidence(18, 18, 448, "lively"), *others]).outcome == "SHIP"
 
 
-def with_measured(task: TaskDrop, share: float) -> TaskDrop:
+def with_measured(task: TaskPair, share: float) -> TaskPair:
     return replace(task, measured_flips=MeasuredFlips(share, task.drop.docs))
 
 

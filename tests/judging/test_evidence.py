@@ -145,6 +145,21 @@ def test_limits_take_the_conditions_of_plug_ins(
     assert compare(sides, "--gate", "gate.yaml")[0] == code
 
 
+def test_a_condition_may_compare_each_doc_with_the_baselines(sides: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    same = Condition(
+        "same", "docs with the baseline's number", "gate failed", compare=lambda a, b, _: a.doc_id == b.doc_id
+    )
+    offer(monkeypatch, facts=type("Some", (Facts,), {"conditions": (same,)}))
+    (sides / "gate.yaml").write_text("margin: 1\nlimits: {same: 60}", encoding="utf-8")
+    done = cli("compare", "a", "b", "--gate", "gate.yaml", "--json", cwd=sides)
+    assert (done.returncode, "1,000 are docs with the baseline's number, and 60 % are allowed" in done.stdout) == (
+        1,
+        True,
+    )
+    alone = cli("report", "a", "--gate", "gate.yaml", "--json", cwd=sides)
+    assert "it is not known whether they are docs with the baseline's number" in alone.stdout
+
+
 def test_a_run_alone_is_seen_with_its_folders(sides: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, facts=Facts)
     done = cli("report", "a", "--json", cwd=sides)

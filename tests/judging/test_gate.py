@@ -16,11 +16,10 @@ from runs import entry, manifest, published, write_run
 from meta_eval import stats
 from meta_eval.base.errors import ConfigError
 from meta_eval.harness.lm_eval_run import Choice, Run, read_run
-from meta_eval.judge.baseline_choice import NUMBER
-from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.decide import RunDecision
+from meta_eval.judge.decision import NUMBER
 from meta_eval.judge.gate import Gate, read_gate
-from meta_eval.judge.judge import judge_run
-from meta_eval.judge.judgement import Judgement
+from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.task_choice import choose_tasks
 
@@ -31,21 +30,21 @@ def right(count: int, n: int = N) -> list[float]:
     return [1.0] * count + [0.0] * (n - count)
 
 
-def at_the_gate(folder: Path, gate: Gate, verdicts: list[float], task: TaskEntry, **options: Any) -> Judgement:
+def at_the_gate(folder: Path, gate: Gate, verdicts: list[float], task: TaskEntry, **options: Any) -> RunDecision:
     run = read_run([write_run(folder, verdicts, **options)])
-    return judge_run(run, manifest(meta_some=task), gate=gate)
+    return decide_run(run, manifest(meta_some=task), gate=gate)
 
 
 def against_baseline(
     folder: Path, gate: Gate, before: list[float], after: list[float], task: TaskEntry | None = None, **options: Any
-) -> Judgement:
+) -> RunDecision:
     pack = manifest(meta_some=task or entry(len(before)))
     baseline = read_run([write_run(folder / "before", before)])
     run = read_run([write_run(folder / "after", after, **options)])
     return compare_runs(baseline, run, pack, gate=gate)
 
 
-def reason_of(result: Judgement) -> str:
+def reason_of(result: RunDecision) -> str:
     return "; ".join(filter(None, (*result.decision.reasons, *(task.not_compared_reason for task in result.tasks))))
 
 
@@ -100,7 +99,7 @@ def test_an_unfinished_task_is_never_a_pass(tmp_path: Path, kind: Any) -> None:
     task = entry(N + 1, published(1.0))
     run = read_run([write_run(tmp_path, right(650), recorded=[False] * N)])
     pack, gate = manifest(meta_some=task), Gate(margin=50.0, baseline_kind=kind)
-    result = compare_runs(run, run, pack, gate=gate) if kind == "run" else judge_run(run, pack, gate=gate)
+    result = compare_runs(run, run, pack, gate=gate) if kind == "run" else decide_run(run, pack, gate=gate)
     assert result.decision.exit_code == 3
     assert f"{N} of {N + 1} docs" in reason_of(result)
 
@@ -110,9 +109,9 @@ def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, kind: Any)
     run = read_run([write_run(tmp_path, right(650), recorded=[True] * 650 + [False] * 350, config={"limit": float(N)})])
     pack = manifest(meta_some=entry(2 * N))
 
-    def decided(min_docs: int) -> Judgement:
+    def decided(min_docs: int) -> RunDecision:
         gate = Gate(margin=5.0, baseline_kind=kind, min_docs=min_docs)
-        return compare_runs(run, run, pack, gate=gate) if kind == "run" else judge_run(run, pack, gate=gate)
+        return compare_runs(run, run, pack, gate=gate) if kind == "run" else decide_run(run, pack, gate=gate)
 
     assert decided(N).decision.outcome == "SHIP"
     assert decided(N + 1).decision.outcome == "UNDECIDED"
@@ -152,13 +151,13 @@ def test_docs_that_the_run_did_not_answer_forbid_ship_whatever_the_gate_asks_for
             read_run([write_run(tmp_path / "a", verdicts, recorded=recorded)]), run, pack, gate=gate
         )
     else:
-        judgement = judge_run(run, pack, gate=gate)
+        judgement = decide_run(run, pack, gate=gate)
     assert judgement.decision.outcome == outcome
 
 
 def test_enough_docs_are_not_enough_beside_a_published_number(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(650), config={"limit": float(N)})])
-    judgement = judge_run(run, manifest(meta_some=entry(2 * N, published(65.0))), gate=Gate(margin=5.0, min_docs=900))
+    judgement = decide_run(run, manifest(meta_some=entry(2 * N, published(65.0))), gate=Gate(margin=5.0, min_docs=900))
     assert judgement.decision.outcome == "UNDECIDED"
 
 
@@ -167,8 +166,8 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
     write_run(tmp_path, right(500), task="meta_other", time="2026-01-02T03-04-06")
     pack = manifest(meta_some=entry(N, published(65.0)), meta_other=entry(N, published(65.0)), meta_third=entry(3))
     run = read_run([tmp_path])
-    assert judge_run(run, pack, gate=Gate(margin=5.0)).decision.exit_code == 1
-    judgement = judge_run(run, pack, gate=Gate(margin=5.0, tasks=["meta_some"]))
+    assert decide_run(run, pack, gate=Gate(margin=5.0)).decision.exit_code == 1
+    judgement = decide_run(run, pack, gate=Gate(margin=5.0, tasks=["meta_some"]))
     assert (
         judgement.decision.exit_code,
         {task.name: task.not_compared_reason for task in judgement.tasks}["meta_other"],
@@ -177,8 +176,8 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
         "it is not asked for",
     )
     own = Gate.model_validate({"margin": 5.0, "tasks": {"meta_some": None, "meta_other": {"margin": 25}}})
-    decided = judge_run(run, pack, gate=own).decision
-    assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.05, "meta_other": 0.25}
+    decided = decide_run(run, pack, gate=own).decision
+    assert {task.name: task.margin for task in decided.tasks} == {"meta_some": 0.05, "meta_other": 0.25}
 
 
 @pytest.fixture(scope="module")
@@ -215,11 +214,11 @@ def test_margins_by_task_group_and_pattern(
     rules = {"pack": Gate(), "gate": Gate(margin=margin), "file": read_gate(tmp_path / "gate.yaml")}[whose]
     pack = pack_of_three(margin=margin) if whose == "pack" else pack_of_three(margin=9.0)
     judged, compared = (
-        judge_run(three_tasks, pack, gate=rules),
+        decide_run(three_tasks, pack, gate=rules),
         compare_runs(three_tasks, three_tasks, pack, gate=rules),
     )
     for decided in (judged.decision, compared.decision):
-        margins = (decided.margin, *(task.margin for task in sorted(decided.tasks, key=lambda task: task.task)))
+        margins = (decided.margin, *(task.margin for task in sorted(decided.tasks, key=lambda task: task.name)))
         mean, some, other, third = expected
         assert margins == pytest.approx([mean / 100, other / 100, some / 100, third / 100])
 
@@ -228,13 +227,13 @@ def test_a_margin_of_no_task_stops_with_its_key(three_tasks: Run) -> None:
     with pytest.raises(
         ConfigError, match="margin: meta_sone: there is no such task or group; did you mean 'meta_some'"
     ):
-        judge_run(three_tasks, pack_of_three(), gate=Gate(margin={"mean": 1, "meta_sone": 3}))
+        decide_run(three_tasks, pack_of_three(), gate=Gate(margin={"mean": 1, "meta_sone": 3}))
 
 
 def test_a_rule_of_a_task_goes_before_the_mapping(three_tasks: Run) -> None:
     rules = Gate(margin={"meta_*": 4}, tasks={"meta_some": {"margin": 6}, "meta_other": None})
-    decided = judge_run(three_tasks, pack_of_three(), gate=rules).decision
-    assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.06, "meta_other": 0.04}
+    decided = decide_run(three_tasks, pack_of_three(), gate=rules).decision
+    assert {task.name: task.margin for task in decided.tasks} == {"meta_some": 0.06, "meta_other": 0.04}
 
 
 @pytest.mark.parametrize(
@@ -336,7 +335,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @given(st.floats(0.01, 99), st.floats(0.01, 99))
 def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, first: float, other: float) -> None:
     pack = manifest(meta_some=entry(N, published(65.0)))
-    narrow, wide = (judge_run(run, pack, gate=Gate(margin=at)).decision.outcome for at in sorted((first, other)))
+    narrow, wide = (decide_run(run, pack, gate=Gate(margin=at)).decision.outcome for at in sorted((first, other)))
     order = ("DON'T SHIP", "UNDECIDED", "SHIP")
     assert order.index(wide) >= order.index(narrow)
 
@@ -344,7 +343,7 @@ def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, first
 # Conditions on the answers
 
 
-def limited(folder: Path, limits: dict[str, float], *, of_task: bool = False, **options: Any) -> Judgement:
+def limited(folder: Path, limits: dict[str, float], *, of_task: bool = False, **options: Any) -> RunDecision:
     """A run that loses nothing, under these limits."""
     rules = {"tasks": {"meta_some": {"limits": limits}}} if of_task else {"limits": limits}
     gate = Gate.model_validate({"margin": 5.0, "baseline_kind": "published", **rules})

@@ -22,12 +22,11 @@ from meta_eval import stats
 from meta_eval.base.errors import ConfigError
 from meta_eval.harness.doc_results import DocResult, FilterResult, MetricValue, ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
-from meta_eval.judge.baseline_choice import ANSWERS, NUMBER, VERDICTS
-from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.decide import RunDecision
+from meta_eval.judge.decision import NUMBER, RECORDED_ANSWERS, RECORDED_VERDICTS, Score, TaskDecision
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.judge import judge_run
-from meta_eval.judge.judgement import Judgement, Score, Task
-from meta_eval.judge.task_comparison import build_task_comparison
+from meta_eval.judge.pair import pair_task
+from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import BaselineEntry, KnownGapEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.reports.samples import read_samples
@@ -75,21 +74,21 @@ def answered(run: Run, verdicts: Sequence[float], task: str = "meta_some", metri
 
 def whole(
     folder: Path, *args: Any, task: TaskEntry | None, before: Sequence[float] | None = None, **options: Any
-) -> Judgement:
+) -> RunDecision:
     """The judgement of a run, ``before`` the verdicts on Meta's recorded answers."""
     run = read_run([write_run(folder, *args, **options)])
     baseline = answered(run, before, metric=options.get("metric", "exact_match")) if before is not None else None
-    return judge_run(run, manifest(meta_some=task) if task else None, baseline)
+    return decide_run(run, manifest(meta_some=task) if task else None, baseline)
 
 
-def judged(folder: Path, *args: Any, **options: Any) -> Task:
+def judged(folder: Path, *args: Any, **options: Any) -> TaskDecision:
     (task,) = whole(folder, *args, **options).tasks
     return task
 
 
-def drop_of(task: Task) -> Drop:
-    assert task.decision is not None
-    return task.decision.drop
+def drop_of(task: TaskDecision) -> Drop:
+    assert task.is_decided
+    return task.drop
 
 
 def score(folder: Path, verdicts: list[float], value: float, **options: Any) -> Score:
@@ -105,7 +104,7 @@ def test_metas_graded_answers_come_before_verdicts_and_those_before_the_number(t
     first = judged(tmp_path / "a", right(650, 1000), task=task, recorded=recorded, before=right(660, 1000))
     second = judged(tmp_path / "b", right(650, 1000), task=task, recorded=recorded)
     third = judged(tmp_path / "c", right(650, 1000), task=task)
-    assert [task.baseline_label for task in (first, second, third)] == [ANSWERS, VERDICTS, NUMBER]
+    assert [task.baseline_label for task in (first, second, third)] == [RECORDED_ANSWERS, RECORDED_VERDICTS, NUMBER]
     assert drop_of(first) == stats.paired_drop(right(660, 1000), right(650, 1000))
     assert drop_of(second) == stats.paired_drop(right(665, 1000), right(650, 1000))
     assert drop_of(third) == stats.unpaired_drop(0.67, right(650, 1000))
@@ -114,7 +113,7 @@ def test_metas_graded_answers_come_before_verdicts_and_those_before_the_number(t
 def test_why_there_are_no_graded_answers_is_said(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(650, 1000))])
     missing = Baseline({}, {"meta_some": "verify has not been run on this pack: run `meta-eval verify`"})
-    (task,) = judge_run(run, manifest(meta_some=entry(1000, published(65.0))), missing).tasks
+    (task,) = decide_run(run, manifest(meta_some=entry(1000, published(65.0))), missing).tasks
     assert (task.baseline_label, task.fallback_reason) == (NUMBER, missing.missing_reasons["meta_some"])
 
 
@@ -132,12 +131,12 @@ def test_a_yes_or_no_that_is_no_verdict_is_compared_with_nothing(tmp_path: Path)
     assert (result.flips, result.baseline_label, result.subtasks[0].baseline) == (None, NUMBER, None)
     parts = ["s"] * 67 + ["t"] * 33
     plain = judged(tmp_path / "b", verdicts, recorded=recorded, subtasks=parts, task=entry(100, published(67.0)))
-    assert (plain.baseline_label, [subtask.baseline for subtask in plain.subtasks]) == (VERDICTS, [1.0, 0.0])
+    assert (plain.baseline_label, [subtask.baseline for subtask in plain.subtasks]) == (RECORDED_VERDICTS, [1.0, 0.0])
 
 
 def test_recorded_verdicts_stand_without_the_text_of_the_run(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [1.0, 0.0], recorded=[True, False])])
-    task = build_task_comparison("meta_some", run.all_runs("meta_some"), entry(2), None)
+    task = pair_task("meta_some", run.all_runs("meta_some"), entry(2), None)
     assert task.recorded_verdicts is not None
     assert [bool(doc.answer_tail) for doc in task.recorded_verdicts.docs] == [False, False]
     assert [doc.answer_tail for doc in task.candidate.docs] == ["The answer is A.", "The answer is B."]
@@ -153,9 +152,9 @@ def test_verdicts_that_differ_only_by_rounding_drop_nothing(tmp_path: Path) -> N
         replace(doc, recorded_metrics=metric) for doc, metric in zip(run.tasks["meta_some"].docs, metrics, strict=True)
     )
     run = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=docs)})
-    (result,) = judge_run(run, manifest(meta_some=task)).tasks
+    (result,) = decide_run(run, manifest(meta_some=task)).tasks
     assert (result.baseline_label, drop_of(result).lost, drop_of(result).won, drop_of(result).p_value()) == (
-        VERDICTS,
+        RECORDED_VERDICTS,
         0,
         0,
         1.0,
@@ -187,10 +186,10 @@ def test_ifeval_pairs_through_the_mean_of_four(replayed: Run, pack: Path) -> Non
     after = replace(replayed, tasks={"meta_ifeval": replace(run, docs=tuple(changed))})
     result = {
         task.name: task
-        for task in judge_run(after, read_manifest(pack), Baseline({"meta_ifeval": (run.docs,)}, {})).tasks
+        for task in decide_run(after, read_manifest(pack), Baseline({"meta_ifeval": (run.docs,)}, {})).tasks
     }
     task = result["meta_ifeval"]
-    assert (task.metric, task.baseline_label) == ("mean_acc,none", ANSWERS)
+    assert (task.metric, task.baseline_label) == ("mean_acc,none", RECORDED_ANSWERS)
     drop, scored = drop_of(task), task.scores[0]
     assert (drop.candidate, drop.value > 0) == (pytest.approx(scored.value), True)
 
@@ -211,9 +210,9 @@ def _all_lost(doc: DocResult) -> DocResult:
 def test_docs_without_a_recorded_answer_are_left_out_of_the_drop(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(60, 100))])
     docs = answered(run, right(65, 100)).regraded["meta_some"][0]
-    (task,) = judge_run(run, manifest(meta_some=entry(100)), Baseline({"meta_some": (docs[:95],)}, {})).tasks
-    assert (task.baseline_label, drop_of(task).docs) == (ANSWERS, 95)
-    (few,) = judge_run(
+    (task,) = decide_run(run, manifest(meta_some=entry(100)), Baseline({"meta_some": (docs[:95],)}, {})).tasks
+    assert (task.baseline_label, drop_of(task).docs) == (RECORDED_ANSWERS, 95)
+    (few,) = decide_run(
         run, manifest(meta_some=entry(100, published(65.0))), Baseline({"meta_some": (docs[:50],)}, {})
     ).tasks
     assert few.baseline_label == NUMBER
@@ -250,13 +249,13 @@ def test_damaged_lines_left_out_leave_nothing_to_judge(tmp_path: Path) -> None:
     folder = write_run(tmp_path, right(650, 1000))
     path = next(folder.glob("samples_*"))
     path.write_bytes(path.read_bytes()[:-10])
-    judgement = judge_run(read_run([folder], skip_damaged=True), manifest(meta_some=entry(1000, published(65.0))))
+    judgement = decide_run(read_run([folder], skip_damaged=True), manifest(meta_some=entry(1000, published(65.0))))
     assert judgement.tasks[0].not_compared_reason == "1 damaged lines or docs are left out"
 
 
 def test_a_task_that_was_not_run_is_not_shown(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(500, 1000), recorded=[True] * 500 + [False] * 500)])
-    judgement = judge_run(run, manifest(meta_some=entry(1000), meta_other=entry(20, published(50.0))))
+    judgement = decide_run(run, manifest(meta_some=entry(1000), meta_other=entry(20, published(50.0))))
     assert [(task.name, task.outcome, task.not_compared_reason) for task in judgement.tasks] == [
         ("meta_other", "undecided", "it was not run"),
         ("meta_some", "within margin", None),
@@ -349,7 +348,7 @@ def test_more_lost_than_won_is_never_above_and_never_ships(tmp_path: Path) -> No
                     after[place] = 1 - value
             docs = answered(run, after).regraded["meta_some"][0]
             now = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=docs)})
-            judgement = judge_run(now, manifest(meta_some=entry(n, *metrics)), known)
+            judgement = decide_run(now, manifest(meta_some=entry(n, *metrics)), known)
             (task,) = judgement.decision.tasks
             assert judgement.decision.outcome != "SHIP"
             assert "above" not in str(task.remark)
@@ -367,7 +366,7 @@ def test_empty_answers_forbid_ship(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     run = read_run([folder])
     pack = manifest(meta_some=entry(541, published(79.5)))
-    judgement = judge_run(run, pack, answered(run, verdicts), Gate(margin=5.0))
+    judgement = decide_run(run, pack, answered(run, verdicts), Gate(margin=5.0))
     assert (judgement.tasks[0].outcome, judgement.decision.outcome) == ("within margin", "UNDECIDED")
     assert "empty answers: meta_some (54 of 541)" in judgement.decision.reasons
 
@@ -391,7 +390,7 @@ def test_an_identical_model_at_the_size_of_meta_instruct_ships(tmp_path: Path) -
         docs[name] = before
     run = read_run([tmp_path])
     known = {name: answered(run, before, name).regraded[name][0] for name, before in docs.items()}
-    judgement = judge_run(run, manifest(**tasks), Baseline({name: (docs,) for name, docs in known.items()}, {}))
+    judgement = decide_run(run, manifest(**tasks), Baseline({name: (docs,) for name, docs in known.items()}, {}))
     assert (judgement.decision.outcome, judgement.decision.exit_code, judgement.alarms) == ("SHIP", 0, ())
 
 
@@ -400,8 +399,8 @@ def test_the_packs_margin_counts_where_no_other_is_given(tmp_path: Path) -> None
     pack = manifest(meta_some=entry(1000))
     wide = pack.model_copy(update={"run_settings": pack.run_settings.model_copy(update={"margin": 5.0})})
     baseline = answered(run, right(640, 1000))
-    assert [judge_run(run, prepared, baseline).decision.outcome for prepared in (pack, wide)] == ["UNDECIDED", "SHIP"]
-    assert judge_run(run, wide, baseline, Gate(margin=1.0)).decision.margin == 0.01
+    assert [decide_run(run, prepared, baseline).decision.outcome for prepared in (pack, wide)] == ["UNDECIDED", "SHIP"]
+    assert decide_run(run, wide, baseline, Gate(margin=1.0)).decision.margin == 0.01
 
 
 # Repeats and clusters
@@ -418,8 +417,8 @@ def test_repeats_are_averaged_and_narrow_the_interval(tmp_path: Path) -> None:
     chance, before = random.Random(3), right(500, 1000)
     runs = [[1 - verdicts if chance.random() < 0.1 else verdicts for verdicts in before] for _ in range(4)]
     run = repeated(tmp_path, runs)
-    (task,) = judge_run(run, manifest(meta_some=entry(1000)), answered(run, before)).tasks
-    (alone,) = judge_run(replace(run, repeats={}), manifest(meta_some=entry(1000)), answered(run, before)).tasks
+    (task,) = decide_run(run, manifest(meta_some=entry(1000)), answered(run, before)).tasks
+    (alone,) = decide_run(replace(run, repeats={}), manifest(meta_some=entry(1000)), answered(run, before)).tasks
     averaged = stats.average_runs(runs[::-1])
     assert (task.runs, drop_of(task)) == (4, stats.paired_drop(before, averaged))
     assert task.scores[0].value == pytest.approx(stats.mean(averaged))
@@ -432,9 +431,9 @@ def test_two_runs_of_one_model_measure_the_noise_of_its_engine(tmp_path: Path) -
     before = right(500, 1000)
     first, second = flipped(before, 20, 40), flipped(before, 40, 20)
     run = repeated(tmp_path, [first, second])
-    judgement = judge_run(run, manifest(meta_some=entry(1000)), answered(run, before))
+    judgement = decide_run(run, manifest(meta_some=entry(1000)), answered(run, before))
     assert judgement.decision.repeats_needed is not None and judgement.decision.repeats_needed.measured
-    alone = judge_run(replace(run, repeats={}), manifest(meta_some=entry(1000)), answered(run, before))
+    alone = decide_run(replace(run, repeats={}), manifest(meta_some=entry(1000)), answered(run, before))
     assert alone.decision.repeats_needed is not None and not alone.decision.repeats_needed.measured
 
 
@@ -455,7 +454,7 @@ def test_docs_that_share_a_question_widen_the_interval(tmp_path: Path) -> None:
     clustered = tuple(replace(doc, cluster=f"q{doc.doc_id % 100}") for doc in run.tasks["meta_some"].docs)
     known = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=clustered)})
     baseline = answered(run, before)
-    plain, wide = (drop_of(judge_run(side, manifest(meta_some=task), baseline).tasks[0]) for side in (run, known))
+    plain, wide = (drop_of(decide_run(side, manifest(meta_some=task), baseline).tasks[0]) for side in (run, known))
     assert (plain.value, wide.value, wide.clusters) == (pytest.approx(0.05), pytest.approx(0.05), 100)
     assert half_width(wide.interval()) > 2 * half_width(plain.interval())
 
@@ -467,7 +466,7 @@ def test_two_tasks_of_the_same_questions_are_not_independent(tmp_path: Path) -> 
     run = read_run([tmp_path / "same"])
     pack = manifest(meta_loose=entry(1000), meta_strict=entry(1000))
     known = {name: answered(run, right(500, 1000), name).regraded[name][0] for name in run.tasks}
-    related = judge_run(run, pack, Baseline({name: (docs,) for name, docs in known.items()}, {})).decision
+    related = decide_run(run, pack, Baseline({name: (docs,) for name, docs in known.items()}, {})).decision
     assert related.interval is not None and related.tasks[0].interval is not None
     assert half_width(related.interval) == pytest.approx(half_width(related.tasks[0].interval), rel=0.05)
 
@@ -487,7 +486,7 @@ def test_no_recorded_verdict_is_no_comparison(tmp_path: Path) -> None:
 
 
 def test_recorded_verdicts_of_a_replay_differ_where_the_sample_says(replayed: Run, pack: Path) -> None:
-    result = {task.name: task for task in judge_run(replayed, read_manifest(pack)).tasks}
+    result = {task.name: task for task in decide_run(replayed, read_manifest(pack)).tasks}
     bbh = result["meta_bbh"].flips
     assert bbh is not None
     assert (bbh.compared, bbh.candidate_only, bbh.baseline_only) == (21, 1, 0)
@@ -496,7 +495,7 @@ def test_recorded_verdicts_of_a_replay_differ_where_the_sample_says(replayed: Ru
 
 
 def test_a_run_without_its_pack_says_itself_that_is_correct_is_no_verdict(replayed: Run) -> None:
-    result = {task.name: task.flips for task in judge_run(replayed, None).tasks}
+    result = {task.name: task.flips for task in decide_run(replayed, None).tasks}
     assert result["meta_ifeval"] is None
     assert result["meta_bbh"] is not None
 
@@ -514,7 +513,7 @@ def test_subtasks_have_scores_of_their_own(tmp_path: Path) -> None:
 # Alarms
 
 
-def kinds(judgement: Judgement) -> list[str]:
+def kinds(judgement: RunDecision) -> list[str]:
     return [alarm.kind for alarm in judgement.alarms if alarm.kind != "nothing to compare with"]
 
 
@@ -557,15 +556,15 @@ def test_a_score_of_free_answers_that_no_working_model_has(
 def test_what_is_true_of_as_many_recorded_answers_is_no_alarm(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(60, 100), line={"unextracted": 1.0})])
     baseline = Baseline({"meta_some": (run.tasks["meta_some"].docs,)}, {})
-    assert kinds(judge_run(run, manifest(meta_some=entry(100)), baseline)) == []
+    assert kinds(decide_run(run, manifest(meta_some=entry(100)), baseline)) == []
 
 
 def test_answers_at_the_limit(tmp_path: Path) -> None:
     folder = write_run(tmp_path, right(60, 100), line={"resps": [["word " * 1500]]})
     pack = manifest(meta_some=entry(100))
-    judgement = judge_run(read_run([folder], count_tokens=lambda text: len(text.split())), pack)
+    judgement = decide_run(read_run([folder], count_tokens=lambda text: len(text.split())), pack)
     assert (kinds(judgement), judgement.alarms[0].veto) == (["limit hit"], True)
-    unknown = judge_run(read_run([folder]), pack)
+    unknown = decide_run(read_run([folder]), pack)
     assert kinds(unknown) == ["cut off: unknown"]
     assert not any(alarm.veto for alarm in unknown.alarms if alarm.kind == "cut off: unknown")
 
@@ -584,7 +583,7 @@ def test_the_score_without_the_answers_that_were_cut_stands_beside_the_baselines
     folder = write_run(tmp_path, right(60, 100))
     cut_off(folder, {58, 59, *range(80, 100)})  # 2 that are right, 20 that are wrong
     run = read_run([folder])
-    (task,) = judge_run(run, manifest(meta_some=entry(100, published(80.0))), answered(run, right(80, 100))).tasks
+    (task,) = decide_run(run, manifest(meta_some=entry(100, published(80.0))), answered(run, right(80, 100))).tasks
     assert task.cut is not None
     assert (task.cut.metric, task.cut.docs, task.cut.of) == (task.metric, 22, 100)
     assert (task.cut.score, task.cut.without) == (0.60, pytest.approx(58 / 78))
@@ -595,7 +594,7 @@ def test_a_macro_average_without_the_cut_answers_is_over_the_subtasks_that_are_l
     folder = write_run(tmp_path, [1, 1, 0, 0, 0, 0], subtasks=["a", "a", "a", "b", "b", "b"])
     cut_off(folder, {2, 3, 4, 5})
     task = entry(6, published(50.0, metric="exact_match_macro,strict-match"))
-    (result,) = judge_run(read_run([folder]), manifest(meta_some=task)).tasks
+    (result,) = decide_run(read_run([folder]), manifest(meta_some=task)).tasks
     assert result.cut is not None
     assert (result.cut.score, result.cut.without, result.cut.baseline) == (pytest.approx(1 / 3), 1.0, None)
 
@@ -603,22 +602,22 @@ def test_a_macro_average_without_the_cut_answers_is_over_the_subtasks_that_are_l
 def test_without_cut_answers_nothing_is_said_and_without_others_no_score(tmp_path: Path) -> None:
     folder = write_run(tmp_path, right(1, 4))
     cut_off(folder, set())
-    assert judge_run(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut is None
+    assert decide_run(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut is None
     cut_off(folder, {0, 1, 2, 3})
-    cut = judge_run(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut
+    cut = decide_run(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut
     assert cut is not None
     assert (cut.docs, cut.without, cut.baseline) == (4, None, None)
 
 
 def test_a_model_that_does_not_keep_to_the_format(replayed: Run, pack: Path) -> None:
-    alarms = {alarm.kind: alarm for alarm in judge_run(replayed, read_manifest(pack)).alarms}
+    alarms = {alarm.kind: alarm for alarm in decide_run(replayed, read_manifest(pack)).alarms}
     assert "meta_gpqa_cot" in [task.task for task in alarms["other format"].tasks]
 
 
 def test_alarms_of_one_kind_are_one_and_their_veto_names_a_few(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(5, 10))])
     others = {f"meta_{number:02}": entry(10) for number in range(20)}
-    judgement = judge_run(run, manifest(meta_some=entry(10), **others))
+    judgement = decide_run(run, manifest(meta_some=entry(10), **others))
     (alarm,) = [alarm for alarm in judgement.alarms if alarm.kind == "not run"]
     assert len(alarm.tasks) == 20
     assert "not run: meta_00, meta_01, meta_02 and 17 more" in judgement.decision.reasons
@@ -640,14 +639,14 @@ def test_known_gaps_are_named_where_they_apply(tmp_path: Path) -> None:
 
 def compared(
     tmp_path: Path, before: list[float], after: list[float], pack: Manifest | None = None, **options: Any
-) -> Task:
+) -> TaskDecision:
     first = read_run([write_run(tmp_path / "before", before, **options)])
     second = read_run([write_run(tmp_path / "after", after, **options)])
     (task,) = compare_runs(first, second, pack).tasks
     return task
 
 
-def pairs_of(task: Task) -> list[tuple[int, int]]:
+def pairs_of(task: TaskDecision) -> list[tuple[int, int]]:
     assert task.source is not None
     return [(a.doc_id, b.doc_id) for a, b in task.source.docs]
 
@@ -814,7 +813,7 @@ def test_an_invalid_task_beside_valid_ones_leaves_their_outcomes(tmp_path: Path)
 
 def test_a_run_of_changed_prompts_says_nothing_of_the_model(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(300, 1000), doc={"prompt": "Another prompt"})])
-    decision = judge_run(run, manifest(meta_some=entry(1000)), answered(run, right(800, 1000))).decision
+    decision = decide_run(run, manifest(meta_some=entry(1000)), answered(run, right(800, 1000))).decision
     assert (decision.outcome, decision.exit_code, decision.invalid) == ("UNDECIDED", 2, True)
     assert decision.caveats == ("changed prompts: meta_some (1,000 of 1,000)",)
 
@@ -828,10 +827,10 @@ def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_pa
     docs = answered(run, right(800, 1000)).regraded["meta_some"][0]
     other = (replace(docs[0], prompt_matches=False), *docs[1:])
     pack = manifest(meta_some=entry(1000, baseline=(named,)))
-    decision = judge_run(run, pack, Baseline({"meta_some": (other,)}, {})).decision
+    decision = decide_run(run, pack, Baseline({"meta_some": (other,)}, {})).decision
     assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 2)
     assert "1 of 1,000 answers of the baseline had another prompt" in decision.caveats[0]
-    same = judge_run(run, pack, Baseline({"meta_some": (docs,)}, {})).decision
+    same = decide_run(run, pack, Baseline({"meta_some": (docs,)}, {})).decision
     assert same.outcome == "DON'T SHIP"
 
 
@@ -893,7 +892,7 @@ def test_flips_are_the_whole_difference(
 FEWER = {"higher_is_better": {"meta_some": {"pct": False, "unextracted": False}}}
 
 
-def fewer(tmp_path: Path, before: list[float], after: list[float], **options: Any) -> Judgement:
+def fewer(tmp_path: Path, before: list[float], after: list[float], **options: Any) -> RunDecision:
     runs = [
         read_run([write_run(tmp_path / name, verdicts, metric="pct", extra=FEWER, **options)])
         for name, verdicts in (("a", before), ("b", after))
@@ -968,7 +967,7 @@ def test_files_that_disagree_on_which_way_is_worse_are_not_compared(
     if outcome == "UNDECIDED":
         said = f"higher_is_better of pct is {str(in_a).lower()} in A and {str(in_b).lower()} in B"
         assert said in judgement.decision.reasons[0]
-        assert judgement.tasks[0].decision is None
+        assert not judgement.tasks[0].is_decided
 
 
 def test_a_low_score_is_no_alarm_where_less_is_better(tmp_path: Path) -> None:
@@ -981,7 +980,7 @@ def test_the_gate_and_a_report_know_which_way_is_worse(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(900, 1000), metric="pct", extra=FEWER)])
     pack = manifest(meta_some=entry(1000, primary_metric="pct,strict-match"))
     outcomes = [
-        judge_run(run, pack, answered(run, right(count, 1000), metric="pct"), Gate(margin=2.0)).decision.outcome
+        decide_run(run, pack, answered(run, right(count, 1000), metric="pct"), Gate(margin=2.0)).decision.outcome
         for count in (800, 900, 990)
     ]
     assert outcomes == ["DON'T SHIP", "SHIP", "SHIP"]
@@ -1005,13 +1004,13 @@ def test_a_metric_that_is_no_share_is_shown_in_its_own_unit_and_not_averaged(tmp
         samples.write_text("".join(json.dumps(line | {"metrics": [metric]}) + "\n" for line in kept), encoding="utf-8")
     runs = [read_run([tmp_path / name]) for name in ("a", "b")]
     judgement = compare_runs(*runs, gate=Gate(tasks=["meta_some"]))
-    assert [task.task for task in judgement.decision.tasks] == ["meta_some"]
+    assert [task.name for task in judgement.decision.tasks] == ["meta_some"]
     tasks = {task.name: task for task in judgement.tasks}
     (average,) = tasks["meta_text"].averages
     assert (average.metric, average.value, average.baseline) == (f"{metric},strict-match", 0.25, 0.27)
     assert tasks["meta_text"].not_compared_reason == "none of its metrics is a share"
     pack = manifest(meta_some=entry(1000), meta_text=entry(4, primary_metric=f"{metric},strict-match"))
-    for beside_pack in (compare_runs(*runs, pack), judge_run(runs[1], pack)):
+    for beside_pack in (compare_runs(*runs, pack), decide_run(runs[1], pack)):
         assert [veto for veto in beside_pack.decision.vetoes if "meta_text" in veto.reason] == []
     ((_, words),) = averages_in_words(tasks.values(), ())
     assert words.startswith(f"{metric},strict-match 0.25 (") and ", A 0.27" in words and "25.0" not in words
@@ -1024,7 +1023,7 @@ def test_one_task_that_cannot_be_compared_stops_no_other(tmp_path: Path) -> None
         other = {"gold": gold}
         write_run(tmp_path / name, [1, 0], task="meta_other", time="2026-01-02T03-04-06", doc=other)
     judgement = compare_runs(*(read_run([tmp_path / name]) for name in ("a", "b")))
-    assert [task.task for task in judgement.decision.tasks] == ["meta_some"]
+    assert [task.name for task in judgement.decision.tasks] == ["meta_some"]
     assert {task.name: task.not_compared_reason for task in judgement.tasks}[
         "meta_other"
     ] == "the runs have no doc in common"
@@ -1083,7 +1082,7 @@ def by_filters(folder: Path, strict: Sequence[float], flexible: Sequence[float],
     return folder
 
 
-def filtered(tmp_path: Path, *runs: tuple[Sequence[float], Sequence[float]], gate: Gate | None = None) -> Judgement:
+def filtered(tmp_path: Path, *runs: tuple[Sequence[float], Sequence[float]], gate: Gate | None = None) -> RunDecision:
     read = [read_run([by_filters(tmp_path / str(number), *run)]) for number, run in enumerate(runs)]
     return compare_runs(
         *read, manifest(meta_some=entry(len(runs[0][0]), filters=("strict-match", "flexible-extract"))), gate=gate
@@ -1133,7 +1132,7 @@ def test_noise_between_filters_is_no_disagreement(tmp_path: Path) -> None:
 def test_a_report_beside_recorded_answers_knows_filters_that_disagree(tmp_path: Path) -> None:
     run = read_run([by_filters(tmp_path / "a", right(802, 1000), right(802, 1000))])
     base = read_run([by_filters(tmp_path / "b", right(558, 1000), right(832, 1000))])
-    judgement = judge_run(
+    judgement = decide_run(
         run, manifest(meta_some=entry(1000)), Baseline({"meta_some": (base.tasks["meta_some"].docs,)}, {})
     )
     assert judgement.decision.outcome == "UNDECIDED"
@@ -1146,7 +1145,7 @@ def test_a_report_beside_recorded_answers_knows_filters_that_disagree(tmp_path: 
 def grouped(
     tmp_path: Path, before: dict[str, Sequence[float]], after: dict[str, Sequence[float]], by_docs: bool = True,
     **options: Any,
-) -> Judgement:  # fmt: skip
+) -> RunDecision:  # fmt: skip
     runs = [
         read_run([write_group(tmp_path / name, tasks, by_docs=by_docs)])
         for name, tasks in (("a", before), ("b", after))
@@ -1165,23 +1164,23 @@ def test_a_group_has_a_figure_by_its_own_average(tmp_path: Path, by_docs: bool) 
     group = judgement.tasks[0]
     sizes = [600, 200, 100] if by_docs else [1, 1, 1]
     drops = [stats.paired_drop(before, other) for before, other in zip(SUBJECTS.values(), WORSE.values(), strict=True)]
-    assert group.decision is not None
-    assert group.decision.drop == stats.mean_drop(drops, [size / sum(sizes) for size in sizes])
+    assert group.is_decided
+    assert group.drop == stats.mean_drop(drops, [size / sum(sizes) for size in sizes])
     assert (group.members, group.docs, group.metric) == (tuple(SUBJECTS), 900, "exact_match,strict-match")
-    assert group.scores[0].value == pytest.approx(group.decision.drop.candidate)
-    assert [task.task for task in judgement.decision.tasks] == list(SUBJECTS)
-    assert group.decision.weight == 0.0
+    assert group.scores[0].value == pytest.approx(group.drop.candidate)
+    assert [task.name for task in judgement.decision.tasks] == list(SUBJECTS)
+    assert group.weight == 0.0
 
 
 def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
     judgement = grouped(tmp_path / "a", SUBJECTS, WORSE, gate=Gate(tasks=["mmlu_pro"]))
     (decided,) = judgement.decision.tasks
-    assert (decided.task, decided.weight, judgement.decision.outcome) == ("mmlu_pro", 1.0, "DON'T SHIP")
+    assert (decided.name, decided.weight, judgement.decision.outcome) == ("mmlu_pro", 1.0, "DON'T SHIP")
     assert {task.name: task.not_compared_reason for task in judgement.tasks}["mmlu_pro_a"] == "it is not asked for"
     rules = Gate.model_validate({"tasks": {"mmlu_pro": {"margin": 12.0}, "mmlu_pro_c": None}})
     wide = grouped(tmp_path / "b", SUBJECTS, WORSE, gate=rules).decision
-    assert [(task.task, task.margin) for task in wide.tasks] == [("mmlu_pro", 0.12)]
-    assert [group.task for group in wide.groups] == ["mmlu_pro_c"]
+    assert [(task.name, task.margin) for task in wide.tasks] == [("mmlu_pro", 0.12)]
+    assert [group.name for group in wide.groups] == ["mmlu_pro_c"]
     with pytest.raises(ConfigError, match="unknown task 'mmlu_por'; did you mean 'mmlu_pro'"):
         grouped(tmp_path / "c", SUBJECTS, WORSE, gate=Gate(tasks=["mmlu_por"]))
 
@@ -1198,7 +1197,7 @@ def test_a_group_within_a_group_that_a_gate_names_too_is_counted_once(tmp_path: 
         path.write_text(json.dumps(tree), encoding="utf-8")
     runs = [read_run([tmp_path / "a" / name]) for name in ("a", "b")]
     both = compare_runs(*runs, gate=Gate(tasks=["part", "mmlu_pro"], margin=5.0)).decision
-    assert [group.task for group in both.groups] == ["part"]
+    assert [group.name for group in both.groups] == ["part"]
     assert (both.mean, both.interval) == (alone.mean, alone.interval)
 
 
@@ -1209,7 +1208,7 @@ def test_a_group_that_is_shown_below_forbids_ship(tmp_path: Path) -> None:
     judgement = grouped(tmp_path, before, after)
     assert {task.outcome for task in judgement.decision.tasks} == {"undecided"}
     (group,) = judgement.decision.groups
-    assert (group.task, group.outcome, judgement.decision.outcome) == ("mmlu_pro", "worse", "DON'T SHIP")
+    assert (group.name, group.outcome, judgement.decision.outcome) == ("mmlu_pro", "worse", "DON'T SHIP")
 
 
 def test_a_group_of_the_pack_without_an_average_stands_for_its_tasks(tmp_path: Path) -> None:
@@ -1217,8 +1216,8 @@ def test_a_group_of_the_pack_without_an_average_stands_for_its_tasks(tmp_path: P
     pack = manifest(meta_some=entry(1000), meta_other=entry(5))
     pack = pack.model_copy(update={"groups": {"meta_instruct": ("meta_some",)}})
     rules = Gate.model_validate({"tasks": {"meta_instruct": {"margin": 3.0}}})
-    decided = judge_run(run, pack, gate=rules).decision
-    assert [(task.task, task.margin) for task in decided.tasks] == [("meta_some", 0.03)]
+    decided = decide_run(run, pack, gate=rules).decision
+    assert [(task.name, task.margin) for task in decided.tasks] == [("meta_some", 0.03)]
     assert decided.outcome == "SHIP"
 
 
@@ -1240,8 +1239,8 @@ def test_a_group_of_metrics_of_which_less_is_better(tmp_path: Path) -> None:
         for name, tasks in (("a", SUBJECTS), ("b", WORSE))
     ]
     group = compare_runs(*runs).tasks[0]
-    assert group.decision is not None and (group.name, group.lower_is_better) == ("crows", True)
-    drop = group.decision.drop
+    assert group.is_decided and (group.name, group.lower_is_better) == ("crows", True)
+    drop = group.drop
     assert (drop.baseline, drop.candidate) == (pytest.approx(470 / 900), pytest.approx(430 / 900))
     assert drop.value == pytest.approx(-40 / 900)
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from meta_eval import stats
 from meta_eval.harness.doc_results import DocResult, FilterResult
-from meta_eval.judge.metric_comparison import MetricComparison, compare_metrics
+from meta_eval.judge.decision import MetricComparison
+from meta_eval.judge.figures import compare_metrics
 
 COUNTS = st.integers(1, 3).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))) | st.just((0, 0))
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from stock_runs import Row, make_choice, make_sample, read_stock_run
 
-from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.judge import judge_run
-from meta_eval.judge.judgement import Judgement
+from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.baseline import Baseline
 from meta_eval.reports.text import write_headline
 
@@ -26,7 +25,7 @@ def compare(
     after: list[Row],
     gate: Gate,
     averages: tuple[Mapping[str, Any] | None, ...] = (None, None),
-) -> Judgement:
+) -> RunDecision:
     runs = [
         read_stock_run(folder / name, {"shares": SHARES, "own": rows}, averages={"own": own} if own is not None else {})
         for name, rows, own in zip("ab", (before, after), averages, strict=True)
@@ -142,7 +141,7 @@ def test_a_report_judges_what_was_recorded_in_its_own_unit(tmp_path: Path, drop:
         read_stock_run(tmp_path / name, {"shares": SHARES, "own": own}) for name, own in zip("ab", rows, strict=True)
     )
     stored = Baseline({}, {}, as_recorded={name: (task.docs,) for name, task in recorded.tasks.items()})
-    judgement = judge_run(run, None, stored)
+    judgement = decide_run(run, None, stored)
     own = next(task.own_unit for task in judgement.tasks if task.name == "own")
     assert own is not None and own.value == pytest.approx(drop)
     kinds = {alarm.kind for alarm in judgement.alarms}

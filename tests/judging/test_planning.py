@@ -17,9 +17,8 @@ from meta_eval.base.errors import UserError
 from meta_eval.base.thresholds import PLANNED_FLIPS
 from meta_eval.judge.decide import decide_outcome
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.pack_plan import TaskFlips, measure_flips, plan_pack
-from meta_eval.judge.planning import PlannedTask, plan_answers, plan_tasks
-from meta_eval.judge.task_drop import TaskDrop
+from meta_eval.judge.pair import TaskPair
+from meta_eval.judge.plan import PlannedTask, TaskFlips, measure_flips, plan_answers, plan_pack, plan_tasks
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.plan_table import describe_weak_points, plan_json, plan_table
 from meta_eval.stats.identical import expect_copy
@@ -31,12 +30,12 @@ def plan_of(sizes: dict[str, int], flips: float = 0.04, **margins: float) -> lis
     return [PlannedTask(name, expect_copy(docs, flips), margin=margins.get(name)) for name, docs in sizes.items()]
 
 
-def drawn(sizes: dict[str, int], flips: float, rng: np.random.Generator) -> list[TaskDrop]:
+def drawn(sizes: dict[str, int], flips: float, rng: np.random.Generator) -> list[TaskPair]:
     drops = []
     for name, docs in sizes.items():
         lost, won, same = rng.multinomial(docs, [flips / 2, flips / 2, 1 - flips]).tolist()
         before, after = [1.0] * lost + [0.0] * (won + same), [0.0] * lost + [1.0] * won + [0.0] * same
-        drops.append(TaskDrop(name, stats.paired_drop(before, after)))
+        drops.append(TaskPair(name, stats.paired_drop(before, after)))
     return drops
 
 
@@ -86,7 +85,7 @@ def test_the_plan_says_what_more_sampled_answers_do() -> None:
     right = np.where(rng.random(docs) < 0.5, 0.0644, 0.9356)  # of a doc: 2 p (1 - p) = 0.12
     for answers in (1, 4):
         drawn = [stats.paired_drop(*(rng.binomial(answers, right) / answers for _ in "ab")) for _ in range(draws)]
-        share = np.mean([decide_outcome([TaskDrop("gsm8k", drop)], 0.013).outcome == "SHIP" for drop in drawn])
+        share = np.mean([decide_outcome([TaskPair("gsm8k", drop)], 0.013).outcome == "SHIP" for drop in drawn])
         assert abs(share - chances[answers, answers]) < 0.03 + 3 * (0.5 / draws) ** 0.5
     assert chances[1, 1] < 0.75 < 0.9 < chances[4, 4]
 

@@ -12,10 +12,9 @@ import pytest
 from runs import TIME, entry, manifest, write_run
 
 from meta_eval.harness.lm_eval_run import read_run
-from meta_eval.judge.compare import compare_runs
 from meta_eval.judge.decide import Decision
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.judge import judge_run
+from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.baseline import Baseline
 
 LONG = "I add the pens of both boxes. The answer is A."
@@ -168,7 +167,7 @@ def test_a_baseline_that_graded_the_same_text_otherwise_is_said_first(tmp_path: 
     run = read_run([say(write_run(tmp_path, right(600, 1000)), LONG)])
     base = read_run([say(write_run(tmp_path / "base", right(650, 1000)), LONG)])
     stored = Baseline({"meta_some": (base.tasks["meta_some"].docs,)}, {}, lm_eval={"meta_some": "0.4.12"})
-    decision = judge_run(run, manifest(meta_some=entry(1000)), stored).decision
+    decision = decide_run(run, manifest(meta_some=entry(1000)), stored).decision
     assert (decision.outcome, decision.invalid) == ("UNDECIDED", True)
     assert decision.caveats[0].endswith("have other verdicts; lm-eval 0.4.12 in the baseline, 0.4.13 in the run)")
 
@@ -237,7 +236,7 @@ def test_two_bos_on_both_sides_are_a_caveat_and_in_a_report_a_reason(tmp_path: P
     assert not decision.invalid and decision.caveats[0].startswith("BOS twice: meta_some in A, meta_some in B (90 of")
     run = read_run([tmp_path / "A"])
     docs = tuple(replace(doc, answer_hash=None) for doc in run.tasks["meta_some"].docs)
-    alone = judge_run(run, manifest(meta_some=entry(90)), Baseline({"meta_some": (docs,)}, {})).decision
+    alone = decide_run(run, manifest(meta_some=entry(90)), Baseline({"meta_some": (docs,)}, {})).decision
     assert alone.invalid and alone.caveats[0].startswith("BOS twice: meta_some (90 of 90 prompts begin with <bos>")
 
 

@@ -10,14 +10,14 @@ import pytest
 from stock_runs import Row, make_choice, make_sample, read_stock_run
 
 from meta_eval.harness.lm_eval_run import Run
-from meta_eval.judge.compare import compare_runs
+from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.judgement import Judgement
+from meta_eval.judge.runs import compare_runs
 
 BAD = "likelihoods that are no numbers"
 
 
-def list_kinds(judgement: Judgement, *, veto: bool | None = None) -> list[str]:
+def list_kinds(judgement: RunDecision, *, veto: bool | None = None) -> list[str]:
     return [alarm.kind for alarm in judgement.alarms if veto is None or alarm.veto == veto]
 
 

@@ -16,8 +16,8 @@ from recorded_runs import own_gsm8k, record
 
 from meta_eval import compare, report, verify
 from meta_eval.base.errors import UserError
+from meta_eval.judge.decision import TaskDecision
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.judgement import Task
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.samples import read_samples
 
@@ -47,7 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def gated(
     folder: Path, run: Path, task: Mapping[str, Any], planted: Sequence[int] = (), gate: Gate | None = None
-) -> Task:
+) -> TaskDecision:
     templates = own_gsm8k(folder / "tasks", ROWS, **task)
     keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "baseline": str(run)}
     pack = prepare(folder / "pack", "gsm8k@0", **keys)
@@ -57,7 +57,7 @@ def gated(
     return task_report
 
 
-def figures(task: Task) -> tuple[float, ...]:
+def figures(task: TaskDecision) -> tuple[float, ...]:
     assert (
         task.drop_breakdown is not None
         and task.drop_breakdown.model is not None
@@ -73,8 +73,8 @@ def test_the_same_model_under_another_pack_differs_in_nothing(run: Path, tmp_pat
     assert task.flips is not None
     assert (task.flips.baseline, task.flips.compared, task.flips.agreed) == ("the baseline's", 40, 40)
     proof = verify(tmp_path / "pack")  # nothing else is recorded, so that the baseline's answers are the proof
-    assert task.decision is not None
-    assert (proof.passed, proof.tasks["gsm8k"].graded_score) == (True, pytest.approx(task.decision.drop.baseline))
+    assert task.is_decided
+    assert (proof.passed, proof.tasks["gsm8k"].graded_score) == (True, pytest.approx(task.drop.baseline))
 
 
 def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_another_model_is_the_models(run: Path, tmp_path: Path) -> None:
     grader, model, prompts = figures(task)
     assert (grader, prompts) == (0.0, 0.0)
     assert model != 0.0
-    assert task.decision is not None
-    assert model == task.decision.drop.value
+    assert task.is_decided
+    assert model == task.drop.value
 
 
 def test_another_grader_is_the_graders(run: Path, tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_another_grader_is_the_graders(run: Path, tmp_path: Path) -> None:
     grader, model, prompts = figures(task)
     assert grader > 0.0
     assert (model, prompts) == (0.0, 0.0)
-    assert task.decision is not None
-    assert task.decision.drop.value == 0.0  # what only the grader changed is no fault of the run
+    assert task.is_decided
+    assert task.drop.value == 0.0  # what only the grader changed is no fault of the run
 
 
 def test_the_manifest_keeps_which_record_and_the_pack_which_prompts_differ(run: Path, tmp_path: Path) -> None:
@@ -141,8 +141,8 @@ def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> Non
     record(pack, tmp_path / "fp8", ["meta_gpqa"])
     (task,) = report([tmp_path / "fp8"], pack=pack).tasks
     assert task.baseline_label == "the baseline's answers, graded by the pack"
-    assert task.decision is not None
-    assert (task.decision.drop.value, figures(task)) == (0.0, (0.0, 0.0, 0.0))
+    assert task.is_decided
+    assert (task.drop.value, figures(task)) == (0.0, (0.0, 0.0, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,10 @@ def test_several_runs_are_a_baseline_as_compare_has_it(three: Path, tmp_path: Pa
     record(three / "tasks", tmp_path / "plain", ["gsm8k"], num_fewshot=0, planted={"gsm8k": range(20, 40)})
     (task,) = report([tmp_path / "new"], pack=pack).tasks
     (other,) = compare([three / run.name for run in kept], [tmp_path / "plain"]).tasks
-    assert task.decision is not None
-    assert other.decision is not None
-    assert task.decision.drop.runs is not None
-    assert (task.decision.drop.value, task.decision.interval) == (other.decision.drop.value, other.decision.interval)
+    assert task.is_decided
+    assert other.is_decided
+    assert task.drop.runs is not None
+    assert (task.drop.value, task.interval) == (other.drop.value, other.interval)
 
 
 def test_a_run_that_cannot_be_read_leaves_the_others(three: Path, tmp_path: Path) -> None:

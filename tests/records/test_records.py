@@ -69,11 +69,11 @@ def test_a_run_of_the_pack_is_compared_with_the_record_itself(old: Path, tmp_pat
     for pair in ((run, old), (old, run)):
         decision = compare(*pair).decision
         assert not [reason for reason in decision.reasons if "not alike" in reason]
-        assert [task.task for task in decision.tasks] == ["tiny_colours", "tiny_free", "tiny_sums"]
+        assert [task.name for task in decision.tasks] == ["tiny_colours", "tiny_free", "tiny_sums"]
         decision = compare(*pair, tasks=["tiny_choices"]).decision  # a group of the record, which the pack has not
-        assert {task.task for task in decision.tasks} <= {"tiny_choices", "tiny_colours", "tiny_sums"}
+        assert {task.name for task in decision.tasks} <= {"tiny_choices", "tiny_colours", "tiny_sums"}
         decision = compare(*pair, tasks=["-tiny_choices", "-tiny_text"]).decision
-        assert [task.task for task in decision.tasks] == ["tiny_free"]
+        assert [task.name for task in decision.tasks] == ["tiny_free"]
 
 
 def change(run: Path, task: str, edit: Callable[[list[dict[str, Any]]], Any]) -> Path:
@@ -101,7 +101,7 @@ def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: 
         record(moved, shapes / name, list(SHAPES), planted=docs)
         judged = report([shapes / name], pack=shapes / "pack")
         flips = {task.name: task.flips.compared - task.flips.agreed for task in judged.tasks if task.flips}
-        drops = {task.name: task.decision.drop.value for task in judged.tasks if task.decision}
+        drops = {task.name: task.drop.value for task in judged.tasks if task.is_decided}
         assert not [alarm.kind for alarm in judged.alarms if alarm.kind == "changed prompts"]
         told = {task.name: task.drop_breakdown for task in judged.tasks if task.drop_breakdown}
         assert {task: figures(task_report) for task, task_report in told.items()} == {

@@ -15,11 +15,9 @@ from runs import TIME, digest, entry, manifest, published, write_group, write_ru
 
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import read_run
-from meta_eval.judge.compare import compare_runs
-from meta_eval.judge.judge import judge_run
+from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.manifest import Manifest
-from meta_eval.reports.build import build_report, build_report_of_two
-from meta_eval.reports.model import Report, ShownSample
+from meta_eval.reports.report import Report, ShownSample, build_report, build_report_of_two
 from meta_eval.reports.samples import read_samples
 
 N = 1000
@@ -31,12 +29,12 @@ def right(count: int, n: int = N) -> list[float]:
 
 def reported(folder: Path, verdicts: Sequence[float], pack: Manifest | None = None, **options: Any) -> Report:
     run = read_run([write_run(folder, verdicts, **options)])
-    return build_report(run, judge_run(run, pack), manifest=pack, pack=None)
+    return build_report(run, decide_run(run, pack), manifest=pack, pack=None)
 
 
 def shown(folder: Path, verdicts: Sequence[float], **options: Any) -> list[ShownSample]:
     run = read_run([write_run(folder, verdicts, **options)])
-    return list(read_samples(judge_run(run, None).tasks))
+    return list(read_samples(decide_run(run, None).tasks))
 
 
 def write_pack(folder: Path, pack: Manifest) -> Path:
@@ -61,7 +59,7 @@ def test_the_summary_is_one_line_with_the_numbers_the_reasons_and_what_would_set
 def test_a_number_that_is_not_comparable_is_named_with_the_reason_and_not_compared(tmp_path: Path) -> None:
     pack = manifest(meta_some=entry(N, published(65.0, same_settings=False, note="0-shot.")))
     (task,) = reported(tmp_path, right(650), pack).tasks
-    assert (task.outcome, task.decision) == ("undecided", None)
+    assert (task.outcome, task.is_decided) == ("undecided", False)
     assert task.not_compared_reason == "the published number was measured in another way: 0-shot"
     assert task.scores[0].reference is not None and task.scores[0].candidate_minus_reference is None
 
@@ -117,7 +115,7 @@ def test_samples_show_no_verdict_of_metas_where_there_is_none(tmp_path: Path) ->
     folder = write_run(tmp_path, [1.0, 0.0], recorded=[True, True])
     run = read_run([folder])
     pack = manifest(meta_some=entry(2, is_correct_metric="other,strict-match"))
-    assert [sample.recorded_verdict for sample in read_samples(judge_run(run, pack).tasks)] == [None, None]
+    assert [sample.recorded_verdict for sample in read_samples(decide_run(run, pack).tasks)] == [None, None]
     assert [sample.recorded_verdict for sample in read_samples(compare_runs(run, run, pack).tasks)] == [None, None]
     assert [sample.recorded_verdict for sample in read_samples(compare_runs(run, run).tasks)] == [1.0, 1.0]
 
@@ -156,16 +154,16 @@ def test_recorded_likelihoods_stand_beside_ours_and_have_no_length(tmp_path: Pat
     }
     doc = {"recorded_output": None, "continuations": [" A", " B"], "recorded_negative_log_likelihoods": [0.5, 3.0]}
     run = read_run([write_run(tmp_path, [1.0], line=line, doc=doc, results=False)])
-    (sample,) = read_samples(judge_run(run, None).tasks, count_tokens=len)
+    (sample,) = read_samples(decide_run(run, None).tasks, count_tokens=len)
     assert sample.recorded_text == "-0.5   A\n-3.0   B"
     assert (sample.answers[0].likelihoods, sample.answers[0].tokens, sample.recorded_tokens) == (True, None, None)
 
 
 def test_tokens_of_both_answers_are_counted_where_they_can_be(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [0.0])])
-    (counted,) = read_samples(judge_run(run, None).tasks, count_tokens=lambda text: len(text.split()))
+    (counted,) = read_samples(decide_run(run, None).tasks, count_tokens=lambda text: len(text.split()))
     assert (counted.answers[0].text, counted.answers[0].tokens, counted.recorded_tokens) == ("The answer is B.", 4, 4)
-    (unknown,) = read_samples(judge_run(run, None).tasks)
+    (unknown,) = read_samples(decide_run(run, None).tasks)
     assert (unknown.answers[0].tokens, unknown.recorded_tokens) == (None, None)
 
 
@@ -213,7 +211,7 @@ def test_both_answers_of_two_runs_stand_in_one_sample(tmp_path: Path) -> None:
 
 def test_a_file_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [1.0, 0.0])])
-    judged = judge_run(run, None)
+    judged = decide_run(run, None)
     file = next(tmp_path.glob("samples_*"))
     file.write_bytes(file.read_bytes()[5:])
     with pytest.raises(ResultsError, match="has changed since it was read"):

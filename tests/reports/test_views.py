@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 from reports import HOSTILE, hostile_samples, make_comparison, make_report, make_samples, published, score, write_html
 from rich.console import Console
 
+from meta_eval.base.display import visible
 from meta_eval.base.outputs import OutputError, replace_file
-from meta_eval.judge.judgement import AlarmOccurrence, CutSummary, Task
+from meta_eval.judge.decision import AlarmOccurrence, CutSummary, TaskDecision
 from meta_eval.reports import eval_results, markdown, terminal
-from meta_eval.reports.model import Report
-from meta_eval.reports.packed import CHUNK_SAMPLES, pack_samples
 from meta_eval.reports.plot import Plot, make_plot
+from meta_eval.reports.report import Report
+from meta_eval.reports.samples import CHUNK_SAMPLES, pack_samples
 from meta_eval.reports.task_tables import make_drop_table, make_score_table
 from meta_eval.reports.text import (
     MINUS,
@@ -35,7 +36,6 @@ from meta_eval.reports.text import (
     format_percent,
     format_points,
     shorten_names,
-    visible,
 )
 
 TEXTS = st.text(st.characters(codec=None), max_size=40)
@@ -144,24 +144,22 @@ def test_the_weight_of_each_task_stands_in_every_view(make: Callable[[], Report]
     """MMLU-Pro has nine tenths of the mean, and a reader sees it without reading JSON."""
     report = make()
     task = report.tasks[0]
-    assert task.decision is not None
-    share = f"{100 * task.decision.weight:.0f} %"
+    assert task.is_decided
+    share = f"{100 * task.weight:.0f} %"
     write_html(tmp_path / "page.html", report)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert any(line.endswith(share) for line in lines_of(printed(report), task.name))
     assert f"| {share} |" in markdown.render(report.document())
     assert f'data-label="weight">{share}</td>' in page
-    assert report.to_json()["tasks"][0]["drop"]["weight"] == task.decision.weight
+    assert report.to_json()["tasks"][0]["drop"]["weight"] == task.weight
 
 
 def test_margins_of_tasks_and_other_weights_stand_in_every_view(tmp_path: Path) -> None:
     report = make_report()
     decision = dataclasses.replace(report.decision, weighting="docs")
     first = report.tasks[0]
-    assert first.decision is not None
-    wide = dataclasses.replace(first, decision=dataclasses.replace(first.decision, margin=0.034))
-    assert wide.decision is not None
-    decision = dataclasses.replace(decision, tasks=(wide.decision, *decision.tasks[1:]))
+    wide = dataclasses.replace(first, margin=0.034)
+    decision = dataclasses.replace(decision, tasks=(wide, *decision.tasks[1:]))
     report = dataclasses.replace(report, decision=decision, tasks=(wide, *report.tasks[1:]))
     write_html(tmp_path / "page.html", report)
     page, text = (tmp_path / "page.html").read_text(encoding="utf-8"), printed(report)
@@ -240,7 +238,7 @@ def test_markdown_gives_foreign_text_no_markup(text: str) -> None:
 def test_the_hubs_own_reader_takes_the_file() -> None:
     from huggingface_hub import parse_eval_result_entries
 
-    text = eval_results.render(make_report())
+    text = eval_results.render(make_report().document())
     (entry,) = parse_eval_result_entries(yaml.safe_load(text))
     assert (entry.dataset_id, entry.task_id, entry.value) == ("TIGER-Lab/MMLU-Pro", "mmlu_pro", 46.6)
     assert "5-shot; micro average; 95 % interval 45.7 to 47.5; lm-eval 0.4.13" in str(entry.notes)
@@ -250,8 +248,8 @@ def test_the_hubs_own_reader_takes_the_file() -> None:
 def test_a_benchmark_that_was_not_run_to_its_end_is_left_out() -> None:
     report = make_report()
     cut = dataclasses.replace(report, tasks=(dataclasses.replace(report.tasks[0], docs=100),))
-    assert yaml.safe_load(eval_results.render(cut)) == []
-    assert "100 docs were scored, and the benchmark has 12,032" in eval_results.render(cut)
+    assert yaml.safe_load(eval_results.render(cut.document())) == []
+    assert "100 docs were scored, and the benchmark has 12,032" in eval_results.render(cut.document())
 
 
 # JSON
@@ -289,7 +287,7 @@ def test_the_plot_shows_each_drop_beside_0_and_its_margin() -> None:
 
 def test_without_anything_to_compare_with_the_plot_is_of_scores() -> None:
     alone = score(0.4, 0.1, 50, published(0.5), reason="it is not comparable")
-    task = Task("meta_some", "some", 50, 50, scores=(alone,))
+    task = TaskDecision("meta_some", "some", 50, 50, scores=(alone,))
     drawn = drawn_of(dataclasses.replace(make_report(), tasks=(task,)))
     assert (drawn.zero, drawn.marks[0].x, drawn.marks[0].low, drawn.marks[0].high) == (None, 40.0, 30.0, 50.0)
 

@@ -24,10 +24,10 @@ from meta_eval.harness.clusters import make_content_keys, name_clusters, read_fi
 from meta_eval.harness.doc_results import DocResult, FilterResult
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.harness.scores import compute_scores
-from meta_eval.judge.decide import TaskDecision
+from meta_eval.judge.decision import TaskDecision
 from meta_eval.pack.baseline import read_baseline
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.reports.model import Report
+from meta_eval.reports.report import Report
 
 PROBLEMS, COPIES = 12, 20
 
@@ -66,8 +66,8 @@ def copies(folder: Path, luck: int, **doc: Any) -> Path:
 
 def only(comparison: Report) -> TaskDecision:
     (task,) = comparison.tasks
-    assert task.decision is not None
-    return task.decision
+    assert task.is_decided
+    return task
 
 
 def test_copies_of_a_problem_are_one_cluster_in_the_score_and_in_the_drop(tmp_path: Path) -> None:

@@ -21,11 +21,10 @@ from meta_eval import compare, report
 from meta_eval.base.errors import UserError
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
-from meta_eval.judge.compare import compare_runs
 from meta_eval.judge.gate import Gate, GateTask, read_gate
-from meta_eval.judge.judge import judge_run
+from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.config.config_loader import load_config
-from meta_eval.reports.build import build_report, build_report_of_two
+from meta_eval.reports.report import build_report, build_report_of_two
 from meta_eval.reports.samples import read_samples
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
@@ -70,7 +69,7 @@ def everything(folder: Path, baseline: Run) -> None:
         except ResultsError as error:
             assert str(error)
             continue
-        judged = judge_run(run, None)
+        judged = decide_run(run, None)
         json.dumps(build_report(run, judged).to_json(), allow_nan=False)
         try:
             list(read_samples(judged.tasks))
@@ -202,7 +201,7 @@ def test_a_damaged_task_is_left_out_by_name_and_forbids_ship_until_it_is_left_ou
     a, b = some_tasks(tmp_path / "a"), some_tasks(tmp_path / "b", "meta_b", how=how)
     judged = compare(a, b, margin=5)
     decision = judged.decision
-    assert (decision.outcome, [task.task for task in decision.tasks]) == ("UNDECIDED", ["meta_a", "meta_c"])
+    assert (decision.outcome, [task.name for task in decision.tasks]) == ("UNDECIDED", ["meta_a", "meta_c"])
     (alarm,) = [alarm for alarm in judged.alarms if alarm.kind == "left out"]
     (alarmed,) = alarm.tasks
     assert (alarmed.task, alarmed.run) == ("meta_b", "B") and "samples_meta_b" in str(alarmed.note)

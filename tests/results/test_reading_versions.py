@@ -17,14 +17,12 @@ from runs import TIME, digest, embed_samples, entry, manifest, published, sample
 from meta_eval.harness.doc_results import DocResult, PerplexityParts, ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.harness.scores import compute_scores
-from meta_eval.judge.alarms import count_changed_prompts
-from meta_eval.judge.compare import compare_runs
-from meta_eval.judge.judge import judge_run
+from meta_eval.judge.run_alarms import count_changed_prompts
+from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.records.format import ALL, Place
 from meta_eval.pack.records.format_registry import find_format
 from meta_eval.reports import eval_results
-from meta_eval.reports.build import build_report, build_report_of_two
-from meta_eval.reports.model import Report
+from meta_eval.reports.report import Report, build_report, build_report_of_two
 from meta_eval.reports.samples import read_samples
 from meta_eval.reports.text import describe_averages
 from meta_eval.stats import Interval
@@ -49,7 +47,7 @@ def read(*paths: Path) -> Run:
 
 
 def report(run: Run) -> Report:
-    return build_report(run, judge_run(run, None))
+    return build_report(run, decide_run(run, None))
 
 
 def results_of(folder: Path) -> Path:
@@ -139,7 +137,9 @@ def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, 
     assert run.notes == ()
     for task, result in run.tasks.items():
         assert [plain(doc) for doc in result.docs] == [plain(doc) for doc in apart.tasks[task].docs]
-    assert len(list(read_samples(judge_run(run, None).tasks))) == len(list(read_samples(judge_run(apart, None).tasks)))
+    assert len(list(read_samples(decide_run(run, None).tasks))) == len(
+        list(read_samples(decide_run(apart, None).tasks))
+    )
     place = Place(str(tmp_path), tmp_path)
     record_format = find_format(place)
     assert record_format is not None and record_format.open_run(place, None, (ALL,)).tasks == tuple(apart.tasks)
@@ -332,7 +332,7 @@ def recipe_run(folder: Path, verdicts: list[float], prompt: str) -> Path:
 def test_the_verdicts_that_the_recipe_carries_are_metas(tmp_path: Path) -> None:
     run = read(recipe_run(tmp_path, [1, 0, 0, 0], "p"))
     assert [doc.recorded_is_correct for doc in run.tasks["meta_some"].docs] == [True, False, True, False]
-    flips = judge_run(run, None).tasks[0].flips
+    flips = decide_run(run, None).tasks[0].flips
     assert flips is not None
     assert (flips.compared, flips.candidate_only, flips.baseline_only) == (4, 0, 1)
 
@@ -370,7 +370,7 @@ def test_changed_prompts_are_not_called_metas_own(tmp_path: Path) -> None:
     run = read(write_run(tmp_path, [1] * 1319, line={"arguments": arguments}))
     assert count_changed_prompts(run.tasks["meta_some"].docs) == 1319
     pack = manifest(meta_some=entry(1319, published(84.5), subset="gsm8k"))
-    built = build_report(run, judge_run(run, pack))
-    notes = yaml.safe_load(eval_results.render(built))[0]["notes"]
+    built = build_report(run, decide_run(run, pack))
+    notes = yaml.safe_load(eval_results.render(built.document()))[0]["notes"]
     assert "1319 of 1319 prompts are not the recorded ones" in notes
     assert "the recorded prompts" not in notes

@@ -16,8 +16,8 @@ from marks import thorough
 from places import THOROUGH
 
 from meta_eval import stats
+from meta_eval.stats.drop import Weighting
 from meta_eval.stats.sequential import Doc, PairableDocs, Plan, Sequential, State, plan_rounds
-from meta_eval.stats.weights import Weighting
 
 MARGIN = 0.02
 

@@ -49,7 +49,7 @@ def test_the_drawn_verdicts_go_the_whole_way_of_a_report(drawn: ModuleType) -> N
     tasks = [drawn.Task("plain", (3000,), 0.6, 0.02), drawn.Task("parts", (900, 600), 0.5, 0.02)]
     same, worse = drawn.judged(tasks, 0.0, rng), drawn.judged(tasks, 0.1, rng)
     assert (same.outcome, worse.outcome) == ("SHIP", "DON'T SHIP")
-    assert {task.task: task.drop.clusters for task in same.tasks} == {"plain": 3000, "parts": 1500}
+    assert {task.name: task.drop.clusters for task in same.tasks} == {"plain": 3000, "parts": 1500}
 
 
 @pytest.mark.parametrize(("sizes", "clusters", "count"), [((320,), (16,) * 20, 20), ((40,) * 3, "across", 40)])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import textwrap
+from collections.abc import Iterator
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import meta_eval
@@ -16,7 +20,7 @@ _CLASSES = {
         "verb_options.PrepareOptions", "verb_options.TaskOptions", "verb_options.ScoringOptions",
         "verb_options.VerifyOptions",
         "verb_options.RunOptions", "verb_options.ExportOptions", "verb_options.GradingOptions",
-        "judge.judging_options.JudgingOptions",
+        "verb_options.JudgingOptions",
         "errors.UserError",
     ),
     "Sockets": tuple(
@@ -53,8 +57,19 @@ def _load(name: str) -> Any:
 
 def _entry(name: str, thing: Any) -> dict[str, Any]:
     text, sections = _parsed(inspect.getdoc(thing) or "")
+    if inspect.isclass(thing) and (documented := list(_field_docs(thing))):
+        sections = {"Attributes": documented, **sections}
     methods = [] if not inspect.isclass(thing) or name.endswith((".Config", ".Manifest")) else list(_methods(thing))
     return {"name": name, "signature": _signature(thing), "text": text, "sections": sections, "methods": methods}
+
+
+def _field_docs(owner: type) -> Iterator[tuple[str, str]]:
+    """The fields of a class that have a docstring below them."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+    assert isinstance(tree, ast.ClassDef)
+    for field, below in pairwise(tree.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            yield ast.unparse(field.target), _inline(" ".join(str(below.value.value).split()))
 
 
 def _methods(owner: Any) -> Any:

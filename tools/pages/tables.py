@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from meta_eval.judge.conditions import CONDITIONS
+from meta_eval.judge.gate import CONDITIONS
 
 _TABLE = re.compile(
     r"(?P<head>^ *<!-- table (?P<name>[\w ]+)[:.].*?-->\n).*?(?=^ *<!-- end of table -->)", re.DOTALL | re.MULTILINE

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import Run
     from meta_eval.judge.evidence import NamedFindings
     from meta_eval.judge.gate import Gate
-    from meta_eval.judge.judging_options import JudgingOptions
     from meta_eval.pack.baseline import Baseline
     from meta_eval.reports.candidates import CandidatesReport
-    from meta_eval.reports.model import Report
+    from meta_eval.reports.report import Report
     from meta_eval.reports.texts_report import TextsReport
+    from meta_eval.verb_options import JudgingOptions
 
 
 @documented
@@ -43,7 +43,7 @@ def report(
 
     Args:
         results: Results folders, or files in them.
-        options: The attributes of `meta_eval.judge.judging_options.JudgingOptions`.
+        options: The attributes of `meta_eval.verb_options.JudgingOptions`.
         progress: Called with the file that is being read.
         keywords: Single options by name, such as ``pack``, ``margin`` and ``gate``.
 
@@ -51,8 +51,8 @@ def report(
         UserError: Results, pack or gate cannot be read.
     """
     from meta_eval.judge.evidence import list_alarms
-    from meta_eval.judge.judge import judge_run
-    from meta_eval.reports.build import build_report
+    from meta_eval.judge.runs import decide_run
+    from meta_eval.reports.report import build_report
 
     chosen = _options(options, keywords)
     paths = _paths(results)
@@ -61,8 +61,8 @@ def report(
         (run,) = reading.regrade(reading.read(paths))
         report_progress("judging")
         evidence = reading.collect_evidence({"": run}, paths)
-        judged = judge_run(
-            run, reading.manifest, reading.baseline(), reading.rules, reading.choice, list_alarms(evidence)
+        judged = decide_run(
+            run, reading.manifest, reading.recorded(), reading.rules, reading.choice, list_alarms(evidence)
         )
     return build_report(
         run,
@@ -144,7 +144,7 @@ def compare_candidates(
     """
     from meta_eval.base.errors import UserError, join_errors, refused
     from meta_eval.reports.candidates import Candidate, CandidatesReport, list_notes, name_runs
-    from meta_eval.reports.model import UNKNOWN_MODEL
+    from meta_eval.reports.report import UNKNOWN_MODEL
 
     chosen = _options(options, keywords)
     baseline, sides = _paths(a), [_paths(side) for side in candidates]
@@ -216,7 +216,7 @@ def compare_texts(
             common.
     """
     from meta_eval.api.texts import build_texts_report
-    from meta_eval.judge.judging_options import JudgingOptions
+    from meta_eval.verb_options import JudgingOptions
 
     chosen = JudgingOptions(pack=pack, gate=gate)
     rules, manifest = chosen.read_rules(), chosen.read_manifest()
@@ -233,13 +233,13 @@ def _paths(places: Path | str | Sequence[Path | str]) -> list[Path]:
 
 
 def _options(options: JudgingOptions | None, keywords: Mapping[str, Any]) -> JudgingOptions:
-    from meta_eval.judge.judging_options import JudgingOptions
+    from meta_eval.verb_options import JudgingOptions
 
     return (options or JudgingOptions()).updated(**keywords)
 
 
 class _Reading:
-    """Reads the inputs of a judgement, in the order in which a user would look for an error."""
+    """Reads the inputs of a decision, in the order in which a user would look for an error."""
 
     def __init__(self, options: JudgingOptions, kept: Sequence[Path] = ()) -> None:
         """Read the rules and the manifest. The run in ``kept``, a baseline of several candidates, is read once."""
@@ -271,16 +271,16 @@ class _Reading:
 
     def compare(self, a: Sequence[Path], b: Sequence[Path]) -> Report:
         """Read two runs, and compare them."""
-        from meta_eval.judge.compare import compare_runs
         from meta_eval.judge.evidence import list_alarms
-        from meta_eval.reports.build import build_report_of_two
+        from meta_eval.judge.runs import compare_runs
+        from meta_eval.reports.report import build_report_of_two
 
         read = self.read(a, b)
         baseline, candidate = self.regrade(read)
         report_progress("comparing")
         evidence = self.collect_evidence({"A": baseline, "B": candidate})
         judged = compare_runs(
-            baseline, candidate, self.manifest, self.baseline(), self.rules, self.choice,
+            baseline, candidate, self.manifest, self.recorded(), self.rules, self.choice,
             before=(read[0], read[1]) if self._options.regrade else None, evidence=list_alarms(evidence),
         )  # fmt: skip
         return build_report_of_two(
@@ -316,8 +316,8 @@ class _Reading:
         self._regraded = {number: run for number, run in regraded.items() if number in kept}
         return [regraded[id(run)] for run in runs]
 
-    def baseline(self) -> Baseline | None:
-        """The baseline in the pack, or None without a pack."""
+    def recorded(self) -> Baseline | None:
+        """The recorded answers as the pack grades them; None without a pack."""
         from meta_eval.pack.baseline import read_baseline
 
         folder = self._options.folder

@@ -13,7 +13,7 @@ from meta_eval.base.logs import report_progress
 from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Choice, Run, read_run
-from meta_eval.reports.model import RunProvenance
+from meta_eval.reports.report import RunProvenance
 from meta_eval.reports.texts_report import TextsReport
 
 if TYPE_CHECKING:

@@ -12,6 +12,9 @@ Weighting = Literal["precision", "equal", "docs"]
 # What a drop does with cut answers.
 CutAnswers = Literal["graded", "wrong", "unscored"]
 
+# The outcome of a task (`meta_eval.judge.decide`).
+Outcome = Literal["within margin", "worse", "undecided"]
+
 # Confidence level of intervals and significance level of p values. The field's convention.
 LEVEL = 0.95
 ALPHA = 0.05

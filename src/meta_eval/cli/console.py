@@ -22,7 +22,7 @@ from meta_eval.cli.streams import Stream, out, print_result
 if TYPE_CHECKING:
     from meta_eval.cli.safe_console import SafeConsole
     from meta_eval.reports.document import Document
-    from meta_eval.reports.view import View
+    from meta_eval.reports.views import View
 
 # The descriptor of the process's own stderr.
 _STDERR = 2
@@ -91,7 +91,7 @@ def write_document(document: Document, views: Iterable[tuple[Path, View]]) -> No
     Raises:
         OutputError: A file cannot be written.
     """
-    from meta_eval.reports.view import write_view
+    from meta_eval.reports.views import write_view
 
     for path, view in views:
         write_view(path, view, document)
@@ -100,7 +100,7 @@ def write_document(document: Document, views: Iterable[tuple[Path, View]]) -> No
 
 def show_result(document: Document, *, as_json: bool) -> None:
     """Show a document to people, and print it as JSON if requested."""
-    from meta_eval.reports.shipped_views import JsonView, TextView
+    from meta_eval.reports.views import JsonView, TextView
 
     TextView().show(document, make_result_console(as_json=as_json))
     if as_json:

@@ -28,20 +28,6 @@ if TYPE_CHECKING:
     from meta_eval.doctor.check import Finding
     from meta_eval.doctor.engine_checks import EngineChecks
 
-spread_engine = options.spread_options(
-    backend=options.Flag(
-        str | None,
-        "--backend NAME",
-        "The engine to check, as in the key `backend`. Default: the pack's; without a pack the default, or server "
-        "with --base-url.",
-        settings={"show_default": False},
-    ),
-    base_url=options.Flag(
-        list[str], "--base-url URL", "Address of a server that serves the shipped model. See --show-command."
-    ),
-    model=options.Flag(str | None, "--model NAME", "The server's name for the model. Default: the model's folder."),
-    model_args=options.Flag(str, "--model-args A=B,…", "More arguments for the engine."),
-)
 SHOW_COMMAND = typer.Option(False, "--show-command", help="Print the command that serves the shipped model, and exit.")
 
 _STYLES = {"passed": "green", "failed": "bold red", "not checked": CAUTION}
@@ -49,7 +35,7 @@ _STYLES = {"passed": "green", "failed": "bold red", "not checked": CAUTION}
 _PASSED = {"passed": True, "failed": False, "not checked": None}
 
 
-@spread_engine
+@options.spread_options()
 def doctor(
     pack: Path | None = options.PACK,
     config: Path = options.CONFIG_OF_PACK,

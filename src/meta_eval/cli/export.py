@@ -17,11 +17,7 @@ from meta_eval.cli.verify import Steps
 from meta_eval.verb_options import ExportOptions
 
 
-@options.spread_options(
-    to=options.Flag(str, "--to NAME", "The form of the file: requests for JSON Lines, or a form that a package adds."),
-    answered=options.Flag(list[Path], "--answered FILE", "Leave out requests that this file answers. Repeatable."),
-    force=options.Flag(bool, "--force", "Write requests for the log-probabilities of the recorded answers."),
-)
+@options.spread_options()
 def export(
     pack: Path | None = options.PACK,
     config: Path = options.CONFIG_OF_PACK,

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.base.errors import ConfigError
 from meta_eval.cli import options
 from meta_eval.cli.console import err
 from meta_eval.cli.streams import print_result
@@ -16,19 +15,7 @@ from meta_eval.cli.verify import Steps
 from meta_eval.verb_options import GradingOptions
 
 
-def _prefer(text: str | None) -> str | None:
-    if text not in (None, "last"):
-        raise ConfigError(f"{text!r} is not allowed", where="--prefer", hint="Write --prefer last")
-    return text
-
-
-@options.spread_options(
-    output=options.Flag(Path | None, "--output -o FOLDER", "Where to write. Default: the pack's output_path."),
-    partial=options.Flag(bool, "--partial", "Grade although answers are missing. `report` calls the run unfinished."),
-    prefer=options.Flag(
-        str | None, "--prefer last", "Take the last of several different answers to a request.", read=_prefer
-    ),
-)
+@options.spread_options()
 def grade(
     answers: list[Path] = typer.Argument(..., metavar="ANSWERS…", help="Files of answers, joined in this order."),
     pack: Path | None = typer.Option(

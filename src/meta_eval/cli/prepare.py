@@ -22,23 +22,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from meta_eval.judge.gate import Gate
-    from meta_eval.judge.pack_plan import Flips
-    from meta_eval.judge.planning import PackPlan
+    from meta_eval.judge.plan import Flips, PackPlan
     from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry
 
 
-@options.spread_options(
-    overrides=options.Flag(
-        list[str],
-        "--set KEY=VALUE",
-        "Override a key of the configuration, such as --set tasks=meta_ifeval. VALUE is YAML. Repeatable.",
-    ),
-    template_dir=options.Flag(
-        Path | None,
-        "--template-dir DIR",
-        "The task templates. Default: the configuration's.",
-    ),
-)
+@options.spread_options()
 def prepare(
     config: Path = options.CONFIG,
     *,
@@ -148,7 +136,7 @@ def _read_flips(text: str | None, option: str) -> Flips | None:
     """
     if text is None:
         return None
-    from meta_eval.judge.pack_plan import measure_flips
+    from meta_eval.judge.plan import measure_flips
 
     if os.path.lexists(text):
         return measure_flips([Path(text)])
@@ -161,7 +149,7 @@ def _read_flips(text: str | None, option: str) -> Flips | None:
 
 
 def _plan(pack: Path, gate: Gate | None, flips: Flips | None, sampled: Flips | None, *, decision: bool) -> PackPlan:
-    from meta_eval.judge.pack_plan import plan_pack
+    from meta_eval.judge.plan import plan_pack
 
     with show_progress("planning"):
         return plan_pack(pack, gate, flips, sampled_flips=sampled, whole=decision)

@@ -15,14 +15,13 @@ from typer.core import TyperCommand
 from meta_eval.base.errors import ConfigError, join_errors
 from meta_eval.base.logs import report_progress
 from meta_eval.base.outputs import check_outputs
-from meta_eval.base.thresholds import CAP, MARGIN
 from meta_eval.cli import options
 from meta_eval.cli.console import show_progress, show_result, warn, write_document
-from meta_eval.judge.judging_options import JudgingOptions
+from meta_eval.verb_options import JudgingOptions
 
 if TYPE_CHECKING:
-    from meta_eval.reports.model import Report, ShownSample
-    from meta_eval.reports.view import View
+    from meta_eval.reports.report import Report, ShownSample
+    from meta_eval.reports.views import View
 
 # What stands for ``--`` between two sides: no argument of a command line holds it.
 _BETWEEN = "\ue000"
@@ -32,58 +31,6 @@ _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdow
 _MAX_DROP = typer.Option(
     None, "--max-drop", metavar="POINTS", help="Like --margin, and set the exit code by the decision."
 )
-
-
-def _clusters(assignments: list[str]) -> Mapping[str, str]:
-    from meta_eval.harness.clusters import read_fields
-
-    return read_fields(assignments)
-
-
-_FLAGS = {
-    "margin": options.Flag(
-        float | None,
-        "--margin POINTS",
-        f"The largest drop that you accept. Default: the pack's margin, {100 * MARGIN:g} unless set.",
-    ),
-    "cap": options.Flag(
-        float | None,
-        "--cap POINTS",
-        f"The largest drop that SHIP may leave open in a task or subtask. Default: {100 * CAP:g}.",
-    ),
-    "tasks": options.Flag(
-        list[str],
-        "--tasks NAMES",
-        "Only these tasks, groups or patterns, comma-separated. -NAME excludes NAME.",
-        read=options.split_names,
-    ),
-    "cluster": options.Flag(
-        list[str],
-        "--cluster TASK=FIELD",
-        "Treat docs of TASK with the same FIELD as a cluster. TASK may be a pattern such as 'mmlu_*'.",
-        read=_clusters,
-        shown=lambda _: [],
-    ),
-    "repeats": options.Flag(
-        bool, "--repeats", "Average all runs of the same model and pack. Default: take the newest."
-    ),
-    "skip_damaged": options.Flag(bool, "--skip-damaged", "Leave out damaged files, lines and docs, and say so."),
-    "regrade": options.Flag(
-        bool,
-        "--regrade",
-        "Grade all recorded answers again with one grader, the pack's or the installed lm-eval's, and decide on that.",
-    ),
-    "include_path": options.Flag(
-        Path | None, "--include-path FOLDER", "With --regrade: a folder of lm-eval tasks, which come before lm-eval's."
-    ),
-    "allow_code": options.Flag(
-        bool, "--allow-code", "With --regrade: also grade tasks whose scoring runs code that the model wrote."
-    ),
-}
-
-
-def _pack(text: str) -> options.Flag:
-    return options.Flag(Path | None, "--pack WORK_DIR", text)
 
 
 def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOptions:
@@ -106,7 +53,7 @@ def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOpt
     return chosen if max_drop is None else chosen.updated(gate=Gate().with_margin(max_drop, where="--max-drop"))
 
 
-@options.spread_options(**_FLAGS, pack=_pack("The pack that was run. It names the baseline."))
+@options.spread_options()
 def report(
     results: list[Path] = typer.Argument(..., metavar="RESULTS…", help="Results folders, or files in them."),
     *,
@@ -129,7 +76,7 @@ def report(
     Example: meta-eval report eval_results --pack work_dir --html report.html
     """
     from meta_eval import api
-    from meta_eval.reports.view_registry import choose_views
+    from meta_eval.reports.views import choose_views
 
     views = choose_views("report", view, {"html": html, "markdown": markdown, "eval-results": eval_results})
     check_outputs((path for path, _ in views), _read_from(results, chosen))
@@ -152,7 +99,7 @@ compare_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @compare_app.command("compare", cls=CompareCommand)
-@options.spread_options(**_FLAGS, pack=_pack("The pack of all runs."))
+@options.spread_options(pack="The pack of all runs.")
 def compare(
     runs: list[Path] = typer.Argument(
         ..., metavar="RUNS…", help="Results folders: the baseline, then each candidate. Several of a side: A… -- B…"
@@ -188,12 +135,11 @@ def compare(
     Example: meta-eval compare results_bf16 results_fp8 --margin 1
     """
     from meta_eval import api
-    from meta_eval.cli.texts import check_text_options, compare_texts
-    from meta_eval.reports.view_registry import choose_views
+    from meta_eval.reports.views import choose_views
 
     of_verdicts: dict[str, object] = {"--margin": chosen.margin, "--cap": chosen.cap, "--max-drop": max_drop}
     of_verdicts |= {"--cluster": chosen.cluster, "--repeats": chosen.repeats, "--regrade": chosen.regrade}
-    check_text_options(texts, tokens, of_verdicts)
+    _check_text_options(texts, tokens, of_verdicts)
     a, b, *others = _split_sides(runs)
     if texts and others:
         raise ConfigError(
@@ -203,7 +149,7 @@ def compare(
     views = choose_views(kind, view, {"html": html, "markdown": markdown})
     check_outputs((path for path, _ in views), _read_from((*a, *b, *itertools.chain(*others), *tokens), chosen))
     if texts:
-        raise typer.Exit(compare_texts(a, b, chosen, tokens, views, as_json=as_json))
+        raise typer.Exit(_compare_texts(a, b, chosen, tokens, views, as_json=as_json))
     chosen = _with_max_drop(chosen, max_drop)
     if others:
         _compare_candidates(a, [b, *others], chosen, views, as_json=as_json)
@@ -212,6 +158,43 @@ def compare(
         report_progress("writing")
         write_views(judged, views, chosen.folder)
     _finish(judged, as_json=as_json)
+
+
+def _check_text_options(texts: bool, tables: Sequence[Path], refused: Mapping[str, object]) -> None:
+    """Refuse options that have no effect.
+
+    Args:
+        texts: Whether ``--texts`` is given.
+        tables: Those of ``--tokens``.
+        refused: Values of options that only verdicts use, by option.
+
+    Raises:
+        ConfigError: An option has no effect.
+    """
+    if tables and not texts:
+        raise ConfigError("has no effect without --texts", where="--tokens", hint="Add --texts")
+    useless = next((name for name, value in refused.items() if value), None)
+    if texts and useless:
+        raise ConfigError("has no effect with --texts", where=useless, hint="Leave it out: texts have no verdicts")
+
+
+def _compare_texts(
+    a: Sequence[Path], b: Sequence[Path], chosen: JudgingOptions, tables: Sequence[Path],
+    views: Sequence[tuple[Path, View]], *, as_json: bool,
+) -> int:  # fmt: skip
+    """Compare the texts, write the views and show the result. Return the exit code."""
+    from meta_eval import api
+
+    with show_progress("reading"):
+        report = api.compare_texts(
+            a, b, tokens=tables, pack=chosen.pack, gate=chosen.gate, tasks=chosen.tasks,
+            skip_damaged=chosen.skip_damaged,
+        )  # fmt: skip
+        document = report.document()
+        report_progress("writing")
+        write_document(document, views)
+    show_result(document, as_json=as_json)
+    return report.exit_code
 
 
 def _compare_candidates(

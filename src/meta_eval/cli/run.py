@@ -23,29 +23,14 @@ from meta_eval.verb_options import RunOptions
 
 if TYPE_CHECKING:
     from meta_eval.ask.pipeline import RunResult
-    from meta_eval.reports.model import Report
+    from meta_eval.reports.report import Report
     from meta_eval.stats.sequential import State
 
 # Seconds between two lines of progress in a log file.
 _EVERY = 30.0
 
 
-@options.spread_options(
-    grade_only=options.Flag(bool, "--grade-only", "Send no requests. Grade the answers that are there."),
-    stop_when_decided=options.Flag(
-        bool,
-        "--stop-when-decided",
-        "Ask docs in random order, and stop as soon as SHIP or DON'T SHIP is certain. The results cover only "
-        "some docs, and say so.",
-    ),
-    rerun=options.Flag(
-        int | None,
-        "--rerun DOCS",
-        "Ask so many docs again at the end, at random: the report shows the engine's noise and drift. "
-        "--stop-when-decided asks 64.",
-    ),
-    order_seed=options.Flag(str | None, "--order-seed TEXT", "The seed of the random order, instead of a secret seed."),
-)
+@options.spread_options()
 def run(
     config: Path = options.CONFIG,
     overrides: list[str] = options.OVERRIDES,
@@ -137,7 +122,7 @@ def _end(
     places: list[Any] = []
     if len(reports) > 1 or (reports and html is not None):
         from meta_eval.reports.candidates import Candidate, CandidatesReport, rank_runs, shorten_models
-        from meta_eval.reports.shipped_views import HtmlView, TextView
+        from meta_eval.reports.views import HtmlView, TextView
 
         models = [*reports, *failed]
         found = tuple(
@@ -170,7 +155,7 @@ def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> 
     """Make the report of a graded run."""
     from meta_eval import api
     from meta_eval.cli.report import write_views
-    from meta_eval.reports.view_registry import choose_views
+    from meta_eval.reports.views import choose_views
 
     if ran.graded is None:
         return None
@@ -234,7 +219,7 @@ def _score(pack: Path, task: str, scores: dict[str, float], docs: Collection[int
 
 def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool) -> None:
     if judged is not None:
-        from meta_eval.reports.shipped_views import TextView
+        from meta_eval.reports.views import TextView
 
         TextView().show(judged.document(), make_result_console(as_json=as_json))
     words = f"{plural(ran.asked, 'request')} asked, {ran.before:,} were answered before"

@@ -28,18 +28,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.verify.tallies import Tally
 
 
-@options.spread_options(
-    min_agreement=options.Flag(
-        float | None,
-        "--min-agreement SHARE",
-        "Share of verdicts that must be the same, 0 to 1. Default: each task's own value.",
-    ),
-    regrade=options.Flag(
-        Path | None,
-        "--regrade FOLDER",
-        "Grade the answers of a finished lm_eval run again, instead of the recorded answers.",
-    ),
-)
+@options.spread_options()
 def verify(
     pack: Path | None = options.PACK,
     config: Path = options.CONFIG_OF_PACK,

@@ -1,37 +1,18 @@
-"""Finds problems of runs that scores do not show. They are listed before the scores; most of them forbid SHIP."""
+"""Alarms: problems that scores do not show, listed before them. Most of them forbid SHIP."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from meta_eval import stats
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import (
-    ALARM_BAD_LIKELIHOOD,
-    ALARM_EMPTY,
-    ALARM_FLOOR,
-    ALARM_FLOOR_OF_BASELINE,
-    ALARM_LIMIT_HIT,
-    ALARM_OTHER_FORMAT,
-    ALARM_SELF_JUDGED,
-    ALARM_UNEXTRACTED,
-    ALARM_UNEXTRACTED_GRAVE,
-    ALARM_UNGRADED,
     NAMED,
 )
-from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.provenance import CUT_EARLY
-from meta_eval.harness.scores import ScoredRun
-from meta_eval.judge.conditions import is_unextracted
 from meta_eval.judge.decide import Veto
+from meta_eval.judge.decision import Alarm, AlarmKind, AlarmOccurrence, RaisedAlarm
 from meta_eval.judge.evidence import list_evidence
-from meta_eval.judge.judgement import Alarm, AlarmKind, AlarmOccurrence
-from meta_eval.judge.judgement import RaisedAlarm as RaisedAlarm  # noqa: PLC0414 (for those that raise them)
-from meta_eval.judge.origin_alarms import find_task_origins
-from meta_eval.judge.two_bos import find_two_bos
-from meta_eval.pack.manifest import TaskEntry
 
 # In order of display.
 KINDS: Mapping[str, AlarmKind] = {
@@ -183,74 +164,6 @@ OF_TWO_SIDES = frozenset(key for key, kind in KINDS.items() if kind.of_two_sides
 _NAMED = {kind.name: kind for kind in KINDS.values()}
 
 
-def find_alarms(
-    task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str, *,
-    baseline: ScoredRun | None, expected: float | None,
-) -> Iterator[RaisedAlarm]:  # fmt: skip
-    """Find what is wrong with a run of a task.
-
-    Args:
-        task: Its name.
-        result: The run.
-        scored: All runs of the model.
-        run: The index of the run.
-        metric_key: The ``metric,filter`` of single verdicts.
-        baseline: The baseline. A property that its answers share as often is not a fault of this run.
-        expected: The baseline's score, or the published score; None if neither is known.
-    """
-    docs = scored.runs[run]
-    if not docs:
-        return
-
-    def raise_above(
-        kind: str, count: int, above: float, baseline_rate: float = 0.0, grave: float = 0.0
-    ) -> list[RaisedAlarm]:
-        more = count / len(docs) - baseline_rate
-        return [(kind, AlarmOccurrence(task, None, count, len(docs), veto=more > grave))] if more > above else []
-
-    yield from find_task_origins(task, result.provenance.origins)
-    yield from raise_above("prompts", count_changed_prompts(docs), 0.0)
-    yield from raise_above("tools", sum(doc.tools_lost for doc in docs), 0.0)
-    yield from raise_above("empty", sum(doc.answer_empty and not doc.is_cut_thinking for doc in docs), ALARM_EMPTY)
-    if bad := sum(doc.has_bad_likelihood for doc in docs):
-        yield "likelihoods", AlarmOccurrence(task, None, bad, len(docs), veto=bad >= ALARM_BAD_LIKELIHOOD * len(docs))
-    yield from _find_low_score(task, scored, run, metric_key, expected)
-    lost = _count_unextracted(docs, metric_key)
-    baseline_rate = _count_unextracted(baseline.docs, metric_key) / len(baseline.docs) if baseline else 0.0
-    yield from raise_above("unextracted", lost, ALARM_UNEXTRACTED, baseline_rate, ALARM_UNEXTRACTED_GRAVE)
-    hit = _hits(docs)
-    yield from raise_above(
-        "limit", hit, ALARM_LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0
-    )
-    unknown = sum(doc.limit_hit is None and not doc.is_cut_thinking and doc.answer_tail != "" for doc in docs)
-    if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
-        yield "cut unknown", AlarmOccurrence(task, None, unknown, len(docs), veto=False)
-    yield from raise_above(
-        "ungraded", _count(docs, "ungraded", metric_key), ALARM_UNGRADED, _rate(baseline, "ungraded", metric_key)
-    )
-    self_judged = _count(docs, "self_judged", metric_key)
-    yield from raise_above(
-        "self judged", self_judged, 0.0, _rate(baseline, "self_judged", metric_key), ALARM_SELF_JUDGED
-    )
-    yield from _find_other_format(task, result, scored, run, metric_key)
-    yield from _find_unjudged_answers(task, result, docs, metric_key)
-
-
-def count_changed_prompts(docs: Sequence[DocResult]) -> int:
-    """Count the docs that were asked with another prompt than the pack's."""
-    return sum(doc.prompt_matches is False for doc in docs)
-
-
-def find_faults(run: Run, side: str | None = None) -> list[RaisedAlarm]:
-    """The tasks of a run that cannot be judged, because their files are damaged or have other docs.
-
-    Args:
-        run: The run.
-        side: ``A`` or ``B`` if two runs are compared.
-    """
-    return [("left out", AlarmOccurrence(task, side, note=reason)) for task, reason in run.faults.items()]
-
-
 def group_alarms(raised_alarms: Iterable[RaisedAlarm]) -> tuple[Alarm, ...]:
     """Merge alarms of the same kind; those that forbid SHIP come first, and each lists a task once."""
     groups: dict[str, dict[tuple[str | None, str | None], AlarmOccurrence]] = {}
@@ -345,120 +258,3 @@ def describe_alarm(occurrence: AlarmOccurrence) -> str:
     count = None if occurrence.count is None else f"{occurrence.count:,} of {occurrence.of:,}"
     more = ": ".join(filter(None, (count, occurrence.note)))
     return f"{occurrence.task}{where}{f' ({more})' if more else ''}" if occurrence.task else more
-
-
-def _find_low_score(
-    task: str, scored: ScoredRun, run: int, metric_key: str, expected: float | None
-) -> Iterator[RaisedAlarm]:
-    scores = scored.scores_of_run(run, metric_key)
-    if scores is None or scores.lower_is_better:
-        return
-    counts = [scored.runs[run][position].n_choices for position in scores.doc_indices]
-    choice_counts = [count for count in counts if count]
-    upper, score = scores.interval.upper, 100 * scores.value
-    if len(choice_counts) == len(counts):
-        chance = stats.mean([1 / count for count in choice_counts])
-        if upper < chance:
-            yield "chance", AlarmOccurrence(task, note=f"{score:.1f}, and guessing would give {100 * chance:.1f}")
-    elif upper < max(ALARM_FLOOR, ALARM_FLOOR_OF_BASELINE * (expected or 0.0)):
-        expectation = "" if expected is None else f", and {100 * expected:.1f} was to be expected"
-        yield "floor", AlarmOccurrence(task, note=f"{score:.{1 if score >= 0.1 else 2}f}{expectation}")
-
-
-def _find_other_format(
-    task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str
-) -> Iterator[RaisedAlarm]:
-    """Raise an alarm if another filter of the same metric scores much higher than the verdict's filter."""
-    metric, _, strict = metric_key.partition(",")
-    verdict_scores = scored.scores_of_run(run, metric_key)
-    others = {name: scored.scores_of_run(run, f"{metric},{name}") for name in result.filters if name != strict}
-    sign = -1 if verdict_scores and verdict_scores.lower_is_better else 1
-    best = max(((sign * other.value, name) for name, other in others.items() if other is not None), default=None)
-    if verdict_scores is None or best is None or best[0] - sign * verdict_scores.value <= ALARM_OTHER_FORMAT:
-        return
-    note = f"filter {best[1]} scores {100 * abs(best[0]):.1f}, and {strict} {100 * verdict_scores.value:.1f}"
-    yield "format", AlarmOccurrence(task, note=note, veto=False)
-
-
-def _find_unjudged_answers(
-    task: str, result: TaskRun, docs: Sequence[DocResult], metric_key: str
-) -> Iterator[RaisedAlarm]:
-    """Raise an alarm if a filter takes one of several answers to a doc. A vote takes all of them."""
-    name = metric_key.partition(",")[2]
-    if name in result.provenance.grader.voting or "maj" in name.lower():
-        return
-    answers = [(doc.filter_results.get(name), len(doc.cuts)) for doc in docs]
-    counts = [count for answer, count in answers if answer and answer.answers_given == 1 and not answer.verdict_of_each]
-    if max(counts, default=1) > 1:
-        yield "one of several", AlarmOccurrence(task, note=f"{name} judges 1 of {max(counts)} answers", veto=False)
-
-
-def _hits(docs: Sequence[DocResult]) -> int:
-    return sum(doc.limit_hit is True or doc.is_cut_thinking for doc in docs)
-
-
-def _count_unextracted(docs: Sequence[DocResult], metric_key: str) -> int:
-    return sum(is_unextracted(doc, metric_key.partition(",")[2]) is True for doc in docs)
-
-
-def _count(docs: Sequence[DocResult], metric: str, metric_key: str) -> int:
-    name = metric_key.partition(",")[2]
-    return sum(answer.metrics.get(metric) == 1 for doc in docs if (answer := doc.filter_results.get(name)) is not None)
-
-
-def _rate(baseline: ScoredRun | None, metric: str, metric_key: str) -> float:
-    return _count(baseline.docs, metric, metric_key) / len(baseline.docs) if baseline else 0.0
-
-
-def find_run_problems(
-    name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, *, needs_all: bool
-) -> list[RaisedAlarm]:
-    """Find what is wrong with a run, apart from its answers.
-
-    Args:
-        name: The task.
-        runs: Its runs.
-        entry: What the pack says of it.
-        needs_all: Whether all docs of the pack are needed.
-    """
-    problems: list[RaisedAlarm] = []
-    for result in runs:
-        if not result.docs:
-            problems.append(("no samples", AlarmOccurrence(name)))
-            continue
-        part = explain_unfinished(result, entry) if entry and needs_all else None
-        problems += [("unfinished", AlarmOccurrence(name, note=part))] if part else []
-        faults = result.provenance.endpoint.faults if result.provenance.endpoint else ()
-        problems += [("endpoint", AlarmOccurrence(name, note="; ".join(faults), veto=False))] if faults else []
-        settings = find_other_generation(result) if entry else None
-        problems += [("settings", AlarmOccurrence(name, note=settings.partition(": ")[2]))] if settings else []
-        problems += [("two bos", two_bos)] if (two_bos := find_two_bos(result)) else []
-    problems += [("sample", AlarmOccurrence(name))] if entry and entry.invented else []
-    return problems
-
-
-def explain_unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
-    """Why a run does not have all docs of the pack, or why this is unknown; None if it has."""
-    provenance = result.provenance
-    if provenance.results_file is None:
-        return "there is no results file beside the samples, so nobody knows what was run"
-    if result.skipped:
-        return f"{result.skipped} damaged lines or docs are left out"
-    if len(result.docs) != entry.docs:
-        limited = f" (--limit {provenance.limit:g})" if provenance.limit is not None else ""
-        stopped = f": it stopped when it was decided, {provenance.stopped}" if provenance.stopped else ""
-        return f"{len(result.docs)} of {entry.docs} docs were run{limited}{stopped}"
-    return None
-
-
-def find_other_settings(result: TaskRun) -> str | None:
-    """Why the answers are not to the pack's requests under its settings; None if they are."""
-    changed = count_changed_prompts(result.docs)
-    if changed:
-        return f"{changed} of {len(result.docs)} prompts did not reach the model as they stand in the pack"
-    return find_other_generation(result)
-
-
-def find_other_generation(result: TaskRun) -> str | None:
-    settings = ", ".join(f"{name}={value}" for name, value in sorted(result.provenance.gen_kwargs.items()))
-    return f"the answers were generated with other settings than the task's: {settings}" if settings else None

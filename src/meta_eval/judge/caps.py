@@ -19,7 +19,7 @@ from meta_eval.base.thresholds import (
     NOISE_IDENTICAL_SHARE,
 )
 from meta_eval.judge.loss_limits import ExpectedLosses, expect_losses, limit_losses
-from meta_eval.judge.task_drop import TaskDrop
+from meta_eval.judge.pair import TaskPair
 from meta_eval.stats import Drop
 from meta_eval.stats.identical import chance_within, flip_unit, of_counts, worst_end
 
@@ -83,27 +83,25 @@ def prove_beyond(mean: Drop, margin: float, drops: Sequence[Drop], margins: Sequ
     return proven
 
 
-def compute_task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[float]:
+def compute_task_caps(tasks: Sequence[TaskPair], margin: float, cap: float) -> list[float]:
     """The cap of each task: its own or ``cap``.
 
     With many flips it is wider by up to `CAP_LEEWAY`, so that an identical copy stays under it. Fewer than
     `CAP_MIN_DOCS` docs cannot keep a cap: then it is the worse end of the largest loss that is more likely of an
     identical copy than of a copy that lost the cap (`meta_eval.judge.loss_limits`).
     """
-    caps = [own_cap(task_drop, margin, cap) for task_drop in tasks]
+    caps = [own_cap(pair, margin, cap) for pair in tasks]
     few = [place for place, task in enumerate(tasks) if 1 / task.drop.grain < CAP_MIN_DOCS]
     widened = [
-        own if place in few else _widen_cap(task_drop.drop, own, CAP_IDENTICAL / len(tasks))
-        for place, (task_drop, own) in enumerate(zip(tasks, caps, strict=True))
+        own if place in few else _widen_cap(pair.drop, own, CAP_IDENTICAL / len(tasks))
+        for place, (pair, own) in enumerate(zip(tasks, caps, strict=True))
     ]
     if not any(tasks[place].drop.interval().upper >= caps[place] for place in few):
         return widened
     expected = expect_losses(tasks)
     # What other tasks take of the share of identical copies that may be stopped.
     left = CAP_IDENTICAL_SHARE - math.fsum(
-        _reach_cap(task_drop.drop, expected[place], widened[place])
-        for place, task_drop in enumerate(tasks)
-        if place not in few
+        _reach_cap(pair.drop, expected[place], widened[place]) for place, pair in enumerate(tasks) if place not in few
     )
     margins = [task.margin or margin for task in tasks]
     limits = limit_losses(
@@ -139,7 +137,7 @@ def _reach_cap(drop: Drop, expected: ExpectedLosses, cap: float) -> float:
     return 1 - chance_within(of_counts(drop, expected.mean, expected.mean, unit), cap)
 
 
-def find_excess_losses(tasks: Sequence[TaskDrop], margin: float, cap: float, named: Collection[str] = ()) -> list[str]:
+def find_excess_losses(tasks: Sequence[TaskPair], margin: float, cap: float, named: Collection[str] = ()) -> list[str]:
     """The reasons against SHIP if tasks lost more than an identical copy loses by chance; empty if none did.
 
     The losses of a task must be more likely of a copy that lost the margin than of a copy that lost the cap. Where two
@@ -152,34 +150,34 @@ def find_excess_losses(tasks: Sequence[TaskDrop], margin: float, cap: float, nam
         named: The tasks that another reason names already.
     """
     paired = [task for task in tasks if task.drop.paired]
-    caps = {task.task: own_cap(task, margin, cap) for task in paired}
+    caps = {task.name: own_cap(task, margin, cap) for task in paired}
     # In tasks with few docs the cap itself is set by this rule.
     others = [task for task in paired if 1 / task.drop.grain >= CAP_MIN_DOCS]
     measured = [task for task in paired if task.measured_flips]
-    found = _find_beyond(paired, others, [(task.margin or margin, caps[task.task]) for task in others], CAP_IDENTICAL)
-    limits = [((own := task.margin or margin) / 2, (own + caps[task.task]) / 2) for task in measured]
+    found = _find_beyond(paired, others, [(task.margin or margin, caps[task.name]) for task in others], CAP_IDENTICAL)
+    limits = [((own := task.margin or margin) / 2, (own + caps[task.name]) / 2) for task in measured]
     found_by_noise = _find_beyond(paired, measured, limits, NOISE_IDENTICAL_SHARE, use_measured=True)
     reasons = []
     for what, beyond in (("chance explains", found), ("the measured noise explains", found_by_noise)):
-        if left := [f"{task.task} {100 * task.drop.value:.1f}" for task in beyond if task.task not in named]:
+        if left := [f"{task.name} {100 * task.drop.value:.1f}" for task in beyond if task.name not in named]:
             reasons.append(f"more is lost than {what}, in points: {join_names(left, NAMED)}")
     return reasons
 
 
 def _find_beyond(
-    tasks: Sequence[TaskDrop],
-    judged: Sequence[TaskDrop],
+    tasks: Sequence[TaskPair],
+    judged: Sequence[TaskPair],
     limits: Sequence[tuple[float, float]],
     chance: float,
     *,
     use_measured: bool = False,
-) -> list[TaskDrop]:
+) -> list[TaskPair]:
     """The judged tasks with more losses than are likely of an identical copy."""
     # A limit is at least the smaller drop, so fewer losses need no search.
     if all(task.newest_drop.lost <= least for task, (least, _) in zip(judged, limits, strict=True)):
         return []
-    by_name = dict(zip([task.task for task in tasks], expect_losses(tasks, use_measured=use_measured), strict=True))
-    expected = [by_name[task.task] for task in judged]
+    by_name = dict(zip([task.name for task in tasks], expect_losses(tasks, use_measured=use_measured), strict=True))
+    expected = [by_name[task.name] for task in judged]
     most = limit_losses(expected, [least for least, _ in limits], [high for _, high in limits], chance)
     return [
         task
@@ -188,20 +186,20 @@ def _find_beyond(
     ]
 
 
-def describe_subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[str]:
+def describe_subtask_losses(tasks: Sequence[TaskPair], margin: float, cap: float) -> list[str]:
     """The reasons against SHIP in subtasks: those that are worse, and those with the worse end at the cap or beyond."""
-    parts = [(task_drop, name, drop) for task_drop in tasks for name, drop in task_drop.subtasks.items()]
-    allowed = [min(task_drop.margin or margin, max(0.0, task_drop.drop.value)) for task_drop, _, _ in parts]
+    parts = [(pair, name, drop) for pair in tasks for name, drop in pair.subtasks.items()]
+    allowed = [min(pair.margin or margin, max(0.0, pair.drop.value)) for pair, _, _ in parts]
     corrected = _correct_beyond([drop for _, _, drop in parts], allowed)
-    flips = {task_drop.task: _pooled_flips(task_drop.subtasks) for task_drop in tasks if task_drop.subtasks}
+    flips = {pair.name: _pooled_flips(pair.subtasks) for pair in tasks if pair.subtasks}
     worse, open_ends = [], []
-    for (task_drop, name, drop), p in zip(parts, corrected, strict=True):
-        end, limit = drop.interval().upper, own_cap(task_drop, margin, cap)
-        if drop.value > (task_drop.margin or margin) and p < ALPHA:
-            worse.append(f"{task_drop.task}, {name} by {format_points(drop.value)}")
+    for (pair, name, drop), p in zip(parts, corrected, strict=True):
+        end, limit = drop.interval().upper, own_cap(pair, margin, cap)
+        if drop.value > (pair.margin or margin) and p < ALPHA:
+            worse.append(f"{pair.name}, {name} by {format_points(drop.value)}")
         elif end >= limit:
-            limit = max(limit, worst_end(drop, flips[task_drop.task], CAP_IDENTICAL / len(parts)))
-            open_ends += [(f"{task_drop.task}, {name}", end, limit)] if end >= limit else []
+            limit = max(limit, worst_end(drop, flips[pair.name], CAP_IDENTICAL / len(parts)))
+            open_ends += [(f"{pair.name}, {name}", end, limit)] if end >= limit else []
     return [*([f"worse: {'; '.join(worse)}"] if worse else []), *explain_open_ends(open_ends)]
 
 
@@ -226,7 +224,7 @@ def explain_open_ends(ends: Sequence[tuple[str, float, float]]) -> list[str]:
     ]
 
 
-def note_low_caps(tasks: Sequence[TaskDrop], margin: float, cap: float | None) -> list[str]:
+def note_low_caps(tasks: Sequence[TaskPair], margin: float, cap: float | None) -> list[str]:
     """A note on caps that the user set below the margin, which then counts; empty if there are none.
 
     Args:
@@ -234,13 +232,13 @@ def note_low_caps(tasks: Sequence[TaskDrop], margin: float, cap: float | None) -
         margin: The margin of the others.
         cap: The cap of the others; None if the user set none.
     """
-    low = [task.task for task in tasks if (limit := task.cap or cap) and limit < (task.margin or margin)]
+    low = [task.name for task in tasks if (limit := task.cap or cap) and limit < (task.margin or margin)]
     return [f"the cap of {join_names(low, NAMED)} is below the margin, so the margin counts"] if low else []
 
 
-def own_cap(task_drop: TaskDrop, margin: float, cap: float) -> float:
+def own_cap(pair: TaskPair, margin: float, cap: float) -> float:
     """The configured cap, but at least the margin: a loss within the margin is allowed."""
-    return max(task_drop.cap or cap, task_drop.margin or margin)
+    return max(pair.cap or cap, pair.margin or margin)
 
 
 def _pooled_flips(subtasks: Mapping[str, Drop]) -> float:

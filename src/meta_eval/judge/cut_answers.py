@@ -10,7 +10,7 @@ model was still thinking are counted apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from meta_eval import stats
@@ -18,11 +18,8 @@ from meta_eval.base.thresholds import ALARM_LIMIT_HIT, ALPHA, CutAnswers
 from meta_eval.harness.doc_results import COUNTED, DocResult, FilterResult
 from meta_eval.harness.lm_eval_run import replace_verdict
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.judge.alarms import RaisedAlarm
-from meta_eval.judge.judgement import AlarmOccurrence, CutSummary, DropEstimate
-from meta_eval.judge.task_comparison import RunPair, measure_drop
-
-Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
+from meta_eval.judge.decision import AlarmOccurrence, CutSummary, DropEstimate, RaisedAlarm
+from meta_eval.judge.pair import Clusters, RunPair, measure_drop
 
 
 def treat_cut_answers(pair: RunPair, how: CutAnswers) -> RunPair:

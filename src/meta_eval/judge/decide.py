@@ -37,12 +37,12 @@ outcomes, and the decision is UNDECIDED, with exit code 2. The cause is stated f
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from meta_eval import stats
 from meta_eval.base.pack_names import join_names
-from meta_eval.base.thresholds import ALPHA, CAP, MARGIN, NAMED, Weighting
+from meta_eval.base.thresholds import ALPHA, CAP, MARGIN, NAMED, Outcome, Weighting
 from meta_eval.judge.caps import (
     compute_task_caps,
     describe_subtask_losses,
@@ -52,26 +52,12 @@ from meta_eval.judge.caps import (
     format_points,
     prove_beyond,
 )
-from meta_eval.judge.task_drop import RepeatPlan, TaskDrop, plan_repeats
-from meta_eval.stats import Drop, Interval
+from meta_eval.judge.decision import Alarm, RepeatPlan, TaskDecision
+from meta_eval.judge.further_runs import plan_repeats
+from meta_eval.judge.pair import TaskPair
+from meta_eval.stats import Drop, DropBreakdown, Interval
 
-Outcome = Literal["within margin", "worse", "undecided"]
 DecisionOutcome = Literal["SHIP", "DON'T SHIP", "UNDECIDED"]
-
-__all__ = [
-    "EXIT_CODES",
-    "SAMENESS_CODES",
-    "Decision",
-    "DecisionOutcome",
-    "Outcome",
-    "RepeatPlan",
-    "Sameness",
-    "TaskDecision",
-    "TaskDrop",
-    "Veto",
-    "decide_outcome",
-    "find_worst_code",
-]  # fmt: skip
 
 # Whether two models are the same.
 Sameness = Literal["same", "different", "undecided"]
@@ -89,103 +75,100 @@ NOT_VALID = "no verdict on the model, since more than the model differs"
 
 @dataclass(frozen=True, slots=True)
 class Veto:
-    """A reason that forbids SHIP whatever the scores are, such as an alarm or a task that was not run.
-
-    Attributes:
-        reason: A sentence without a full stop.
-        task: The task that it is about; None for the whole run.
-        invalid: The tasks with an invalid comparison, because more than the model differs.
-        first: Whether it is stated before all figures.
-        fails: Whether it means DON'T SHIP, not only no SHIP.
-    """
+    """A reason that forbids SHIP whatever the scores are, such as an alarm or a task that was not run."""
 
     reason: str
+    """A sentence without a full stop."""
+
     task: str | None = None
+    """The task that it is about; None for the whole run."""
+
     invalid: frozenset[str] = frozenset()
+    """The tasks with an invalid comparison, because more than the model differs."""
+
     first: bool = False
+    """Whether it is stated before all figures."""
+
     fails: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TaskDecision:
-    """The decision on a task.
-
-    Attributes:
-        task: Its name.
-        outcome: See this module.
-        margin: The largest allowed drop.
-        cap: The limit of the interval's worse end for SHIP.
-        drop: ``drop.value`` is the drop, positive for worse; ``drop.interval()`` is ``interval``.
-        interval: The interval of the drop at `LEVEL`, which decides.
-        p: Two-sided p value of no drop; below 5 % exactly if the interval excludes 0.
-        p_corrected: After Holm's correction over the tasks.
-        detectable_drop: The smallest true drop that such docs detect four times out of five, at Holm's first step, so
-            it holds whatever the other tasks are.
-        weight: The task's weight in the mean drop.
-        remark: A further remark, a sentence without a full stop; None for none.
-        repeats_needed: The runs that would show it to be within the margin; None if the interval does not contain the
-            margin.
-    """
-
-    task: str
-    outcome: Outcome
-    margin: float
-    cap: float
-    drop: Drop
-    interval: Interval
-    p: float
-    p_corrected: float
-    detectable_drop: float
-    weight: float
-    remark: str | None
-    repeats_needed: RepeatPlan | None
+    """Whether it means DON'T SHIP, not only no SHIP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision.
-
-    Attributes:
-        outcome: See this module.
-        margin: The largest allowed mean drop.
-        mean: The weighted mean drop over tasks; None without tasks.
-        interval: Its interval at `LEVEL`, which decides.
-        unweighted_mean: The unweighted mean drop, with ``unweighted_interval``.
-        heterogeneity_p: The p value of the same drop in every task (`stats.heterogeneity_p`); None for a single task.
-            If it is small, the drops of the tasks differ, and their mean says little.
-        tasks: In the order given.
-        vetoes: As given.
-        reasons: Reasons against SHIP, or remarks on it; sentences without a full stop, ``caveats`` first.
-        repeats_needed: The runs that would show the mean to be within the margin; None if its interval does not contain
-            the margin.
-        caveats: The first of ``reasons``, which are stated before any figure.
-        invalid: Whether more than the model differs, so nothing follows about the model.
-        groups: Groups of tasks, decided like a task, not part of the mean.
-        weighting: The weighting of tasks in ``mean``.
-        left_out: Number of decided tasks that are not part of the mean, such as those that are no shares.
-    """
+    """The decision."""
 
     outcome: DecisionOutcome
+    """See this module."""
+
     margin: float
+    """The largest allowed mean drop."""
+
     mean: Drop | None
+    """The weighted mean drop over tasks; None without tasks."""
+
     interval: Interval | None
+    """Its interval at `LEVEL`, which decides."""
+
     unweighted_mean: Drop | None
+    """The unweighted mean drop, with ``unweighted_interval``."""
+
     unweighted_interval: Interval | None
     heterogeneity_p: float | None
+    """The p value of the same drop in every task (`stats.heterogeneity_p`); None for a single task. If it is small, the
+    drops of the tasks differ, and their mean says little.
+    """
+
     tasks: tuple[TaskDecision, ...]
+    """In the order given."""
+
     vetoes: tuple[Veto, ...]
+    """As given."""
+
     reasons: tuple[str, ...]
+    """Reasons against SHIP, or remarks on it; sentences without a full stop, ``caveats`` first."""
+
     repeats_needed: RepeatPlan | None
+    """The runs that would show the mean to be within the margin; None if its interval does not contain the margin."""
+
     caveats: tuple[str, ...] = ()
+    """The first of ``reasons``, which are stated before any figure."""
+
     invalid: bool = False
+    """Whether more than the model differs, so nothing follows about the model."""
+
     groups: tuple[TaskDecision, ...] = ()
+    """Groups of tasks, decided like a task, not part of the mean."""
+
     weighting: Weighting = "precision"
+    """The weighting of tasks in ``mean``."""
+
     left_out: int = 0
+    """Number of decided tasks that are not part of the mean, such as those that are no shares."""
 
     @property
     def exit_code(self) -> int:
         """The exit code of the outcome; 2 for an invalid comparison, as for everything that the user can fix."""
         return INVALID if self.invalid else EXIT_CODES[self.outcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDecision:
+    """All that is decided of a run, or of two that are compared."""
+
+    decision: Decision
+    """SHIP, DON'T SHIP or UNDECIDED."""
+
+    tasks: tuple[TaskDecision, ...]
+    """By name, those that are not decided too."""
+
+    alarms: tuple[Alarm, ...] = ()
+    """What went wrong, by kind; vetoes first."""
+
+    notes: tuple[str, ...] = ()
+    """What the reader must know of rules and files."""
+
+    drop_breakdown: DropBreakdown | None = None
+    """The parts of the mean drop from a recorded run; None where fewer than two tasks are."""
 
 
 def find_worst_code(codes: Iterable[int]) -> int:
@@ -198,11 +181,11 @@ def find_worst_code(codes: Iterable[int]) -> int:
 
 
 def decide_outcome(
-    tasks: Sequence[TaskDrop],
+    tasks: Sequence[TaskPair],
     margin: float = MARGIN,
     vetoes: Sequence[Veto] = (),
     caveats: Sequence[str] = (),
-    groups: Sequence[TaskDrop] = (),
+    groups: Sequence[TaskPair] = (),
     cap: float = CAP,
     weighting: Weighting = "precision",
     left_out: int = 0,
@@ -223,10 +206,10 @@ def decide_outcome(
         ValueError: A margin or cap is not between 0 and 1, or two tasks have the same name.
     """
     everything = [*tasks, *groups]
-    margins = [margin if task_drop.margin is None else task_drop.margin for task_drop in everything]
+    margins = [margin if pair.margin is None else pair.margin for pair in everything]
     if any(not 0 < limit < 1 for limit in (margin, cap, *margins)):
         raise ValueError("a margin is a share above 0 and below 1: 0.01 is one point")
-    if len({task_drop.task for task_drop in everything}) < len(everything):
+    if len({pair.name for pair in everything}) < len(everything):
         raise ValueError("two tasks have one name")
     firsts = [_describe_veto(veto) for veto in vetoes if veto.first or veto.invalid]
     failures = [_describe_veto(veto) for veto in vetoes if veto.fails]
@@ -239,25 +222,25 @@ def decide_outcome(
             weighting=weighting, invalid=any(veto.invalid for veto in vetoes), left_out=left_out,
         )  # fmt: skip
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
-    drops = [task_drop.drop for task_drop in tasks]
+    drops = [pair.drop for pair in tasks]
     weights = stats.weigh_tasks(drops, weighting)
     mean, unweighted_mean = stats.mean_drop(drops, weights), stats.mean_drop(drops)
     interval, unweighted_interval = mean.interval(), unweighted_mean.interval()
-    everywhere = [task_drop.drop for task_drop in everything]
+    everywhere = [pair.drop for pair in everything]
     p_values = [drop.p_value() for drop in everywhere]
     standing_out = find_worse(everywhere, weights, margins, mean)
     proven = prove_beyond(mean, margin, everywhere, margins)
     decided = tuple(
         _task(
-            task_drop,
+            pair,
             limits,
             p_values[place],
             weight,
             len(everything),
-            valid=task_drop.task not in invalid,
+            valid=pair.name not in invalid,
             proven=proven[1 + place],
         )
-        for place, (task_drop, limits, weight) in enumerate(
+        for place, (pair, limits, weight) in enumerate(
             zip(
                 everything,
                 zip(
@@ -276,8 +259,8 @@ def decide_outcome(
     outcome: DecisionOutcome = "UNDECIDED"
     reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:
-        valid = [task_drop for task_drop in tasks if task_drop.task not in invalid]
-        named = {task.task for task in decided if task.outcome == "worse" or task.interval.upper >= task.cap}
+        valid = [pair for pair in tasks if pair.name not in invalid]
+        named = {task.name for task in decided if task.outcome == "worse" or task.interval.upper >= task.cap}
         losses = [*describe_subtask_losses(valid, margin, cap), *find_excess_losses(valid, margin, cap, named)]
         outcome, reasons = _overall(decided, margin, mean, unweighted_mean, proven, failures, losses, others)
     if outcome == "SHIP" and firsts:
@@ -304,7 +287,7 @@ def decide_outcome(
 
 
 def _task(
-    task_drop: TaskDrop,
+    pair: TaskPair,
     limits: tuple[float, float, float, float],
     p: float,
     weight: float,
@@ -316,7 +299,7 @@ def _task(
     """Decide on a task; ``limits`` are its margin, its cap, and the Holm-corrected p values of no drop and of standing
     out; ``proven`` tells whether its drop is proven larger than its margin."""
     margin, cap, p_corrected, standing_out = limits
-    drop, interval = task_drop.drop, task_drop.drop.interval()
+    drop, interval = pair.drop, pair.drop.interval()
     outcome: Outcome = "undecided"
     if not valid:
         pass
@@ -324,20 +307,20 @@ def _task(
         outcome = "within margin"
     elif proven or standing_out < ALPHA:
         outcome = "worse"
-    return TaskDecision(
-        task=task_drop.task,
-        outcome=outcome,
-        margin=margin,
-        cap=cap,
-        drop=drop,
-        interval=interval,
-        p=p,
-        p_corrected=p_corrected,
-        detectable_drop=drop.find_detectable(ALPHA / count),
-        weight=weight,
-        remark=_remark(outcome, drop, interval, p_corrected, count) if valid else NOT_VALID,
-        repeats_needed=plan_repeats((task_drop,), (1.0,), drop, margin) if valid and margin in interval else None,
-    )
+    decided: dict[str, Any] = {
+        "outcome": outcome,
+        "decided_drop": drop,
+        "interval": interval,
+        "margin": margin,
+        "cap": cap,
+        "p": p,
+        "p_corrected": p_corrected,
+        "detectable_drop": drop.find_detectable(ALPHA / count),
+        "weight": weight,
+        "remark": _remark(outcome, drop, interval, p_corrected, count) if valid else NOT_VALID,
+        "repeats_needed": plan_repeats((pair,), (1.0,), drop, margin) if valid and margin in interval else None,
+    }
+    return replace(pair.figures, **decided) if pair.figures else TaskDecision(pair.name, **decided)
 
 
 def _remark(outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float, count: int) -> str | None:
@@ -380,10 +363,10 @@ def _overall(
         many = f": with {len(tasks) + 1} tests its interval alone is no proof" if interval.lower > margin else ""
         reasons.append(f"the mean drop is proven neither smaller nor larger than the margin{many}")
     if worse := [task for task in tasks if task.outcome == "worse"]:
-        reasons.append(f"worse: {', '.join(f'{task.task} by {format_points(task.drop.value)}' for task in worse)}")
+        reasons.append(f"worse: {', '.join(f'{task.name} by {format_points(task.drop.value)}' for task in worse)}")
     reasons += explain_open_ends(
         [
-            (task.task, task.interval.upper, task.cap)
+            (task.name, task.interval.upper, task.cap)
             for task in tasks
             if task.interval.upper >= task.cap and task.outcome != "worse" and task.remark != NOT_VALID
         ]
@@ -401,7 +384,7 @@ def _overall(
 
 def _left_open(tasks: Sequence[TaskDecision]) -> tuple[str, ...]:
     """The losses that SHIP does not exclude: the worse ends of tasks that are not within their margin."""
-    ends = sorted(((task.interval.upper, task.task) for task in tasks if task.outcome != "within margin"), reverse=True)
+    ends = sorted(((task.interval.upper, task.name) for task in tasks if task.outcome != "within margin"), reverse=True)
     open_ends = join_names([f"{name} {100 * end:.1f}" for end, name in ends], NAMED)
     return (f"not excluded, in points: {open_ends}",) if ends else ()
 
@@ -409,7 +392,7 @@ def _left_open(tasks: Sequence[TaskDecision]) -> tuple[str, ...]:
 def _name_loss(task: TaskDecision, margin: float) -> str:
     """``gsm8k 6.1``, in points, with the task's margin if it differs from the mean's."""
     own = f" (margin {100 * task.margin:g})" if task.margin != margin else ""
-    return f"{task.task} {100 * task.drop.value:.1f}{own}"
+    return f"{task.name} {100 * task.drop.value:.1f}{own}"
 
 
 def _describe_veto(veto: Veto) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from meta_eval import stats
@@ -13,9 +13,7 @@ from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import replace_verdict
 from meta_eval.harness.scores import ScoredRun, Scores
-from meta_eval.judge.task_comparison import RunPair, make_number_key, pair_docs, pair_scores
-
-Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
+from meta_eval.judge.pair import Clusters, RunPair, make_number_key, pair_docs, pair_scores
 
 
 def break_down_task_drop(

@@ -1,4 +1,4 @@
-"""The socket for evidence: what a plug-in adds to a judgement.
+"""The socket for evidence: what a plug-in adds to a decision.
 
 Evidence raises alarms, which may forbid SHIP, adds rules to ``gate.yaml`` and conditions to its ``limits``, and shows a
 section in the report. A package adds it by an entry point of the group ``meta_eval.evidence``. Its name there is its
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel
 
 from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
-from meta_eval.judge.judgement import AlarmKind, RaisedAlarm
+from meta_eval.judge.decision import AlarmKind, RaisedAlarm
 
 if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import Run
-    from meta_eval.judge.conditions import Condition
+    from meta_eval.judge.gate import Condition
     from meta_eval.pack.manifest import Manifest
 
 ENTRY_POINTS = "meta_eval.evidence"
@@ -63,7 +63,7 @@ class Findings:
 
 
 class Evidence(ABC):  # noqa: B024 (all has a default)
-    """What a plug-in adds to a judgement. Override what you need.
+    """What a plug-in adds to a decision. Override what you need.
 
     Attributes:
         rules: The model of its key in ``gate.yaml``; None for no key.

@@ -1,8 +1,9 @@
-"""The rules of a decision: tasks, baseline and allowed drop."""
+"""The gate: the rules of a decision. Tasks, baseline, allowed drop, and the answers that it does not accept."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,12 +15,112 @@ from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, describe_wrong_value, join_errors, locating, suggest_name
 from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
 from meta_eval.base.yaml_files import read_yaml
+from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import Choice
 from meta_eval.harness.settings import Margin
-from meta_eval.judge.conditions import CONDITIONS, list_conditions
+from meta_eval.judge.decision import AlarmOccurrence
 from meta_eval.judge.evidence import find_evidence, list_evidence
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.task_choice import MEAN_KEY, expand_margins
+
+# The effect on the decision, as the kind of its alarm (`meta_eval.judge.alarms`).
+Severity = Literal["gate failed", "gate not met"]
+
+# A doc of the baseline, and the same doc of the candidate.
+DocPair = tuple[DocResult, DocResult]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A property that at most a share of a task's answers may have."""
+
+    key: str
+    """Its name under ``limits``; the value is the largest share, in percent."""
+
+    counted: str
+    """The answers that it counts, in words for messages and pages."""
+
+    severity: Severity
+    """The effect of too many: DON'T SHIP (``gate failed``), or no SHIP (``gate not met``)."""
+
+    check: Callable[[DocResult, str], bool | None] | None = None
+    """Whether a doc's answer by a filter is counted; None if unknown."""
+
+    compare: Callable[[DocResult, DocResult, str], bool | None] | None = None
+    """Instead of ``check``: whether a doc is counted by the answers of baseline and candidate; unknown without a
+    baseline.
+    """
+
+    def mark(self, docs: Sequence[DocResult], pairs: Sequence[DocPair], filter_name: str) -> list[bool | None]:
+        """Whether each doc is counted.
+
+        Args:
+            docs: The docs of a run.
+            pairs: Those that the baseline answered too; empty if it has no answers.
+            filter_name: The filter of the verdicts.
+        """
+        if self.compare is not None:
+            return [self.compare(*pair, filter_name) for pair in pairs] or [None] * len(docs)
+        return [self.check(doc, filter_name) if self.check else None for doc in docs]
+
+
+def is_unextracted(doc: DocResult, filter_name: str) -> bool | None:
+    """Whether a filter found nothing in the answer; None if unknown."""
+    answer = doc.filter_results.get(filter_name)
+    return None if answer is None else answer.is_unextracted
+
+
+CONDITIONS = (
+    Condition("unextracted", "answers in which nothing was found to grade", "gate failed", is_unextracted),
+    Condition(
+        "cut",
+        "answers that reached the token limit",
+        "gate not met",
+        lambda doc, _: doc.is_cut_thinking or doc.limit_hit,
+    ),
+    Condition(
+        "empty", "empty answers, and likelihoods that are no numbers", "gate not met", lambda doc, _: doc.is_unanswered
+    ),
+)
+
+
+def list_conditions() -> tuple[Condition, ...]:
+    """All conditions: those of the core, then those of plug-ins."""
+    return (*CONDITIONS, *(condition for evidence in list_evidence().values() for condition in evidence.conditions))
+
+
+def check_conditions(
+    task: str, docs: Sequence[DocResult], filter_name: str, limits: Mapping[str, float], pairs: Sequence[DocPair] = ()
+) -> Iterator[tuple[Severity, AlarmOccurrence]]:
+    """The limits of a gate that a run of a task exceeds or may exceed, grouped by severity.
+
+    Args:
+        task: Its name.
+        docs: The docs of the run.
+        filter_name: The filter of its verdicts.
+        limits: The largest allowed share by key of a condition, in percent.
+        pairs: The docs that the baseline answered too.
+    """
+    notes: dict[Severity, list[str]] = {}
+    is_core = limits.keys() <= {condition.key for condition in CONDITIONS}
+    for condition in CONDITIONS if is_core else list_conditions():
+        if condition.key in limits and docs:
+            for severity, note in _compare_share(
+                condition, condition.mark(docs, pairs, filter_name), limits[condition.key]
+            ):
+                notes.setdefault(severity, []).append(note)
+    for severity, clauses in notes.items():
+        yield severity, AlarmOccurrence(task, note="; ".join(clauses))
+
+
+def _compare_share(condition: Condition, marks: Sequence[bool | None], limit: float) -> Iterator[tuple[Severity, str]]:
+    count, unknown = marks.count(True), marks.count(None)
+    allowed = f"{condition.counted}, and {limit:g} % are allowed"
+    if 100 * count > limit * len(marks):
+        yield condition.severity, f"{count:,} of {len(marks):,} are {allowed}"
+    elif 100 * (count + unknown) > limit * len(marks):
+        yield "gate not met", f"of {unknown:,} of {len(marks):,} it is not known whether they are {allowed}"
+
 
 BaselineKind = Literal["published", "recorded", "run"]
 
@@ -88,7 +189,7 @@ class Gate(_GateLimits):
     Attributes:
         margin: The largest allowed drop, in percentage points; or a mapping of ``mean``, tasks, groups and patterns to
             such numbers. That of a task that is no share is in the unit of its metric. None for the pack's, else 1.
-        weights: The weight of each task in the mean drop (`meta_eval.stats.weights`). None for the pack's, else by
+        weights: The weight of each task in the mean drop (`meta_eval.stats.drop`). None for the pack's, else by
             precision.
         cap: The limit of the worse end of the interval of every task and subtask for SHIP, in percentage points; None
             for 5.
@@ -97,9 +198,9 @@ class Gate(_GateLimits):
         baseline_kind: The kind of baseline: the published score, Meta's recorded answers or verdicts, or a run.
             None for the best available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
         min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed. It does not cover
-            docs that the run did not answer (`meta_eval.judge.lacking_docs`).
+            docs that the run did not answer (`meta_eval.judge.run_alarms`).
         limits: The largest allowed share of a task's answers, in percent, by key of a condition
-            (`meta_eval.judge.conditions`).
+            (`meta_eval.judge.gate`).
         tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `GateTask`; a minus leaves
             a name out (``-mmlu_law``). Empty for every task of the pack. A group that lm-eval averages is decided on as
             a whole; other groups are replaced by their tasks.

@@ -1,8 +1,7 @@
-"""Judges groups of tasks like tasks, by lm-eval's average of the group.
+"""Groups of tasks: pairs of their own, by lm-eval's average of the group.
 
 A results file has a group's tasks and their average, but not whether docs or tasks have equal weights. The weighting
-that reproduces lm-eval's number is used.
-"""
+that reproduces lm-eval's number is used."""
 
 from __future__ import annotations
 
@@ -10,42 +9,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meta_eval import stats
-from meta_eval.harness.lm_eval_run import Choice, Run, weighs_docs
+from meta_eval.harness.lm_eval_run import Choice, Run, TaskRun, weighs_docs
 from meta_eval.harness.results_file import GroupTotal
-from meta_eval.judge.decide import TaskDrop
+from meta_eval.judge.decision import LmEvalAverage, Score, TaskDecision
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.judgement import Score, Task
-from meta_eval.judge.task_assessment import TaskAssessment
-from meta_eval.judge.task_comparison import measure_drop
+from meta_eval.judge.pair import TaskPair, measure_drop
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.stats import Drop
+from meta_eval.pack.records.task_groups import list_task_groups
 
 
-def assess_groups(run: Run, assessments: Sequence[TaskAssessment], gate: Gate) -> list[TaskAssessment]:
-    """Assess each group with all tasks compared, in a fraction that it averages.
+def pair_groups(run: Run, tasks: Sequence[TaskPair], gate: Gate) -> list[TaskPair]:
+    """The pair of each group with all tasks compared, in a fraction that it averages.
 
     Args:
         run: The run with the groups.
-        assessments: The assessments of its tasks.
+        tasks: Its tasks.
         gate: The rules.
     """
-    assessments_by_task = {assessment.task.name: assessment for assessment in assessments}
-    group_assessments = []
+    by_name = {pair.name: pair for pair in tasks}
+    pairs = []
     for group in run.groups.values():
-        parts = [
-            assessments_by_task[task]
-            for task in group.tasks
-            if task in assessments_by_task and assessments_by_task[task].pair
-        ]
-        if group.name not in assessments_by_task and len(parts) == len(group.tasks):
-            group_assessments.append(_assess_group(group, parts, run, gate))
-    return [assessment for assessment in group_assessments if assessment is not None]
+        parts = [by_name[task] for task in group.tasks if task in by_name and by_name[task].drop_sides]
+        if group.name not in by_name and len(parts) == len(group.tasks):
+            pairs.append(_pair_group(group, parts, run, gate))
+    return [pair for pair in pairs if pair is not None]
 
 
-def _assess_group(group: GroupTotal, parts: Sequence[TaskAssessment], run: Run, gate: Gate) -> TaskAssessment | None:
-    docs = sum(part.task.docs for part in parts)
+def _pair_group(group: GroupTotal, parts: Sequence[TaskPair], run: Run, gate: Gate) -> TaskPair | None:
+    docs = sum(part.shown.docs for part in parts)
     for metric_key, aggregate in group.aggregates.items():
-        drops = [measure_drop(part.pair, metric_key, part.clusters) if part.pair else None for part in parts]
+        drops = [
+            measure_drop(part.drop_sides, metric_key, part.clusters) if part.drop_sides else None for part in parts
+        ]
         by_docs = weighs_docs([run.tasks[task] for task in group.tasks], metric_key, aggregate.value)
         known_drops = [drop for drop in drops if drop is not None]
         if len(known_drops) < len(parts) or by_docs is None:
@@ -56,22 +51,23 @@ def _assess_group(group: GroupTotal, parts: Sequence[TaskAssessment], run: Run, 
             drop = replace(drop, baseline=1 - drop.baseline, candidate=1 - drop.candidate, lower_is_better=True)
         how = f"{len(parts)} tasks, {'by docs' if by_docs else 'every task the same'}"
         value, interval = (drop.candidate, None) if run.repeats else (aggregate.value, aggregate.interval)
-        task = Task(
-            group.name, None, docs, None, metric=metric_key, baseline_label=parts[0].task.baseline_label,
+        task = TaskDecision(
+            group.name, None, docs, None, metric=metric_key, baseline_label=parts[0].shown.baseline_label,
             scores=(Score(metric_key, how, docs, value, interval, None),), members=group.tasks,
-            lower_is_better=drop.lower_is_better, runs=min(part.task.runs for part in parts),
+            lower_is_better=drop.lower_is_better, runs=min(part.shown.runs for part in parts),
         )  # fmt: skip
-        return TaskAssessment(task, _combine_drops(group.name, drop, parts, gate), ())
+        baseline_repeats = [
+            part.baseline_repeats for part in parts if part.has_drop and part.baseline_repeats is not None
+        ]
+        return TaskPair(
+            group.name,
+            drop,
+            gate.task_rules(group.name).margin_fraction,
+            min((part.repeats for part in parts if part.has_drop), default=1),
+            min(baseline_repeats) if len(baseline_repeats) == len(parts) else None,
+            figures=task,
+        )
     return None
-
-
-def _combine_drops(name: str, drop: Drop, parts: Sequence[TaskAssessment], gate: Gate) -> TaskDrop:
-    task_drops = [part.task_drop for part in parts if part.task_drop is not None]
-    baseline_repeats = [part.baseline_repeats for part in task_drops if part.baseline_repeats is not None]
-    return TaskDrop(
-        name, drop, gate.task_rules(name).margin_fraction, min((task_drop.repeats for task_drop in task_drops),
-        default=1), min(baseline_repeats) if len(baseline_repeats) == len(parts) else None,
-    )  # fmt: skip
 
 
 def choose_entries(
@@ -90,12 +86,26 @@ def choose_entries(
 
 
 def list_decided_names(
-    gate: Gate, groups: Mapping[str, Sequence[str]], assessments: Sequence[TaskAssessment], default: Sequence[str]
+    gate: Gate, groups: Mapping[str, Sequence[str]], pairs: Sequence[TaskPair], default: Sequence[str]
 ) -> list[str]:
     """The names to decide on: those of the gate, with groups without a score replaced by their tasks; else the
     default."""
-    figures = {assessment.task.name for assessment in assessments if assessment.task.members}
+    figures = {pair.name for pair in pairs if pair.shown.members}
     names: dict[str, None] = {}
     for name in gate.tasks:
         names.update(dict.fromkeys(groups[name] if name in groups and name not in figures else (name,)))
     return list(names) or list(default)
+
+
+def compute_group_scores(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEvalAverage, ...]:
+    """Compute the scores of the groups of a pack.
+
+    Args:
+        manifest: The manifest of the pack.
+        runs: The runs by task.
+    """
+    return tuple(
+        LmEvalAverage(score.group, score.label, score.value, None, is_fraction=True)
+        for groups in list_task_groups()
+        for score in groups.compute_scores(manifest, runs)
+    )

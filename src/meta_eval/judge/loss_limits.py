@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meta_eval.base.thresholds import ALIKE_TASKS, ROUNDING, SAME_FLIPS, UNLIKE_TASKS
-from meta_eval.judge.task_drop import TaskDrop
+from meta_eval.judge.pair import TaskPair
 from meta_eval.stats.identical import flip_unit
 
 # The steps of h, and its end: beyond it no loss is excluded.
@@ -62,7 +62,7 @@ class ExpectedLosses:
         return math.fsum(weight * float(betainc(more, shape, 1 / (1 + rate))) for weight, shape, rate in self.parts)
 
 
-def expect_losses(tasks: Sequence[TaskDrop], *, use_measured: bool = False) -> list[ExpectedLosses]:
+def expect_losses(tasks: Sequence[TaskPair], *, use_measured: bool = False) -> list[ExpectedLosses]:
     """What is known of the losses of identical copies of these tasks.
 
     Args:
@@ -140,7 +140,7 @@ def _measure_likeness(others: Sequence[tuple[float, float]], share: float) -> fl
     return 1 / max(excess / squares, 1 / SAME_FLIPS)
 
 
-def _compare_with_measured(tasks: Sequence[TaskDrop], docs: Sequence[float], gains: Sequence[float]) -> float:
+def _compare_with_measured(tasks: Sequence[TaskPair], docs: Sequence[float], gains: Sequence[float]) -> float:
     """Gains as a multiple of those that the measured flips of the same tasks let expect; at least 1."""
     seen = expected = 1.0
     for task, n, won in zip(tasks, docs, gains, strict=True):

@@ -9,19 +9,21 @@ their standard errors as if they were independent, which is too wide and safe.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from meta_eval import stats
-from meta_eval.base.thresholds import ALPHA, LEVEL, LEVEL_TEXT, OWN_UNIT_LIMIT, SAME_VALUE
+from meta_eval.base.thresholds import ALPHA, LEVEL, LEVEL_TEXT, OWN_UNIT_LIMIT, SAME_VALUE, Outcome
 from meta_eval.harness.doc_results import DocResult, MetricValue, PerplexityParts
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.stats import Interval
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.intervals import normal_quantile, t_quantile
 
-Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
+if TYPE_CHECKING:
+    from meta_eval.judge.pair import Clusters
+
 Runs = Sequence[Sequence[DocResult]]
 
 # The largest exponent of a perplexity, and the largest value of a doc, whose sums and squares are numbers.
@@ -54,7 +56,7 @@ class OwnUnitDrop:
     limit: float
     has_margin: bool
     lower_is_better: bool
-    outcome: Literal["within margin", "worse", "undecided"] = "undecided"
+    outcome: Outcome = "undecided"
 
     def describe(self) -> str:
         """``judge_score,none fell from 79.6 to 39.6, a drop of 40 (95 % interval 39.5 to 40.5), margin 2``."""
@@ -106,10 +108,10 @@ def measure_own_unit(
     return None
 
 
-def decide_own_units(drops: Mapping[str, OwnUnitDrop]) -> dict[str, Literal["within margin", "worse", "undecided"]]:
+def decide_own_units(drops: Mapping[str, OwnUnitDrop]) -> dict[str, Outcome]:
     """The outcome of each task: a drop beyond its limit by Holm's correction over these tasks is worse."""
     corrected = stats.correct_by_holm([drop.p for drop in drops.values()])
-    outcomes: dict[str, Literal["within margin", "worse", "undecided"]] = {}
+    outcomes: dict[str, Outcome] = {}
     for (name, drop), p in zip(drops.items(), corrected, strict=True):
         is_within = drop.has_margin and drop.interval is not None and drop.interval.upper < drop.limit
         outcomes[name] = "worse" if p < ALPHA else "within margin" if is_within else "undecided"

@@ -26,8 +26,7 @@ from meta_eval.base.thresholds import NEAR_TIE_NATS, SAMENESS_MIN_DOCS
 from meta_eval.judge.decide import Sameness
 from meta_eval.judge.token_table import Forced
 from meta_eval.stats import Interval, score_interval, wilson_interval
-from meta_eval.stats.first_divergence import FirstDivergence, measure_divergence
-from meta_eval.stats.survival_median import median_interval
+from meta_eval.stats.first_divergence import FirstDivergence, measure_divergence, median_interval
 
 Kind = Literal["near tie", "change", "not measured"]
 Tokenise = Callable[[str], Sequence[int]]

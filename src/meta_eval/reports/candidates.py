@@ -25,14 +25,13 @@ from meta_eval.base.errors import UserError
 from meta_eval.base.thresholds import LEVEL_TEXT
 from meta_eval.judge.decide import INVALID, find_worst_code
 from meta_eval.reports import text
-from meta_eval.reports.document import Document, Item, Listing, Section, Verdict
-from meta_eval.reports.tables import Column, Row, Table
+from meta_eval.reports.document import Column, Document, Item, Listing, Row, Section, Table, Verdict
 from meta_eval.reports.task_tables import describe_run_effect
 from meta_eval.stats import Drop, Interval
 
 if TYPE_CHECKING:
-    from meta_eval.judge.judgement import Task
-    from meta_eval.reports.model import Report, RunProvenance
+    from meta_eval.judge.decision import TaskDecision
+    from meta_eval.reports.report import Report, RunProvenance
 
 SCHEMA_VERSION = 1
 
@@ -152,8 +151,19 @@ class CandidatesReport:
         return tuple(found)
 
     def document(self) -> Document:
-        """The document that views show."""
-        return make_candidates_document(self)
+        """A row for each candidate, its drop of each task below, and the places of all."""
+        ranking = rank_runs(self)
+        places = _make_place_table(ranking)
+        return Document(
+            "candidates", f"{plural(len(self.candidates), 'candidate')} beside {self.baseline}", None, self.summary,
+            Verdict("Decisions", reasons=tuple(self.outcomes)),
+            (
+                Section("candidates", "Candidates", "Candidates", (_make_table(self), _explain(self))),
+                Section("tasks", "Tasks", "Tasks", (_make_task_table(self),)),
+                Section("places", "Places", "Places", (places,)),
+            ),
+            self.runs, (), (*self.notes, *ranking.notes), self.exit_code, self, heading="Candidates",
+        )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; scores, drops and bounds are from 0 to 1."""
@@ -198,7 +208,7 @@ def rank_runs(source: CandidatesReport) -> Ranking:
     comparison has no place. A task counts if every candidate was compared on the same docs.
     """
     drops = {
-        name: {task.task: task.drop for task in report.decision.tasks}
+        name: {task.name: task.drop for task in report.decision.tasks}
         for name, report in source.compared
         if not report.decision.invalid
     }
@@ -240,22 +250,6 @@ def _find_place(interval: Interval, every: Sequence[Interval]) -> tuple[int, int
     ahead = sum(other.upper < interval.lower for other in every)
     behind = sum(other.lower > interval.upper for other in every)
     return 1 + ahead, len(every) - behind
-
-
-def make_candidates_document(source: CandidatesReport) -> Document:
-    """The document: a row for each candidate, its drop of each task below, and the places of all."""
-    ranking = rank_runs(source)
-    places = _make_place_table(ranking)
-    return Document(
-        "candidates", f"{plural(len(source.candidates), 'candidate')} beside {source.baseline}", None, source.summary,
-        Verdict("Decisions", reasons=tuple(source.outcomes)),
-        (
-            Section("candidates", "Candidates", "Candidates", (_make_table(source), _explain(source))),
-            Section("tasks", "Tasks", "Tasks", (_make_task_table(source),)),
-            Section("places", "Places", "Places", (places,)),
-        ),
-        source.runs, (), (*source.notes, *ranking.notes), source.exit_code, source, heading="Candidates",
-    )  # fmt: skip
 
 
 def _make_table(source: CandidatesReport) -> Table[Candidate]:
@@ -326,7 +320,7 @@ def _explain(source: CandidatesReport) -> Listing:
 
 def _list_undecided(report: Report) -> list[str]:
     """Remarks on tasks that have no drop in percent."""
-    remarks = ((task.name, text.explain_outcome(task)) for task in report.tasks if task.decision is None)
+    remarks = ((task.name, text.explain_outcome(task)) for task in report.tasks if not task.is_decided)
     return [f"{name}: {remark}" for name, remark in remarks if remark]
 
 
@@ -334,7 +328,7 @@ def _list_undecided(report: Report) -> list[str]:
 class _TaskRow:
     """A task of a candidate, or the baseline's score in it."""
 
-    task: Task | None
+    task: TaskDecision | None
     baseline: float | None = None
 
 
@@ -345,16 +339,16 @@ def _make_task_table(source: CandidatesReport) -> Table[_TaskRow]:
                headings={"terminal": ""}),
         Column("score", "score", _find_score, text.format_percent, "percent"),
         Column(
-            "drop", "drop", lambda row: row.task.decision.drop.value if row.task and row.task.decision else None,
+            "drop", "drop", lambda row: row.task.drop.value if row.task and row.task.is_decided else None,
             text.format_drop, "points, positive for worse", strong=True,
         ),
         Column(
             "interval", f"{LEVEL_TEXT} interval",
-            lambda row: row.task.decision.interval if row.task and row.task.decision else None,
+            lambda row: row.task.interval if row.task and row.task.is_decided else None,
             text.format_drop_interval, headings={"terminal": LEVEL_TEXT},
         ),
     )  # fmt: skip
-    of_tasks: dict[str, dict[str, Task]] = {}
+    of_tasks: dict[str, dict[str, TaskDecision]] = {}
     for name, report in source.compared:
         for task in report.tasks:
             of_tasks.setdefault(task.name, {})[name] = task
@@ -365,9 +359,9 @@ def _make_task_table(source: CandidatesReport) -> Table[_TaskRow]:
     return Table("tasks", "Tasks", columns, rows, legend)
 
 
-def _list_task_rows(baseline: str, of_tasks: Mapping[str, Mapping[str, Task]]) -> Iterator[Row[_TaskRow]]:
+def _list_task_rows(baseline: str, of_tasks: Mapping[str, Mapping[str, TaskDecision]]) -> Iterator[Row[_TaskRow]]:
     for name, tasks in sorted(of_tasks.items()):
-        drops = {_identify_docs(task.decision.drop) for task in tasks.values() if task.decision}
+        drops = {_identify_docs(task.drop) for task in tasks.values() if task.is_decided}
         yield Row(name, _TaskRow(None, drops.pop()[1] if len(drops) == 1 else None), part=baseline)
         for candidate, task in tasks.items():
             yield Row(name, _TaskRow(task), task.outcome, part=candidate)
@@ -376,8 +370,8 @@ def _list_task_rows(baseline: str, of_tasks: Mapping[str, Mapping[str, Task]]) -
 def _find_score(row: _TaskRow) -> float | None:
     if row.task is None:
         return row.baseline
-    if row.task.decision:
-        return row.task.decision.drop.candidate
+    if row.task.is_decided:
+        return row.task.drop.candidate
     return row.task.scores[0].value if row.task.scores else None
 
 

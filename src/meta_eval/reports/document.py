@@ -2,13 +2,169 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Protocol
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from meta_eval.judge.judgement import Alarm
-from meta_eval.reports.model import RunProvenance, ShownSample
-from meta_eval.reports.tables import Table
+from meta_eval.judge.decision import Alarm, TaskDecision
+from meta_eval.reports.report import RunProvenance, ShownSample, VerdictOwner
+from meta_eval.reports.text import NONE
+from meta_eval.stats import Interval
+
+S = TypeVar("S")
+
+# A figure as data: shares and drops from -1 to 1, nats, counts, words; None where there is none.
+CellValue = float | int | str | Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[S]):
+    """One column, for rows about an ``S``.
+
+    Attributes:
+        key: Its name for machines.
+        heading: Its name for people.
+        value: The figure of a row.
+        write: The figure as people read it.
+        legend: What the figure is, in full; empty where the heading says it.
+        detail: Small print under the figure; None for none.
+        detailed: The views that show the detail; empty for all.
+        headings: By view another heading, to save room (a terminal has 80 columns, and a heading may hold line breaks);
+            the empty text where a view leaves the column out.
+        samples: The filter that shows the docs of the figure in a table of samples; empty for none.
+        strong: Whether this is the figure to look at first.
+        words: Whether the figures are words, which stand on the left.
+        beside: Whether the detail stands beside the figure on a terminal, and not below.
+        spare: Whether a terminal that is too narrow for the table leaves this column out first.
+    """
+
+    key: str
+    heading: str
+    value: Callable[[S], CellValue]
+    write: Callable[[Any], str]
+    legend: str = ""
+    detail: Callable[[S], str | None] | None = None
+    detailed: tuple[str, ...] = ()
+    headings: Mapping[str, str] = field(default_factory=dict)
+    samples: str = ""
+    strong: bool = False
+    words: bool = False
+    beside: bool = False
+    spare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure, as plain data and as text, with its small print.
+
+    Attributes:
+        value: A number or a word. None where there is none, and in the column of an interval.
+        text: The figure as people read it.
+        detail: Small print.
+        lower, upper: Bounds of an interval; None in other columns.
+    """
+
+    value: float | str | None
+    text: str
+    detail: str = ""
+    lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Generic[S]):
+    """One row.
+
+    Attributes:
+        name: What it is about, such as a task.
+        subject: What the columns take their figures from.
+        outcome: The verdict; empty for none.
+        part: What of the name it is about, such as the way to average; empty for all.
+        remarks: What else to know of it, such as ``3 runs``.
+        whole: Whether it sums up the others.
+        samples: Whether a table of samples finds its docs by the name.
+    """
+
+    name: str
+    subject: S
+    outcome: str = ""
+    part: str = ""
+    remarks: tuple[str, ...] = ()
+    whole: bool = False
+    samples: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[S]):
+    """A table.
+
+    Attributes:
+        key: Its name for machines.
+        title: Its name for people.
+        columns: The columns after the name of the row and its outcome, if it has any.
+        rows: In their order.
+        legend: The meaning of its figures, in a sentence or two.
+        notes: Remarks on single rows: the name of the row, and a clause.
+        first: The heading over the names of rows.
+        views: The views that show it; empty for all. ``json`` stands for JSON and the views of other packages.
+        folded: The views that fold it.
+    """
+
+    key: str
+    title: str
+    columns: tuple[Column[S], ...]
+    rows: tuple[Row[S], ...]
+    legend: str = ""
+    notes: tuple[tuple[str, str], ...] = ()
+    first: str = "task"
+    views: tuple[str, ...] = ()
+    folded: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "table"
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self.rows)
+
+    @property
+    def has_outcomes(self) -> bool:
+        return any(row.outcome for row in self.rows)
+
+    def columns_in(self, view: str) -> list[tuple[str, Column[S]]]:
+        """The columns that a view has room for, each with its heading there."""
+        headed = ((column.headings.get(view, column.heading), column) for column in self.columns)
+        return [(heading, column) for heading, column in headed if heading]
+
+    def cell(self, row: Row[S], column: Column[S], view: str = "") -> Cell:
+        """A figure. A missing figure is a dash, or empty if the row sums up others."""
+        value = column.value(row.subject)
+        text = ("" if row.whole else NONE) if value is None else column.write(value)
+        detail = column.detail if not column.detailed or view in column.detailed else None
+        small = (detail(row.subject) if detail else None) or ""
+        if isinstance(value, Interval):
+            return Cell(None, text, small, value.lower, value.upper)
+        return Cell(value, text, small)
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as plain JSON data, by the columns' keys."""
+        return {
+            "key": self.key,
+            "title": self.title,
+            "columns": [
+                {"key": column.key, "heading": column.heading, "legend": column.legend} for column in self.columns
+            ],
+            "rows": [self._row(row) for row in self.rows],
+        }
+
+    def _row(self, row: Row[S]) -> dict[str, Any]:
+        cells = {column.key: _plain(column.value(row.subject)) for column in self.columns}
+        return {"name": row.name, "part": row.part, "outcome": row.outcome, "whole": row.whole, "cells": cells}
+
+
+def _plain(value: CellValue) -> Any:
+    return dataclasses.asdict(value) if isinstance(value, Interval) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +202,13 @@ class Listing:
     folded: tuple[str, ...] = ()
     facts: bool = False
 
+    kind: ClassVar[str] = "listing"
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self.items)
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -55,6 +218,13 @@ class Figure:
     data: Any
     views: tuple[str, ...] = ("html",)
     package: str = "meta_eval.reports"
+
+    kind: ClassVar[str] = "figure"
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is anything to show."""
+        return self.data is not None
 
 
 Block = Table[Any] | Listing | Figure
@@ -71,13 +241,7 @@ class Section:
 
     def blocks_in(self, view: str) -> list[Block]:
         """The blocks that a view shows, without empty ones."""
-        return [block for block in self.blocks if (not block.views or view in block.views) and _has_content(block)]
-
-
-def _has_content(block: Block) -> bool:
-    if isinstance(block, Figure):
-        return block.data is not None
-    return bool(block.rows if isinstance(block, Table) else block.items)
+        return [block for block in self.blocks if (not block.views or view in block.views) and block.has_content]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +302,9 @@ class Document:
         samples: Reads the docs with their texts again at each call.
         heading: What it is, in the first line of Markdown.
         style: CSS of its figures, for pages: ``PACKAGE:FILE``; empty for none.
+        script: Whether pages need the script of the shipped figures.
+        sides: Whose the two verdicts on each doc are, where two runs are compared.
+        tasks: What is decided of each task, for views that show more.
     """
 
     document_type: str
@@ -154,6 +321,9 @@ class Document:
     samples: Callable[[], Iterable[ShownSample]] = tuple
     heading: str = "Evaluation"
     style: str = ""
+    script: bool = False
+    sides: tuple[VerdictOwner, ...] = ()
+    tasks: tuple[TaskDecision, ...] = ()
 
     @property
     def tables(self) -> tuple[Table[Any], ...]:

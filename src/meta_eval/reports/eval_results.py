@@ -12,10 +12,11 @@ from typing import Any
 
 import yaml
 
+from meta_eval.base.display import visible
 from meta_eval.base.thresholds import LEVEL_TEXT
-from meta_eval.judge.judgement import Score, Task
-from meta_eval.reports.model import Report
-from meta_eval.reports.text import format_interval, format_percent, visible
+from meta_eval.judge.decision import Score, TaskDecision
+from meta_eval.reports.document import Document
+from meta_eval.reports.text import format_interval, format_percent
 from meta_eval.version import __version__
 
 
@@ -36,21 +37,21 @@ _BENCHMARKS = {
 _SOURCE = "https://github.com/EleutherAI/lm-evaluation-harness"
 
 
-def render(report: Report) -> str:
+def render(document: Document) -> str:
     """The file's text: entries in YAML, and a comment for each task that it cannot hold; values in percent."""
     entries: list[dict[str, Any]] = []
     comments = ["# Put this file into .eval_results/ of the model's repository."]
-    for task in report.tasks:
+    for task in document.tasks:
         reason = _left_out(task)
         if reason is None:
-            entries.append(_entry(report, task, _chosen(task)))
+            entries.append(_entry(document, task, _chosen(task)))
         else:
             comments.append(f"# {_line(task.name)} is left out: {reason}")
     text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=100) if entries else "[]\n"
     return "\n".join(comments) + "\n" + text
 
 
-def _left_out(task: Task) -> str | None:
+def _left_out(task: TaskDecision) -> str | None:
     benchmark = _BENCHMARKS.get(task.subset or "")
     if benchmark is None:
         return "its dataset is not registered as a benchmark on the hub"
@@ -61,17 +62,17 @@ def _left_out(task: Task) -> str | None:
     return None
 
 
-def _chosen(task: Task) -> Score:
+def _chosen(task: TaskDecision) -> Score:
     """The micro average if there is one, because leaderboards average over docs."""
     return next((score for score in task.scores if score.averaging == "micro"), task.scores[0])
 
 
-def _entry(report: Report, task: Task, score: Score) -> dict[str, Any]:
+def _entry(document: Document, task: TaskDecision, score: Score) -> dict[str, Any]:
     benchmark = _BENCHMARKS[task.subset or ""]
-    facts = dict(report.runs[0].provenance)
+    facts = dict(document.runs[0].provenance)
     changed = sum(
         affected.count or 0
-        for alarm in report.alarms
+        for alarm in document.alarms
         for affected in alarm.tasks
         if alarm.kind == "changed prompts" and affected.task == task.name
     )

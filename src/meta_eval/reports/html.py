@@ -18,8 +18,8 @@ from meta_eval.base.display import plural
 from meta_eval.base.hashing import hash_text
 from meta_eval.judge.alarms import describe_alarm
 from meta_eval.reports import text
-from meta_eval.reports.document import Block, Document, Figure
-from meta_eval.reports.packed import FLAGS, pack_samples
+from meta_eval.reports.document import Document, Figure
+from meta_eval.reports.samples import FLAGS, pack_samples
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 _PARTS = (
     "base", "text", "difference", "data", "address", "filters", "table", "sample", "lengths", "export", "start",
 )  # fmt: skip
-
-# The script of figures; a page without any of them has none.
-_SCRIPTS = {"report": _PARTS[:1], "compare": _PARTS[:1]}
 
 _SHAPES = {
     "within margin": "holds", "worse": "below", "undecided": "unknown",
@@ -54,14 +51,14 @@ def _page(document: Document, index: str, samples: int, chunks: Callable[[], Ite
     from markupsafe import Markup
 
     style = read_asset("report.css") + (_read_file(document.style) if document.style else "")
-    script = _script(_PARTS if samples else _SCRIPTS.get(document.document_type, ()))
+    script = _script(_PARTS if samples else _PARTS[:1] if document.script else ())
     return (
         _environment()
         .get_template("page.html.j2")
         .generate(
             document=document,
             sections=document.sections_in("html"),
-            comparing=document.document_type == "compare",
+            comparing=bool(document.sides),
             style=Markup(style),  # noqa: S704 (our own file)
             script=Markup(script),  # noqa: S704 (our own file)
             style_hash=hash_for_policy(style),
@@ -89,11 +86,6 @@ def _link(**state: str) -> str:
 def _template(figure: Figure) -> str:
     """The name of a figure's template, as `_environment` loads it."""
     return f"{figure.package}:figures/{figure.name}.html.j2"
-
-
-def _block_kind(block: Block) -> str:
-    """The macro of a block: ``table``, ``listing`` or ``figure``."""
-    return type(block).__name__.lower()
 
 
 @cache
@@ -125,7 +117,7 @@ def _environment() -> Environment:
         "plural": plural,
         "describe_alarm": describe_alarm,
     }
-    environment.filters |= {"shape": _SHAPES.__getitem__, "block_kind": _block_kind, "template": _template}
+    environment.filters |= {"shape": _SHAPES.__getitem__, "template": _template}
     environment.globals |= {"link": _link, "nats": text.format_nats}
     return environment
 

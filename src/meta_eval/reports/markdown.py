@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from meta_eval.judge.judgement import Alarm
-from meta_eval.reports import tables, text
-from meta_eval.reports.document import Block, Document, Figure, Item, Listing, Section
+from meta_eval.judge.decision import Alarm
+from meta_eval.reports import text
+from meta_eval.reports.document import Block, Cell, Column, Document, Figure, Item, Listing, Row, Section, Table
 from meta_eval.version import __version__
 
 # What Markdown or the HTML in it would take for markup; an underscore inside a word is none.
@@ -53,7 +53,7 @@ def _alarm(alarm: Alarm) -> str:
 
 def _block(block: Block, section: Section) -> Iterator[str]:
     assert not isinstance(block, Figure)  # noqa: S101 (figures are of pages alone)
-    content = list(_table(block) if isinstance(block, tables.Table) else _items(block))
+    content = list(_table(block) if isinstance(block, Table) else _items(block))
     title = "" if block.title == section.title else _plain(block.title)
     if "markdown" in block.folded:
         yield f"<details><summary>{title}</summary>"
@@ -73,7 +73,7 @@ def _item(item: Item, fact: bool) -> str:
     return f"- {': '.join(filter(None, (names, item.outcome, _plain(item.text))))}"
 
 
-def _table(table: tables.Table[Any]) -> Iterator[str]:
+def _table(table: Table[Any]) -> Iterator[str]:
     """A table with its legend, that of its columns, and its notes."""
     yield _rows(table)
     legends = [f"{heading}: {column.legend}" for heading, column in table.columns_in("markdown") if column.legend]
@@ -84,7 +84,7 @@ def _table(table: tables.Table[Any]) -> Iterator[str]:
         yield "\n".join(f"- {_code(name)}: {_plain(note)}" for name, note in table.notes)
 
 
-def _rows(table: tables.Table[Any]) -> str:
+def _rows(table: Table[Any]) -> str:
     columns = table.columns_in("markdown")
     outcome = ["outcome"] if table.has_outcomes else []
     heads = [table.first, *outcome, *(_plain(heading) for heading, _ in columns)]
@@ -97,13 +97,13 @@ def _rows(table: tables.Table[Any]) -> str:
     return "\n".join(lines)
 
 
-def _name(row: tables.Row[Any]) -> str:
+def _name(row: Row[Any]) -> str:
     if row.whole:
         return f"**{_plain(row.name)}**"
     return ", ".join([_code(row.name), *([_plain(row.part)] if row.part else []), *row.remarks])
 
 
-def _cell(cell: tables.Cell, column: tables.Column[Any]) -> str:
+def _cell(cell: Cell, column: Column[Any]) -> str:
     words = _plain(cell.text) if column.words else cell.text
     detail = f" ({cell.detail})" if cell.detail else ""
     return _strong(words, column.strong and cell.value is not None) + detail

@@ -8,9 +8,9 @@ from typing import Any
 
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import MAX_PLANNED_RUNS, NAMED, PLANNED_FLIPS, SURE, percent
-from meta_eval.judge.planning import DRAWS, Chances, PackPlan, SampledChance, TaskPlan
+from meta_eval.judge.plan import DRAWS, Chances, PackPlan, SampledChance, TaskPlan
 from meta_eval.reports import text
-from meta_eval.reports.tables import Column, Row, Table
+from meta_eval.reports.document import Column, Row, Table
 from meta_eval.reports.task_tables import WEIGHTED
 
 # A task that shows so seldom that it is the same cannot be judged alone.

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.thresholds import LEVEL_TEXT
-from meta_eval.reports.tables import Row, Table
+from meta_eval.reports.document import Row, Table
 from meta_eval.reports.text import MINUS
 
 if TYPE_CHECKING:
-    from meta_eval.judge.judgement import Score
-    from meta_eval.reports.model import Report
+    from meta_eval.judge.decision import Score
+    from meta_eval.reports.report import Report
     from meta_eval.reports.task_tables import DropRow
 
 # Shares: how far the axis reaches at least on either side of 0, and what stays free at its ends.
@@ -105,9 +105,7 @@ def _drop_mark(row: Row[DropRow], margin: float) -> Mark:
     if subject.drop is None or subject.interval is None:
         return Mark(row)
     bounds = subject.interval
-    return Mark(
-        row, subject.drop.value, bounds.lower, bounds.upper, subject.decision.margin if subject.decision else margin
-    )
+    return Mark(row, subject.drop.value, bounds.lower, bounds.upper, subject.task.margin if subject.task else margin)
 
 
 def _score_mark(row: Row[Score | None]) -> Mark:

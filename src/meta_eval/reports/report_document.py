@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.base.display import plural
 from meta_eval.base.thresholds import LEVEL_TEXT
-from meta_eval.reports import subtasks, task_tables, text
-from meta_eval.reports.breakdown_table import make_breakdown_table
-from meta_eval.reports.document import Document, Fact, Figure, Item, Listing, Section, Verdict
+from meta_eval.reports import task_tables, text
+from meta_eval.reports.document import Column, Document, Fact, Figure, Item, Listing, Row, Section, Table, Verdict
 from meta_eval.reports.plot import make_plot
 
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision
-    from meta_eval.judge.judgement import Score, Task
-    from meta_eval.reports.model import Report, ShownSample
-    from meta_eval.reports.tables import Table
+    from meta_eval.judge.decision import Score, Subtask, TaskDecision
+    from meta_eval.reports.document import Table
+    from meta_eval.reports.report import Report, ShownSample
+    from meta_eval.stats import Drop, DropBreakdown, DropPart
+
 
 # Where a figure of the page shows a table, the page does not repeat it.
 _BUT_PAGES = ("json", "markdown", "terminal")
@@ -35,6 +37,7 @@ def report_document(report: Report, samples: Callable[[], Iterable[ShownSample]]
     return Document(
         report.document_type, report.title, report.decision.outcome, report.summary, _verdict(report),
         tuple(_sections(report)), report.runs, report.alarms, report.notes, report.exit_code, report, samples,
+        script=True, sides=report.sides if report.document_type == "compare" else (), tasks=report.tasks,
     )  # fmt: skip
 
 
@@ -116,11 +119,11 @@ def _listing(title: str, items: list[Item]) -> Listing:
     return Listing(tuple(items), title, folded=("html",) if title and len(items) > _UNFOLDED else ())
 
 
-def _known(tasks: Iterable[Task]) -> list[Item]:
+def _known(tasks: Iterable[TaskDecision]) -> list[Item]:
     return [Item(tuple(names), reason) for reason, names in text.group_by_reason(tasks)]
 
 
-def _explained(tasks: Iterable[Task]) -> list[Item]:
+def _explained(tasks: Iterable[TaskDecision]) -> list[Item]:
     """Outcomes with remarks that the table lacks. Tasks with the same remark stand together."""
     names: dict[tuple[str, str], list[str]] = {}
     for task in tasks:
@@ -148,15 +151,15 @@ def _about_scores(report: Report) -> Iterator[Listing]:
     yield Listing(tuple(sources), title, ("html", "markdown"), ("html",))
 
 
-def _name(task: Task, score: Score) -> str:
+def _name(task: TaskDecision, score: Score) -> str:
     return f"{task.name} {score.averaging}" if len(task.scores) > 1 else task.name
 
 
 def _subtasks(report: Report) -> Iterator[Table[Any] | Figure]:
     if any(task.subtasks for task in report.tasks):
-        yield Figure("subtasks", subtasks.make_tiles(report))
+        yield Figure("subtasks", make_tiles(report))
     for task in report.tasks:
-        yield subtasks.make_subtask_table(task, report)
+        yield make_subtask_table(task, report)
 
 
 def _provenance(report: Report) -> Iterator[Listing]:
@@ -164,3 +167,153 @@ def _provenance(report: Report) -> Iterator[Listing]:
         facts = tuple(Item((name,), value) for name, value in run.provenance if value != run.model)
         folder = f" ({run.folder})" if run.folder else ""
         yield Listing(facts, f"{run.label}: {run.model}{folder}", ("html", "markdown"), ("markdown",), facts=True)
+
+
+LEGEND = (
+    "Points, positive for worse. Grader: the recorded answers under today's grader. Model: new answers to the recorded "
+    "prompts. Prompts: what docs with another prompt lost beyond those. The three add up to the total."
+)
+
+
+# The title, the legend, and what a regraded doc is, where two runs were graded again.
+_OF_TWO = (
+    "The parts of the difference between the files of A and B",
+    "Points, positive for worse. Grader: what went away when one grader graded both. Model: what is left, on docs with "
+    "the same prompt. Prompts: what docs with another prompt lost beyond those. The three add up to the total.",
+    "doc",
+)
+_OF_RECORD = ("The parts of the difference from the record", LEGEND, "recorded answer")
+
+
+def make_breakdown_table(
+    tasks: Iterable[TaskDecision], mean: DropBreakdown | None, *, of_two: bool = False
+) -> Table[DropBreakdown]:
+    """Table of the parts of each task's drop. The mean comes last.
+
+    Args:
+        tasks: The tasks.
+        mean: The parts of the mean drop.
+        of_two: Whether two runs are compared, and not one with a record.
+    """
+    title, legend, unit = _OF_TWO if of_two else _OF_RECORD
+    named_parts = [(task.name, task.drop_breakdown) for task in tasks if task.drop_breakdown is not None]
+    rows = [Row(name, parts) for name, parts in named_parts]
+    if mean is not None:
+        rows.append(Row("mean, by precision", mean, whole=True))
+    notes = ((name, "; ".join(_notes(parts, unit))) for name, parts in named_parts)
+    columns: tuple[Column[DropBreakdown], ...] = (
+        Column("docs", "docs", lambda parts: parts.docs, text.format_count),
+        _part("total", lambda parts: parts.total),
+        _part("grader", lambda parts: parts.grader),
+        _part("model", lambda parts: parts.model),
+        _part("prompts", lambda parts: parts.prompts),
+    )
+    return Table(
+        "drop_breakdown", title, columns, tuple(rows), legend, tuple((name, note) for name, note in notes if note)
+    )
+
+
+def _part(key: str, part: Callable[[DropBreakdown], Drop | DropPart | None]) -> Column[DropBreakdown]:
+    """The column of a part, with its interval below; a part that nothing tells is missing."""
+
+    def value(parts: DropBreakdown) -> float | None:
+        drop = part(parts)
+        return None if drop is None else drop.value
+
+    def detail(parts: DropBreakdown) -> str | None:
+        drop = part(parts)
+        return None if drop is None else _bounds(drop)
+
+    return Column(key, key, value, text.format_drop, detail=detail, strong=True)
+
+
+def _interval(part: Drop | DropPart) -> Any:
+    return part.interval() if callable(part.interval) else part.interval
+
+
+def _bounds(part: Drop | DropPart) -> str:
+    interval = _interval(part)
+    return "" if interval.lower == interval.upper else text.format_drop_interval(interval)
+
+
+def _notes(parts: DropBreakdown, unit: str) -> Iterator[str]:
+    if parts.regraded:
+        yield f"{plural(parts.regraded, unit)} graded otherwise today"
+    if parts.docs_with_other_prompt:
+        yield f"{plural(parts.docs_with_other_prompt, 'doc')} asked with another prompt than the recorded one"
+    if parts.model is None:
+        yield (
+            "no doc was asked with the recorded prompt, so that model and prompts cannot be told apart: "
+            f"{text.format_drop(parts.rest.value)} ({text.format_drop_interval(parts.rest.interval())}) together"
+        )
+
+
+# Differences of a subtask: a step of colour for every this many points, and the number of steps on either side.
+_STEP = 0.025
+_STEPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A subtask by the name to show, its difference from the other side's score, and the class of its colour."""
+
+    name: str
+    subtask: Subtask
+    difference: float | None
+    heat: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The tiles of each task, and the owners of the scores."""
+
+    candidate: str
+    baseline: str
+    tasks: tuple[tuple[str, tuple[Tile, ...]], ...]
+
+
+def make_tiles(report: Report) -> Tiles:
+    """A tile for each subtask."""
+    first, second = report.sides
+    candidate, baseline = "our", f"{report.baseline_owner_recorded} verdicts"
+    if report.document_type == "compare":
+        candidate, baseline = f"{second.label}'s", f"{first.label}'s"
+    return Tiles(candidate, baseline, tuple((task.name, _tiles(task)) for task in report.tasks if task.subtasks))
+
+
+def make_subtask_table(task: TaskDecision, report: Report) -> Table[Subtask]:
+    """The same as a table, for Markdown."""
+    candidate, baseline = ("B", "A") if report.document_type == "compare" else ("ours", report.baseline_owner)
+    columns: tuple[Column[Subtask], ...] = (
+        Column("docs", "docs", lambda subtask: subtask.docs, text.format_count),
+        Column("score", candidate, lambda subtask: subtask.value, text.format_percent),
+        Column("baseline", baseline, lambda subtask: subtask.baseline, text.format_percent),
+        Column("difference", "difference", _difference, text.format_points),
+    )
+    rows = tuple(Row(subtask.name, subtask) for subtask in task.subtasks)
+    views = ("markdown",)
+    title = f"Subtasks of {task.name}"
+    return Table("subtasks", title, columns, rows, first="subtask", views=views, folded=views)
+
+
+def _difference(subtask: Subtask) -> float | None:
+    return None if subtask.baseline is None else subtask.value - subtask.baseline
+
+
+def _tiles(task: TaskDecision) -> tuple[Tile, ...]:
+    names = text.shorten_names([subtask.name for subtask in task.subtasks])
+    sign = -1 if task.lower_is_better else 1
+    differences = [(subtask, _difference(subtask)) for subtask in task.subtasks]
+    return tuple(
+        Tile(names[subtask.name], subtask, value, _heat(subtask, None if value is None else sign * value))
+        for subtask, value in differences
+    )
+
+
+def _heat(subtask: Subtask, difference: float | None) -> str:
+    """A difference diverges from nought; where there is none to show, the score itself is the heat."""
+    if difference is None:
+        return f"heat s{min(9, int(10 * subtask.value))}"
+    most = _STEPS if subtask.clear else 1
+    step = max(-most, min(most, round(difference / _STEP)))
+    return f"heat {'n' if step < 0 else 'p'}{abs(step)}"

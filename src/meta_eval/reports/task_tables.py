@@ -11,13 +11,12 @@ from meta_eval.base.display import plural
 from meta_eval.base.thresholds import LEVEL_TEXT, Weighting
 from meta_eval.harness.doc_results import FIGURES
 from meta_eval.reports import text
-from meta_eval.reports.tables import CellValue, Column, Row, Table
+from meta_eval.reports.document import CellValue, Column, Row, Table
 
 if TYPE_CHECKING:
-    from meta_eval.judge.decide import Decision, TaskDecision
-    from meta_eval.judge.judgement import Flips, Score, Task
-    from meta_eval.judge.metric_comparison import MetricComparison
-    from meta_eval.reports.model import Report
+    from meta_eval.judge.decide import Decision
+    from meta_eval.judge.decision import Flips, MetricComparison, Score, TaskDecision
+    from meta_eval.reports.report import Report
     from meta_eval.stats import Drop, Interval
 
 
@@ -27,12 +26,12 @@ WEIGHTED: dict[Weighting, str] = {"precision": "by precision", "equal": "every t
 
 @dataclass(frozen=True, slots=True)
 class DropRow:
-    """What a row of drops is about: a task, or the mean over tasks, which has no decision of its own."""
+    """What a row of drops is about: a task that is decided, or the mean over tasks."""
 
     docs: int
     drop: Drop | None = None
     interval: Interval | None = None
-    decision: TaskDecision | None = None
+    task: TaskDecision | None = None
 
 
 def make_drop_table(report: Report) -> Table[DropRow]:
@@ -42,11 +41,11 @@ def make_drop_table(report: Report) -> Table[DropRow]:
     columns: tuple[Column[DropRow], ...] = (
         Column("docs", "docs", lambda row: row.docs, text.format_count, headings={"terminal": ""}),
         Column(
-            "baseline", first, _of_task(lambda decision: decision.drop.baseline), text.format_percent,
+            "baseline", first, _of_task(lambda task: task.drop.baseline), text.format_percent,
             headings={"html": "", "terminal": "A" if comparing else "base"}, spare=True,
         ),
         Column(
-            "candidate", second, _of_task(lambda decision: decision.drop.candidate), text.format_percent,
+            "candidate", second, _of_task(lambda task: task.drop.candidate), text.format_percent,
             headings={"html": "", "terminal": "B" if comparing else "ours"},
         ),
         Column(
@@ -59,31 +58,31 @@ def make_drop_table(report: Report) -> Table[DropRow]:
             headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
         ),
         Column(
-            "p", "p", _of_task(lambda decision: decision.p_corrected), text.format_p_value,
+            "p", "p", _of_task(lambda task: task.p_corrected), text.format_p_value,
             "two-sided, of no drop, of the same statistic as the interval; corrected for the number of tasks",
             headings={"terminal": ""},
         ),
         *((_margin(),) if margins else ()),
         _recovery() if comparing else _detectable_drop(),
         Column(
-            "weight", "weight", _of_task(lambda decision: decision.weight), text.format_weight,
+            "weight", "weight", _of_task(lambda task: task.weight), text.format_weight,
             f"the task's share of the mean drop, {WEIGHTED[report.decision.weighting]}",
         ),
     )  # fmt: skip
-    rows = [_drop_row(task) for task in report.tasks] if any(task.decision for task in report.tasks) else []
+    rows = [_drop_row(task) for task in report.tasks] if any(task.is_decided for task in report.tasks) else []
     return Table("drops", "What is lost", columns, (*rows, *_means(report.decision, len(rows))), _drop_legend(report))
 
 
 def _margin() -> Column[DropRow]:
     return Column(
-        "margin", "margin", lambda row: row.decision.margin if row.decision else None, text.format_percent,
+        "margin", "margin", lambda row: row.task.margin if row.task else None, text.format_percent,
         "the largest drop that is allowed, in points", headings={"terminal": "mar-\ngin"},
     )  # fmt: skip
 
 
 def _recovery() -> Column[DropRow]:
     return Column(
-        "recovery", "recovery", _of_task(lambda decision: decision.drop.recovery),
+        "recovery", "recovery", _of_task(lambda task: task.drop.recovery),
         lambda share: f"{text.format_percent(share)} %",
         "what is left of A's score, in percent", detail=_recovery_interval, detailed=("html",),
         headings={"terminal": "recov-\nery"},
@@ -92,21 +91,18 @@ def _recovery() -> Column[DropRow]:
 
 def _detectable_drop() -> Column[DropRow]:
     return Column(
-        "detectable_drop", "could see", _of_task(lambda decision: decision.detectable_drop), text.format_percent,
+        "detectable_drop", "could see", _of_task(lambda task: task.detectable_drop), text.format_percent,
         "the smallest drop, in points, that docs like these would have shown four times out of five",
     )  # fmt: skip
 
 
 def _of_task(figure: Callable[[TaskDecision], CellValue]) -> Callable[[DropRow], CellValue]:
     """A figure that a mean does not have."""
-    return lambda row: figure(row.decision) if row.decision else None
+    return lambda row: figure(row.task) if row.task else None
 
 
-def _drop_row(task: Task) -> Row[DropRow]:
-    decision = task.decision
-    subject = (
-        DropRow(decision.drop.docs, decision.drop, decision.interval, decision) if decision else DropRow(task.docs)
-    )
+def _drop_row(task: TaskDecision) -> Row[DropRow]:
+    subject = DropRow(task.drop.docs, task.drop, task.interval, task) if task.is_decided else DropRow(task.docs)
     return Row(task.name, subject, task.outcome, remarks=_remarks(task), samples=not task.members)
 
 
@@ -152,18 +148,18 @@ def _has_margins(decision: Decision) -> bool:
 
 def _baseline_and_candidate(row: DropRow) -> str | None:
     return (
-        f"{text.format_percent(row.decision.drop.baseline)} → {text.format_percent(row.decision.drop.candidate)}"
-        if row.decision
+        f"{text.format_percent(row.task.drop.baseline)} → {text.format_percent(row.task.drop.candidate)}"
+        if row.task
         else None
     )
 
 
 def _recovery_interval(row: DropRow) -> str | None:
-    bounds = row.decision.drop.recovery_interval() if row.decision else None
+    bounds = row.task.drop.recovery_interval() if row.task else None
     return text.format_interval(bounds) if bounds else None
 
 
-def _remarks(task: Task) -> tuple[str, ...]:
+def _remarks(task: TaskDecision) -> tuple[str, ...]:
     missing = task.prepared is not None and task.docs < task.prepared and not task.members
     remarks = (
         f"{plural(task.prepared or 0, 'doc')} prepared" if missing else "",
@@ -217,7 +213,7 @@ def make_score_table(report: Report) -> Table[Score]:
     return Table("scores", title, columns, rows, f"Percent{legend}.")
 
 
-def _score_rows(task: Task) -> Iterable[Row[Score]]:
+def _score_rows(task: TaskDecision) -> Iterable[Row[Score]]:
     several = len(task.scores) > 1
     return [
         Row(task.name, score, part=score.averaging if several else "", remarks=_remarks(task), samples=not task.members)
@@ -264,10 +260,10 @@ def make_metric_table(report: Report) -> Table[MetricComparison]:
 # What answers are like
 
 
-def figure_mean_table(report: Report) -> Table[Task]:
+def figure_mean_table(report: Report) -> Table[TaskDecision]:
     """The mean of each figure of single answers, with the baseline's beside it where it is known."""
     names = ("A", "B") if report.document_type == "compare" else ("baseline", "run")
-    columns: tuple[Column[Task], ...] = tuple(
+    columns: tuple[Column[TaskDecision], ...] = tuple(
         Column(f"{side}_{figure.key}", f"{figure.heading}, {name}", _mean(side, figure.key), text.format_mean)
         for figure in FIGURES
         for side, name in zip(("baseline", "candidate"), names, strict=True)
@@ -279,7 +275,7 @@ def figure_mean_table(report: Report) -> Table[Task]:
     return Table("answers", "What answers are like", columns, rows, f"{legend[:1].upper()}{legend[1:]}.")
 
 
-def _mean(side: str, key: str) -> Callable[[Task], CellValue]:
+def _mean(side: str, key: str) -> Callable[[TaskDecision], CellValue]:
     return lambda task: getattr(task, f"{side}_figures").get(key)
 
 

@@ -6,13 +6,12 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
 from meta_eval.base.display import CAUTION
-from meta_eval.reports import tables
 from meta_eval.reports import text as write
-from meta_eval.reports.document import Block, Document, Listing, Section
+from meta_eval.reports.document import Block, Cell, Column, Document, Listing, Row, Section, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,13 +73,13 @@ def _show_alarms(document: Document, say: Speaker) -> None:
 
 
 def _show_block(block: Block, section: Section, console: Console, say: Speaker) -> None:
-    if isinstance(block, tables.Table):
+    if isinstance(block, Table):
         _show_table(block, section, console, say)
     elif isinstance(block, Listing):
         _show_listing(block, say)
 
 
-def _show_table(table: tables.Table[Any], section: Section, console: Console, say: Speaker) -> None:
+def _show_table(table: Table[Any], section: Section, console: Console, say: Speaker) -> None:
     if table.title != section.title:
         say.line()
         say.line(table.title, "bold")
@@ -97,7 +96,7 @@ def _show_listing(listing: Listing, say: Speaker) -> None:
         say.line(": ".join(filter(None, parts)), STYLES.get(item.outcome, "dim"))
 
 
-def print_table(console: Console, table: tables.Table[Any]) -> None:
+def print_table(console: Console, table: Table[Any]) -> None:
     """Print a table without borders; the first column is a name, and figures stand on the right."""
     columns = table.columns_in("terminal")
     cells = [[_cell(table.cell(row, column, "terminal"), column) for row in table.rows] for _, column in columns]
@@ -109,7 +108,7 @@ def print_table(console: Console, table: tables.Table[Any]) -> None:
         for content in (columns, cells, headings, widths):
             del content[spare[0]]
     fits = sum(widths) + len(widths) + _NAME // 2 <= room
-    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     grid.add_column(table.first, overflow="fold", ratio=1)
     if table.has_outcomes:
         grid.add_column("outcome", no_wrap=True)
@@ -135,11 +134,11 @@ def _break(heading: str, cells: Sequence[Text]) -> str:
     return "\n".join(part for line in lines for part in line)
 
 
-def _cell(cell: tables.Cell, column: tables.Column[Any]) -> Text:
+def _cell(cell: Cell, column: Column[Any]) -> Text:
     return Text(write.visible((" " if column.beside else "\n").join(filter(None, (cell.text, cell.detail)))))
 
 
-def _name(row: tables.Row[Any], above: str | None) -> Text:
+def _name(row: Row[Any], above: str | None) -> Text:
     """The name of a row. Of several parts of a task only the first repeats its name."""
     if row.part and row.name == above:
         return Text(f"  {write.visible(row.part)}")

@@ -11,11 +11,11 @@ from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import LEVEL_TEXT, NAMED
 from meta_eval.judge.alarms import describe_alarm
 from meta_eval.judge.cut_answers import describe_thinking
-from meta_eval.judge.sampled_scores import count_needed
+from meta_eval.judge.figures import count_needed
 
 if TYPE_CHECKING:
-    from meta_eval.judge.decide import Decision, RepeatPlan
-    from meta_eval.judge.judgement import Alarm, CutSummary, EngineNoise, LmEvalAverage, Score, Task
+    from meta_eval.judge.decide import Decision
+    from meta_eval.judge.decision import Alarm, CutSummary, EngineNoise, LmEvalAverage, RepeatPlan, Score, TaskDecision
     from meta_eval.stats import Interval
 
 MINUS = "\N{MINUS SIGN}"
@@ -81,7 +81,7 @@ def shorten_names(names: list[str]) -> dict[str, str]:
     return {name: name[len(prefix) + 1 :] for name in names}
 
 
-def describe_averages(tasks: Iterable[Task], totals: Iterable[LmEvalAverage]) -> list[tuple[str, str]]:
+def describe_averages(tasks: Iterable[TaskDecision], totals: Iterable[LmEvalAverage]) -> list[tuple[str, str]]:
     """Groups and tasks with lm-eval's own averages of them: ``("wikitext", "word_perplexity,none 181.3")``."""
     numbers: dict[str, list[str]] = {}
     for average in (*totals, *(total for task in tasks for total in task.averages)):
@@ -134,17 +134,17 @@ def describe_repeats(plan: RepeatPlan | None) -> str | None:
     )
 
 
-def explain_outcome(task: Task) -> str | None:
+def explain_outcome(task: TaskDecision) -> str | None:
     """Remarks on a task's outcome besides its numbers; None if there are none."""
-    if task.decision is None:
+    if not task.is_decided:
         own_unit = task.own_unit.describe() if task.own_unit else None
         return "; ".join(filter(None, (task.not_compared_reason, task.fallback_reason, own_unit)))
-    change = "a fall is a gain" if task.decision.drop.value < 0 else "a rise is a drop"
+    change = "a fall is a gain" if task.drop.value < 0 else "a rise is a drop"
     turned = f"lower is better in {task.metric}, so that {change}" if task.lower_is_better else None
-    return "; ".join(filter(None, (turned, task.decision.remark))) or None
+    return "; ".join(filter(None, (turned, task.remark))) or None
 
 
-def group_by_reference(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
+def group_by_reference(tasks: Iterable[TaskDecision]) -> list[tuple[str, list[str]]]:
     """What tasks are compared with, and why not with something better. Each text has its tasks."""
     names: dict[str, list[str]] = {}
     for task in tasks:
@@ -155,7 +155,7 @@ def group_by_reference(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     return list(names.items())
 
 
-def group_by_reason(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
+def group_by_reason(tasks: Iterable[TaskDecision]) -> list[tuple[str, list[str]]]:
     """Each known reason why a number may differ, with the tasks that it applies to."""
     names: dict[str, list[str]] = {}
     for task in tasks:
@@ -186,7 +186,7 @@ def describe_noise(noise: EngineNoise) -> str:
     )
 
 
-def describe_cut_answers(task: Task) -> str | None:
+def describe_cut_answers(task: TaskDecision) -> str | None:
     """``12 of 541 answers cut: score 48.3 with them, 50.1 without …``, and the drops; None where none was cut."""
     cuts = task.cut
     if cuts is None:
@@ -224,7 +224,7 @@ def _cut_drops(cuts: CutSummary) -> str:
     return f"; drop {', '.join(drops)}" if drops else ""
 
 
-def describe_sampling(task: Task) -> str | None:
+def describe_sampling(task: TaskDecision) -> str | None:
     """``4 answers a doc, 4 of the baseline; pass@4 71.0 (…), baseline 72.2, drop 1.2 (…)``; None for greedy answers."""
     sampling = task.sampling
     if sampling is None:
@@ -241,7 +241,7 @@ def describe_sampling(task: Task) -> str | None:
         clauses.append(
             f"{score.name} {format_percent(score.value)} ({format_interval(score.interval)}){of_baseline}{lost}"
         )
-    if sampling.is_sampled and sampling.answers == 1 and task.decision:
+    if sampling.is_sampled and sampling.answers == 1 and task.is_decided:
         needed = count_needed(task)
         words = (
             "no number of answers is sure to show" if needed is None else f"{plural(needed, 'answer')} a doc would show"

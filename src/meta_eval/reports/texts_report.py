@@ -11,9 +11,8 @@ from meta_eval.base.display import plural
 from meta_eval.base.thresholds import LEVEL_TEXT, NEAR_TIE_NATS
 from meta_eval.judge.decide import SAMENESS_CODES
 from meta_eval.judge.text_partings import Parting, TextComparison, TextFigures
-from meta_eval.reports.document import Document, Fact, Item, Listing, Section, Verdict
-from meta_eval.reports.model import RunProvenance
-from meta_eval.reports.tables import Column, Row, Table
+from meta_eval.reports.document import Column, Document, Fact, Item, Listing, Row, Section, Table, Verdict
+from meta_eval.reports.report import RunProvenance
 from meta_eval.reports.text import NONE, format_count, format_interval, format_nats, format_percent, name_task
 
 SCHEMA_VERSION = 1
@@ -57,7 +56,11 @@ class TextsReport:
 
     def document(self) -> Document:
         """The document that views show."""
-        return make_texts_document(self)
+        return Document(
+            "texts", f"Texts of {self.b.model or 'B'} (B) beside {self.a.model or 'A'} (A)", self.comparison.outcome,
+            f"{self.summary}.", _verdict(self), tuple(_sections(self)), (self.a, self.b), (), self.notes,
+            self.exit_code, self, heading="Texts",
+        )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, with both tokens of each parting; shares from 0 to 1, nats."""
@@ -98,16 +101,6 @@ def _figure_json(figures: TextFigures) -> dict[str, Any]:
     tree = dataclasses.asdict(figures)
     tree["first"]["survival"] = {str(step): share for step, share in figures.first.survival.items()}
     return {**tree, "not_measured": figures.not_measured, "near_tie_share": figures.near_tie_share}
-
-
-def make_texts_document(report: TextsReport) -> Document:
-    """The document of a comparison of texts."""
-    comparison = report.comparison
-    return Document(
-        "texts", f"Texts of {report.b.model or 'B'} (B) beside {report.a.model or 'A'} (A)", comparison.outcome,
-        f"{report.summary}.", _verdict(report), tuple(_sections(report)), (report.a, report.b), (), report.notes,
-        report.exit_code, report, heading="Texts",
-    )  # fmt: skip
 
 
 def _verdict(report: TextsReport) -> Verdict:

@@ -6,9 +6,9 @@ each subtask. Flips from the engine are a part of the variation between docs, so
 
 `intervals` has intervals, quantiles and Holm's correction. `score` is a single score. `clustered_mean` is an average
 and its variance, also for clustered docs. `drop` compares two scores over the same docs, with the same statistic for
-sign, interval, p value and power. `weights` weighs tasks in the mean drop. `identical` describes identical copies.
+sign, interval, p value and power, and weighs tasks in the mean drop. `identical` describes identical copies.
 `ratio` is a mean over tokens with an interval over docs. `sequential` has the drop during a run, with bounds
-(`betting`) that hold at every look. `drift` tests whether late answers are worse. `breakdown` splits a drop into
+that hold at every look. `drift` tests whether late answers are worse. `breakdown` splits a drop into
 grader, model and prompts. `sampled` handles several answers per doc.
 """
 
@@ -20,7 +20,9 @@ from meta_eval.stats.drop import (
     heterogeneity_p,
     mean_drop,
     paired_drop,
+    precision_weights,
     unpaired_drop,
+    weigh_tasks,
 )
 from meta_eval.stats.intervals import Interval, correct_by_holm
 from meta_eval.stats.run_effect import RunSpread, measure_runs, run_noise
@@ -37,7 +39,6 @@ from meta_eval.stats.score import (
     stratified_wilson,
     wilson_interval,
 )
-from meta_eval.stats.weights import precision_weights, weigh_tasks
 
 __all__ = [
     "Drop",

@@ -112,11 +112,11 @@ def test_details_of_another_run_are_a_baseline(board: Path, tmp_path: Path) -> N
     record(pack, tmp_path / "run", [ARC])
     (task,) = report([tmp_path / "run"], pack=pack).tasks
     assert task.baseline_label == "the baseline's answers, graded by the pack"
-    assert task.drop_breakdown is not None and task.decision is not None
+    assert task.drop_breakdown is not None and task.is_decided
     assert (task.drop_breakdown.grader.value, task.drop_breakdown.docs_with_other_prompt) == (0.0, 1)
     rows = tasks()["harness|arc:challenge|25"]
     edit(rows)
-    assert task.decision.drop.baseline == pytest.approx(sum(row["metrics"]["acc_norm"] for row in rows) / 9)
+    assert task.drop.baseline == pytest.approx(sum(row["metrics"]["acc_norm"] for row in rows) / 9)
 
 
 def test_docs_and_prompts_that_repeat_are_all_kept(board: Path) -> None:

@@ -17,7 +17,7 @@ from recorded_runs import record
 from meta_eval import report, verify
 from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.reports.model import Report
+from meta_eval.reports.report import Report
 
 
 @pytest.fixture(scope="module")

@@ -101,8 +101,8 @@ def test_another_run_of_it_is_graded_and_compared(pair: Path) -> None:
     done = grade([pair.parent / "answered.jsonl"], pack=pack, output=pair.parent / "out")
     assert done.scores == {"words": {"exact_match,none": 0.8}}
     (task,) = report([done.results], pack=pack).tasks
-    assert task.decision is not None
-    assert (task.decision.drop.baseline, task.decision.drop.candidate) == (1.0, 0.8)
+    assert task.is_decided
+    assert (task.drop.baseline, task.drop.candidate) == (1.0, 0.8)
 
 
 def test_another_pair_is_graded_by_what_its_requests_asked(pair: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from runs import write_run
 
 from meta_eval import compare, report, verify
 from meta_eval.plugins.chat.tools_check import ToolsCheck
-from meta_eval.reports.model import Report
+from meta_eval.reports.report import Report
 
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}
 CALL = {"role": "assistant", "content": None,

@@ -8,7 +8,7 @@ import pytest
 from runs import write_run
 
 from meta_eval import compare
-from meta_eval.reports.shipped_views import TextView
+from meta_eval.reports.views import TextView
 
 RIGHT = [1.0] * 150 + [0.0] * 50
 WORSE = [1.0] * 100 + [0.0] * 100

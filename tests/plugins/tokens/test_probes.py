@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from forced_tables import HEADER, table
 
-from meta_eval.judge.table_file import TokensError, list_tables
+from meta_eval.judge.token_table import TokensError, list_tables
 from meta_eval.plugins.tokens.perturbations import ALONE
 from meta_eval.plugins.tokens.probe_table import Probed, find_probes_path, read_probes, write_probes
 

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from meta_eval.base.errors import UserError
-from meta_eval.judge.table_file import Header, TokensError
 from meta_eval.judge.token_table import (
     Choices,
     Forced,
+    Header,
+    TokensError,
     find_choices_path,
     read_choices,
     read_tokens,

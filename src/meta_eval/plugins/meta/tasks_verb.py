@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -38,14 +37,7 @@ app = typer.Typer(
 
 _WIDE = 160  # terminal columns that hold every column
 _AS_JSON = typer.Option(False, "--json", help="Print one JSON array on stdout.")
-_listing = options.spread_options(
-    evals_dataset=options.Flag(
-        str | None, "--evals-dataset X", "Only tasks that this evals dataset has: a hub id, a folder, or sample."
-    ),
-    template_dir=options.Flag(
-        Path, "--template-dir DIR", "Folder of templates. Default: the shipped templates if this one is missing."
-    ),
-)
+_listing = options.spread_options()
 
 
 @app.callback()
@@ -105,14 +97,7 @@ def show(name: str = typer.Argument(..., metavar="NAME", help="A task from the l
 
 
 @app.command("new", short_help="Write a template to start from, and say what to edit.")
-@options.spread_options(
-    subset=options.Flag(str, "--subset S", "The subset of the evals dataset that the task reads."),
-    like=options.Flag(str, "--like TASK", "The task, or folder of tasks, to copy."),
-    evals_dataset=options.Flag(
-        str | None, "--evals-dataset X", "Check that this evals dataset has the subset: a hub id, a folder, or sample."
-    ),
-    template_dir=options.Flag(Path, "--template-dir DIR", "Folder of templates."),
-)
+@options.spread_options(template_dir="Folder of templates.")
 def new(
     name: str = typer.Argument(..., metavar="NAME", help="Name of the new task and of its folder."),
     *,

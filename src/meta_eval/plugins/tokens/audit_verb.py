@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from pathlib import Path
 
 import typer
@@ -19,27 +18,7 @@ from meta_eval.sockets import (
 )
 
 
-@options.spread_options(
-    pack=options.Flag(
-        Path | None, "--pack PACK", "The pack whose requests were answered. Default: the configuration's work_dir."
-    ),
-    docs=options.Flag(
-        int | None, "--docs N", "Number of docs, spread over the tasks. Default: all.", settings={"min": 1}
-    ),
-    top_k=options.Flag(
-        int, "--top-k K", "Record the K likeliest tokens at each position; sampled answers need them.",
-        settings={"min": 0, "max": 1000},
-    ),
-    ask=options.Flag(
-        bool, "--no-ask", "Send no requests. Judge what was scored.", read=operator.not_, shown=operator.not_
-    ),
-    output=options.Flag(
-        Path | None, "--output -o FOLDER", "Where to make the folder audit/. Default: the pack's output_path."
-    ),
-    noise=options.Flag(
-        Path | None, "--noise TABLE", "The table of an audit of your own endpoint with the same weights, or its folder."
-    ),
-)  # fmt: skip
+@options.spread_options()
 def audit(
     answers: list[Path] = typer.Argument(
         None, metavar="[ANSWERS…]", help="Files of the endpoint's answers. Default: the recorded answers of the pack."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import operator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,33 +28,7 @@ if TYPE_CHECKING:
     from meta_eval.sockets import Gate
 
 
-@options.spread_options(
-    pack=options.Flag(
-        Path | None, "[PACK]", "The pack. Its manifest names the model. Default: the configuration's work_dir."
-    ),
-    docs=options.Flag(
-        int | None, "--docs N", "Number of docs, spread over the tasks. Default: all.", settings={"min": 1}
-    ),
-    top_k=options.Flag(
-        int, "--top-k K", "Record the K likeliest tokens at each position.", settings={"min": 0, "max": 1000}
-    ),
-    probe=options.Flag(
-        bool, "--probe/--no-probe", "Ask a few docs again to find the cause of a difference. At most 136 prefills."
-    ),
-    ask=options.Flag(
-        bool, "--no-ask", "Send no requests. Use the answers that are there.", read=operator.not_, shown=operator.not_
-    ),
-    answers=options.Flag(
-        list[Path], "--answers FILE", "Read answers to the requests of `export --force`, and send none."
-    ),
-    output=options.Flag(
-        Path | None, "--output -o FOLDER", "Where to make the folder fidelity/. Default: the pack's output_path."
-    ),
-    baseline=options.Flag(Path | None, "--baseline BASELINE", "The fidelity table of the other model, or its folder."),
-    again=options.Flag(
-        bool, "--again", "Measure the same model once more, in another way. The difference is the noise of its engine."
-    ),
-)
+@options.spread_options()
 def fidelity(
     config: Path = options.CONFIG_OF_PACK,
     *,

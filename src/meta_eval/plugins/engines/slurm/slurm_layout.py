@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from meta_eval.sockets import ConfigError, ScoringOptions, holds_secret
+from meta_eval.sockets import OVERRIDE, ConfigError, RunOptions, ScoringOptions, holds_secret, option, option_of
 
 # Options that the scripts set themselves; a user's option of the same name would break them.
 _OURS = frozenset(
@@ -22,36 +23,56 @@ _OPTION = re.compile(r"-(?:-(?P<long>[A-Za-z][\w-]*)|(?P<short>[A-Za-z])).*")
 _MOST_SHARDS = 1_000_000
 
 
+def _lines(name: str, text: str) -> Any:
+    return option((), list[str], f"{name} OPTION", text, read=tuple)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs(ScoringOptions):
     """How a run is laid out on a cluster, and what its jobs do.
-
-    Attributes:
-        overrides: ``KEY=VALUE`` settings for the jobs.
-        canary: Compare the first answers with the recorded ones.
-        shards: Jobs of the array, each of which answers its part.
-        nodes: Nodes of each job; with several, vLLM serves the model over all of them.
-        gpus: GPUs of a node, ``8`` or ``h100:8``; None to follow the configuration, ``0`` for none.
-        partition: The partition of both jobs; None for the cluster's default.
-        time: Time limit of each job, in Slurm's format; a shard that runs out of time is queued again.
-        lines: Further ``#SBATCH`` options of both jobs.
-        answer_lines: Options of the jobs that answer.
-        grade_lines: Options of the job that grades.
 
     Raises:
         ConfigError: An option is not valid in an ``#SBATCH`` line, or is set by the scripts.
     """
 
-    overrides: Sequence[str] = ()
-    canary: bool = True
-    shards: int = 1
-    nodes: int = 1
-    gpus: str | None = None
-    partition: str | None = None
-    time: str | None = None
-    lines: tuple[str, ...] = ()
-    answer_lines: tuple[str, ...] = ()
-    grade_lines: tuple[str, ...] = ()
+    overrides: Sequence[str] = option((), list[str], "--set KEY=VALUE", OVERRIDE)
+    """``KEY=VALUE`` settings for the jobs."""
+
+    canary: bool = option_of(RunOptions, "canary")
+    """Compare the first answers with the recorded ones."""
+
+    shards: int = option(1, int, "--shards N", "Number of jobs that share the requests. Each loads the model.")
+    """Jobs of the array, each of which answers its part."""
+
+    nodes: int = option(
+        1, int, "--nodes N", "Nodes per job. Several nodes serve a model together; this needs backend server."
+    )
+    """Nodes of each job; with several, vLLM serves the model over all of them."""
+
+    gpus: str | None = option(
+        None, str | None, "--gpus-per-task N",
+        "GPUs per node: 8, h100:8 or 0. Default: as many as the model needs.",
+    )  # fmt: skip
+    """GPUs of a node, ``8`` or ``h100:8``; None to follow the configuration, ``0`` for none."""
+
+    partition: str | None = option(None, str | None, "--partition NAME", "Slurm partition of the jobs.")
+    """The partition of both jobs; None for the cluster's default."""
+
+    time: str | None = option(
+        None, str | None, "--time LIMIT", "Time limit per job. A job that reaches it is queued again and resumes."
+    )
+    """Time limit of each job, in Slurm's format; a shard that runs out of time is queued again."""
+
+    lines: tuple[str, ...] = _lines(
+        "--sbatch", "An option for sbatch, such as --sbatch=--account=my_group. Repeatable."
+    )
+    """Further ``#SBATCH`` options of both jobs."""
+
+    answer_lines: tuple[str, ...] = _lines("--sbatch-answer", "An option for the answering jobs only. Repeatable.")
+    """Options of the jobs that answer."""
+
+    grade_lines: tuple[str, ...] = _lines("--sbatch-grade", "An option for the grading job only. Repeatable.")
+    """Options of the job that grades."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.shards <= _MOST_SHARDS:

@@ -12,26 +12,7 @@ from meta_eval.plugins.engines.slurm.slurm_layout import Jobs
 from meta_eval.sockets import err, options, print_result, show_progress
 
 
-def _lines(name: str, text: str) -> options.Flag:
-    return options.Flag(list[str], f"{name} OPTION", text, read=tuple)
-
-
-@options.spread_options(
-    shards=options.Flag(int, "--shards N", "Number of jobs that share the requests. Each loads the model."),
-    nodes=options.Flag(
-        int, "--nodes N", "Nodes per job. Several nodes serve a model together; this needs backend server."
-    ),
-    gpus=options.Flag(
-        str | None, "--gpus-per-task N", "GPUs per node: 8, h100:8 or 0. Default: as many as the model needs."
-    ),
-    partition=options.Flag(str | None, "--partition NAME", "Slurm partition of the jobs."),
-    time=options.Flag(
-        str | None, "--time LIMIT", "Time limit per job. A job that reaches it is queued again and resumes."
-    ),
-    lines=_lines("--sbatch", "An option for sbatch, such as --sbatch=--account=my_group. Repeatable."),
-    answer_lines=_lines("--sbatch-answer", "An option for the answering jobs only. Repeatable."),
-    grade_lines=_lines("--sbatch-grade", "An option for the grading job only. Repeatable."),
-)
+@options.spread_options()
 def slurm(
     config: Path = options.CONFIG,
     *,

@@ -1,4 +1,4 @@
-"""What a task's drop is taken of: the candidate, its baseline, and which doc of one is which doc of the other.
+"""A task in baseline and candidate: what was read of both, which doc of one is which doc of the other, and the drop.
 
 The candidate is the model in question. Its baseline is another run, or what Meta or a recorded run recorded: recorded
 answers and verdicts are docs like any other. Several runs of a model have the same docs in the same order; their scores
@@ -8,9 +8,9 @@ are averaged doc by doc.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VERDICT
@@ -18,11 +18,17 @@ from meta_eval.harness.doc_results import COUNTED, LOWER_IS_BETTER, DocResult, F
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.sample_parser import read_recorded_verdicts, restore_recorded_docs
 from meta_eval.harness.scores import ScoredRun, Scores, compute_scores, list_metric_keys
-from meta_eval.judge.judgement import SampleSource
+from meta_eval.judge.decision import RaisedAlarm, SampleSource, TaskDecision
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import TaskEntry
+from meta_eval.stats import Drop
+
+if TYPE_CHECKING:
+    from meta_eval.judge.pair_alarms import FilterDrop, TimedLosses, UnreadSplit
 
 Key = Callable[[DocResult], Hashable]
+# The cluster of each of some docs; None if they are independent.
+Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
 
 
 class RunPair(NamedTuple):
@@ -44,41 +50,146 @@ class ScorePair(NamedTuple):
     candidate: Scores
 
 
-@dataclass(slots=True)
-class TaskComparison:
-    """All that a task is judged by.
+@dataclass(frozen=True, slots=True)
+class MeasuredFlips:
+    """How often two answers of one model to a doc differ."""
 
-    Attributes:
-        name: The task.
-        entry: What the pack says of it.
-        candidate_runs: Runs of the candidate, the newest first; none where the task was not run.
-        baseline_runs: Runs of the baseline, where two runs are compared.
-        metric_key: The ``metric,filter`` of single verdicts; None where there is none.
-        candidate: The scores of ``candidate_runs``.
-        regraded_answers: The recorded answers, as the pack grades them.
-        recorded_verdicts: The recorded verdicts, in the metric of single verdicts.
-        recorded_run: The scores that a recorded run was given then, in every metric.
-        missing_reason: Why there are no recorded answers, a clause.
-        baseline: What the candidate is compared with doc by doc: the baseline's runs, else what was recorded.
-        pair: ``baseline`` and ``candidate``, of the docs that both have.
-        source: Where the samples are.
-        regraded_by: The version of lm-eval that graded ``regraded_answers``; None if unknown.
-    """
+    share: float
+    """The losses and gains between both answers together, as a share of the score."""
+
+    docs: int
+    """The number of docs, each counted as often as it was compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPair:
+    """All that is known of a task in baseline and candidate, before anything is decided."""
 
     name: str
-    entry: TaskEntry | None
-    candidate_runs: tuple[TaskRun, ...]
-    baseline_runs: tuple[TaskRun, ...]
-    metric_key: str | None
-    candidate: ScoredRun
-    regraded_answers: ScoredRun | None = None
-    recorded_verdicts: ScoredRun | None = None
-    recorded_run: ScoredRun | None = None
-    missing_reason: str | None = None
+    """The task."""
+
+    # The drop, and what decides on it
+
+    measured_drop: Drop | None = None
+    """From `stats.paired_drop`, or `stats.unpaired_drop` if the baseline's answers are unknown; None if nothing is
+    compared.
+    """
+
+    margin: float | None = None
+    """The largest allowed drop of this task; None for the decision's margin."""
+
+    repeats: int = 1
+    """Number of runs of the candidate that the drop averages."""
+
+    baseline_repeats: int | None = None
+    """Number of runs of the baseline that it averages; None if the baseline cannot be repeated, like Meta's recorded
+    answers.
+    """
+
+    noise: float | None = None
+    """The variance of a run's score from the engine, from `stats.run_noise`; None without repeats."""
+
+    cap: float | None = None
+    """The limit of the worse end of this task's interval; None for the decision's cap."""
+
+    subtasks: Mapping[str, Drop] = field(default_factory=dict)
+    """The drop of each subtask, if there are several."""
+
+    measured_flips: MeasuredFlips | None = None
+    """The flips between two answers of one model; None if no model answered twice."""
+
+    newest: Drop | None = None
+    """The drop between the newest runs; None if the drop averages no runs."""
+
+    # What was read
+
+    entry: TaskEntry | None = None
+    """What the pack says of it."""
+
+    candidate_runs: tuple[TaskRun, ...] = ()
+    """Runs of the candidate, the newest first; none where the task was not run."""
+
+    baseline_runs: tuple[TaskRun, ...] = ()
+    """Runs of the baseline, where two runs are compared."""
+
+    metric_key: str | None = None
+    """The ``metric,filter`` of single verdicts; None where there is none."""
+
+    candidate: ScoredRun = field(default_factory=lambda: ScoredRun(()))
+    """The scores of ``candidate_runs``."""
+
     baseline: ScoredRun | None = None
-    pair: RunPair | None = None
-    source: SampleSource | None = None
+    """What the candidate is compared with doc by doc: the baseline's runs, else what was recorded."""
+
+    sides: RunPair | None = None
+    """``baseline`` and ``candidate``, of the docs that both have."""
+
+    regraded_answers: ScoredRun | None = None
+    """The recorded answers, as the pack grades them."""
+
     regraded_by: str | None = None
+    """The version of lm-eval that graded them; None if unknown."""
+
+    recorded_verdicts: ScoredRun | None = None
+    """The recorded verdicts, in the metric of single verdicts."""
+
+    recorded_run: ScoredRun | None = None
+    """The scores that a recorded run was given then, in every metric."""
+
+    missing_reason: str | None = None
+    """Why there are no recorded answers, a clause."""
+
+    # What was found
+
+    alarms: tuple[RaisedAlarm, ...] = ()
+    """Its alarms."""
+
+    drop_sides: RunPair | None = None
+    """The paired docs as the drop takes them; None for a published score."""
+
+    clusters: Clusters | None = None
+    """The clusters of its docs."""
+
+    filters: tuple[FilterDrop, ...] = ()
+    """The drops by its other filters."""
+
+    timed: TimedLosses | None = None
+    """Losses from early to late answers."""
+
+    cut_rate: Drop | None = None
+    """How much more often the candidate's answers are cut; None where that is unknown."""
+
+    unread: UnreadSplit | None = None
+    """The part of the drop from answers that were not read; None where that is unknown."""
+
+    figures: TaskDecision | None = None
+    """What a report shows of it, without the decision."""
+
+    @property
+    def has_drop(self) -> bool:
+        """Whether anything is compared that a mean can include."""
+        return self.measured_drop is not None
+
+    @property
+    def drop(self) -> Drop:
+        """The drop of a task that has one."""
+        assert self.measured_drop is not None  # noqa: S101 (asked of no other)
+        return self.measured_drop
+
+    @property
+    def newest_drop(self) -> Drop:
+        """The drop of single runs."""
+        return self.newest or self.drop
+
+    @property
+    def shown(self) -> TaskDecision:
+        """What a report shows of a task that was measured."""
+        return self.figures or TaskDecision(self.name)
+
+    def pair_docs_of_run(self, run: int) -> list[tuple[DocResult, DocResult]]:
+        """The docs that the baseline and a run of the candidate have: those of the newest run of the baseline, and the
+        same of this run."""
+        return list(zip(self.sides.baseline.docs, self.sides.candidate.runs[run], strict=True)) if self.sides else []
 
     @property
     def baseline_answers(self) -> ScoredRun | None:
@@ -86,13 +197,13 @@ class TaskComparison:
         return self.baseline if self.baseline_runs else self.regraded_answers
 
 
-def build_task_comparison(
+def pair_task(
     name: str,
     runs: Sequence[TaskRun],
     entry: TaskEntry | None,
     stored: Baseline | None,
     baseline_runs: Sequence[TaskRun] = (),
-) -> TaskComparison:
+) -> TaskPair:
     """Find what a task is compared with, and pair the docs.
 
     Args:
@@ -106,39 +217,47 @@ def build_task_comparison(
     metric_key = find_verdict_metric(result, entry)
     lower = _find_lower_is_better([*runs, *baseline_runs])
     candidate = ScoredRun([run.docs for run in runs], lower)
-    compared = TaskComparison(name, entry, tuple(runs), tuple(baseline_runs), metric_key, candidate)
+    pair = TaskPair(
+        name,
+        entry=entry,
+        candidate_runs=tuple(runs),
+        baseline_runs=tuple(baseline_runs),
+        metric_key=metric_key,
+        candidate=candidate,
+    )
     if result is None:
-        return compared
-    if stored and stored.regraded.get(name):
-        runs_docs = stored.regraded[name]
+        return pair
+    regraded = None
+    if stored and (runs_docs := stored.regraded.get(name)):
         if name not in stored.as_recorded:
             runs_docs = tuple(_with_endings(docs, result.docs) for docs in runs_docs)
-        compared.regraded_answers = ScoredRun(_keep_common_docs(runs_docs), lower)
-        compared.regraded_by = stored.lm_eval.get(name)
-    baseline_run_docs = _keep_common_docs(stored.as_recorded.get(name, ())) if stored else ()
-    if any(baseline_run_docs):
-        compared.recorded_run = compared.recorded_verdicts = ScoredRun(baseline_run_docs, lower)
-    elif metric_key:
-        compared.recorded_verdicts = read_verdict_run(
-            result.docs, metric_key, entry, find_reading(result, entry), lower
-        )
-    if (
-        not any(baseline_run_docs)
-        and entry is not None
-        and entry.record is not None
-        and (recorded_docs := restore_recorded_docs(result.docs))
-    ):
-        compared.recorded_run = ScoredRun([recorded_docs], lower)
-    compared.missing_reason = stored.missing_reasons.get(name) if stored and not baseline_runs else None
-    compared.baseline = compared.regraded_answers or compared.recorded_verdicts
+        regraded = ScoredRun(_keep_common_docs(runs_docs), lower)
+    recorded_docs = _keep_common_docs(stored.as_recorded.get(name, ())) if stored else ()
+    recorded_run = recorded_verdicts = ScoredRun(recorded_docs, lower) if any(recorded_docs) else None
+    if recorded_run is None:
+        if metric_key:
+            reading = find_reading(result, entry)
+            recorded_verdicts = read_verdict_run(result.docs, metric_key, entry, reading, lower)
+        if entry is not None and entry.record is not None and (restored := restore_recorded_docs(result.docs)):
+            recorded_run = ScoredRun([restored], lower)
+    baseline = regraded or recorded_verdicts
     if baseline_runs:
-        compared.baseline = ScoredRun([run.docs for run in baseline_runs], lower)
-    if compared.baseline:
-        content_key = _make_content_key(compared.baseline, candidate)
+        baseline = ScoredRun([run.docs for run in baseline_runs], lower)
+    sides = None
+    if baseline:
+        content_key = _make_content_key(baseline, candidate)
         keys = (make_prompt_key, make_question_key, content_key) if baseline_runs else (make_number_key,)
-        compared.pair = pair_docs(compared.baseline, candidate, *keys)
-    compared.source = _find_samples(compared, metric_key) if metric_key else None
-    return compared
+        sides = pair_docs(baseline, candidate, *keys)
+    return replace(
+        pair,
+        baseline=baseline,
+        sides=sides,
+        regraded_answers=regraded,
+        regraded_by=stored.lm_eval.get(name) if stored and regraded else None,
+        recorded_verdicts=recorded_verdicts,
+        recorded_run=recorded_run,
+        missing_reason=stored.missing_reasons.get(name) if stored and not baseline_runs else None,
+    )
 
 
 def _find_lower_is_better(runs: Sequence[TaskRun]) -> frozenset[str]:
@@ -301,24 +420,25 @@ def list_fraction_metrics(result: TaskRun) -> list[str]:
     return [metric_key for metric_key in fractions if metric_key.partition(",")[0] not in COUNTED]
 
 
-def _find_samples(compared: TaskComparison, metric_key: str) -> SampleSource:
-    recorded = compared.regraded_answers or compared.recorded_verdicts
+def find_samples(pair: TaskPair, metric_key: str) -> SampleSource:
+    """Where the samples of a task are."""
+    recorded = pair.regraded_answers or pair.recorded_verdicts
     recorded_scores = recorded.scores_of_run(0, metric_key) if recorded else None
     verdicts: dict[Hashable, float] = {}
     if recorded and recorded_scores:
-        pairs = zip(recorded_scores.doc_indices, recorded_scores.verdicts, strict=True)
-        verdicts = {make_number_key(recorded.docs[at]): value for at, value in pairs}
-    if compared.baseline_runs and compared.pair:
-        docs = tuple(zip(compared.pair.baseline.docs, compared.pair.candidate.docs, strict=True))
-        runs = compared.baseline_runs[0], compared.candidate_runs[0]
+        numbered = zip(recorded_scores.doc_indices, recorded_scores.verdicts, strict=True)
+        verdicts = {make_number_key(recorded.docs[at]): value for at, value in numbered}
+    if pair.baseline_runs and pair.sides:
+        docs = tuple(zip(pair.sides.baseline.docs, pair.sides.candidate.docs, strict=True))
+        runs = pair.baseline_runs[0], pair.candidate_runs[0]
         return SampleSource(metric_key, runs, docs, tuple(verdicts.get(make_number_key(doc)) for _, doc in docs))
-    own_docs = compared.candidate.docs
+    own_docs = pair.candidate.docs
     recorded_verdicts = tuple(map(verdicts.get, map(make_number_key, own_docs)))
     others = frozenset(doc.doc_id for doc in (recorded.docs if recorded else ()) if doc.prompt_matches is False)
-    has_baseline_run = compared.entry is not None and compared.entry.baseline is not None
+    has_baseline_run = pair.entry is not None and pair.entry.baseline is not None
     return SampleSource(
         metric_key,
-        compared.candidate_runs[:1],
+        pair.candidate_runs[:1],
         tuple((doc,) for doc in own_docs),
         recorded_verdicts,
         not has_baseline_run,

@@ -23,12 +23,12 @@ from meta_eval.base import extensions
 from meta_eval.base.errors import ConfigError
 from meta_eval.harness import doc_results
 from meta_eval.pack.baseline import collect_graded_docs
-from meta_eval.reports import task_tables, view_registry
+from meta_eval.reports import task_tables
 from meta_eval.reports.candidates import Candidate, CandidatesReport
-from meta_eval.reports.model import Report
-from meta_eval.reports.tables import Column, Table
+from meta_eval.reports.document import Column, Document, Table
+from meta_eval.reports.report import Report
 from meta_eval.reports.task_tables import DropRow
-from meta_eval.reports.view import Document, View, write_view
+from meta_eval.reports.views import ENTRY_POINTS, View, find_view, write_view
 
 EXAMPLE = REPOSITORY / "examples" / "junit_view.py"
 
@@ -40,7 +40,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **views: Any) -> None:
         def load(self) -> Any:
             return views[self.name]
 
-    points = {view_registry.ENTRY_POINTS: [Point(name, "some:View", view_registry.ENTRY_POINTS) for name in views]}
+    points = {ENTRY_POINTS: [Point(name, "some:View", ENTRY_POINTS) for name in views]}
     read = extensions.entry_points
     monkeypatch.setattr(extensions, "entry_points", lambda group: [*read(group=group), *points.get(group, [])])
 
@@ -78,7 +78,7 @@ def test_report_writes_the_view_of_another_package(run: Path) -> None:
 @pytest.mark.usefixtures("junit")
 def test_the_example_has_a_case_for_each_task_and_none_for_their_mean() -> None:
     report = make_comparison()
-    content = view_registry.find_view("junit", "compare").render(report.document())
+    content = find_view("junit", "compare").render(report.document())
     assert isinstance(content, bytes)
     cases = {case.get("name"): [element.tag for element in case] for case in ElementTree.fromstring(content)}
     assert cases.keys() == {task.name for task in report.tasks}
@@ -99,7 +99,7 @@ def test_a_view_is_refused_before_anything_is_read(run: Path) -> None:
 
 
 FAULTS: list[tuple[Any, str]] = [
-    (lambda *_: 1 / 0, "some:View: failed with ZeroDivisionError: division by zero (test_view_registry.py, line"),
+    (lambda *_: 1 / 0, "some:View: failed with ZeroDivisionError: division by zero (test_view_socket.py, line"),
     (lambda *_: None, f"view {__name__}.Broken: render gave NoneType and no text"),
 ]
 
@@ -126,7 +126,7 @@ def test_a_bug_names_the_classes_of_other_packages_that_took_part(run: Path, mon
 
 def test_without_the_package_there_is_no_such_view() -> None:
     with pytest.raises(ConfigError, match="unknown view junit"):
-        view_registry.find_view("junit", "report")
+        find_view("junit", "report")
 
 
 def test_one_loop_shows_every_table_of_a_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def test_one_loop_shows_every_table_of_a_document(tmp_path: Path, monkeypatch: p
     install(monkeypatch, sheet=Sheet)
     for make in (make_report, make_comparison):
         document = make().document()
-        write_view(tmp_path / "r.csv", view_registry.find_view("sheet", document.document_type), document)
+        write_view(tmp_path / "r.csv", find_view("sheet", document.document_type), document)
         rows = list(csv.reader((tmp_path / "r.csv").read_text(encoding="utf-8").splitlines()))
         assert len(rows) == sum(len(table.rows) for table in document.tables)
         assert {row[0] for row in rows} == {table.key for table in document.tables} >= {"drops", "flips"}
@@ -158,15 +158,15 @@ def test_the_same_views_show_several_models_side_by_side() -> None:
     report = make_report()
     candidates = (Candidate("a", report), Candidate("b", make_report(name="b")))
     document = CandidatesReport("the baseline", candidates).document()
-    assert report.tasks[1].decision is not None
-    score = f"{100 * report.tasks[1].decision.drop.candidate:.1f}"
+    assert report.tasks[1].is_decided
+    score = f"{100 * report.tasks[1].drop.candidate:.1f}"
     for name in ("text", "markdown", "html"):
-        content = view_registry.find_view(name, "candidates").render(document)
+        content = find_view(name, "candidates").render(document)
         text = content if isinstance(content, str) else "".join(map(str, content))
         assert "Places" in text and "positive drop" in text, name
         assert "2 candidates beside the baseline" in text and "DON'T SHIP" in text.replace("&#39;", "'"), name
         assert text.count(score) == 2 and text.count("DON") >= 2, name
-    table, tasks, places = json.loads("".join(view_registry.find_view("json", "candidates").render(document)))["tables"]  # type: ignore[arg-type]
+    table, tasks, places = json.loads("".join(find_view("json", "candidates").render(document)))["tables"]  # type: ignore[arg-type]
     assert [(row["name"], row["outcome"]) for row in table["rows"]] == [("a", "DON'T SHIP"), ("b", "DON'T SHIP")]
     assert [row["part"] for row in tasks["rows"][:3]] == ["the baseline", "a", "b"]
     assert tasks["rows"][1]["cells"]["interval"]["lower"] < tasks["rows"][1]["cells"]["drop"]
@@ -187,7 +187,7 @@ def test_a_column_and_a_table_are_described_once_and_stand_in_every_view(monkeyp
     monkeypatch.setattr(task_tables, "make_flip_table", other)
     document = make_report().document()
     for name in ("text", "markdown", "html", "json"):
-        content = view_registry.find_view(name, "report").render(document)
+        content = find_view(name, "report").render(document)
         text = content if isinstance(content, str) else "".join(map(str, content))
         figures = text.count('"twice": 24064') if name == "json" else text.count("24,064 docs")
         assert (figures, text.count("Another table")) == (2, 1), name

@@ -1,0 +1,452 @@
+"""Chooses the baseline of a task, and measures its drop, its alarms and the figures that a report shows of it.
+
+The baseline of a task is the first of these that exists:
+
+1. **Meta's recorded answers**, graded by the pack's own graders (`meta_eval.pack.baseline`): doc by doc, in the
+   published metric.
+2. **Meta's recorded verdicts**, doc by doc, if they are in that metric and come from a program. With a judge model's
+   verdicts, differences between graders would count as losses of the run.
+3. **The published score** alone, if it was measured under the same settings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from meta_eval import stats
+from meta_eval.base.display import plural
+from meta_eval.base.thresholds import MIN_RECORDED, SAME_VERDICT, CutAnswers
+from meta_eval.harness.doc_results import UNBOUNDED_METRICS, DocResult, average_figures, find_cluster_names
+from meta_eval.harness.lm_eval_run import TaskRun, find_disputed_metrics
+from meta_eval.harness.provenance import GraderFacts
+from meta_eval.harness.scores import ScoredRun, Scores, compute_scores
+from meta_eval.judge.cut_answers import compare_cut_rates, describe_cut, explain_unknown_endings, treat_cut_answers
+from meta_eval.judge.decision import (
+    META,
+    NUMBER,
+    RECORDED_ANSWERS,
+    RECORDED_VERDICTS,
+    RUN_A,
+    AlarmOccurrence,
+    CutSummary,
+    Flips,
+    MetricComparison,
+    RaisedAlarm,
+    TaskDecision,
+)
+from meta_eval.judge.drop_breakdown import break_down_task_drop
+from meta_eval.judge.figures import (
+    compare_metrics,
+    compute_subtask_drops,
+    describe_sampling,
+    describe_subtasks,
+    explain_incomparable,
+    list_known_gaps,
+    list_other_averages,
+    list_scores,
+)
+from meta_eval.judge.gate import Gate, GateTask, check_conditions
+from meta_eval.judge.own_unit import OwnUnitDrop, measure_own_unit
+from meta_eval.judge.pair import (
+    Clusters,
+    MeasuredFlips,
+    RunPair,
+    TaskPair,
+    find_samples,
+    find_verdict_metric,
+    list_fraction_metrics,
+    make_number_key,
+    pair_docs,
+    pair_scores,
+)
+from meta_eval.judge.pair_alarms import (
+    TimedLosses,
+    compute_filter_drops,
+    list_placed_losses,
+    measure_noise,
+    raise_grader_change,
+    split_unread,
+)
+from meta_eval.judge.run_alarms import count_changed_prompts, find_alarms, find_run_problems, has_fixed_order
+from meta_eval.pack.manifest import TaskEntry
+
+
+def measure_task(pair: TaskPair, gate: Gate, shared: frozenset[str]) -> TaskPair:
+    """Measure the drop of a task, its alarms and the figures that a report shows, without the decision over all.
+
+    Args:
+        pair: The task as it was read.
+        gate: The rules, with those of each task.
+        shared: See `shared_questions.find_shared_questions`.
+    """
+    if not pair.candidate_runs:
+        return _describe_missing(pair)
+    rule = gate.task_rules(pair.name)
+
+    def clusters(docs: Sequence[DocResult]) -> Sequence[Hashable] | None:
+        return find_cluster_names(pair.name, docs, shared)
+
+    chosen, reason = _choose(pair, rule)
+    grading = list(_find_grader_change(pair, chosen, rule.margin_fraction or gate.margin_fraction))
+    cut_rate = compare_cut_rates(chosen.sides, clusters) if chosen and chosen.sides else None
+    cut = _cut(pair, chosen, cut_rate, clusters)
+    if cut and chosen and chosen.sides and (how := rule.cut_answers or "graded") != "graded":
+        cut = replace(cut, counted=how)
+        chosen, reason = _treat_cut(chosen, chosen.sides, how)
+    own_unit = _measure_own_unit(pair, rule, clusters) if chosen is None else None
+    figures = replace(_describe_task(pair, chosen, reason, cut, clusters), own_unit=own_unit)
+    alarms = [*_find_task_alarms(pair, chosen, rule, figures), *grading]
+    if own_unit and not pair.baseline_runs:
+        alarms = [(kind, alarmed) for kind, alarmed in alarms if kind != "alone"]
+    pair = _measure_drop(pair, chosen, rule, clusters) if chosen else pair
+    pair = replace(pair, figures=figures, alarms=tuple(alarms))
+    if chosen is None or chosen.sides is None:
+        return pair
+
+    result = pair.candidate_runs[0]
+    measured = measure_noise(result, figures.flips, clusters)
+    placed = list_placed_losses(chosen.sides, chosen.metric_key, clusters)
+    return replace(
+        pair,
+        figures=replace(figures, noise=measured[0]) if measured else figures,
+        drop_sides=chosen.sides,
+        clusters=clusters,
+        filters=tuple(compute_filter_drops(chosen.sides, chosen.metric_key, result.filters, clusters)),
+        timed=TimedLosses(measured[1] if measured else (), placed),
+        cut_rate=cut_rate,
+        unread=split_unread(chosen.sides, chosen.metric_key),
+    )
+
+
+def _describe_missing(pair: TaskPair) -> TaskPair:
+    subset, docs = (pair.entry.subset, pair.entry.docs) if pair.entry else (None, None)
+    figures = TaskDecision(pair.name, subset, 0, docs, not_compared_reason="it was not run")
+    return replace(pair, figures=figures, alarms=(("not run", AlarmOccurrence(pair.name)),))
+
+
+def _choose(pair: TaskPair, rule: GateTask) -> tuple[ChosenBaseline | None, str | None]:
+    """The baseline, or the reason why there is none."""
+    if pair.baseline_runs and pair.sides and (rule.baseline_kind or "run") == "run":
+        metrics = list_metrics(pair.baseline_runs[0], pair.entry)
+        chosen = choose_metric(pair.sides, metrics, RUN_A)
+    else:
+        chosen = choose_baseline(pair, rule)
+    return (None, chosen) if isinstance(chosen, str) else (chosen, None)
+
+
+def _treat_cut(chosen: ChosenBaseline, sides: RunPair, how: CutAnswers) -> tuple[ChosenBaseline | None, str | None]:
+    """The baseline with cut answers counted as the rule says, or the reason why that cannot be."""
+    treated = treat_cut_answers(sides, how)
+    if reason := explain_unknown_endings(sides, how):
+        return None, reason
+    if not treated.docs:
+        return None, "every doc has an answer that was cut, and these are unscored"
+    return replace(chosen, baseline=treated.baseline, candidate=treated.candidate), None
+
+
+def _describe_task(
+    pair: TaskPair,
+    chosen: ChosenBaseline | None,
+    reason: str | None,
+    cut: CutSummary | None,
+    clusters: Clusters,
+) -> TaskDecision:
+    """The task as reports show it, without the noise of its engine."""
+    name, entry, metric_key, candidate = pair.name, pair.entry, pair.metric_key, pair.candidate
+    result, baseline_run = pair.candidate_runs[0], next(iter(pair.baseline_runs), None)
+    chosen_key = chosen.metric_key if chosen else None
+    owner = "" if baseline_run else entry.baseline_owner if entry else META
+    baseline_answers = pair.baseline_answers
+    # The distance to the published score is reported only for the evals dataset's record, not for other baselines.
+    record = None if entry and entry.baseline else pair.regraded_answers or pair.recorded_verdicts
+    return TaskDecision(
+        name=name,
+        subset=entry.subset if entry else None,
+        docs=len(result.docs) or result.provenance.docs_run or 0,
+        prepared=entry.docs if entry else baseline_run.provenance.docs_of_task if baseline_run else None,
+        runs=len(pair.candidate_runs),
+        metric=chosen_key,
+        baseline_label=chosen.label if chosen else None,
+        not_compared_reason=reason,
+        fallback_reason=pair.missing_reason,
+        metrics=_compare_metrics(pair, chosen_key or metric_key, clusters),
+        flips=_flips(pair.sides, metric_key, owner) if pair.sides and metric_key else None,
+        subtasks=describe_subtasks(candidate, metric_key, pair.sides) if metric_key else (),
+        scores=list_scores(name, result, candidate, entry, record, chosen_key),
+        gaps=list_known_gaps(entry, result),
+        cut=cut,
+        sampling=describe_sampling(chosen.candidate, chosen.baseline, chosen.metric_key, result.provenance, clusters)
+        if chosen
+        else None,
+        averages=list_other_averages(name, result, entry, baseline_run),
+        candidate_figures=average_figures(doc.figures for doc in candidate.docs),
+        baseline_figures=average_figures(doc.figures for doc in baseline_answers.docs) if baseline_answers else {},
+        source=find_samples(pair, metric_key) if metric_key else None,
+        drop_breakdown=_break_down_drop(pair, chosen, clusters) if chosen else None,
+        lower_is_better=(chosen_key or metric_key or "").partition(",")[0] in result.lower_is_better,
+    )
+
+
+def _find_task_alarms(
+    pair: TaskPair, chosen: ChosenBaseline | None, rule: GateTask, figures: TaskDecision
+) -> list[RaisedAlarm]:
+    """The alarms of its runs, of what it is compared with, and of too few docs."""
+    # In a comparison of two runs only the docs of the baseline are needed.
+    needs_all = rule.min_docs is None or (
+        not pair.baseline_runs
+        and not (chosen and chosen.sides and all(has_fixed_order(run, pair.entry) for run in pair.candidate_runs))
+    )
+    alarms = find_run_problems(pair.name, pair.candidate_runs, pair.entry, needs_all=needs_all)
+    alarms += _find_answer_alarms(pair, pair.metric_key or "", rule, figures)
+    alarms += _find_baseline_alarms(pair, chosen, figures.not_compared_reason)
+    if chosen and chosen.sides and rule.min_docs and len(chosen.candidate.docs) < rule.min_docs:
+        note = f"{plural(len(chosen.candidate.docs), 'doc')}, and {rule.min_docs:,} are asked for"
+        alarms.append(("unfinished", AlarmOccurrence(pair.name, note=note)))
+    return alarms
+
+
+def _find_answer_alarms(pair: TaskPair, metric_key: str, rule: GateTask, figures: TaskDecision) -> list[RaisedAlarm]:
+    """The alarms of each run's answers, and the conditions of the gate."""
+    name, candidate, baseline = pair.name, pair.candidate, pair.baseline_answers
+    scores = pair.baseline.scores(metric_key) if pair.baseline else None
+    known = (score for score in figures.scores if score.candidate_minus_reference is not None)
+    published = next((score.reference.value for score in known if score.reference), None)
+    expected = scores.value if scores else published
+    alarms: list[RaisedAlarm] = []
+    for number, run in enumerate(pair.candidate_runs):
+        alarms += find_alarms(name, run, candidate, number, metric_key, baseline=baseline, expected=expected)
+        docs, filter_name = candidate.runs[number], metric_key.partition(",")[2]
+        pairs = pair.pair_docs_of_run(number) if rule.limits else []
+        alarms += check_conditions(name, docs, filter_name, rule.limits, pairs)
+    return alarms
+
+
+def _find_baseline_alarms(pair: TaskPair, chosen: ChosenBaseline | None, reason: str | None) -> list[RaisedAlarm]:
+    """The alarm that there is no baseline, or that its prompts were others."""
+    name, entry, metric_key = pair.name, pair.entry, pair.metric_key
+    if reason:
+        # A mean of shares cannot include BLEU or a perplexity, which are shown in their own units.
+        occurrence = AlarmOccurrence(name, note=reason, veto=is_share(metric_key))
+        return [("alone", occurrence)] if entry or pair.baseline_runs else []
+    baseline = chosen.baseline if chosen else None
+    if baseline is None or pair.baseline_runs or not entry or not entry.baseline:
+        return []
+    other = count_changed_prompts(baseline.docs)
+    note = f"{other:,} of {len(baseline.docs):,} answers of the baseline had another prompt"
+    return [("unlike", AlarmOccurrence(name, note=note))] if other else []
+
+
+def _find_grader_change(pair: TaskPair, chosen: ChosenBaseline | None, margin: float) -> Iterator[RaisedAlarm]:
+    """The alarm that both sides were graded differently, or may have been."""
+    if chosen is None or chosen.sides is None:
+        return
+    graders, sides = GraderFacts(), ("the baseline", "the run")
+    if chosen.label == RUN_A:
+        graders, sides = pair.baseline_runs[0].provenance.grader, ("A", "B")
+    elif any(doc.answer_hash for doc in chosen.sides.baseline.docs):  # recorded verdicts come without their answers
+        graders = GraderFacts(lm_eval=pair.regraded_by)
+    both = graders, pair.candidate_runs[0].provenance.grader
+    yield from raise_grader_change(pair.name, chosen.sides, chosen.metric_key, both, margin, sides)
+
+
+def is_share(metric_key: str | None) -> bool:
+    """Whether a metric may be a share from 0 to 1, by its name."""
+    return metric_key is not None and metric_key.partition(",")[0] not in UNBOUNDED_METRICS
+
+
+def _measure_own_unit(pair: TaskPair, rule: GateTask, clusters: Clusters) -> OwnUnitDrop | None:
+    """The drop of a task that is no share, from the runs of a baseline or from what was recorded."""
+    if not pair.candidate_runs or not (pair.baseline_runs or pair.sides):
+        return None
+    runs = [*pair.baseline_runs[:1], pair.candidate_runs[0]]
+    if set.intersection(*(set(list_fraction_metrics(run)) for run in runs)):
+        return None
+    docs = (pair.sides.baseline.runs, pair.sides.candidate.runs) if pair.sides else None
+    return measure_own_unit(
+        pair.baseline_runs,
+        pair.candidate_runs,
+        docs,
+        pair.metric_key,
+        pair.candidate.lower_is_better,
+        rule.margin,
+        clusters,
+    )
+
+
+def _cut(
+    pair: TaskPair, chosen: ChosenBaseline | None, rate: stats.Drop | None, clusters: Clusters
+) -> CutSummary | None:
+    """The scores with and without cut answers, in the metric of the drop where there is one."""
+    metric_key, sides = (chosen.metric_key, chosen.sides) if chosen else (pair.metric_key, pair.sides)
+    return describe_cut(pair.candidate, sides, metric_key, rate, clusters) if metric_key else None
+
+
+def _compare_metrics(pair: TaskPair, metric_key: str | None, clusters: Clusters) -> tuple[MetricComparison, ...]:
+    if metric_key is None or not pair.candidate_runs[0].is_chat:
+        return ()
+    candidate, both = pair.candidate, pair.sides
+    docs = (both.baseline.runs, both.candidate.runs) if both and both.docs else None
+    disputed = find_disputed_metrics(*pair.candidate_runs, *pair.baseline_runs)
+    return compare_metrics(candidate.runs, docs, metric_key, candidate.lower_is_better, clusters, disputed)
+
+
+def _break_down_drop(pair: TaskPair, chosen: ChosenBaseline, clusters: Clusters) -> stats.DropBreakdown | None:
+    if pair.baseline_runs or pair.recorded_run is None or pair.regraded_answers is None:
+        return None
+    return break_down_task_drop(
+        pair.recorded_run,
+        pair.regraded_answers,
+        pair.candidate,
+        chosen.metric_key,
+        clusters,
+    )
+
+
+def _measure_drop(pair: TaskPair, chosen: ChosenBaseline, rule: GateTask, clusters: Clusters) -> TaskPair:
+    candidate = chosen.candidate.scores(chosen.metric_key)
+    assert candidate is not None  # noqa: S101 (that is how it was chosen)
+    names = clusters([chosen.candidate.docs[position] for position in candidate.doc_indices])
+    baseline = chosen.baseline.scores(chosen.metric_key) if chosen.baseline else None
+    drop = (
+        stats.unpaired_drop(chosen.published, candidate.contributions, candidate.labels, names)
+        if baseline is None
+        else stats.paired_drop(baseline.paired_contributions, candidate.paired_contributions, candidate.labels, names)
+    )
+    drop = drop.invert() if candidate.lower_is_better else drop
+    noise, spread = _measure_runs(chosen, candidate.labels)
+    return replace(
+        pair,
+        measured_drop=replace(drop, runs=spread),
+        margin=rule.margin_fraction,
+        repeats=len(chosen.candidate.runs),
+        baseline_repeats=len(pair.baseline_runs) if chosen.label == RUN_A else None,
+        noise=noise,
+        cap=rule.cap_fraction,
+        subtasks=compute_subtask_drops(chosen.candidate, chosen.metric_key, chosen.sides),
+        measured_flips=_measure_flips(pair, chosen),
+        newest=_measure_newest_drop(chosen, names),
+    )
+
+
+def _measure_newest_drop(chosen: ChosenBaseline, clusters: Sequence[Hashable] | None) -> stats.Drop | None:
+    """The drop between the newest runs; None if each side has one run."""
+    sides = _list_scores(chosen)
+    if not all(sides) or max(map(len, sides)) == 1:
+        return None
+    baseline, candidate = (side[0] for side in sides)
+    drop = stats.paired_drop(baseline.paired_contributions, candidate.paired_contributions, candidate.labels, clusters)
+    return drop.invert() if candidate.lower_is_better else drop
+
+
+def _measure_flips(pair: TaskPair, chosen: ChosenBaseline) -> MeasuredFlips | None:
+    """The flips between answers of one model: of the newest run and its repeats, and of answers that were asked again.
+
+    Each repeat is paired with the newest run of its side.
+    """
+    flips = []
+    for side in _list_scores(chosen):
+        for again in side[1:]:
+            drop = stats.paired_drop(side[0].paired_contributions, again.paired_contributions, again.labels)
+            flips.append((drop.lost + drop.won, drop.docs))
+    newest = pair.candidate_runs[0]
+    rerun = newest.provenance.rerun
+    scores = compute_scores(newest.docs, rerun.metric, newest.lower_is_better) if rerun else None
+    if rerun and scores:
+        changes = [
+            abs(value - rerun.values[newest.docs[place].doc_id])
+            for place, value in zip(scores.doc_indices, scores.doc_scores, strict=True)
+            if newest.docs[place].doc_id in rerun.values
+        ]
+        flips += [(stats.mean(changes), len(changes))] if changes else []
+    docs = sum(count for _, count in flips)
+    return MeasuredFlips(math.fsum(share * count for share, count in flips) / docs, docs) if docs else None
+
+
+def _list_scores(chosen: ChosenBaseline) -> list[list[Scores]]:
+    """The scores of every run of the baseline and of the candidate."""
+    return [scored.scores_by_run(chosen.metric_key) if scored else [] for scored in (chosen.baseline, chosen.candidate)]
+
+
+def _measure_runs(
+    chosen: ChosenBaseline, labels: Sequence[str | None] | None
+) -> tuple[float | None, stats.RunSpread | None]:
+    """The variance of one run's score by the engine, and how runs differ; None where each side has one run."""
+    sides = [[scores.paired_contributions for scores in side] for side in _list_scores(chosen)]
+    repeated = [side for side in sides if len(side) > 1]
+    return (stats.run_noise(repeated[-1], labels) if repeated else None), stats.measure_runs(sides[0], sides[1], labels)
+
+
+# Doc by doc
+
+
+def _flips(sides: RunPair, metric_key: str, owner: str) -> Flips | None:
+    """Count flips. ``owner`` labels the recorded side (``Meta's``); empty if two runs are pair."""
+    baseline, candidate = (scored.scores_of_run(0, metric_key) for scored in sides)
+    if baseline is None or candidate is None or baseline.doc_indices != candidate.doc_indices:
+        return None
+    changes = [b - a for a, b in zip(baseline.verdicts, candidate.verdicts, strict=True)]
+    down, up = sum(change < -SAME_VERDICT for change in changes), sum(change > SAME_VERDICT for change in changes)
+    return Flips(*((owner, "ours") if owner else ("A", "B")), len(changes), down, up)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenBaseline:
+    """The pair in ``metric_key``, over the same docs; for a published score alone, all docs of the candidate."""
+
+    label: str
+    metric_key: str
+    candidate: ScoredRun
+    baseline: ScoredRun | None = None
+    published: float = 0.0
+
+    @property
+    def sides(self) -> RunPair | None:
+        """Both; None for a published score."""
+        return RunPair(self.baseline, self.candidate) if self.baseline else None
+
+
+def choose_baseline(pair: TaskPair, rule: GateTask) -> ChosenBaseline | str:
+    """Choose the baseline among Meta's data; else return the reason why there is none."""
+    result, candidate, entry = pair.candidate_runs[0], pair.candidate, pair.entry
+    if entry is None:
+        return "no pack says what it is to be compared with"
+    if not result.docs:
+        return "there are no samples: run lm_eval with --log_samples"
+    metrics = list_metrics(result, entry)
+    few = None
+    if rule.baseline_kind != "published":
+        verdicts = pair.recorded_verdicts if entry.graded_by == "program" or entry.baseline else None
+        for label, baseline in ((RECORDED_ANSWERS, pair.regraded_answers), (RECORDED_VERDICTS, verdicts)):
+            if baseline is not None:
+                sides = pair_docs(baseline, candidate, make_number_key)
+                chosen = choose_metric(sides, metrics, label.replace(f"{META} recorded", entry.baseline_owner_recorded))
+                if len(sides.baseline.docs) < MIN_RECORDED * len(candidate.docs):
+                    few = f"only {len(sides.baseline.docs):,} of {len(candidate.docs):,} docs have a recorded answer"
+                elif not isinstance(chosen, str):
+                    return chosen
+        if rule.baseline_kind == "recorded":
+            return few or "there are no recorded answers or verdicts to compare it with"
+    nothing = "no recorded score of it is a share" if entry.record else "no number was published for this subset"
+    for number in entry.reference_scores:
+        if (reason := explain_incomparable(result, candidate, entry, number)) is None:
+            return ChosenBaseline(NUMBER, number.metric, candidate, published=number.value / 100)
+        nothing = reason
+    return few or nothing
+
+
+def choose_metric(sides: RunPair, metrics: Sequence[str], label: str) -> ChosenBaseline | str:
+    """Choose the first metric that both sides have; else return the reason why there is none."""
+    for metric_key in metrics:
+        if pair_scores(sides, metric_key) is not None:
+            return ChosenBaseline(label, metric_key, sides.candidate, sides.baseline)
+    return "there is no metric that both have and that is a share"
+
+
+def list_metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
+    """Possible metrics for the drop, in order of preference: metrics with a published score first."""
+    numbers = sorted(entry.reference_scores, key=lambda number: not number.same_settings) if entry else ()
+    published = [number.metric for number in numbers] if entry else list(result.published_metrics)
+    verdict = find_verdict_metric(result, entry)
+    return [*published, *([verdict] if verdict else ())]

@@ -1,0 +1,501 @@
+"""Alarms that need both sides of a comparison: another grader, same answers, filters, unread answers, drift.
+
+Another grader: the proof is a doc whose answers are the same word for word, and whose verdicts are not, as the model
+did not change there. A doc that was not graded, or whose program may have run out of time, is no proof. Other versions
+of task, lm-eval, filter or metric are a suspicion.
+
+Drift and noise: two answers of a model to the same doc differ only by noise. Baseline and candidate differ by noise and
+by the candidate's loss. So noise explains a part of their flips: the share of docs that flip between two answers of the
+candidate, divided by the share that flip between baseline and candidate.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from meta_eval import stats
+from meta_eval.base.display import plural
+from meta_eval.base.thresholds import (
+    ALPHA,
+    GRADER_SHARE_OF_MARGIN,
+    RULE_OF_THREE,
+    SAME_SHORT_TEXT_DOCS,
+    SAME_TEXT_DOCS,
+    SAME_VERDICT,
+    SHORT_TEXT_CHARS,
+    ZERO_POINTS,
+)
+from meta_eval.harness.doc_results import DocResult, FilterResult
+from meta_eval.harness.lm_eval_run import Run, TaskRun
+from meta_eval.harness.provenance import GraderFacts, Provenance
+from meta_eval.harness.scores import ScoredRun, compute_scores
+from meta_eval.judge.decision import AlarmOccurrence, EngineNoise, Flips, RaisedAlarm
+from meta_eval.judge.pair import Clusters, RunPair, pair_scores
+from meta_eval.stats.clustered_mean import average_docs
+
+# Metrics of tasks whose answers are programs.
+_OF_PROGRAMS = re.compile(r"pass(@|_at_)\d")
+
+
+@dataclass(frozen=True, slots=True)
+class GradedTwice:
+    """Docs whose answers are the same word for word on both sides.
+
+    Attributes:
+        docs: Their number, without those that are no proof.
+        differing: Of them those with other verdicts.
+        effect: How far these may move the score, a share: the sum of the absolute differences, weighted as in the drop.
+        unproven: Docs with the same answers and other verdicts that are no proof.
+    """
+
+    docs: int
+    differing: int
+    effect: float
+    unproven: int
+
+
+def raise_grader_change(
+    task: str, pair: RunPair, metric_key: str, graders: tuple[GraderFacts, GraderFacts], margin: float,
+    sides: tuple[str, str],
+) -> Iterator[RaisedAlarm]:  # fmt: skip
+    """Raise an alarm if a task was graded differently on both sides, or may have been.
+
+    Args:
+        task: Its name.
+        pair: Both sides.
+        metric_key: The ``metric,filter`` of the drop.
+        graders: What graded the baseline, and the candidate.
+        margin: The largest allowed drop. The comparison is invalid if the proven docs make up half of it.
+        sides: The names of baseline and candidate in messages: ``A`` and ``B``.
+    """
+    twice = count_graded_twice(pair, metric_key, graders)
+    differences = list(describe_grader_differences(*graders, metric_key, sides))
+    if twice.differing:
+        docs = f"{twice.differing:,} of {plural(twice.docs, 'doc')} whose answers are the same word for word"
+        note = "; ".join([f"{docs} {'has' if twice.differing == 1 else 'have'} other verdicts", *differences])
+        yield "graded", AlarmOccurrence(task, note=note, veto=twice.effect >= GRADER_SHARE_OF_MARGIN * margin)
+        return
+    # No doc of n differs: at 95 % less than 3 / n of all do.
+    is_alike = twice.docs * margin >= RULE_OF_THREE
+    if differences and not (is_alike and differences == list(_describe_release(*graders, sides))):
+        if twice.docs:
+            differences.append(f"{plural(twice.docs, 'doc')} with the same answers have the same verdicts")
+        yield "grader", AlarmOccurrence(task, note="; ".join(differences), veto=False)
+    elif twice.unproven:
+        note = f"{plural(twice.unproven, 'program')} with another verdict on the same text may have run out of time"
+        yield "grader", AlarmOccurrence(task, note=note, veto=False)
+
+
+def count_graded_twice(pair: RunPair, metric_key: str, graders: tuple[GraderFacts, GraderFacts]) -> GradedTwice:
+    """Count the docs whose answers are the same on both sides, by their verdicts.
+
+    Of several runs, an answer of the baseline counts as the same if a run of the candidate gave it.
+    """
+    if (scores := pair_scores(pair, metric_key)) is None:
+        return GradedTwice(0, 0, 0.0, 0)
+    weights = average_docs(scores.candidate.contributions, scores.candidate.labels).weights
+    sides = [
+        [(docs, run.doc_scores, run.paired_contributions) for docs, run in zip(side.runs, runs, strict=True)]
+        for side, runs in ((side, side.scores_by_run(metric_key)) for side in pair)
+    ]
+    docs = differing = unproven = 0
+    effects = []
+    for number, place in enumerate(scores.candidate.doc_indices):
+        known = {
+            run[place].answer_hash: (run[place], verdicts[number], shares[number]) for run, verdicts, shares in sides[1]
+        }
+        known.pop(None, None)
+        same = [
+            (abs(verdicts[number] - known[answer][1]) > SAME_VERDICT, abs(shares[number] - known[answer][2]),
+             _is_proof(run[place], metric_key, graders[0]) and _is_proof(known[answer][0], metric_key, graders[1]))
+            for run, verdicts, shares in sides[0]
+            if (answer := run[place].answer_hash) in known
+        ]  # fmt: skip
+        unproven += any(differs and not is_proof for differs, _, is_proof in same)
+        proofs = [(differs, distance) for differs, distance, is_proof in same if is_proof]
+        docs += bool(proofs)
+        if any(differs for differs, _ in proofs):
+            differing += 1
+            effects.append(weights[number] * sum(distance for _, distance in proofs) / len(sides[0]))
+    return GradedTwice(docs, differing, math.fsum(effects), unproven)
+
+
+def _is_proof(doc: DocResult, metric_key: str, grader: GraderFacts) -> bool:
+    """Whether the verdict on an answer is the grader's, and not its failure or its limit of time. lm-eval's own tasks
+    of programs say nothing of the latter, and its older versions not even that they run programs."""
+    metric, _, name = metric_key.partition(",")
+    result: FilterResult = doc.filter_results[name]
+    failed = result.metrics.get("ungraded")
+    runs_code = grader.runs_code or _OF_PROGRAMS.match(metric) is not None
+    return not (failed == 1 or result.is_timed_out or (runs_code and failed is None))
+
+
+def describe_grader_differences(
+    baseline: GraderFacts, candidate: GraderFacts, metric_key: str, sides: tuple[str, str]
+) -> Iterator[str]:
+    """Name what differs between two graders, a clause each; lm-eval's release last."""
+    metric, _, filter_name = metric_key.partition(",")
+    versions = baseline.task_version, candidate.task_version
+    if None not in versions and len(set(versions)) > 1 and _as_number(versions[0]) != _as_number(versions[1]):
+        yield _describe("task version", versions, sides)
+    for what, one, other in (
+        (f"filter {filter_name}", baseline.filters.get(filter_name), candidate.filters.get(filter_name)),
+        (f"metric {metric}", baseline.metrics.get(metric), candidate.metrics.get(metric)),
+        ("process_results", baseline.scorer, candidate.scorer),
+    ):
+        if None not in (one, other) and one != other:
+            yield f"the settings of {what} differ" if what != "process_results" else f"{what} differs"
+    yield from _describe_release(baseline, candidate, sides)
+
+
+def _describe_release(baseline: GraderFacts, candidate: GraderFacts, sides: tuple[str, str]) -> Iterator[str]:
+    if None not in (baseline.lm_eval, candidate.lm_eval) and baseline.lm_eval != candidate.lm_eval:
+        yield _describe("lm-eval", (baseline.lm_eval, candidate.lm_eval), sides)
+
+
+def _describe(what: str, values: tuple[str | None, str | None], sides: tuple[str, str]) -> str:
+    return f"{what} {values[0]:.40} in {sides[0]}, {values[1]:.40} in {sides[1]}"
+
+
+def _as_number(version: str | None) -> float | str | None:
+    try:
+        return float(version or "")
+    except ValueError:
+        return version
+
+
+# Model arguments that say which weights run.
+_OF_WEIGHTS = re.compile(r"lora|adapter|peft|quant|bnb|load_in_\d+bit|gguf|delta|revision|^dtype$", re.IGNORECASE)
+_DEFAULTS = ("", "auto", "false", "none")
+_CAUSES = "perhaps an adapter that was not loaded, or one model under two names"
+
+
+def find_same_answers(baseline: Run, candidate: Run, pairs: Iterable[RunPair]) -> list[RaisedAlarm]:
+    """Raise an alarm if every doc of all tasks has the same answers in both, and the two claim to differ.
+
+    Args:
+        baseline: Run A.
+        candidate: Run B.
+        pairs: The paired docs of each task.
+    """
+    claim = next(
+        filter(
+            None,
+            (
+                _describe_claim(baseline.tasks[task].provenance, candidate.tasks[task].provenance)
+                for task in sorted(baseline.tasks.keys() & candidate.tasks.keys())
+            ),
+        ),
+        None,
+    )
+    if claim is None:
+        return []
+    texts = likelihoods = short = 0
+    for pair in pairs:
+        for a, b in zip(pair.baseline.docs, pair.candidate.docs, strict=True):
+            if a.answer_hash is None or a.answer_hash != b.answer_hash:
+                return []
+            if b.answer_empty:
+                continue
+            texts += bool(b.answer_tail)
+            likelihoods += not b.answer_tail
+            short += 0 < len(b.answer_tail) < SHORT_TEXT_CHARS
+    count = texts + likelihoods
+    if count - short < SAME_TEXT_DOCS and count < SAME_SHORT_TEXT_DOCS:
+        return []
+    kinds = [f"{texts:,} of {texts:,} answers are the same text"] if texts else []
+    kinds += [f"the likelihoods of {likelihoods:,} of {likelihoods:,} docs are the same"] if likelihoods else []
+    note = f"{' and '.join(kinds)}, of {claim}: {_CAUSES}"
+    return [("same answers", AlarmOccurrence(None, note=note, veto=False))]
+
+
+def _describe_claim(a: Provenance, b: Provenance) -> str | None:
+    """The models, or the arguments of one model, that the runs claim; None if they claim the same."""
+    if a.results_file is None or b.results_file is None:
+        return None
+    if a.model != b.model:
+        return f"{a.model!s:.80} in A and {b.model!s:.80} in B"
+    for name in sorted(filter(_OF_WEIGHTS.search, {*a.model_args, *b.model_args})):
+        values = [side.model_args.get(name, "") for side in (a, b)]
+        if len({"" if value.lower() in _DEFAULTS else value for value in values}) > 1:
+            return f"{a.model} with {name}: {values[0] or 'none'} in A and {values[1] or 'none'} in B"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class FilterDrop:
+    """The drop of a task by another filter than the verdict's.
+
+    Attributes:
+        name: The filter.
+        value: Its drop.
+        verdict: The verdict's filter.
+        verdict_value: The drop by that filter.
+        p: Two-sided p value of no difference between the two, doc by doc.
+    """
+
+    name: str
+    value: float
+    verdict: str
+    verdict_value: float
+    p: float
+
+    def is_far(self, margin: float) -> bool:
+        """Whether the two differ in sign, or by more than the margin."""
+        return abs(self.value - self.verdict_value) > margin or self.value * self.verdict_value < 0
+
+
+def compute_filter_drops(
+    pair: RunPair, metric_key: str, filters: Iterable[str], clusters: Clusters
+) -> Iterator[FilterDrop]:
+    """Compute the drops by all other filters, in the same metric and over the same docs.
+
+    Args:
+        pair: The baseline and the candidate over the same docs.
+        metric_key: The ``metric,filter`` of the verdict's drop.
+        filters: The filters of the task.
+        clusters: The clusters of docs.
+    """
+    metric, _, verdict = metric_key.partition(",")
+    verdict_scores = pair_scores(pair, metric_key)
+    for name in filters if verdict_scores else ():
+        other = pair_scores(pair, f"{metric},{name}") if name != verdict else None
+        if (
+            verdict_scores is None
+            or other is None
+            or (verdict_scores.baseline.doc_indices, verdict_scores.baseline.labels)
+            != (other.baseline.doc_indices, other.baseline.labels)
+        ):
+            continue
+        names = clusters([pair.candidate.docs[place] for place in verdict_scores.candidate.doc_indices])
+        verdict_losses, losses = (
+            [
+                a - b
+                for a, b in zip(
+                    scores.baseline.comparable_contributions, scores.candidate.comparable_contributions, strict=True
+                )
+            ]
+            for scores in (verdict_scores, other)
+        )
+        none, labels = [0.0] * len(losses), verdict_scores.baseline.labels
+        value = stats.paired_drop(losses, none, labels, names).value
+        verdict_value = stats.paired_drop(verdict_losses, none, labels, names).value
+        p = stats.paired_drop(verdict_losses, losses, labels, names).p_value()
+        yield FilterDrop(name, value, verdict, verdict_value, p)
+
+
+def find_disagreements(drops: Mapping[str, tuple[Sequence[FilterDrop], float]]) -> Iterator[RaisedAlarm]:
+    """Raise an alarm for each task with a filter that disagrees with the verdict's filter. A larger drop forbids SHIP.
+
+    Args:
+        drops: By task its drops by other filters, and its margin. Holm's correction is over all of them.
+    """
+    corrected = iter(stats.correct_by_holm([drop.p for of_task, _ in drops.values() for drop in of_task]))
+    for task, (of_task, margin) in drops.items():
+        tested = list(zip(of_task, corrected, strict=False))
+        if disagreeing := [drop for drop, p in tested if p < ALPHA and drop.is_far(margin)]:
+            yield _raise_alarm(task, disagreeing)
+
+
+def _raise_alarm(task: str, disagreeing: Sequence[FilterDrop]) -> RaisedAlarm:
+    worst = max(disagreeing, key=lambda drop: drop.value - drop.verdict_value)
+    note = (
+        f"{worst.verdict} {_change(worst.verdict_value)}, {worst.name} {_change(worst.value)}: the format of the "
+        "answers changed"
+    )
+    return "filters", AlarmOccurrence(task, note=note, veto=worst.value > worst.verdict_value)
+
+
+def _change(drop: float) -> str:
+    if abs(drop) < ZERO_POINTS:
+        return "did not change"
+    return f"{'lost' if drop > 0 else 'gained'} {100 * abs(drop):.1f} points"
+
+
+# The smallest difference in unread answers that is said.
+_FEWEST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadSplit:
+    """The parts of a drop: answers that only one side's filter could read, and all others.
+
+    Attributes:
+        docs: Docs that are compared.
+        baseline, candidate: Docs with an unread answer, in any run of each.
+        more: How much more often the candidate's answers are unread, from -1 to 1, weighted like the drop.
+        drop: The drop.
+        not_read: Its part from docs that were read in one of the two alone; the rest is read and wrong.
+    """
+
+    docs: int
+    baseline: int
+    candidate: int
+    more: float
+    drop: float
+    not_read: float
+
+
+def split_unread(pair: RunPair, metric_key: str) -> UnreadSplit | None:
+    """Split a drop; None where the two have no scores, or nobody knows which answers of a side were read."""
+    scores, name = pair_scores(pair, metric_key), metric_key.partition(",")[2]
+    if scores is None:
+        return None
+    before, after = (_list_unread_shares(scored, of.doc_indices, name) for scored, of in zip(pair, scores, strict=True))
+    if before is None or after is None:
+        return None
+    shares = (of.comparable_contributions for of in scores)
+    losses = [a - b for a, b in zip(*shares, strict=True)]
+    weights = average_docs(losses, scores.candidate.labels).weights
+    rows = list(zip(weights, losses, before, after, strict=True))
+    return UnreadSplit(
+        docs=len(losses),
+        baseline=sum(share > 0 for share in before),
+        candidate=sum(share > 0 for share in after),
+        more=math.fsum(weight * (b - a) for weight, _, a, b in rows),
+        drop=math.fsum(weight * loss for weight, loss, _, _ in rows),
+        not_read=math.fsum(weight * loss for weight, loss, a, b in rows if a != b),
+    )
+
+
+def find_unread_drop(task: str, split: UnreadSplit | None, margin: float) -> list[RaisedAlarm]:
+    """Say which part of a drop was not read, where the difference in unread answers can make up half the margin.
+
+    A difference of fewer than five docs is no more than chance: 5 of 5 on one side have probability 1 in 16.
+    """
+    if split is None or abs(split.more) < margin / 2 or abs(split.candidate - split.baseline) < _FEWEST:
+        return []
+    counts = f"{split.candidate:,} of {split.docs:,} answers, {split.baseline:,} of the baseline's"
+    parts = f"{_points(split.not_read)} not read and {_points(split.drop - split.not_read)} read and wrong"
+    note = f"{counts}; of the drop of {_points(split.drop)} points {parts}"
+    return [("unread", AlarmOccurrence(task, note=note, veto=False))]
+
+
+def _list_unread_shares(scored: ScoredRun, places: tuple[int, ...], name: str) -> list[float] | None:
+    """Of each doc the share of runs in which its answer was not read; None where that is known of no doc."""
+    marks = [[_is_unread(docs[place], name) for docs in scored.runs] for place in places]
+    if all(mark is None for of_doc in marks for mark in of_doc):
+        return None
+    return [sum(map(bool, of_doc)) / len(of_doc) for of_doc in marks]
+
+
+def _is_unread(doc: DocResult, name: str) -> bool | None:
+    result = doc.filter_results.get(name)
+    return True if doc.answer_empty else None if result is None else result.is_unextracted
+
+
+def _points(share: float) -> str:
+    text = f"{abs(100 * share):.1f}"
+    return f"{chr(0x2212) if share < 0 and float(text) else ''}{text}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimedLosses:
+    """Losses from early to late answers.
+
+    Attributes:
+        second: For each doc or cluster with a second answer, its loss against the first.
+        by_place: For each doc or cluster, its place in the random order, and its loss against the baseline.
+    """
+
+    second: Sequence[float] = ()
+    by_place: Sequence[tuple[int, float]] = field(default_factory=tuple)
+
+
+def measure_noise(result: TaskRun, flips: Flips | None, clusters: Clusters) -> tuple[EngineNoise, list[float]] | None:
+    """Count docs that flip between two answers of a run, and list the loss of each unit; None without second answers.
+
+    Args:
+        result: The run.
+        flips: Flips from the baseline to the run.
+        clusters: The clusters of docs.
+    """
+    pairs = pair_second_answers(result)
+    if pairs is None:
+        return None
+    docs, losses = pairs
+    names = clusters(docs)
+    changed = [float(abs(loss) > SAME_VERDICT) for loss in losses]
+    interval = stats.score_interval(changed, clusters=names)
+    flip_rate = (flips.compared - flips.agreed) / flips.compared if flips and flips.compared else 0.0
+    noise = EngineNoise(
+        docs=len(docs),
+        lost=sum(loss > SAME_VERDICT for loss in losses),
+        won=sum(loss < -SAME_VERDICT for loss in losses),
+        interval=interval,
+        explained=min(1.0, stats.mean(changed) / flip_rate) if flip_rate else None,
+        explained_interval=stats.Interval(min(1.0, interval.lower / flip_rate), min(1.0, interval.upper / flip_rate))
+        if flip_rate
+        else None,
+    )
+    return noise, _add_up(losses, names)
+
+
+def pair_second_answers(result: TaskRun) -> tuple[list[DocResult], list[float]] | None:
+    """The docs of a run that were answered twice, and the loss of each from the first answer to the second; None
+    without any."""
+    second = result.provenance.rerun
+    first = compute_scores(result.docs, second.metric, result.lower_is_better) if second else None
+    if second is None or first is None:
+        return None
+    sign = -1 if first.lower_is_better else 1
+    pairs = [
+        (result.docs[position], sign * (value - second.values[result.docs[position].doc_id]))
+        for position, value in zip(first.doc_indices, first.doc_scores, strict=True)
+        if result.docs[position].doc_id in second.values
+    ]
+    return ([doc for doc, _ in pairs], [loss for _, loss in pairs]) if pairs else None
+
+
+def list_placed_losses(pair: RunPair, metric_key: str, clusters: Clusters) -> list[tuple[int, float]]:
+    """For each unit of a random order, its place and its loss against the baseline."""
+    scores = pair_scores(pair, metric_key)
+    if scores is None:
+        return []
+    placed = [
+        (pair.candidate.docs[position], baseline_value - candidate_value)
+        for position, baseline_value, candidate_value in zip(
+            scores[1].doc_indices, scores[0].comparable_contributions, scores[1].comparable_contributions, strict=True
+        )
+        if pair.candidate.docs[position].place is not None
+    ]
+    docs = [doc for doc, _ in placed]
+    names = clusters(docs) if docs else None
+    places: dict[Hashable, int] = {}
+    for name, doc in zip(names or range(len(docs)), docs, strict=True):
+        places[name] = min(places.get(name, doc.place or 0), doc.place or 0)
+    return list(zip(places.values(), _add_up([loss for _, loss in placed], names), strict=True))
+
+
+def find_drift(losses: Iterable[TimedLosses]) -> list[RaisedAlarm]:
+    """Raise an alarm if late answers of a run differ from early answers beyond chance; see `stats.drift`."""
+    everything = list(losses)
+    second = [loss for task in everything for loss in task.second]
+    placed = [loss for _, loss in sorted(pair for task in everything for pair in task.by_place)]
+    p_again, p_order = stats.repeat_p_value(second), stats.order_p_value(placed)
+    if not stats.is_drift([p_again, p_order]):
+        return []
+    notes = []
+    if stats.is_drift([p_again, 1.0]):
+        lost, won = sum(loss > 0 for loss in second), sum(loss < 0 for loss in second)
+        notes.append(f"asked again, {lost:,} docs were lost and {won:,} won (p = {p_again:.1g})")
+    if stats.is_drift([p_order, 1.0]):
+        half = len(placed) // 2
+        early, late = (100 * stats.mean(part) for part in (placed[:half], placed[half:]))
+        notes.append(
+            f"in a random order, the first half lost {early:.1f} points and the second {late:.1f} (p = {p_order:.1g})"
+        )
+    return [("drift", AlarmOccurrence(None, note=", ".join(notes)))]
+
+
+def _add_up(losses: Sequence[float], names: Sequence[Hashable] | None) -> list[float]:
+    """Losses by unit; the docs of a cluster are summed."""
+    if names is None:
+        return list(losses)
+    sums: dict[Hashable, float] = {}
+    for name, loss in zip(names, losses, strict=True):
+        sums[name] = sums.get(name, 0.0) + loss
+    return list(sums.values())

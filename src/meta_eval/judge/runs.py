@@ -1,0 +1,436 @@
+"""From runs to a decision: of a run beside its baseline, and of two runs over the same docs. Scores from 0 to 1.
+
+The distance from the baseline to the published number is reported beside the drop and is no part of it.
+
+Of two runs, such as of a model and its quantised version, A is the baseline, and the drop is A - B. Docs are paired by
+question and gold (Meta's hashes, or lm-eval's hash of the doc), whatever their numbers. Among duplicates the prompt
+decides. Docs that only one run has are left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from meta_eval.base.errors import ConfigError
+from meta_eval.base.pack_names import join_names
+from meta_eval.base.thresholds import CAP, NAMED, Outcome
+from meta_eval.harness.doc_results import DocResult, ResultsError, find_shared_questions
+from meta_eval.harness.lm_eval_run import Choice, Run, TaskRun, find_disputed_metrics, refuse_without_samples
+from meta_eval.harness.provenance import Provenance
+from meta_eval.harness.scores import ScoredRun
+from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, find_caveats, find_vetoes, group_alarms
+from meta_eval.judge.caps import note_low_caps
+from meta_eval.judge.cut_answers import raise_cut_more
+from meta_eval.judge.decide import RunDecision, decide_outcome
+from meta_eval.judge.decision import RUN_A, AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.drop_breakdown import break_down_mean_drop, break_down_regraded_drop
+from meta_eval.judge.drops import is_share, measure_task
+from meta_eval.judge.further_runs import advise_second_run
+from meta_eval.judge.gate import Gate
+from meta_eval.judge.groups import choose_entries, list_decided_names, pair_groups
+from meta_eval.judge.own_unit import decide_own_units
+from meta_eval.judge.pair import (
+    TaskPair,
+    find_verdict_metric,
+    pair_task,
+)
+from meta_eval.judge.pair_alarms import find_disagreements, find_drift, find_same_answers, find_unread_drop
+from meta_eval.judge.run_alarms import find_alarms, find_faults, find_run_origins, find_two_bos, has_fixed_order
+from meta_eval.pack.baseline import Baseline
+from meta_eval.pack.manifest import Manifest
+
+
+def decide_run(
+    run: Run,
+    manifest: Manifest | None,
+    stored: Baseline | None = None,
+    gate: Gate | None = None,
+    choice: Choice | None = None,
+    evidence: Iterable[RaisedAlarm] = (),
+) -> RunDecision:
+    """Judge every task of the pack and of the run, in the order of their names.
+
+    Call `meta_eval.pack.pack_match.match_pack` first: this function assumes that the docs are the pack's.
+
+    Args:
+        run: The run, or its repeats.
+        manifest: Its pack. Without it there are scores but no comparison.
+        stored: The recorded answers as verify graded and stored them.
+        gate: The rules of the decision.
+        choice: The tasks to decide on; tasks that it leaves out never count.
+        evidence: Alarms of plug-ins (`meta_eval.judge.evidence`).
+
+    Raises:
+        ConfigError: The rules name an unknown task, or a baseline run.
+    """
+    entries, groups, left_out = choose_entries([run], manifest, choice or Choice())
+    completed = (gate or Gate()).complete(manifest, [*run.tasks, *entries, *left_out], groups)
+    names = sorted({*run.tasks, *entries} - run.faults.keys())
+    default_tasks = sorted(entries) if manifest else [*names, *filter(None, run.faults)]
+    completed, default_tasks = completed.choose(default_tasks, groups, left_out)
+    task_gate = completed.expand_groups(groups)
+    decided = task_gate.tasks or default_tasks
+    without_run = [name for name in decided if name not in entries or not entries[name].baseline]
+    if lacking := [name for name in without_run if task_gate.task_rules(name).baseline_kind == "run"]:
+        raise ConfigError(
+            f"baseline_kind: run needs a baseline run of {join_names(lacking)}",
+            hint="Give both to `meta-eval compare`, or name it as baseline in the configuration",
+        )
+    shared = find_shared_questions([run.tasks[name].docs for name in decided if name in run.tasks])
+    pairs = [
+        measure_task(pair_task(name, run.all_runs(name), entries.get(name), stored), task_gate, shared)
+        for name in names
+    ]
+    pairs += pair_groups(run, pairs, completed)
+    decided_names = list_decided_names(completed, groups, pairs, default_tasks)
+    run_alarms: list[RaisedAlarm] = [*evidence, *find_faults(run), *find_run_origins(run)]
+    return decide_pairs(
+        pairs,
+        completed,
+        decided_names,
+        run_alarms if manifest else [*run_alarms, ("no pack", AlarmOccurrence(None))],
+    )
+
+
+def decide_pairs(
+    pairs: Sequence[TaskPair],
+    gate: Gate,
+    decided_names: Sequence[str],
+    run_alarms: Sequence[RaisedAlarm],
+) -> RunDecision:
+    """Decide over the named tasks.
+
+    A named group replaces its tasks and nested groups. Other groups are decided too, outside the mean, and can also
+    forbid SHIP.
+    """
+    margin = gate.margin_fraction
+    members = {pair.name: pair.shown.members for pair in pairs if pair.shown.members}
+    compared = {pair.name: pair for pair in pairs if pair.has_drop}
+    in_groups = {task for name in decided_names for task in members.get(name, ())}
+    in_groups |= _overlapping({name: members[name] for name in decided_names if name in members})
+    alarms = group_alarms(_list_alarms(pairs, margin, run_alarms))
+    averaged = [pair for name, pair in compared.items() if name in decided_names and name not in in_groups]
+    others = [pair for name, pair in compared.items() if name in decided_names and name in in_groups]
+    if not gate.tasks:
+        complete_groups = {name for name, tasks in members.items() if {*tasks} <= {*decided_names}}
+        others += [pair for name, pair in compared.items() if name in complete_groups]
+    decided_or_grouped = {*decided_names, *in_groups}
+    vetoes = [
+        replace(veto, invalid=veto.invalid | {name for name, tasks in members.items() if veto.invalid & set(tasks)})
+        for veto in find_vetoes(alarms, decided_or_grouped)
+    ]
+    without_drop = {pair.name for pair in pairs if not pair.has_drop}
+    decision = decide_outcome(
+        averaged,
+        margin,
+        vetoes,
+        find_caveats(alarms, decided_or_grouped),
+        others,
+        gate.cap_fraction or CAP,
+        gate.weights or "precision",
+        sum(name in without_drop for name in decided_names),
+    )
+    own_units = _decide_own_units(pairs)
+    decided = {task.name: task for task in (*decision.tasks, *decision.groups)}
+    tasks = []
+    for pair in pairs:
+        task = decided.get(pair.name, pair.shown)
+        if task.own_unit:
+            outcome = own_units[task.name]
+            task = replace(task, outcome=outcome, own_unit=replace(task.own_unit, outcome=outcome))
+        if pair.has_drop and not task.is_decided:
+            task = replace(task, not_compared_reason="it is not asked for")
+        tasks.append(task)
+    breakdown = break_down_mean_drop(
+        [(task.drop_breakdown, task.weight) for task in tasks if task.drop_breakdown and task.is_decided]
+    )
+    notes = tuple(note_low_caps([*averaged, *others], margin, gate.cap_fraction))
+    if decision.outcome == "SHIP":
+        notes = (*notes, *advise_second_run(averaged, margin, gate.cap_fraction or CAP))
+    return RunDecision(
+        decision=decision,
+        tasks=tuple(sorted(tasks, key=lambda task: task.name)),
+        alarms=alarms,
+        notes=notes,
+        drop_breakdown=breakdown,
+    )
+
+
+def _list_alarms(pairs: Sequence[TaskPair], margin: float, run_alarms: Sequence[RaisedAlarm]) -> Iterator[RaisedAlarm]:
+    """The alarms of tasks and runs, with those that need all tasks. A difference of cut answers says more than their
+    number."""
+    cut_more = list(
+        raise_cut_more(
+            {
+                pair.name: (pair.cut_rate, pair.shown.cut, pair.shown.cut.counted)
+                for pair in pairs
+                if pair.cut_rate and pair.shown.cut
+            }
+        )
+    )
+    yield from find_drift(pair.timed for pair in pairs if pair.timed)
+    yield from run_alarms
+    yield from cut_more
+    tasks_cut_more = {alarmed.task for _, alarmed in cut_more}
+    for pair in pairs:
+        unread = find_unread_drop(pair.name, pair.unread, pair.margin or margin)
+        for kind, alarmed in (*pair.alarms, *unread):
+            if kind != "limit" or alarmed.task not in tasks_cut_more:
+                yield kind, alarmed
+    yield from find_disagreements({pair.name: (pair.filters, pair.margin or margin) for pair in pairs if pair.filters})
+    yield from _find_own_unit_alarms(pairs)
+
+
+def _decide_own_units(pairs: Sequence[TaskPair]) -> dict[str, Outcome]:
+    return decide_own_units({pair.name: pair.shown.own_unit for pair in pairs if pair.shown.own_unit})
+
+
+def _find_own_unit_alarms(pairs: Sequence[TaskPair]) -> Iterator[RaisedAlarm]:
+    """What forbids SHIP in tasks that are no shares: a drop beyond the limit, or a margin that is not shown to hold."""
+    outcomes = _decide_own_units(pairs)
+    for pair in pairs:
+        drop, name = pair.shown.own_unit, pair.name
+        if drop is None or outcomes[name] == "within margin" or (outcomes[name] == "undecided" and not drop.has_margin):
+            continue
+        failed = "unit failed" if drop.has_margin else "unit worse"
+        kind = "unit open" if outcomes[name] == "undecided" else failed
+        yield kind, AlarmOccurrence(name, note=drop.describe())
+
+
+def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:
+    """The groups that share a task with a larger group. A mean must count each doc once."""
+    counted: set[str] = set()
+    overlapping = set()
+    for name in sorted(groups, key=lambda group: (-len(groups[group]), group)):
+        if counted.isdisjoint(groups[name]):
+            counted.update(groups[name])
+        else:
+            overlapping.add(name)
+    return overlapping
+
+
+def compare_runs(
+    baseline: Run,
+    candidate: Run,
+    manifest: Manifest | None = None,
+    stored: Baseline | None = None,
+    gate: Gate | None = None,
+    choice: Choice | None = None,
+    *,
+    before: tuple[Run, Run] | None = None,
+    evidence: Iterable[RaisedAlarm] = (),
+) -> RunDecision:
+    """Compare two runs, task by task.
+
+    Args:
+        baseline: Run A.
+        candidate: Run B.
+        manifest: The pack of both, with the published metric of each task; without it the runs decide.
+        stored: The recorded answers as the pack grades them, for rules that need them.
+        gate: The rules of the decision.
+        choice: The tasks to decide on; tasks that it leaves out never count.
+        before: Both runs with the verdicts in their files, if they were graded again.
+        evidence: Alarms of plug-ins (`meta_eval.judge.evidence`).
+
+    Raises:
+        ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
+        ConfigError: The rules name an unknown task.
+    """
+    in_a, in_b = ({name for name, task in run.tasks.items() if task.docs} for run in (baseline, candidate))
+    if not in_a & in_b:
+        for run, with_docs in ((baseline, in_a), (candidate, in_b)):
+            if run.tasks and not with_docs:
+                raise refuse_without_samples(run.tasks)
+        raise ResultsError(
+            f"the runs have no task in common: {', '.join(sorted(in_a))}, and {', '.join(sorted(in_b))}",
+            hint="Run lm_eval with --log_samples on at least one common task",
+        )
+    entries, groups, left_out = choose_entries([baseline, candidate], manifest, choice or Choice())
+    names = [*in_a, *in_b, *entries, *left_out]
+    completed = (gate or Gate()).complete(manifest, names, groups)
+    common = sorted(in_a & in_b)
+    faults = {task for run in (baseline, candidate) for task in run.faults if task}
+    lacking = sorted(((in_a ^ in_b) | (set(entries) - in_a - in_b)) - faults - left_out)
+    # Tasks that are not in the pack, or only in B, are not needed.
+    default_tasks = sorted({*common, *(in_a - in_b - left_out), *entries, *(faults - left_out)})
+    completed, default_tasks = completed.choose(default_tasks, groups, left_out)
+    task_gate = completed.expand_groups(groups)
+    shared = find_shared_questions([baseline.tasks[name].docs for name in common])
+    pairs = [
+        _measure_task(
+            name,
+            baseline.all_runs(name),
+            candidate.all_runs(name),
+            manifest,
+            stored,
+            task_gate,
+            shared,
+        )
+        for name in common
+    ]
+    if not any(
+        pair.has_drop or pair.shown.averages or any(kind in INVALID for kind, _ in pair.alarms) for pair in pairs
+    ):
+        where = f"{baseline.tasks[common[0]].samples_file} and {candidate.tasks[common[0]].samples_file}"
+        reasons = "; ".join(f"{pair.name}: {pair.shown.not_compared_reason}" for pair in pairs[:NAMED])
+        raise ResultsError(f"nothing to compare: {reasons}", where=where, hint="Run both with one pack")
+    if before:
+        pairs = [_add_breakdown(pair, *before) for pair in pairs]
+    pairs += pair_groups(candidate, pairs, completed)
+    decided_names = list_decided_names(completed, groups, pairs, default_tasks)
+    compared = [pair.drop_sides for pair in pairs if pair.drop_sides]
+    run_alarms: list[RaisedAlarm] = [*evidence, *find_faults(baseline, "A"), *find_faults(candidate, "B")]
+    run_alarms += find_same_answers(baseline, candidate, compared)
+    run_alarms += [*find_run_origins(baseline, "A"), *find_run_origins(candidate, "B")]
+    for name in lacking:
+        only = "only A has samples of it" if name in in_a else "only B has samples of it" if name in in_b else None
+        run_alarms.append(("not run", AlarmOccurrence(name, note=only, veto=name in decided_names)))
+    return decide_pairs(pairs, completed, decided_names, run_alarms)
+
+
+def _measure_task(
+    name: str,
+    baseline_runs: Sequence[TaskRun],
+    candidate_runs: Sequence[TaskRun],
+    manifest: Manifest | None,
+    stored: Baseline | None,
+    gate: Gate,
+    shared: frozenset[str],
+) -> TaskPair:
+    rule = gate.task_rules(name)
+    entry = manifest.tasks.get(name) if manifest else None
+    metric_key = find_verdict_metric(baseline_runs[0], entry)
+    pair = measure_task(pair_task(name, candidate_runs, entry, stored, baseline_runs), gate, shared)
+    docs = list(zip(pair.sides.baseline.docs, pair.sides.candidate.docs, strict=True)) if pair.sides else []
+    if not docs:
+        return _without_decision(pair, "the runs have no doc in common")
+    figures = pair.shown
+    own_unit = figures.own_unit
+    if not pair.has_drop and own_unit is None and not is_share(metric_key):
+        return _without_decision(pair, "none of its metrics is a share, and no other is in both runs")
+    if not pair.has_drop and own_unit is None and rule.baseline_kind in (None, "run"):
+        by_cut_answers = figures.cut is not None and rule.cut_answers in ("wrong", "unscored")
+        return _without_decision(
+            pair,
+            figures.not_compared_reason if by_cut_answers else "the runs have no metric in common that is a share",
+        )
+    of_two_sides = [raised for raised in pair.alarms if raised[0] in OF_TWO_SIDES]
+    is_run_compared = figures.baseline_label in (None, RUN_A)
+    metric = own_unit.metric if own_unit else figures.metric
+    disputed = _explain_disputed_metric(metric, baseline_runs, candidate_runs)
+    if disputed and is_run_compared:
+        pair = replace(pair, figures=replace(figures, flips=None, own_unit=None))
+        return _without_decision(pair, disputed, kind="unlike")
+    alarms: list[RaisedAlarm] = [
+        (kind, replace(alarmed, run="B"))
+        for kind, alarmed in pair.alarms
+        if kind not in OF_TWO_SIDES and (own_unit is None or kind != "alone")
+    ]
+    candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)
+    for number, task_run in enumerate(baseline_runs):
+        assert pair.baseline is not None  # noqa: S101 (these are its runs)
+        alarms += [
+            (kind, replace(alarmed, run="A"))
+            for kind, alarmed in find_alarms(
+                name, task_run, pair.baseline, number, metric_key or "", baseline=candidate, expected=None
+            )
+        ]
+    differences = _describe_differences(baseline_runs[0].provenance, candidate_runs[0].provenance, docs)
+    if is_run_compared:
+        # A deviation from the pack that both runs share is not a difference between them.
+        alarms = [(kind, replace(alarmed, veto=alarmed.veto and kind not in INVALID)) for kind, alarmed in alarms]
+        alarms += [("unlike", AlarmOccurrence(name, note=differences))] if differences else []
+        alarms = _mark_two_bos(alarms, baseline_runs)
+    elif differences:
+        alarms.append(("unlike", AlarmOccurrence(name, note=differences, veto=False)))
+    alarms += of_two_sides
+    counts = [len(runs[0].docs) - len(docs) for runs in (baseline_runs, candidate_runs)]
+    left_out = [
+        f"{count:,} {'doc' if count == 1 else 'docs'} only in {run}"
+        for run, count in zip("AB", counts, strict=True)
+        if count
+    ]
+    if left_out:
+        # Docs that A has and B did not answer may be B's losses, so no number of others makes up for them.
+        is_lacking = counts[0] > 0 and not all(has_fixed_order(run, entry) for run in candidate_runs)
+        veto = rule.min_docs is None or is_lacking
+        alarms.append(("one side", AlarmOccurrence(name, note=" and ".join(left_out), veto=veto)))
+    prepared = figures.prepared
+    if entry is None and rule.min_docs is None and (prepared is None or len(docs) < prepared) and not left_out:
+        note = f"{len(docs)} of {prepared or 'an unknown number of'} docs were run"
+        alarms.append(("unfinished", AlarmOccurrence(name, note=note)))
+    figures = replace(figures, docs=len(docs))
+    if own_unit:
+        figures = replace(
+            figures, metric=None, baseline_label=None, not_compared_reason="none of its metrics is a share"
+        )
+    return replace(pair, figures=figures, alarms=tuple(alarms))
+
+
+def _add_breakdown(pair: TaskPair, baseline: Run, candidate: Run) -> TaskPair:
+    """Split the difference in the runs' files into the parts of the grader, the model and the prompts."""
+    old = pair_task(pair.name, candidate.all_runs(pair.name), None, None, baseline.all_runs(pair.name)).sides
+    figures = pair.shown
+    if figures.metric is None or old is None or pair.drop_sides is None or pair.clusters is None:
+        return pair
+    parts = break_down_regraded_drop(old, pair.drop_sides, figures.metric, pair.clusters)
+    return replace(pair, figures=replace(figures, drop_breakdown=parts))
+
+
+def _mark_two_bos(alarms: list[RaisedAlarm], baseline_runs: Sequence[TaskRun]) -> list[RaisedAlarm]:
+    """Two BOS on one side make the comparison invalid; on both sides they are no difference."""
+    in_a = next(filter(None, map(find_two_bos, baseline_runs)), None)
+    in_b = any(kind == "two bos" for kind, _ in alarms)
+    marked: list[RaisedAlarm] = [
+        (kind, replace(alarmed, veto=in_a is None) if kind == "two bos" else alarmed) for kind, alarmed in alarms
+    ]
+    return [("two bos", replace(in_a, run="A", veto=not in_b)), *marked] if in_a else marked
+
+
+def _explain_disputed_metric(
+    metric_key: str | None, baseline_runs: Sequence[TaskRun], candidate_runs: Sequence[TaskRun]
+) -> str | None:
+    """Why a drop in this metric has no sign; None where the files agree on it."""
+    metric = (metric_key or "").partition(",")[0]
+    if metric not in find_disputed_metrics(*baseline_runs, *candidate_runs):
+        return None
+    a, b = (
+        next(run.higher_is_better[metric] for run in runs if metric in run.higher_is_better)
+        for runs in (baseline_runs, candidate_runs)
+    )
+    return f"higher_is_better of {metric} is {str(a).lower()} in A and {str(b).lower()} in B, so a drop has no sign"
+
+
+def _without_decision(pair: TaskPair, reason: str | None, *, kind: str = "alone") -> TaskPair:
+    """Show a task without deciding on it."""
+    figures = replace(pair.shown, not_compared_reason=reason, metric=None, baseline_label=None)
+    alarms: tuple[RaisedAlarm, ...] = ((kind, AlarmOccurrence(pair.name, note=reason, veto=True)),)
+    return TaskPair(pair.name, figures=figures, alarms=alarms)
+
+
+def _describe_differences(
+    baseline: Provenance, candidate: Provenance, pairs: Sequence[tuple[DocResult, ...]]
+) -> str | None:
+    """Name the difference, other than the model, that makes the comparison invalid; None if there is none."""
+    prompts = sum(not a.shares_prompt_with(b) for a, b in pairs)
+    differences = [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
+    if None not in (baseline.shots, candidate.shots) and baseline.shots != candidate.shots:
+        differences.append(f"{baseline.shots} shots in A, {candidate.shots} in B")
+    names = sorted({*baseline.decoding, *candidate.decoding})
+    settings: list[tuple[str, object, object]] = [
+        ("a chat template", baseline.chat_template, candidate.chat_template),
+        ("a system instruction", baseline.system_instruction, candidate.system_instruction),
+        *((name, baseline.decoding.get(name), candidate.decoding.get(name)) for name in names),
+    ]
+    differences += [
+        f"{what}: {_format_setting(a)} in A, {_format_setting(b)} in B" for what, a, b in settings if a != b
+    ]
+    return "; ".join(differences) or None
+
+
+def _format_setting(setting: object) -> str:
+    """A setting in a few words: ``none``, ``yes``, ``0.7``."""
+    if setting is None or isinstance(setting, bool):
+        return "yes" if setting else "none"
+    return f"{setting:g}" if isinstance(setting, float) else f"{setting!s:.60}"

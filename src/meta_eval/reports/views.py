@@ -1,0 +1,179 @@
+"""The socket for views, the shipped ones, and every view by the name that ``--view`` asks for.
+
+A document holds what a command found; a view makes a file of it. A package adds a view of its own by an entry point of
+the group ``meta_eval.views``, under the name that ``--view NAME=FILE`` asks for; ``examples/junit_view.py`` is a small
+one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from meta_eval.base.errors import ConfigError
+from meta_eval.base.extensions import find_extensions, load_extension
+from meta_eval.base.outputs import OutputError, replace_file
+from meta_eval.reports import eval_results, html, markdown, terminal
+from meta_eval.reports.document import Document as Document  # noqa: PLC0414 (for views of other packages)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class View(ABC):
+    """A way to show a document.
+
+    Attributes:
+        document_types: The documents that it shows; empty for all.
+    """
+
+    document_types: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def render(self, document: Document) -> str | bytes | Iterable[str]:
+        """The file's content; pieces of a text where it may be too large for memory."""
+
+
+def write_view(path: Path, view: View, document: Document) -> None:
+    """Write a view of a document, whole or not at all.
+
+    Raises:
+        OutputError: The file cannot be written.
+    """
+    content = view.render(document)
+    with replace_file(path) as out:
+        if isinstance(content, bytes):
+            assert isinstance(out, io.TextIOWrapper)  # noqa: S101 (what `replace_file` opens)
+            out.buffer.write(content)
+        else:
+            out.writelines(_check_texts(view, content))
+
+
+def _check_texts(view: View, content: Any) -> Iterator[str]:
+    """The pieces of a text that a view made.
+
+    Raises:
+        OutputError: They are no texts that a file can hold.
+    """
+    where = f"view {type(view).__module__}.{type(view).__qualname__}"
+    if not isinstance(content, Iterable):
+        raise OutputError(f"render gave {type(content).__name__} and no text", where=where)
+    for piece in [content] if isinstance(content, str) else content:
+        if not isinstance(piece, str):
+            raise OutputError(f"render gave {type(piece).__name__} in a text", where=where)
+        try:
+            piece.encode()
+        except UnicodeEncodeError as error:
+            raise OutputError(
+                f"render gave a text with {piece[error.start]!r}, which no file can hold", where=where
+            ) from None
+        yield piece
+
+
+class TextView(View):
+    """Plain text of 80 columns, which is also what the terminal shows."""
+
+    def render(self, document: Document) -> str:
+        """See `View.render`."""
+        from rich.console import Console
+
+        out = io.StringIO()
+        self.show(document, Console(file=out, width=80, color_system=None))
+        return out.getvalue()
+
+    def show(self, document: Document, console: Console) -> None:
+        """Print it, in colours where the terminal has them."""
+        terminal.show_document(document, console)
+
+
+class MarkdownView(View):
+    """Markdown for a model card."""
+
+    def render(self, document: Document) -> str:
+        """See `View.render`."""
+        return markdown.render(document)
+
+
+class HtmlView(View):
+    """One self-contained page, with every sample or with some answers token by token."""
+
+    def render(self, document: Document) -> Iterable[str]:
+        """See `View.render`."""
+        return html.render(document)
+
+
+class JsonView(View):
+    """A JSON object on a single line, in ASCII."""
+
+    def render(self, document: Document) -> str:
+        """See `View.render`."""
+        return json.dumps(document.to_json(), ensure_ascii=True, allow_nan=False) + "\n"
+
+
+class EvalResultsView(View):
+    """The hub's ``.eval_results/*.yaml``."""
+
+    document_types: ClassVar[frozenset[str]] = frozenset(("report",))
+
+    def render(self, document: Document) -> str:
+        """See `View.render`."""
+        return eval_results.render(document)
+
+
+ENTRY_POINTS = "meta_eval.views"
+
+_SHIPPED: dict[str, type[View]] = {
+    "eval-results": EvalResultsView,
+    "html": HtmlView,
+    "json": JsonView,
+    "markdown": MarkdownView,
+    "text": TextView,
+}
+
+
+def find_view(name: str, document_type: str) -> View:
+    """The view of a name; those that are shipped go first.
+
+    Args:
+        name: As ``--view`` has it.
+        document_type: The type of the document that it is to show.
+
+    Raises:
+        ConfigError: There is none of this name, or it does not show such a document.
+    """
+    others = find_extensions(ENTRY_POINTS)
+    if name not in _SHIPPED and name not in others:
+        views = ", ".join(sorted({*_SHIPPED, *others}))
+        raise ConfigError(f"unknown view {name}", where="--view", hint=f"Views: {views}")
+    view: View = (
+        _SHIPPED[name]() if name in _SHIPPED else load_extension(others[name], View, document_types=(frozenset, set))
+    )
+    if view.document_types and document_type not in view.document_types:
+        raise ConfigError(f"the view {name} shows only {', '.join(sorted(view.document_types))}", where="--view")
+    return view
+
+
+def choose_views(
+    document_type: str, names: Iterable[str], outputs: Mapping[str, Path | None]
+) -> list[tuple[Path, View]]:
+    """The files to write, each with its view.
+
+    Args:
+        document_type: The type of the document.
+        names: ``NAME=FILE`` of each ``--view``.
+        outputs: The files of the views that have an option of their own.
+
+    Raises:
+        ConfigError: An option is not ``NAME=FILE``, or there is no such view of this type.
+    """
+    chosen = [(path, find_view(name, document_type)) for name, path in outputs.items() if path is not None]
+    for text in names:
+        name, equals, file = text.partition("=")
+        if not (name and equals and file):
+            raise ConfigError(f"{text} is not NAME=FILE", where="--view", hint="Such as: --view markdown=report.md")
+        chosen.append((Path(file), find_view(name, document_type)))
+    return chosen
