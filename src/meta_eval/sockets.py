@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     # ask: requests and answers
     from meta_eval.ask.answers.answer_files import Answers as Answers
-    from meta_eval.ask.answers.answer_files import Key as Key
     from meta_eval.ask.answers.answer_files import read_answers as read_answers
     from meta_eval.ask.answers.answer_files import read_bound_answers as read_bound_answers
     from meta_eval.ask.answers.answer_form import AnswerForm as AnswerForm
@@ -34,12 +33,6 @@ if TYPE_CHECKING:
     from meta_eval.ask.answers.endpoint_answers import count_cut as count_cut
     from meta_eval.ask.answers.grading import Grading as Grading
     from meta_eval.ask.answers.recorded_answers import Recordings as Recordings
-    from meta_eval.ask.answers.requests import Encoder as Encoder
-    from meta_eval.ask.answers.requests import Request as Request
-    from meta_eval.ask.answers.requests import build_requests as build_requests
-    from meta_eval.ask.answers.requests import choose_context as choose_context
-    from meta_eval.ask.answers.requests import choose_docs as choose_docs
-    from meta_eval.ask.answers.requests import read_conversation as read_conversation
     from meta_eval.ask.bos_likelihood import change_bos as change_bos
     from meta_eval.ask.bos_likelihood import measure_gain as measure_gain
     from meta_eval.ask.canary import check_token_counts as check_token_counts
@@ -49,8 +42,6 @@ if TYPE_CHECKING:
     from meta_eval.ask.capabilities import find_refusals as find_refusals
     from meta_eval.ask.client import TOO_LONG as TOO_LONG
     from meta_eval.ask.client import Client as Client
-    from meta_eval.ask.client import EngineRequest as EngineRequest
-    from meta_eval.ask.client import EngineResponse as EngineResponse
     from meta_eval.ask.client import describe_start as describe_start
     from meta_eval.ask.client import explain_too_long as explain_too_long
     from meta_eval.ask.client import find_client as find_client
@@ -65,6 +56,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.forcing import Send as Send
     from meta_eval.ask.journal import Journal as Journal
     from meta_eval.ask.journal import check_shard as check_shard
+    from meta_eval.ask.model_tokens import Encoder as Encoder
     from meta_eval.ask.model_tokens import ModelTokens as ModelTokens
     from meta_eval.ask.model_tokens import tokens_of as tokens_of
     from meta_eval.ask.openai_connection import OpenAIConnection as OpenAIConnection
@@ -72,12 +64,18 @@ if TYPE_CHECKING:
     from meta_eval.ask.pipeline import collect_identity as collect_identity
     from meta_eval.ask.pipeline import prepare_pack as prepare_pack
     from meta_eval.ask.pipeline import settings_of as settings_of
+    from meta_eval.ask.request import Key as Key
+    from meta_eval.ask.request import Request as Request
+    from meta_eval.ask.request import choose_docs as choose_docs
+    from meta_eval.ask.request import read_conversation as read_conversation
+    from meta_eval.ask.request_kinds import RequestKind as RequestKind
+    from meta_eval.ask.request_kinds import build_requests as build_requests
+    from meta_eval.ask.request_kinds import find_kind as find_kind
     from meta_eval.ask.retry_rounds import ask_in_rounds as ask_in_rounds
     from meta_eval.ask.served import HOST as HOST
     from meta_eval.ask.served import Served as Served
     from meta_eval.ask.served import start_server as start_server
     from meta_eval.ask.server_client import ServerClient as ServerClient
-    from meta_eval.ask.servers_client import Job as Job
     from meta_eval.ask.servers_client import RefusedError as RefusedError
     from meta_eval.ask.servers_client import ServersClient as ServersClient
     from meta_eval.ask.time_left import Pace as Pace
@@ -179,9 +177,13 @@ if TYPE_CHECKING:
     from meta_eval.doctor.check import not_checked as not_checked
     from meta_eval.doctor.check import passed as passed
     from meta_eval.doctor.lm_eval_install import find_lm_eval as find_lm_eval
-    from meta_eval.harness.chat_completion import LONGEST as LONGEST
 
     # harness: what lm-eval reads and writes
+    from meta_eval.harness.answer import SHORT as SHORT
+    from meta_eval.harness.answer import Answer as Answer
+    from meta_eval.harness.answer import AnswersError as AnswersError
+    from meta_eval.harness.answer import make_chat_answer as make_chat_answer
+    from meta_eval.harness.chat_completion import LONGEST as LONGEST
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
@@ -189,10 +191,6 @@ if TYPE_CHECKING:
     from meta_eval.harness.doc_figures import average_figures as average_figures
     from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
     from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
-    from meta_eval.harness.engine_answer import SHORT as SHORT
-    from meta_eval.harness.engine_answer import AnswersError as AnswersError
-    from meta_eval.harness.engine_answer import EngineAnswer as EngineAnswer
-    from meta_eval.harness.engine_answer import make_chat_answer as make_chat_answer
     from meta_eval.harness.evaluator import Evaluator as Evaluator
     from meta_eval.harness.families import list_bos_tokens as list_bos_tokens
     from meta_eval.harness.families import list_families as list_families

@@ -18,8 +18,8 @@ from pack_runs import run_pack as run_with_canary
 from rows import make_row, write_rows
 
 from meta_eval import Config, grade, report
-from meta_eval.ask.answers.requests import Request
 from meta_eval.ask.pipeline import RunResult
+from meta_eval.ask.request import Request
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.pack.baseline import Baseline, read_baseline

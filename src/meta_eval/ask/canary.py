@@ -29,9 +29,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.ask.answers.answer_matching import cut_at_stop
-from meta_eval.ask.answers.recorded_answers import Recorded
-from meta_eval.ask.answers.requests import Request
 from meta_eval.ask.canary_docs import join_calls
 from meta_eval.ask.canary_evidence import (
     CanaryEvidence,
@@ -40,7 +37,10 @@ from meta_eval.ask.canary_evidence import (
     make_forced_requests,
     measure_evidence,
 )
-from meta_eval.ask.client import Client, EngineRequest, EngineResponse
+from meta_eval.ask.client import Client
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import Recorded, cut_at_stop
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.families import find_family, list_families
 from meta_eval.pack.backends.base import BackendError
 
@@ -74,7 +74,7 @@ class AnswerComparison:
     """An answer compared with the recorded answer.
 
     Attributes:
-        request: The request.
+        id: The id of the request.
         tokens: Tokens of the prompt; None if unknown.
         alike: Texts: tokens of the common prefix, or characters without a tokenizer.
         of: Texts: tokens of the recorded text.
@@ -87,7 +87,7 @@ class AnswerComparison:
         flat: Choices: whether all are equal or not a number.
     """
 
-    request: Request
+    id: str
     tokens: int | None
     alike: int = 0
     of: int = 0
@@ -105,32 +105,32 @@ SplitText = Callable[[str], Sequence[Any]]
 
 
 def check_token_counts(
-    client: Client, asks: Iterable[EngineRequest], *, check: bool = True
-) -> Iterator[tuple[EngineRequest, EngineResponse]]:
+    client: Client, requests: Iterable[Request], *, check: bool = True
+) -> Iterator[tuple[Request, Answer]]:
     """Send requests, and compare the engine's count of prompt tokens with what was sent, if ``check`` is set.
 
     Raises:
         CanaryError: They differ.
     """
-    open_: dict[str, EngineRequest] = {}
+    open_: dict[str, Request] = {}
 
-    def noted() -> Iterator[EngineRequest]:
-        for ask in asks:
-            open_[ask.request.id] = ask
-            yield ask
+    def noted() -> Iterator[Request]:
+        for request in requests:
+            open_[request.id] = request
+            yield request
 
-    for response in client.answer(noted()):
-        ask = open_.pop(response.request.id)
-        if check and response.error is None and response.prompt_tokens is not None and ask.prompt_ids is not None:
-            more = response.prompt_tokens - len(ask.prompt_ids)
+    for answer in client.answer(noted()):
+        request = open_.pop(answer.id)
+        if check and answer.error is None and answer.prompt_tokens is not None and request.prompt_ids is not None:
+            more = answer.prompt_tokens - len(request.prompt_ids)
             if more:
                 raise CanaryError(
-                    f"the engine counts {response.prompt_tokens:,} tokens in a prompt of {len(ask.prompt_ids):,}, "
+                    f"the engine counts {answer.prompt_tokens:,} tokens in a prompt of {len(request.prompt_ids):,}, "
                     f"one BOS included: "
                     f"{_MORE.get(more, 'it cuts it' if more < 0 else 'it puts something around it')}",
-                    where=response.request.id, hint=_GO_ON,
+                    where=answer.id, hint=_GO_ON,
                 )  # fmt: skip
-        yield ask, response
+        yield request, answer
 
 
 _MORE = {
@@ -139,30 +139,28 @@ _MORE = {
 }
 
 
-def compare_answer(
-    ask: EngineRequest, response: EngineResponse, recorded: Recorded, split_text: SplitText
-) -> AnswerComparison:
+def compare_answer(request: Request, answer: Answer, recorded: Recorded, split_text: SplitText) -> AnswerComparison:
     """Compare an answer with the recorded answer."""
-    tokens = None if ask.prompt_ids is None else len(ask.prompt_ids)
-    if response.choices:
-        logprobs = [value for value, _ in response.choices]
+    tokens = None if request.prompt_ids is None else len(request.prompt_ids)
+    if answer.choices:
+        logprobs = [value for value, _ in answer.choices]
         if not all(math.isfinite(value) for value in logprobs):
-            return AnswerComparison(ask.request, tokens, same=False, off=1.0, flat=True)
+            return AnswerComparison(request.id, tokens, same=False, off=1.0, flat=True)
         recorded_logprobs = [-value for value in recorded.nlls]
         pairs = zip(_shares(logprobs), _shares(recorded_logprobs), strict=True)
         return AnswerComparison(
-            ask.request, tokens, same=logprobs.index(max(logprobs)) == recorded_logprobs.index(max(recorded_logprobs)),
+            request.id, tokens, same=logprobs.index(max(logprobs)) == recorded_logprobs.index(max(recorded_logprobs)),
             off=max(abs(logprob - right) for logprob, right in pairs), flat=max(logprobs) - min(logprobs) < ALIKE,
         )  # fmt: skip
-    text = join_calls(response.text or "", response.tool_calls)
-    right = cut_at_stop(recorded.text or "", ask.request.stop)
+    text = join_calls(answer.text or "", answer.tool_calls)
+    right = cut_at_stop(recorded.text or "", request.stop)
     said_tokens, right_tokens = split_text(text), split_text(right)
     alike = next(
         (number for number, (a, b) in enumerate(zip(said_tokens, right_tokens, strict=False)) if a != b),
         min(len(said_tokens), len(right_tokens)),
     )
     return AnswerComparison(
-        ask.request, tokens, alike=alike, of=len(right_tokens), identical=text.strip() == right.strip(),
+        request.id, tokens, alike=alike, of=len(right_tokens), identical=text.strip() == right.strip(),
         empty=_degenerate(text) if right.strip() else "", header=text.lstrip().startswith(_heads()),
         opening=said_tokens[0] if said_tokens else None,
     )  # fmt: skip
@@ -298,13 +296,13 @@ class Canary:
     bos: int | None
     known_cause: str | None = None
 
-    def check(self, responses: Sequence[tuple[EngineRequest, EngineResponse]]) -> Summary:
+    def check(self, responses: Sequence[tuple[Request, Answer]]) -> Summary:
         """Summarise the answers.
 
         Raises:
             CanaryError: The set-up is broken.
         """
-        answered = [(ask, answer) for ask, answer in responses if answer.error is None]
+        answered = [(request, answer) for request, answer in responses if answer.error is None]
         if responses and not answered:
             raise CanaryError(
                 f"none of the first {len(responses)} requests was answered: {responses[0][1].error}", hint=_GO_ON
@@ -313,7 +311,7 @@ class Canary:
         long_from = find_family(self.client.model.rpartition("/")[2]).rope_scaled_from
         long = [comparison for comparison in seen if long_from is not None and (comparison.tokens or 0) > long_from]
         forced = (
-            make_forced_requests([ask for ask, _ in answered], self.recorded, self.split_text)
+            make_forced_requests([request for request, _ in answered], self.recorded, self.split_text)
             if self.bos is not None
             else []
         )
@@ -324,7 +322,7 @@ class Canary:
         opens_alike = evidence is not None and evidence.is_sound and _opens_alike(seen)
         why = find_suspicion(seen, own_opening=opens_alike)
         if why is not None:
-            cause = self.known_cause or self._cause([ask for ask, _ in answered], seen, evidence)
+            cause = self.known_cause or self._cause([request for request, _ in answered], seen, evidence)
             raise CanaryError(f"{why}. {cause}", where="canary", hint=_GO_ON)
         why = find_suspicion(long, own_opening=opens_alike)
         if why is not None:
@@ -332,28 +330,28 @@ class Canary:
             raise CanaryError(f"for prompts over {long_from:,} tokens, {why}. {cause}", where="canary", hint=_GO_ON)
         return Summary.of(seen, evidence)
 
-    def _compared(self, answered: Iterable[tuple[EngineRequest, EngineResponse]]) -> list[AnswerComparison]:
+    def _compared(self, answered: Iterable[tuple[Request, Answer]]) -> list[AnswerComparison]:
         return [
-            compare_answer(ask, answer, self.recorded[answer.request.id], self.split_text) for ask, answer in answered
+            compare_answer(request, answer, self.recorded[request.id], self.split_text) for request, answer in answered
         ]
 
     def _cause(
-        self, asks: Sequence[EngineRequest], seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None
+        self, requests: Sequence[Request], seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None
     ) -> str:
         """Find the likeliest cause, by asking a few docs with another number of BOS."""
-        ids = self.bos is not None and all(ask.prompt_ids for ask in asks)
+        ids = self.bos is not None and all(request.prompt_ids for request in requests)
         if ids:
-            some = sorted(asks, key=lambda ask: len(ask.prompt_ids or ()))[:VARIANTS]
-            base = _agreement(
-                [comparison for comparison in seen if comparison.request.id in {ask.request.id for ask in some}]
-            )
+            some = sorted(requests, key=lambda request: len(request.prompt_ids or ()))[:VARIANTS]
+            base = _agreement([comparison for comparison in seen if comparison.id in {request.id for request in some}])
             for fewer, cause in (
                 (True, "With no BOS it answers as recorded: something adds a BOS to the one that is sent"),
                 (False, "With two BOS it answers as recorded: something strips one"),
             ):
-                changed_asks = [change_bos_number(ask, self.bos or 0, fewer=fewer) for ask in some]
+                changed = [change_bos_number(request, self.bos or 0, fewer=fewer) for request in some]
                 answered = [
-                    (ask, answer) for ask, answer in pair_responses(self.client, changed_asks) if answer.error is None
+                    (request, answer)
+                    for request, answer in pair_responses(self.client, changed)
+                    if answer.error is None
                 ]
                 repeated = _agreement(self._compared(answered))
                 if repeated >= 0.5 and repeated > base + 0.25:
@@ -386,10 +384,10 @@ def _opens_alike(seen: Sequence[AnswerComparison]) -> bool:
     return most >= OPENS_ALIKE * len(texts)
 
 
-def pair_responses(client: Client, asks: Sequence[EngineRequest]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
+def pair_responses(client: Client, requests: Sequence[Request]) -> Iterator[tuple[Request, Answer]]:
     """Pair each answer with its request."""
-    by_id = {ask.request.id: ask for ask in asks}
-    return ((by_id[response.request.id], response) for response in client.answer(asks))
+    by_id = {request.id: request for request in requests}
+    return ((by_id[answer.id], answer) for answer in client.answer(requests))
 
 
 def _agreement(seen: Sequence[AnswerComparison]) -> float:

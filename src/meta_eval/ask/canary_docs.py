@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from meta_eval.ask.answers.recorded_answers import Recorded, Recordings
-from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.answers.recorded_answers import Recordings
 from meta_eval.ask.pending_requests import PendingRequests
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import Recorded, find_kind
+from meta_eval.harness.chat_completion import ToolCall
 
 # Number of docs in all.
 DOCS = 32
@@ -29,14 +31,14 @@ def choose_first_requests(pending: PendingRequests, recordings: Recordings) -> d
     first = {}
     for request in pending.of_docs(spread_docs(eligible)):
         answer = recorded[request.task][request.doc]
-        if answer is not None and request.repeat == 0 and answer.can_answer(request):
+        if answer is not None and request.repeat == 0 and find_kind(request.kind).is_comparable(request, answer):
             first[request.id] = request, _flatten_message(answer)
     return first
 
 
-def join_calls(text: str, tool_calls: Sequence[Mapping[str, str]]) -> str:
+def join_calls(text: str, tool_calls: Iterable[ToolCall]) -> str:
     """The text of a message and its tool calls as one text, to compare messages word for word."""
-    return "\n".join(filter(None, [text, *(f"{call['name']} {call['arguments']}" for call in tool_calls)]))
+    return "\n".join(filter(None, [text, *(f"{call.name} {call.arguments}" for call in tool_calls)]))
 
 
 def _flatten_message(recorded: Recorded) -> Recorded:
@@ -45,7 +47,9 @@ def _flatten_message(recorded: Recorded) -> Recorded:
         return recorded
     try:
         message = json.loads(recorded.text)
-        return replace(recorded, text=join_calls(message["content"], message["tool_calls"]))
+        return replace(
+            recorded, text=join_calls(message["content"], (ToolCall(**call) for call in message["tool_calls"]))
+        )
     except (ValueError, LookupError, TypeError, RecursionError):
         return recorded
 

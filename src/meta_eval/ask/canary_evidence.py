@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from meta_eval.ask.answers.recorded_answers import Recorded, make_scoring_request
+from meta_eval.ask.answers.recorded_answers import make_scoring_request
 from meta_eval.ask.bos_likelihood import change_bos, measure_gain
-from meta_eval.ask.client import Client, EngineRequest
+from meta_eval.ask.client import Client
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import Force, Recorded
 from meta_eval.base.thresholds import BOS_DOCS, SOUND
 
 # Forced tokens of an answer: enough for a decision, and a bound on the canary's cost.
@@ -61,34 +63,33 @@ class CanaryEvidence:
 
 
 def make_forced_requests(
-    asks: Sequence[EngineRequest], recorded: Mapping[str, Recorded], split_text: Callable[[str], Sequence[Any]]
-) -> list[EngineRequest]:
+    requests: Sequence[Request], recorded: Mapping[str, Recorded], split_text: Callable[[str], Sequence[Any]]
+) -> list[Request]:
     """Make requests that force the recorded answers of text requests.
 
     Args:
-        asks: Requests with token ids; others cannot be forced.
+        requests: Requests with token ids; others cannot be forced.
         recorded: The recorded answers by id of the request.
         split_text: Splits a text into tokens.
     """
     forced = []
-    for ask in asks:
-        request = (
-            make_scoring_request(ask.request, recorded[ask.request.id]) if ask.request.kind == "generate" else None
-        )
-        if request is not None and ask.prompt_ids is not None:
-            forced.append(EngineRequest(request, ask.prompt_ids, [list(split_text(request.continuations[0]))[:_MOST]]))
+    for request in requests:
+        scoring = make_scoring_request(request, recorded[request.id])
+        if scoring is not None and scoring.kind == Force.name and scoring.prompt_ids is not None:
+            ids = list(split_text(scoring.continuations[0]))[:_MOST]
+            forced.append(replace(scoring, continuation_ids=[ids]))
     return forced
 
 
-def measure_evidence(client: Client, asks: Sequence[EngineRequest]) -> CanaryEvidence | None:
+def measure_evidence(client: Client, requests: Sequence[Request]) -> CanaryEvidence | None:
     """Measure the evidence; None if the engine cannot force, or would load the model again for it."""
     docs, tokens, top, total = {}, 0, 0, 0.0
-    if client.backend.reloads_model or "force" not in client.backend.kinds or not asks:
+    if client.backend.reloads_model or Force.name not in client.backend.kinds or not requests:
         return None
-    for response in client.answer(asks):
-        forced = response.forced
-        if response.error is None and forced is not None:
-            docs[response.request.id] = math.fsum(forced.logprobs) / len(forced.logprobs)
+    for answer in client.answer(requests):
+        forced = answer.tokens
+        if answer.error is None and forced is not None:
+            docs[answer.id] = math.fsum(forced.logprobs) / len(forced.logprobs)
             tokens += len(forced.ids)
             # Ties, which are common in bfloat16, count as likeliest.
             top += sum(logprob >= best for logprob, best in zip(forced.logprobs, forced.top_logprobs, strict=True))
@@ -96,19 +97,22 @@ def measure_evidence(client: Client, asks: Sequence[EngineRequest]) -> CanaryEvi
     return CanaryEvidence(docs, tokens, top / tokens, total / tokens) if tokens else None
 
 
-def find_other_bos(client: Client, asks: Sequence[EngineRequest], evidence: CanaryEvidence, bos: int) -> str | None:
+def find_other_bos(client: Client, requests: Sequence[Request], evidence: CanaryEvidence, bos: int) -> str | None:
     """Explain another number of BOS, if it makes the recorded answers likelier; else None.
 
     `meta_eval.ask.bos_likelihood` has the rule.
     """
-    some = sorted((ask for ask in asks if ask.request.id in evidence.docs), key=lambda ask: len(ask.prompt_ids or ()))
+    some = sorted(
+        (request for request in requests if request.id in evidence.docs),
+        key=lambda request: len(request.prompt_ids or ()),
+    )
     some = some[:BOS_DOCS]
     likelier = []
     for fewer, name, cause in (
         (True, "no BOS", "something adds a BOS to the one that is sent"),
         (False, "two BOS", "something strips one"),
     ):
-        changed_evidence = measure_evidence(client, [change_bos_number(ask, bos, fewer=fewer) for ask in some])
+        changed_evidence = measure_evidence(client, [change_bos_number(request, bos, fewer=fewer) for request in some])
         gained = (
             measure_gain(evidence.docs, changed_evidence.docs, changed_evidence.top)
             if changed_evidence is not None and changed_evidence.is_sound
@@ -120,6 +124,6 @@ def find_other_bos(client: Client, asks: Sequence[EngineRequest], evidence: Cana
     return max(likelier)[1] if likelier else None  # an engine that strips a BOS takes a word of a prompt without BOS
 
 
-def change_bos_number(ask: EngineRequest, bos: int, *, fewer: bool) -> EngineRequest:
+def change_bos_number(request: Request, bos: int, *, fewer: bool) -> Request:
     """Remove a BOS from a request, or add another."""
-    return replace(ask, prompt_ids=change_bos(ask.prompt_ids or (), bos, fewer=fewer))
+    return replace(request, prompt_ids=change_bos(request.prompt_ids or (), bos, fewer=fewer))

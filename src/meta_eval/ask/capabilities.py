@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from meta_eval import assets
 from meta_eval.ask.client import Client
+from meta_eval.ask.request_kinds import find_kind
 from meta_eval.harness.settings import Settings
 from meta_eval.pack.backends.base import Backend, BackendError
-from meta_eval.pack.backends.fitting import suggest_backend
 from meta_eval.pack.backends.registry import backend_of, list_shipped
 
-_WITHOUT: Mapping[str, str] = {
-    "generate": "writes no texts",
-    "chat": "is asked with texts, and these docs are chat messages",
-    "choices": "does not say how likely choices are",
-    "force": "cannot be asked how likely each token of a text is",
-}
 _ENGINES = f"Engines that can: {assets.asset_path('docs/guides/engines.md')}"
 
 
@@ -27,22 +21,18 @@ def find_refusals(
 
     Args:
         backend: Its declared abilities are checked first.
-        kinds: ``generate``, ``chat``, ``choices`` or ``force``.
+        kinds: Names of each `RequestKind`.
         client: The started backend, which may know more; None before it is started.
         has_tokenizer: Whether requests have token ids.
     """
     refusals = {}
     for kind in dict.fromkeys(kinds):
-        why = None if kind in backend.kinds else f"backend {backend.name} {_WITHOUT[kind]}{_suggest(kind)}"
+        why = None if kind in backend.kinds else find_kind(kind).refuse(backend.name)
         if why is None and client is not None:
             why = client.cannot(kind, has_tokenizer=has_tokenizer)
         if why:
             refusals[kind] = why
     return refusals
-
-
-def _suggest(kind: str) -> str:
-    return suggest_backend(kind) if kind == "chat" else ""
 
 
 def check_scores(settings: Settings) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meta_eval.ask.client import EngineRequest, EngineResponse
 from meta_eval.ask.forcing import Forcing
+from meta_eval.ask.request import Request
 from meta_eval.ask.transport import GarbledError, Json
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.chat_completion import read_usage
 from meta_eval.harness.sample_parser import FILTERED
 from meta_eval.harness.token_logprobs import TokenLogprobs, TokenPlace, collect_tokens
@@ -53,14 +54,13 @@ class Abilities:
     forcing: Forcing | None = None
 
 
-def build_text_request(ask: EngineRequest, *, seed: int, end: Sequence[str], can: Abilities) -> dict[str, Any]:
+def build_text_request(request: Request, *, seed: int, end: Sequence[str], can: Abilities) -> dict[str, Any]:
     """Build a text request, greedy unless the task sets ``do_sample``. Each repeat has another seed; otherwise all
     samples of a prompt would be the same."""
-    request = ask.request
     settings = dict(request.settings or {})
     if not settings.pop("do_sample", None) and not settings.get("temperature"):
         settings["temperature"] = 0.0
-    ids = ask.prompt_ids if can.token_ids else None
+    ids = request.prompt_ids if can.token_ids else None
     first_seed = settings.get("seed", seed)
     return {
         "prompt": request.prompt if ids is None else list(ids),
@@ -89,7 +89,7 @@ def build_forced_request(
     return {"prompt": [*prompt, *continuation], "max_tokens": 1, "temperature": 0.0, **logprob_settings}
 
 
-def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared: Any) -> EngineResponse:
+def read_text(request: Request, answer: Json, *, end: Sequence[str], **shared: Any) -> Answer:
     """Parse the answer to a text request.
 
     Raises:
@@ -109,8 +109,8 @@ def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared:
         text = text.removesuffix(ending)
     ids, usage = choice.get("token_ids"), read_usage(answer)
     ids = ids if isinstance(ids, list) and _are_counts(ids) else None
-    return EngineResponse(
-        ask.request, text=text, finish_reason=finish, token_ids=ids,
+    return request.answer(
+        text=text, finish_reason=finish, token_ids=ids,
         completion_tokens=usage.get("completion_tokens", len(ids) if ids is not None else None), **shared,
     )  # fmt: skip
 

@@ -15,17 +15,18 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from meta_eval.ask.answers.answer_files import Answers, read_answers
-from meta_eval.ask.answers.requests_form import ANSWERS, VERSION
-from meta_eval.ask.client import EngineResponse
+from meta_eval.ask.answers.requests_form import ANSWERS, VERSION, format_answer
 from meta_eval.base.errors import ConfigError, PackError
 from meta_eval.base.escaping import quoted
 from meta_eval.base.hashing import hash_json
 from meta_eval.base.inputs import open_regular
+from meta_eval.harness.answer import Answer
 
 # Size from which weight files are only sampled, number of samples, and bytes per sample.
 _WHOLE = 16 * 2**20
@@ -134,41 +135,15 @@ class Journal:
         """
         self._append({"format": ANSWERS, "version": VERSION, "settings_sha256": self.key, **facts})
 
-    def add(self, response: EngineResponse, *, engine: str) -> None:
+    def add(self, answer: Answer, *, engine: str) -> None:
         """Append an answer as a line, in a single write.
 
         Raises:
             PackError: It cannot be written.
         """
-        request, digest = response.request, response.request.digest()
-        fields: dict[str, Any] = {
-            "id": request.id,
-            "prompt_sha256": digest.prompt_sha256,
-            "request_sha256": digest.sha256,
-            "text": response.text,
-            "reasoning": response.reasoning,
-            "tool_calls": list(response.tool_calls) or None,
-            "choices": [
-                {"logprob": logprob, **({} if greedy is None else {"is_greedy": greedy})}
-                for logprob, greedy in response.choices
-            ]
-            or None,
-            "tokens": None if response.forced is None else response.forced.as_json(),
-            "error": response.error,
-            "finish_reason": response.finish_reason,
-            "token_ids": None if response.token_ids is None else list(response.token_ids),
-            "prompt_tokens": response.prompt_tokens,
-            "completion_tokens": response.completion_tokens,
-            "cached_tokens": response.cached_tokens,
-            "engine": engine,
-            "model": self._model,
-            "response_model": response.model,
-            "endpoint": response.endpoint or self.endpoint,
-            "random_place": self.places.get((request.task, request.doc)),
-            "started": response.started,
-            "ended": response.ended,
-        }
-        self._append({name: value for name, value in fields.items() if value is not None})
+        place = self.places.get((answer.task, answer.doc))
+        endpoint = answer.endpoint or self.endpoint
+        self._append(format_answer(replace(answer, engine=engine, model=self._model, endpoint=endpoint, place=place)))
 
     def _append(self, content: Mapping[str, Any]) -> None:
         self._write(json.dumps(content).encode() + b"\n")

@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from meta_eval.ask.answers.answer_files import Answers
-from meta_eval.ask.answers.requests import Request, RequestDigest, build_requests
 from meta_eval.ask.capabilities import find_refusals
 from meta_eval.ask.client import Client
 from meta_eval.ask.prefix_order import Beginnings, interleave_docs
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import build_requests, find_kind
 from meta_eval.base.logs import log
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.chat_requests import offers_tools
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.backends.base import Backend, BackendError
@@ -47,19 +49,19 @@ class PendingRequests:
     ) -> None:
         self._evaluator, self._tasks, self._limit, self._shard = evaluator, tuple(tasks), limit, shard
         self._lanes = max(lanes, 1)
-        self._answered = {(answer.id, answer.request_sha256) for answer in answers.by_key.values()}
+        self._answered = {answer.key for answer in answers.by_key.values()}
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.kinds: dict[str, str] = {}
-        self.digests: dict[str, list[RequestDigest]] = {}
+        self.digests: dict[str, list[Request]] = {}
         self._order: dict[str, list[int]] = {}
         self._with_tools: dict[str, int] = {}
         for name, requests in itertools.groupby(self._own(), key=lambda request: request.task):
             digests, beginnings = self.digests.setdefault(name, []), Beginnings()
             for request in requests:
-                digests.append(request.digest())
+                digests.append(request.without_texts())
                 beginnings.add(request.doc, request.prompt)
-                if request.kind == "chat" and offers_tools(request.prompt):
+                if offers_tools(request.prompt):
                     self._with_tools.setdefault(name, request.doc)
             self.kinds[name] = digests[-1].kind
             self._order[name] = beginnings.order()
@@ -72,13 +74,13 @@ class PendingRequests:
             requests.setdefault(request.task, {}).setdefault(request.doc, []).append(request)
         return requests
 
-    def is_answered(self, request: Request | RequestDigest) -> bool:
+    def is_answered(self, request: Request) -> bool:
         """Whether a request was answered before this run, or marked since."""
-        return (request.id, request.sha256) in self._answered
+        return request.key in self._answered
 
-    def note(self, request: Request) -> None:
+    def note(self, answer: Answer) -> None:
         """Mark a request as answered, so that iterating skips it."""
-        self._answered.add((request.id, request.sha256))
+        self._answered.add(answer.key)
 
     def leave_out(self, tasks: Iterable[str]) -> None:
         """Skip some tasks."""
@@ -103,9 +105,7 @@ class PendingRequests:
     def find_answered_docs(self, task: str, answers: Answers) -> set[int]:
         """The docs of a task whose requests all have an answer among some."""
         digests = self.digests.get(task, ())
-        return {some.doc for some in digests} - {
-            some.doc for some in digests if (some.id, some.sha256) not in answers.by_key
-        }
+        return {some.doc for some in digests} - {some.doc for some in digests if some.key not in answers.by_key}
 
     def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
         """The pending requests of some docs, given by task."""
@@ -166,7 +166,8 @@ def leave_out_tasks(
     begun = any(pending.left.get(name, total) < total for name, total in pending.total.items())
     for why in sorted(set(reasons.values())):
         some = ", ".join(name for name in reasons if reasons[name] == why)
-        what = "multiple choice" if kinds.get("choices") == why else "it"
+        subjects = {find_kind(kind).subject for kind, reason in kinds.items() if reason == why} - {None}
+        what = next(iter(subjects), None) or "it"
         if needs_all or (len(reasons) == len(names) and not begun):
             raise BackendError(f"cannot be scored: {why}", where=some, hint="Name other tasks with --tasks")
         log.warning(f"{some}: left out, because {what} cannot be scored: {why}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from meta_eval.ask.client import EngineRequest, EngineResponse
+from meta_eval.ask.request import Request
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.settings import Settings
 from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN
 
@@ -46,7 +47,7 @@ class RateLimit:
         self._turn = asyncio.Lock()
         self._answers = self._written = 0
 
-    async def wait(self, ask: EngineRequest) -> float:
+    async def wait(self, request: Request) -> float:
         """Wait until a request may be sent.
 
         Returns: The tokens that it was expected to use.
@@ -56,18 +57,18 @@ class RateLimit:
         async with self._turn:
             while (left := max(self._requests.wait_s(), self._tokens.wait_s())) > 0:
                 await asyncio.sleep(min(left, _LOOK))
-            expected = self._expect(ask)
+            expected = self._expect(request)
             self._requests.take(1)
             self._tokens.take(expected)
             return expected
 
-    def settle(self, expected: float, response: EngineResponse) -> None:
+    def settle(self, expected: float, answer: Answer) -> None:
         """Replace the expected tokens of a request by those that it used, where the server counts them."""
-        if self._is_on and response.prompt_tokens is not None and response.completion_tokens is not None:
+        if self._is_on and answer.prompt_tokens is not None and answer.completion_tokens is not None:
             self._answers += 1
-            self._written += response.completion_tokens
-            self._tokens.correct(response.prompt_tokens + response.completion_tokens - expected)
+            self._written += answer.completion_tokens
+            self._tokens.correct(answer.prompt_tokens + answer.completion_tokens - expected)
 
-    def _expect(self, ask: EngineRequest) -> float:
-        prompt = len(ask.request.prompt.encode("utf-8", "replace")) / BYTES_PER_TOKEN
-        return prompt + (self._written / self._answers if self._answers else ask.request.max_tokens)
+    def _expect(self, request: Request) -> float:
+        prompt = len(request.prompt.encode("utf-8", "replace")) / BYTES_PER_TOKEN
+        return prompt + (self._written / self._answers if self._answers else request.max_tokens)

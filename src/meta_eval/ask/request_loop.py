@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from meta_eval.ask.answers.recorded_answers import Recordings
-from meta_eval.ask.answers.requests import Request
 from meta_eval.ask.canary import Canary, Summary, check_token_counts
 from meta_eval.ask.canary_docs import choose_first_requests
-from meta_eval.ask.client import Client, EngineRequest, EngineResponse, with_token_ids
+from meta_eval.ask.client import Client, with_token_ids
 from meta_eval.ask.early_stop import Stopping
 from meta_eval.ask.journal import Journal
 from meta_eval.ask.model_tokens import ModelTokens
 from meta_eval.ask.pending_requests import PendingRequests
+from meta_eval.ask.request import Request
 from meta_eval.ask.retry_rounds import ask_in_rounds
 from meta_eval.ask.run_order import RunOrder
 from meta_eval.ask.second_answers import SecondAnswers
 from meta_eval.ask.time_left import Pace
 from meta_eval.base.logs import log, report_progress
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.endpoint_notes import reads_tools_lost
 from meta_eval.stats.sequential import State
 
@@ -91,8 +92,8 @@ class RequestLoop:
 
     def run(self, requests: Sequence[Request] | PendingRequests) -> Iterator[str]:
         """Send requests, and yield the name of each task that is done while others are not."""
-        for response in ask_in_rounds(self._ask, requests):
-            yield from self._keep(response)
+        for answer in ask_in_rounds(self._ask, requests):
+            yield from self._keep(answer)
 
     def first(self) -> Iterator[str]:
         """Check the endpoint, run the canary, and yield the name of each task that is done, as `run`.
@@ -114,16 +115,16 @@ class RequestLoop:
             encoder.encode_text if encoder else list, encoder.bos if encoder else None,
             _TOOLS_LOST if reads_tools_lost(seen) else None,
         )  # fmt: skip
-        held: list[tuple[EngineRequest, EngineResponse]] = []
+        held: list[tuple[Request, Answer]] = []
         for pair in self._ask([request for request, _ in first.values()]):
             held.append(pair)
             report_progress("canary", len(held), len(first))
         self.canary = canary.check(held)
         report_progress(f"canary: {self.canary}")
-        for _, response in held:
-            if response.error is None:
-                self._pending.note(response.request)
-                yield from self._keep(response)
+        for _, answer in held:
+            if answer.error is None:
+                self._pending.note(answer)
+                yield from self._keep(answer)
         self._pace.begin()
 
     def note_endpoint(self) -> None:
@@ -131,18 +132,18 @@ class RequestLoop:
         if seen := self._client.summarise():
             self._journal.note(endpoint=seen)
 
-    def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
-        asks = with_token_ids(requests, self._tokens.encoder)
-        return check_token_counts(self._client, asks, check=self._recordings is not None)
+    def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Answer]]:
+        encoded = with_token_ids(requests, self._tokens.encoder)
+        return check_token_counts(self._client, encoded, check=self._recordings is not None)
 
-    def _keep(self, response: EngineResponse) -> Iterator[str]:
-        self._journal.add(response, engine=self._client.engine)
-        self._pace.add(response)
-        if response.error is not None and not self.failed:
-            log.warning(f"{response.request.id} has no answer: {response.error}")
+    def _keep(self, answer: Answer) -> Iterator[str]:
+        self._journal.add(answer, engine=self._client.engine)
+        self._pace.add(answer)
+        if answer.error is not None and not self.failed:
+            log.warning(f"{answer.id} has no answer: {answer.error}")
         self.asked += 1
-        self.failed += response.error is not None
-        task = response.request.task
+        self.failed += answer.error is not None
+        task = answer.task
         self._left[task] -= 1
         if self._is_done(task):
             yield task

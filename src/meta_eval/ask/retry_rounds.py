@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from meta_eval.ask.answers.requests import Request
-from meta_eval.ask.client import EngineRequest, EngineResponse
+from meta_eval.ask.request import Request
 from meta_eval.base.logs import log
+from meta_eval.harness.answer import Answer
 
 # Seconds before each round of requests. Requests that failed together, for example during a restart of the server, may
 # succeed later.
@@ -15,9 +15,9 @@ ROUNDS = (0, 2, 10)
 
 
 def ask_in_rounds(
-    ask: Callable[[Iterable[Request]], Iterator[tuple[EngineRequest, EngineResponse]]],
+    ask: Callable[[Iterable[Request]], Iterator[tuple[Request, Answer]]],
     requests: Iterable[Request],
-) -> Iterator[EngineResponse]:
+) -> Iterator[Answer]:
     """Give the final answer or failure of each request.
 
     Args:
@@ -27,11 +27,11 @@ def ask_in_rounds(
     for number, wait in enumerate(ROUNDS):
         time.sleep(wait)
         retries: list[Request] = []
-        for _, response in ask(requests):
-            if response.error is not None and response.retry and number + 1 < len(ROUNDS):
-                retries.append(response.request)
+        for request, answer in ask(requests):
+            if answer.error is not None and answer.retry and number + 1 < len(ROUNDS):
+                retries.append(request.without_ids())
             else:
-                yield response
+                yield answer
         if not retries:
             return
         log.warning(f"{len(retries):,} requests failed and are retried; the first is {retries[0].id}")

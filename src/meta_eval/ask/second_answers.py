@@ -13,17 +13,18 @@ from typing import Any
 
 from meta_eval.ask.answers.answer_files import Answers
 from meta_eval.ask.answers.grading import Grading
-from meta_eval.ask.answers.requests import Request, build_requests
 from meta_eval.ask.canary import check_token_counts
-from meta_eval.ask.client import Client, EngineRequest, EngineResponse, with_token_ids
+from meta_eval.ask.client import Client, with_token_ids
 from meta_eval.ask.journal import Journal
 from meta_eval.ask.model_tokens import ModelTokens
 from meta_eval.ask.pending_requests import PendingRequests
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import build_requests
 from meta_eval.ask.retry_rounds import ask_in_rounds
 from meta_eval.ask.run_order import RunOrder
 from meta_eval.base.errors import UserError
 from meta_eval.base.logs import log, report_progress
-from meta_eval.harness.engine_answer import EngineAnswer
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.pack.baseline import collect_graded_docs
 from meta_eval.pack.manifest import Manifest
@@ -84,8 +85,8 @@ class SecondAnswers:
             return
         report_progress(f"asking {len(chosen):,} docs again")
         with self.journal as journal:
-            for response in ask_in_rounds(lambda some: self._answers(client, tokens, some), requests):
-                journal.add(response, engine=client.engine)
+            for answer in ask_in_rounds(lambda some: self._answers(client, tokens, some), requests):
+                journal.add(answer, engine=client.engine)
                 self.asked += 1
                 report_progress("asking again", self.asked, len(requests))
 
@@ -100,9 +101,9 @@ class SecondAnswers:
             metric_key = self.manifest.tasks[name].primary_metric
             if not docs or metric_key is None:
                 continue
-            answers: dict[int, list[EngineAnswer]] = {}
+            answers: dict[int, list[Answer]] = {}
             for request in build_requests(self.grading.evaluator, name, self.manifest.run_settings.limit, sorted(docs)):
-                answers.setdefault(request.doc, []).append(second.by_key[request.id, request.sha256])
+                answers.setdefault(request.doc, []).append(second.by_key[request.key])
             try:
                 scored = collect_graded_docs(self.grading.evaluate(name, answers).samples)
             except UserError as error:
@@ -137,9 +138,7 @@ class SecondAnswers:
         ]
         return sorted(requests, key=lambda request: places[request.task, request.doc])
 
-    def _answers(
-        self, client: Client, tokens: ModelTokens, requests: Any
-    ) -> Iterator[tuple[EngineRequest, EngineResponse]]:
+    def _answers(self, client: Client, tokens: ModelTokens, requests: Any) -> Iterator[tuple[Request, Answer]]:
         return check_token_counts(client, with_token_ids(requests, tokens.encoder), check=False)
 
 
@@ -153,4 +152,4 @@ def open_second_answers(
 
 
 def _is_given(request: Request, answers: Answers) -> bool:
-    return (request.id, request.sha256) in answers.by_key
+    return request.key in answers.by_key

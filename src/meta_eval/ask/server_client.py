@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from meta_eval.ask import completions
-from meta_eval.ask.client import EngineResponse
 from meta_eval.ask.completions_connection import CompletionsConnection
 from meta_eval.ask.forcing import list_forcings
+from meta_eval.ask.request import Request
 from meta_eval.ask.served import Served
-from meta_eval.ask.servers_client import Job, RefusedError, ServersClient
+from meta_eval.ask.servers_client import RefusedError, ServersClient
 from meta_eval.ask.transport import CutError, Failed, GarbledError, Json
 from meta_eval.base.addresses import normalise_url
 from meta_eval.base.logs import report_progress
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.chat_completion import read_usage
 from meta_eval.harness.token_logprobs import TokenLogprobs, collect_tokens
 from meta_eval.pack.backends.server import Server
@@ -23,6 +23,11 @@ from meta_eval.pack.backends.server import Server
 
 class ServerClient(ServersClient[CompletionsConnection]):
     """Completions over HTTP."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        # By request and prompt: the choices that are scored so far, so that a retry goes on behind them.
+        self._begun: dict[tuple[Any, ...], list[tuple[float, bool | None]]] = {}
 
     def connect(self, url: str, model: str, key: str | None) -> CompletionsConnection:
         return CompletionsConnection(normalise_url(url), self.settings, model, key)
@@ -60,49 +65,51 @@ class ServerClient(ServersClient[CompletionsConnection]):
                 report_progress(f"{server.url} scores a text by writing it: a doc takes as long as its answer did")
         return None
 
-    async def ask(self, server: CompletionsConnection, job: Job) -> EngineResponse:
-        ask, can = job.ask, server.can
-        if ask.request.kind == "choices":
-            return await self._choices(server, job)
-        if ask.request.kind == "force":
-            return await self._force(server, job)
-        body = completions.build_text_request(ask, seed=self.settings.seed, end=self.end, can=can)
-        answer = _checked(await server.complete(body), ask.prompt_ids)
-        return completions.read_text(ask, answer, end=self.end, **self._shared(server, job, answer))
+    async def ask(self, server: CompletionsConnection, request: Request) -> Answer:
+        if request.kind == "choices":
+            return await self._choices(server, request)
+        if request.kind == "force":
+            return await self._force(server, request)
+        body = completions.build_text_request(request, seed=self.settings.seed, end=self.end, can=server.can)
+        answer = _checked(await server.complete(body), request.prompt_ids)
+        return completions.read_text(request, answer, end=self.end, **self._shared(server, request, answer))
 
-    async def _choices(self, server: CompletionsConnection, job: Job) -> EngineResponse:
-        ask = job.ask
-        if ask.prompt_ids is None or ask.continuation_ids is None or not server.can.token_ids:
+    async def _choices(self, server: CompletionsConnection, request: Request) -> Answer:
+        if request.prompt_ids is None or request.continuation_ids is None or not server.can.token_ids:
             raise RefusedError("choices need token ids")
-        if ask.one_token_each and await server.can_label():
-            ids = [continuation[0] for continuation in ask.continuation_ids]
-            answer = await self._scored(server, completions.build_label_request(ask.prompt_ids, ids))
-            job.choices = completions.read_labels(answer, ids)
+        if request.one_token_each and await server.can_label():
+            ids = [continuation[0] for continuation in request.continuation_ids]
+            answer = await self._scored(server, completions.build_label_request(request.prompt_ids, ids))
+            choices = completions.read_labels(answer, ids)
         else:
             how = await server.how_forced()
             if not how:
                 raise RefusedError("it returns no prompt log-probabilities")
-            if (forcing := server.can.forcing) is not None and ask.one_token_each:
-                ids = [continuation[0] for continuation in ask.continuation_ids]
-                job.choices, answer = await forcing.score_labels(partial(self._scored, server), ask.prompt_ids, ids)
-            for continuation in ask.continuation_ids[len(job.choices) :]:
-                tokens, answer = await self._score_tokens(server, ask.prompt_ids, continuation, how)
-                job.choices.append(completions.sum_tokens(tokens))
-        shared = {**self._shared(server, job, answer), "prompt_tokens": len(ask.prompt_ids)}
-        return EngineResponse(ask.request, choices=job.choices, completion_tokens=0, **shared)
+            if (forcing := server.can.forcing) is not None and request.one_token_each:
+                ids = [continuation[0] for continuation in request.continuation_ids]
+                choices, answer = await forcing.score_labels(partial(self._scored, server), request.prompt_ids, ids)
+            else:
+                key = (request.id, *request.prompt_ids)
+                choices = self._begun.setdefault(key, [])
+                for continuation in request.continuation_ids[len(choices) :]:
+                    tokens, answer = await self._score_tokens(server, request.prompt_ids, continuation, how)
+                    choices.append(completions.sum_tokens(tokens))
+                del self._begun[key]
+        shared = {**self._shared(server, request, answer), "prompt_tokens": len(request.prompt_ids)}
+        return request.answer(choices=choices, completion_tokens=0, **shared)
 
-    async def _force(self, server: CompletionsConnection, job: Job) -> EngineResponse:
-        ask, how = job.ask, await server.how_forced()
-        if ask.prompt_ids is None or not server.can.token_ids:
+    async def _force(self, server: CompletionsConnection, request: Request) -> Answer:
+        how = await server.how_forced()
+        if request.prompt_ids is None or not server.can.token_ids:
             raise RefusedError("scoring a given answer needs token ids")
         if not how:
             raise RefusedError("it returns no prompt log-probabilities")
-        if ask.top_k and how == "echo":
+        if request.top_k and how == "echo":
             raise RefusedError("it returns no ids of the likeliest tokens (prompt_logprobs): leave --top-k out")
-        ids = ask.forced_ids
-        tokens, answer = await self._score_tokens(server, ask.prompt_ids, ids, how, ask.top_k)
-        shared = {**self._shared(server, job, answer), "prompt_tokens": len(ask.prompt_ids)}
-        return EngineResponse(ask.request, forced=tokens, completion_tokens=len(ids), **shared)
+        ids = request.forced_ids
+        tokens, answer = await self._score_tokens(server, request.prompt_ids, ids, how, request.top_k)
+        shared = {**self._shared(server, request, answer), "prompt_tokens": len(request.prompt_ids)}
+        return request.answer(tokens=tokens, completion_tokens=len(ids), **shared)
 
     async def _score_tokens(
         self, server: CompletionsConnection, prompt: Sequence[int], ids: Sequence[int], how: str, top_k: int = 0
@@ -121,15 +128,12 @@ class ServerClient(ServersClient[CompletionsConnection]):
     async def _scored(self, server: CompletionsConnection, body: dict[str, Any]) -> Json:
         return _checked(await server.complete({**server.can.extras, **body}), body["prompt"])
 
-    def _shared(self, server: CompletionsConnection, job: Job, answer: Json) -> dict[str, Any]:
-        usage = read_usage(answer)
-        prompt_ids = job.ask.prompt_ids
+    def _shared(self, server: CompletionsConnection, request: Request, answer: Json) -> dict[str, Any]:
+        usage, prompt_ids = read_usage(answer), request.prompt_ids
         return {
-            "started": job.first_asked,
-            "ended": time.time(),
             "prompt_tokens": usage.get("prompt_tokens", None if prompt_ids is None else len(prompt_ids)),
             "cached_tokens": usage.get("cached_tokens"),
-            "model": server.read_model_name(answer.get("model")),
+            "response_model": server.read_model_name(answer.get("model")),
         }
 
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from meta_eval.ask.client import EngineResponse
 from meta_eval.base.inputs import read_table
 from meta_eval.base.logs import report_progress
+from meta_eval.harness.answer import Answer
 from meta_eval.pack.manifest import Manifest
 
 # Reading a prompt token costs about a thirtieth of writing a token, on measured engines. This only has to separate
@@ -52,15 +52,15 @@ class Pace:
         self._answers = self._written = self._read = 0
         self._work = self._waited = 0.0
 
-    def add(self, response: EngineResponse) -> None:
+    def add(self, answer: Answer) -> None:
         """Count an answer."""
-        task = response.request.task
+        task = answer.task
         self._left[task] -= 1
-        if response.error is not None:
+        if answer.error is not None:
             self.failed += 1
             return
-        written = response.completion_tokens or 0
-        fresh = max(0, (response.prompt_tokens or 0) - (response.cached_tokens or 0))
+        written = answer.completion_tokens or 0
+        fresh = max(0, (answer.prompt_tokens or 0) - (answer.cached_tokens or 0))
         for counts, tokens in ((self._tokens[task], written), (self._prompts, fresh)):
             counts[0] += 1
             counts[1] += tokens
@@ -68,7 +68,7 @@ class Pace:
         self._written += written
         self._read += fresh
         self._work += written + fresh * _PROMPT
-        self._waited += (response.ended or 0.0) - (response.started or response.ended or 0.0)
+        self._waited += (answer.ended or 0.0) - (answer.started or answer.ended or 0.0)
         done = self._total - sum(self._left.values())
         report_progress(": ".join(filter(None, (task, self.describe()))), done, self._total)
 

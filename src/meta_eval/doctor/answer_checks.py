@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from meta_eval.ask.client import EngineResponse
 from meta_eval.base.counts import plural
 from meta_eval.base.thresholds import KNOWN_LIKELIHOOD_CLOSE, KNOWN_LIKELIHOOD_ROUNDED
 from meta_eval.doctor.check import Finding, failed, not_checked, passed
 from meta_eval.doctor.known_answers import END, MAX_MODEL_LEN, KnownAnswer
+from meta_eval.harness.answer import Answer
 
-Responses = Mapping[str, EngineResponse]
+Responses = Mapping[str, Answer]
 
 
 def check_answers(known_answers: Sequence[KnownAnswer], first: Responses, second: Responses) -> list[Finding]:
@@ -29,8 +29,8 @@ class AnswerPair:
     """A known answer with the responses of both rounds."""
 
     known_answer: KnownAnswer
-    first: EngineResponse | None
-    second: EngineResponse | None
+    first: Answer | None
+    second: Answer | None
 
     @property
     def text(self) -> str:
@@ -81,7 +81,7 @@ class _AnswerChecks:
     """Checks for the number of BOS that the engine really uses. A wrong number is then a single fault, not ten."""
 
     pairs: Sequence[AnswerPair]
-    too_long: EngineResponse | None
+    too_long: Answer | None
     bos_of_texts: int | None = field(init=False)
     bos_of_choices: int | None = field(init=False)
     steady: bool = field(init=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from meta_eval.ask.answers.requests import Encoder
 from meta_eval.ask.client import Client, with_token_ids
+from meta_eval.ask.model_tokens import Encoder
 from meta_eval.doctor.answer_checks import check_answers
 from meta_eval.doctor.check import Finding
 from meta_eval.doctor.known_answers import find_model_folder, read_known_answers
@@ -47,7 +47,7 @@ def check_engine(client: Client) -> EngineChecks:
     requests = list(with_token_ids([answer.request for answer in known_answers], encoder))
     started = time.monotonic()
     rounds = [
-        {response.request.id: response for response in client.answer(ordered)}
+        {answer.id: answer for answer in client.answer(ordered)}
         for ordered in (requests, requests[::-1])  # another order makes other batches
     ]
     return EngineChecks(client.engine, time.monotonic() - started, check_answers(known_answers, *rounds))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from meta_eval.ask.answers.requests import Request, read_conversation
+from meta_eval.ask.request import Request, read_conversation
 from meta_eval.plugins.chat.chat_body import make_chat_body
 
 MESSAGES = [{"role": "user", "content": "hi"}]

@@ -17,7 +17,7 @@ from packs import prepare, read_docs
 
 from meta_eval import export
 from meta_eval.base.errors import UserError
-from meta_eval.harness.engine_answer import AnswersError
+from meta_eval.harness.answer import AnswersError
 from meta_eval.judge.token_table import read_tokens
 from meta_eval.plugins.tokens.api import audit
 

@@ -18,8 +18,8 @@ from noted import noted
 from packs import prepare, read_docs
 
 from meta_eval import Config
-from meta_eval.ask.answers.requests import Request
 from meta_eval.ask.pipeline import Interrupted
+from meta_eval.ask.request import Request
 from meta_eval.base.errors import UserError
 from meta_eval.judge.token_table import read_choices, read_tokens
 from meta_eval.pack.manifest import read_manifest

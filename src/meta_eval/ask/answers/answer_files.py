@@ -15,17 +15,14 @@ from typing import Any, Literal
 
 from meta_eval.ask.answers.answer_form import AnswerForm, Holding, make_requests_error
 from meta_eval.ask.answers.form_registry import OWN, list_forms
-from meta_eval.ask.answers.requests import Request
 from meta_eval.ask.answers.requests_form import ANSWERS
+from meta_eval.ask.request import Key, Request
 from meta_eval.base.errors import UserError, locating
 from meta_eval.base.inputs import describe_error, open_regular
 from meta_eval.base.json_text import parse_loose_json
+from meta_eval.harness.answer import SHORT, Answer, AnswersError, check_answer, make_unread_error
 from meta_eval.harness.endpoint_notes import reads_tools_lost
-from meta_eval.harness.engine_answer import SHORT, AnswersError, EngineAnswer, check_answer, make_unread_error
 from meta_eval.harness.raw_samples import MAX_SAMPLE_BYTES, read_raw_samples
-
-# The id, and request_sha256 or its start if the line repeats it.
-Key = tuple[str, str | None]
 
 # By form: what `AnswerForm.bind` found.
 Names = Mapping[str, Mapping[str, str | None]]
@@ -49,8 +46,8 @@ class Answers:
         deployments: Sets of endpoints that a run said to be one deployment.
     """
 
-    by_key: dict[Key, EngineAnswer] = field(default_factory=dict)
-    failed: dict[Key, EngineAnswer] = field(default_factory=dict)
+    by_key: dict[Key, Answer] = field(default_factory=dict)
+    failed: dict[Key, Answer] = field(default_factory=dict)
     doubled: dict[Key, tuple[str, str]] = field(default_factory=dict)
     cut_off: list[str] = field(default_factory=list)
     otherwise: dict[str, str] = field(default_factory=dict)
@@ -86,7 +83,7 @@ def read_answers(
     answers, forms = Answers(), list_forms()
     for file in files:
         for answer in _lines(file, answers, forms, names):
-            key = (answer.id, answer.request_sha256)
+            key = answer.key
             first = answers.by_key.get(key)
             if answer.request_sha256 is not None:
                 answers.otherwise.setdefault(answer.id, answer.where)
@@ -133,7 +130,7 @@ def _read_first(file: Path) -> object:
         return None
 
 
-def _lines(file: Path, answers: Answers, forms: Sequence[AnswerForm], names: Names) -> Iterator[EngineAnswer]:
+def _lines(file: Path, answers: Answers, forms: Sequence[AnswerForm], names: Names) -> Iterator[Answer]:
     tools_lost = False
     try:
         with open_regular(file) as lines:
@@ -162,9 +159,7 @@ def _lines(file: Path, answers: Answers, forms: Sequence[AnswerForm], names: Nam
         raise AnswersError(f"cannot be read: {describe_error(error)}", where=str(file), hint=hint) from None
 
 
-def _read_answer(
-    content: object, file: Path, where: str, forms: Sequence[AnswerForm], names: Names
-) -> EngineAnswer | None:
+def _read_answer(content: object, file: Path, where: str, forms: Sequence[AnswerForm], names: Names) -> Answer | None:
     form, holding = _find_kind(content, forms)
     if holding == "requests":
         raise make_requests_error(str(file))

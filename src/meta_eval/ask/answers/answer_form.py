@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from meta_eval.ask.answers.requests import Encoder, Request
-from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
+from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.request import Request
+from meta_eval.harness.answer import Answer, AnswersError
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.manifest import Manifest
 
@@ -75,7 +76,7 @@ class AnswerForm(ABC):
         """
 
     @abstractmethod
-    def read_answer(self, line: object, names: Mapping[str, str | None], where: str) -> EngineAnswer | None:
+    def read_answer(self, line: object, names: Mapping[str, str | None], where: str) -> Answer | None:
         """Read a line that holds an answer; None if it answers no request of the pack.
 
         Args:

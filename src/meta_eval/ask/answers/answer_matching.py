@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from meta_eval.ask.answers.answer_files import Answers
-from meta_eval.ask.answers.requests import RequestDigest
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import find_kind
 from meta_eval.base.thresholds import NAMED
-from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
+from meta_eval.harness.answer import Answer, AnswersError
 
 
 @dataclass(slots=True)
@@ -21,7 +22,7 @@ class Matched:
         cut_early: Number of texts that ended with ``length`` before max_tokens.
     """
 
-    docs: dict[int, list[EngineAnswer]] = field(default_factory=dict)
+    docs: dict[int, list[Answer]] = field(default_factory=dict)
     cut_by_us: int = 0
     cut_early: int = 0
 
@@ -76,7 +77,7 @@ class Problems:
             yield f"{len(self.unfit):,} answers are none to what was asked ({_first(self.unfit)})"
 
 
-def match_answers(requests: Iterable[RequestDigest], answers: Answers, problems: Problems) -> Matched:
+def match_answers(requests: Iterable[Request], answers: Answers, problems: Problems) -> Matched:
     """Find the answer to each request of a task.
 
     Args:
@@ -113,17 +114,17 @@ def note_unknown_answers(answers: Answers, tasks: Iterable[str], unchosen: set[s
     """
     graded = set(tasks)
     for answer in (*answers.by_key.values(), *answers.failed.values()):
-        task = answer.id.partition("/")[0]
+        task = answer.task
         if answer.id not in unchosen and (task in graded or task not in unchosen):
             problems.foreign.append(f"{answer.id} in {answer.where}")
 
 
-def is_answered(request: RequestDigest, answers: Answers) -> bool:
+def is_answered(request: Request, answers: Answers) -> bool:
     """Whether a request has an answer that can be graded."""
     return _answer(request, answers, Problems()) is not None
 
 
-def _answer(request: RequestDigest, answers: Answers, problems: Problems) -> EngineAnswer | None:
+def _answer(request: Request, answers: Answers, problems: Problems) -> Answer | None:
     key = answers.key(request.id, request.sha256)
     if key in answers.failed:
         failed = answers.failed[key]
@@ -143,28 +144,11 @@ def _answer(request: RequestDigest, answers: Answers, problems: Problems) -> Eng
     if not bound:
         problems.foreign.append(f"{request.id} in {answer.where}")
         return None
-    wrong = _unfit(request, answer)
+    wrong = find_kind(request.kind).explain_unfit(request, answer)
     if wrong:
         problems.unfit.append(f"{request.id} in {answer.where}: {wrong}")
         return None
     return answer
-
-
-def _unfit(request: RequestDigest, answer: EngineAnswer) -> str | None:
-    if request.kind in ("generate", "chat"):
-        return None if answer.text is not None else "it holds no text"
-    if len(answer.choices) != request.continuations:
-        return f"it holds {len(answer.choices)} of {request.continuations} choices"
-    if request.needs_greedy and any(greedy is None for _, greedy in answer.choices):
-        return "is_greedy is missing, and the score depends on it"
-    return None
-
-
-def cut_at_stop(text: str, stop: Iterable[str]) -> str:
-    """Cut an answer at the first stop sequence, as lm-eval's engines do."""
-    for sequence in filter(None, stop):
-        text = text.partition(sequence)[0]
-    return text
 
 
 def _first(items: list[str]) -> str:

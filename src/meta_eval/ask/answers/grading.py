@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.ask.answers.answer_files import Answers, read_bound_answers
-from meta_eval.ask.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
+from meta_eval.ask.answers.answer_matching import Matched, Problems, match_answers, note_unknown_answers
 from meta_eval.ask.answers.origin_counts import count_origins
-from meta_eval.ask.answers.requests import Request, RequestDigest, build_requests, is_graded_as_message
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import build_requests, find_task_kind
 from meta_eval.base.errors import UserError, locating
 from meta_eval.base.inputs import expand_home
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import join_names
-from meta_eval.harness.chat_completion import ChatChoice, ToolCall
+from meta_eval.harness.answer import Answer, AnswersError
 from meta_eval.harness.each_answer import add_each_answer
-from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
 from meta_eval.harness.evaluator import Evaluated, Evaluator
-from meta_eval.harness.replay import Answers as Replayed
 from meta_eval.harness.results_writer import Speed, Writer
 from meta_eval.harness.settings import Settings
 from meta_eval.pack.integrity import check_unchanged
@@ -118,7 +117,7 @@ class Grading:
         self.options = options
         self._changed = check_unchanged(pack, self._manifest, edited=options.edited)
         self.evaluator = Evaluator(pack)
-        self.requests: Mapping[str, Sequence[RequestDigest]] = {}
+        self.requests: Mapping[str, Sequence[Request]] = {}
 
     def build_requests(self) -> Iterator[Request]:
         """Build the requests of all tasks."""
@@ -132,7 +131,7 @@ class Grading:
             AnswersError: None of its requests has an answer.
             PackError: lm-eval cannot score it.
         """
-        matched = match_answers(self._digests(name), engine_answers, Problems())
+        matched = match_answers(self._read_requests(name), engine_answers, Problems())
         if not matched.docs:
             raise AnswersError("holds no gradable answer", where=name)
         return self.evaluate(name, matched.docs).scores
@@ -218,7 +217,7 @@ class Grading:
         return done
 
     def evaluate(
-        self, name: str, docs: Mapping[int, Sequence[EngineAnswer]], *, bootstrap_iters: int = 0, hashed: bool = False
+        self, name: str, docs: Mapping[int, Sequence[Answer]], *, bootstrap_iters: int = 0, hashed: bool = False
     ) -> Evaluated:
         """Run lm-eval's evaluator on answers.
 
@@ -233,11 +232,8 @@ class Grading:
         """
         task = self.evaluator.load(name)
         numbers = sorted(docs)
-        settings = task.config.generation_kwargs or {}
-        stop = settings.get("until") or ()
-        stop = (stop,) if isinstance(stop, str) else tuple(stop)
-        repeats, whole = int(task.config.repeats or 1), is_graded_as_message(task)
-        answers = [_replayed(docs[number], stop, repeats, whole=whole) for number in numbers]
+        kind = find_task_kind(name, task)
+        answers = [kind.replay(docs[number], task) for number in numbers]
         indices, allow_code = numbers if len(numbers) < len(task.eval_docs) else None, self.options.allow_code
         evaluated = self.evaluator.evaluate(
             name, task=task, answers=answers, indices=indices, allow_code=allow_code,
@@ -246,11 +242,10 @@ class Grading:
         add_each_answer(self.evaluator, name, answers, evaluated, indices=indices, allow_code=allow_code)
         return evaluated
 
-    def _digests(self, name: str) -> Iterable[RequestDigest]:
+    def _read_requests(self, name: str) -> Iterable[Request]:
         if name in self.requests:
             return self.requests[name]
-        built = build_requests(self.evaluator, name, self._manifest.run_settings.limit)
-        return (request.digest() for request in built)
+        return build_requests(self.evaluator, name, self._manifest.run_settings.limit)
 
     def _match_all(self, engine_answers: Answers, problems: Problems) -> dict[str, Matched]:
         """Match the answers of all tasks before grading, so that problems show at once."""
@@ -258,8 +253,8 @@ class Grading:
         unchosen = set(self._manifest.tasks) - set(self.tasks)
         for name in self.tasks:
 
-            def noted(name: str = name) -> Iterable[RequestDigest]:
-                for request in self._digests(name):
+            def noted(name: str = name) -> Iterable[Request]:
+                for request in self._read_requests(name):
                     unchosen.add(request.id)
                     yield request
 
@@ -268,35 +263,7 @@ class Grading:
         return matched
 
 
-def _replayed(doc_answers: Sequence[EngineAnswer], stop: Sequence[str], repeats: int, *, whole: bool) -> Replayed:
-    """Convert a doc's answers to responses of a model: by request index, a response per repeat.
-
-    Args:
-        doc_answers: The answers. For choices behind several prompts: those of each prompt, in order.
-        stop: Stop sequences.
-        repeats: How often the task asks each request.
-        whole: Whether the task grades whole chat messages.
-    """
-    if whole:
-        return {0: [format_message(answer) for answer in doc_answers]}
-    if doc_answers[0].text is not None:
-        return {0: [cut_at_stop(answer.text or "", stop) for answer in doc_answers]}
-    if repeats == 1:
-        choices = [choice for answer in doc_answers for choice in answer.choices]
-        return {index: [(value, bool(greedy))] for index, (value, greedy) in enumerate(choices)}
-    return {
-        index: [(answer.choices[index][0], bool(answer.choices[index][1])) for answer in doc_answers]
-        for index in range(len(doc_answers[0].choices))
-    }
-
-
-def format_message(answer: EngineAnswer) -> str:
-    """A chat message as JSON text, for a task that grades its tool calls."""
-    calls = tuple(ToolCall(*call) for call in answer.tool_calls)
-    return ChatChoice(answer.text or "", None, calls, answer.finish_reason).format_message()
-
-
-def _one_model(used: Sequence[EngineAnswer], manifest: Manifest) -> str:
+def _one_model(used: Sequence[Answer], manifest: Manifest) -> str:
     models = {answer.model: answer.where for answer in reversed(used) if answer.model}
     if len(models) > 1:
         listed = ", ".join(f"{name} ({where})" for name, where in sorted(models.items()))

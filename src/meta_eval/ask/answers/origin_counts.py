@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from meta_eval.harness.engine_answer import EngineAnswer
+from meta_eval.harness.answer import Answer
 
 # Models that are counted by name.
 _MOST_NAMES = 20
@@ -24,7 +24,7 @@ def join_endpoints(deployments: Iterable[frozenset[str]]) -> list[frozenset[str]
     return joined
 
 
-def count_origins(answers: Iterable[EngineAnswer], deployments: Sequence[frozenset[str]]) -> dict[str, Any]:
+def count_origins(answers: Iterable[Answer], deployments: Sequence[frozenset[str]]) -> dict[str, Any]:
     """Count answers by the model that they name and by deployment, the most frequent first; empty if nothing is known.
 
     Args:

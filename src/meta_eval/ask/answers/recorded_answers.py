@@ -4,34 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-from meta_eval.ask.answers.answer_matching import cut_at_stop
-from meta_eval.ask.answers.requests import Request, build_requests
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import Recorded, build_requests, find_kind
 from meta_eval.base.inputs import read_table
 from meta_eval.harness.evaluator import Evaluator
-from meta_eval.harness.families import list_answer_ends
 from meta_eval.pack.manifest import Manifest
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The recorded answer to a doc.
-
-    Attributes:
-        text: For ``generate`` and ``chat``.
-        nlls: For ``choices``: negative log-likelihood of each continuation, in nats.
-    """
-
-    text: str | None = None
-    nlls: Sequence[float] = ()
-
-    def can_answer(self, request: Request) -> bool:
-        """Whether a request can be compared with it."""
-        if request.kind in ("generate", "chat"):
-            return self.text is not None
-        return len(self.nlls) == len(request.continuations)
 
 
 class Recordings:
@@ -97,22 +76,9 @@ def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None
 
 
 def make_scoring_request(request: Request, recorded: Recorded | None) -> Request | None:
-    """Make the request for the log-probabilities of the recorded answer. None if nothing was recorded.
-
-    A ``generate`` request becomes a ``force`` request, a single request per doc even if the doc has repeats.
-    ``choices`` requests stay the same, because their recorded likelihoods are compared. ``chat`` has none: an endpoint
-    does not score a given answer.
-    """
-    if recorded is None or request.repeat or request.kind == "chat" or not recorded.can_answer(request):
+    """Make the request for the log-probabilities of a recorded answer, a single one per doc. None if nothing was
+    recorded, or its kind has none."""
+    kind = find_kind(request.kind)
+    if recorded is None or request.repeat or not kind.is_comparable(request, recorded):
         return None
-    if request.kind == "choices":
-        return request
-    text = cut_at_stop(recorded.text or "", request.stop)
-    for end in list_answer_ends():  # a recorded text may keep its end token
-        text = text.removesuffix(end)
-    if not text:
-        return None
-    return replace(
-        request, id=f"{request.task}/{request.doc}", kind="force", stop=(), max_tokens=0, settings=None,
-        continuations=(text,),
-    )  # fmt: skip
+    return kind.make_scoring_request(request, recorded)

@@ -11,7 +11,9 @@ from meta_eval.ask.answers.answer_form import Export
 from meta_eval.ask.answers.answer_matching import is_answered
 from meta_eval.ask.answers.form_registry import find_form
 from meta_eval.ask.answers.recorded_answers import Recordings
-from meta_eval.ask.answers.requests import Encoder, Request, build_requests
+from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import build_requests
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import log, report_progress
 from meta_eval.base.outputs import check_outputs, replace_file
@@ -79,7 +81,7 @@ def _build_requests(of: Export, answers: Answers, counts: dict[str, int]) -> Ite
             else build_requests(of.evaluator, name, limit)
         )
         for request in built:
-            if not is_answered(request.digest(), answers):
+            if not is_answered(request, answers):
                 counts[name] += 1
                 yield request
                 report_progress(name, counts[name], docs)

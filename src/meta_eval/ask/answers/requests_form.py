@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from meta_eval.ask.answers.answer_form import AnswerForm, Export, Holding
-from meta_eval.ask.answers.requests import Encoder, Request
+from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import encode_requests, find_kind
 from meta_eval.base.hashing import hash_file
 from meta_eval.base.json_text import format_json
-from meta_eval.harness.engine_answer import EngineAnswer, make_unread_error
+from meta_eval.harness.answer import Answer, make_unread_error
+from meta_eval.harness.chat_completion import ToolCall
 from meta_eval.harness.token_logprobs import TokenLogprobs, read_tokens
 from meta_eval.pack.baseline import compute_grading_fingerprints
 from meta_eval.pack.manifest import MANIFEST
@@ -47,7 +50,7 @@ class RequestsForm(AnswerForm):
         yield _line(_header(export))
         yield from _lines(requests, export.encoder)
 
-    def read_answer(self, line: object, names: Mapping[str, str | None], where: str) -> EngineAnswer:  # noqa: ARG002
+    def read_answer(self, line: object, names: Mapping[str, str | None], where: str) -> Answer:  # noqa: ARG002
         return _answer(line, where)
 
 
@@ -69,9 +72,8 @@ def _header(export: Export) -> dict[str, Any]:
 
 def _lines(requests: Iterator[Request], encoder: Encoder | None) -> Iterator[str]:
     while batch := list(itertools.islice(requests, _BATCH)):
-        ids = encoder.encode_requests(batch) if encoder else [{} for _ in batch]
-        for request, tokens in zip(batch, ids, strict=True):
-            yield _line({**_fields(request), **tokens})
+        for request in encode_requests(batch, encoder) if encoder else batch:
+            yield _line(_fields(request))
 
 
 def _fields(request: Request) -> dict[str, Any]:
@@ -84,16 +86,48 @@ def _fields(request: Request) -> dict[str, Any]:
         "prompt_sha256": request.prompt_sha256,
         "request_sha256": request.sha256,
     }
-    if request.kind in ("choices", "force"):
-        return {**fields, "continuations": request.continuations}
-    return {**fields, "stop": request.stop, "max_tokens": request.max_tokens, "settings": request.settings}
+    fields |= find_kind(request.kind).format_fields(request)
+    ids = {"prompt_token_ids": request.prompt_ids, "continuation_token_ids": request.continuation_ids}
+    return fields | {name: value for name, value in ids.items() if value is not None}
+
+
+def format_answer(answer: Answer) -> dict[str, Any]:
+    """The content of a line of a file of answers."""
+    fields: dict[str, Any] = {
+        "id": answer.id,
+        "prompt_sha256": answer.prompt_sha256,
+        "request_sha256": answer.request_sha256,
+        "text": answer.text,
+        "reasoning": answer.reasoning,
+        "tool_calls": [call.as_json() for call in answer.tool_calls] or None,
+        "choices": [
+            {"logprob": logprob, **({} if greedy is None else {"is_greedy": greedy})}
+            for logprob, greedy in answer.choices
+        ]
+        or None,
+        "tokens": None if answer.tokens is None else answer.tokens.as_json(),
+        "error": answer.error,
+        "finish_reason": answer.finish_reason,
+        "token_ids": None if answer.token_ids is None else list(answer.token_ids),
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "cached_tokens": answer.cached_tokens,
+        "engine": answer.engine,
+        "model": answer.model,
+        "response_model": answer.response_model,
+        "endpoint": answer.endpoint,
+        "random_place": answer.place,
+        "started": answer.started,
+        "ended": answer.ended,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _line(content: dict[str, Any]) -> str:
     return format_json(content) + "\n"
 
 
-def _answer(content: object, where: str) -> EngineAnswer:
+def _answer(content: object, where: str) -> Answer:
     if not isinstance(content, dict):
         raise make_unread_error("it is no object")
     fields = _LineFields(content)
@@ -106,8 +140,7 @@ def _answer(content: object, where: str) -> EngineAnswer:
         raise make_unread_error("it must hold one of text, choices, tokens and error")
     ids = content.get("token_ids")
     tokens = fields.count("completion_tokens")
-    started, ended = fields.number("started"), fields.number("ended")
-    return EngineAnswer(
+    return Answer(
         id=own_id,
         prompt_sha256=sha256,
         request_sha256=fields.text("request_sha256"),
@@ -125,7 +158,8 @@ def _answer(content: object, where: str) -> EngineAnswer:
         model=fields.text("model"),
         response_model=fields.text("response_model"),
         endpoint=fields.text("endpoint"),
-        span=(started, ended) if started is not None and ended is not None and started <= ended else None,
+        started=fields.number("started"),
+        ended=fields.number("ended"),
         place=fields.count("random_place"),
         where=where,
     )
@@ -144,15 +178,15 @@ def _choices(content: Any) -> tuple[tuple[float, bool | None], ...]:
     return tuple(choices)
 
 
-def _tool_calls(content: Any) -> tuple[tuple[str, str], ...]:
+def _tool_calls(content: Any) -> tuple[ToolCall, ...]:
     if content is None:
         return ()
-    calls: list[tuple[str, str]] = []
+    calls: list[ToolCall] = []
     for call in content if isinstance(content, list) else [None]:
         name, arguments = (call.get("name"), call.get("arguments")) if isinstance(call, dict) else (None, None)
         if not isinstance(name, str) or not isinstance(arguments, str):
             raise make_unread_error('tool_calls must be a list of {"name": text, "arguments": text}')
-        calls.append((name, arguments))
+        calls.append(ToolCall(name, arguments))
     return tuple(calls)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.ask.answers.recorded_answers import Recorded, make_scoring_request
-from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.answers.recorded_answers import make_scoring_request
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import Recorded
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.harness.sample_files import open_samples

@@ -19,10 +19,10 @@ import json, sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from tokenizers import Tokenizer
-from meta_eval.ask.answers.requests import Encoder
+from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.canary import Canary, CanaryError, check_token_counts
 from meta_eval.ask.client import with_token_ids
-from meta_eval.ask.answers.recorded_answers import Recorded
+from meta_eval.ask.request_kinds import Recorded
 from meta_eval.doctor.engine_checks import check_engine
 from meta_eval.doctor.known_answers import END, find_model_folder, read_known_answers, make_settings
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from meta_eval.plugins.engines.lm_eval.lm_eval_client import LmEvalClient
-from meta_eval.sockets import EngineRequest, EngineResponse, TokenPlace, collect_tokens
+from meta_eval.sockets import Answer, Request, TokenPlace, collect_tokens
 
 
 class TransformersClient(LmEvalClient):
@@ -19,20 +19,20 @@ class TransformersClient(LmEvalClient):
             return "it is no causal model, so its prompt and answer are apart"
         return super().cannot(kind, has_tokenizer=has_tokenizer)
 
-    def _ask(self, asks: Sequence[EngineRequest]) -> list[EngineResponse]:
-        if asks[0].request.kind != "force":
-            return super()._ask(asks)
-        return [self._force(ask) for ask in asks]
+    def _ask(self, requests: Sequence[Request]) -> list[Answer]:
+        if requests[0].kind != "force":
+            return super()._ask(requests)
+        return [self._force(request) for request in requests]
 
-    def _force(self, ask: EngineRequest) -> EngineResponse:
+    def _force(self, request: Request) -> Answer:
         started = time.time()
-        prompt, ids = list(ask.prompt_ids or ()), list(ask.forced_ids)
+        prompt, ids = list(request.prompt_ids or ()), list(request.forced_ids)
         try:
-            forced = collect_tokens(ids, self._measure(prompt, ids, max(1, ask.top_k)), ask.top_k)
+            forced = collect_tokens(ids, self._measure(prompt, ids, max(1, request.top_k)), request.top_k)
         except ValueError as error:
-            return EngineResponse(ask.request, error=f"transformers {error}")
-        return EngineResponse(
-            ask.request, forced=forced, prompt_tokens=len(prompt), completion_tokens=len(ids), started=started,
+            return request.answer(error=f"transformers {error}")
+        return request.answer(
+            tokens=forced, prompt_tokens=len(prompt), completion_tokens=len(ids), started=started,
             ended=time.time(),
         )  # fmt: skip
 
@@ -50,6 +50,6 @@ class TransformersClient(LmEvalClient):
         ):
             yield {**{other: (at, None) for other, at in zip(others, values, strict=True)}, token: (value, rank)}
 
-    def _check_bos(self, ask: EngineRequest) -> None:
-        if ask.request.kind != "force":  # that is asked with token ids
-            super()._check_bos(ask)
+    def _check_bos(self, request: Request) -> None:
+        if request.kind != "force":  # that is asked with token ids
+            super()._check_bos(request)
