@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.request import read_conversation as read_conversation
     from meta_eval.ask.request_kinds import RequestKind as RequestKind
     from meta_eval.ask.request_kinds import build_requests as build_requests
+    from meta_eval.ask.request_kinds import choose_tasks_to_ask as choose_tasks_to_ask
     from meta_eval.ask.request_kinds import find_kind as find_kind
     from meta_eval.ask.retry_rounds import ask_in_rounds as ask_in_rounds
     from meta_eval.ask.served import HOST as HOST
@@ -333,7 +334,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.source import hub as hub
     from meta_eval.pack.source.dataset import DataFile as DataFile
     from meta_eval.pack.source.dataset import Repository as Repository
-    from meta_eval.pack.task_choice import choose_tasks_to_ask as choose_tasks_to_ask
     from meta_eval.pack.templates import task_yaml as task_yaml
     from meta_eval.pack.templates.checks import check_functions as check_functions
     from meta_eval.pack.templates.spec import PublishedMetric as PublishedMetric

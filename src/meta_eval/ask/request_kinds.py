@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
 
+from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.request import Request, choose_docs
 from meta_eval.base.errors import PackError, UserError
 from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
@@ -22,6 +23,8 @@ from meta_eval.harness.chat_completion import ChatChoice
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.families import list_answer_ends
 from meta_eval.pack.backends.fitting import suggest_backend
+from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.task_choice import choose_tasks, leave_out_tasks
 
 ENTRY_POINTS = "meta_eval.request_kinds"
 
@@ -60,8 +63,13 @@ class RequestKind(ABC):
     tokens_after: ClassVar[int] = 0
 
     @abstractmethod
-    def takes(self, task: Any) -> bool:
-        """Whether the requests of a task of lm-eval are of this kind."""
+    def takes(self, output_type: str, asked_as: str) -> bool:
+        """Whether the requests of a task of lm-eval are of this kind.
+
+        Args:
+            output_type: As its YAML has it.
+            asked_as: ``text`` or ``chat``, as ``metadata: {meta_eval: {asked_as: …}}`` of its YAML says.
+        """
 
     @abstractmethod
     def build(self, request: Request, instances: Sequence[Any], task: Any) -> Request:
@@ -97,7 +105,7 @@ class RequestKind(ABC):
         """What a line of a file of requests holds besides id, task, doc, kind, prompt, hashes and token ids."""
 
     @abstractmethod
-    def encode(self, requests: Sequence[Request], encoder: Any) -> Iterable[Request]:
+    def encode(self, requests: Sequence[Request], encoder: Encoder) -> Iterable[Request]:
         """Add token ids to requests of this kind, in order.
 
         Args:
@@ -130,8 +138,8 @@ class Generate(RequestKind):
     refusal = "writes no texts"
     answered_by_text = True
 
-    def takes(self, task: Any) -> bool:
-        return str(task.OUTPUT_TYPE) == "generate_until" and not _is_asked_as_chat(task)
+    def takes(self, output_type: str, asked_as: str) -> bool:
+        return output_type == "generate_until" and asked_as != "chat"
 
     def build(self, request: Request, instances: Sequence[Any], task: Any) -> Request:  # noqa: ARG002
         if instances[0].request_type != "generate_until" or len(instances) > 1:
@@ -156,7 +164,7 @@ class Generate(RequestKind):
     def format_fields(self, request: Request) -> dict[str, Any]:
         return {"stop": request.stop, "max_tokens": request.max_tokens, "settings": request.settings}
 
-    def encode(self, requests: Sequence[Request], encoder: Any) -> Iterable[Request]:
+    def encode(self, requests: Sequence[Request], encoder: Encoder) -> Iterable[Request]:
         prompts = encoder.encode_prompts([request.prompt for request in requests])
         return map(lambda request, ids: replace(request, prompt_ids=ids), requests, prompts)
 
@@ -183,10 +191,10 @@ class Chat(Generate):
     name = "chat"
     refusal = "is asked with texts, and these docs are chat messages"
 
-    def takes(self, task: Any) -> bool:
-        return str(task.OUTPUT_TYPE) == "generate_until" and _is_asked_as_chat(task)
+    def takes(self, output_type: str, asked_as: str) -> bool:
+        return output_type == "generate_until" and asked_as == "chat"
 
-    def encode(self, requests: Sequence[Request], encoder: Any) -> Iterable[Request]:  # noqa: ARG002
+    def encode(self, requests: Sequence[Request], encoder: Encoder) -> Iterable[Request]:  # noqa: ARG002
         return requests
 
     def refuse(self, backend: str) -> str:
@@ -203,8 +211,8 @@ class Choices(RequestKind):
     refusal = "does not say how likely choices are"
     subject = "multiple choice"
 
-    def takes(self, task: Any) -> bool:
-        return str(task.OUTPUT_TYPE) in ("loglikelihood", "multiple_choice")
+    def takes(self, output_type: str, asked_as: str) -> bool:  # noqa: ARG002
+        return output_type in ("loglikelihood", "multiple_choice")
 
     def split(self, instances: Sequence[Any]) -> Iterable[Sequence[Any]]:
         """Each choice may have its own prompt (winogrande), or all may be scored again after an empty prompt
@@ -233,7 +241,7 @@ class Choices(RequestKind):
     def format_fields(self, request: Request) -> dict[str, Any]:
         return {"continuations": request.continuations}
 
-    def encode(self, requests: Sequence[Request], encoder: Any) -> Iterable[Request]:
+    def encode(self, requests: Sequence[Request], encoder: Encoder) -> Iterable[Request]:
         """As lm-eval does: white space at the end of the prompt moves to the continuations, whose tokens are those that
         the whole text has after the prompt's tokens."""
         texts = (
@@ -260,7 +268,7 @@ class Force(RequestKind):
     refusal = "cannot be asked how likely each token of a text is"
     tokens_after = 1
 
-    def takes(self, task: Any) -> bool:  # noqa: ARG002
+    def takes(self, output_type: str, asked_as: str) -> bool:  # noqa: ARG002
         return False
 
     def build(self, request: Request, instances: Sequence[Any], task: Any) -> Request:
@@ -275,7 +283,7 @@ class Force(RequestKind):
     def format_fields(self, request: Request) -> dict[str, Any]:
         return {"continuations": request.continuations}
 
-    def encode(self, requests: Sequence[Request], encoder: Any) -> Iterable[Request]:
+    def encode(self, requests: Sequence[Request], encoder: Encoder) -> Iterable[Request]:
         """The text is encoded on its own, because an engine would have generated it after the prompt's tokens."""
         prompts = encoder.encode_prompts([request.prompt for request in requests])
         for request, prompt in zip(requests, prompts, strict=True):
@@ -323,10 +331,42 @@ def find_task_kind(name: str, task: Any) -> RequestKind:
     Raises:
         PackError: There is none.
     """
-    for kind in list_kinds().values():
-        if kind.takes(task):
-            return kind
-    raise _make_unheld_error(name, str(task.OUTPUT_TYPE))
+    output_type = str(task.OUTPUT_TYPE)
+    if (kind := _find_taking(output_type, str(_read_block(task).get("asked_as")))) is None:
+        raise _make_unheld_error(name, output_type)
+    return kind
+
+
+def _find_taking(output_type: str, asked_as: str) -> RequestKind | None:
+    return next((kind for kind in list_kinds().values() if kind.takes(output_type, asked_as)), None)
+
+
+def choose_tasks_to_ask(manifest: Manifest, names: Sequence[str]) -> list[str]:
+    """The tasks of `choose_tasks` whose requests are of a known kind; the others are named in a warning.
+
+    Raises:
+        ConfigError: As of `choose_tasks`, or there is no such task.
+    """
+    chosen = choose_tasks(manifest, names)
+    entries = {name: manifest.tasks[name] for name in chosen}
+    unfit = [name for name, entry in entries.items() if _find_taking(entry.output_type, entry.asked_as) is None]
+    return leave_out_tasks(chosen, unfit, "it scores the likelihood of whole texts", hint="Run it with lm_eval itself")
+
+
+def choose_tasks_to_grade(manifest: Manifest, names: Sequence[str], *, allow_code: bool) -> list[str]:
+    """The tasks of `choose_tasks_to_ask` that may be graded here; the others are named in a warning.
+
+    Args:
+        manifest: Of the pack.
+        names: As of `choose_tasks`.
+        allow_code: Whether to include tasks that run programs written by the model.
+
+    Raises:
+        ConfigError: As of `choose_tasks`, or there is no such task.
+    """
+    chosen = choose_tasks_to_ask(manifest, names)
+    unsafe = [] if allow_code else [name for name in chosen if manifest.tasks[name].unsafe_code]
+    return leave_out_tasks(chosen, unsafe, "scoring runs model-written code", hint="Allow it with --allow-code")
 
 
 def build_requests(
@@ -378,7 +418,7 @@ def _read(docs: Any, numbers: Sequence[int]) -> list[dict[str, Any]]:
     return rows
 
 
-def encode_requests(requests: Iterable[Request], encoder: Any) -> Iterator[Request]:
+def encode_requests(requests: Iterable[Request], encoder: Encoder) -> Iterator[Request]:
     """Add the token ids of an `Encoder` to requests, in order."""
     for name, some in itertools.groupby(requests, key=lambda request: request.kind):
         yield from find_kind(name).encode(list(some), encoder)
@@ -394,11 +434,6 @@ def cut_at_stop(text: str, stop: Iterable[str]) -> str:
 def format_message(answer: Answer) -> str:
     """A chat message as JSON text, for a task that grades its tool calls."""
     return ChatChoice(answer.text or "", None, answer.tool_calls, answer.finish_reason).format_message()
-
-
-def _is_asked_as_chat(task: Any) -> bool:
-    """Whether the prompts of a task of lm-eval are chat messages: ``metadata: {meta_eval: {asked_as: chat}}``."""
-    return _read_block(task).get("asked_as") == "chat"
 
 
 def _read_block(task: Any) -> Mapping[str, Any]:

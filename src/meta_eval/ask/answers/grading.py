@@ -13,7 +13,7 @@ from meta_eval.ask.answers.answer_files import Answers, read_bound_answers
 from meta_eval.ask.answers.answer_matching import Matched, Problems, match_answers, note_unknown_answers
 from meta_eval.ask.answers.origin_counts import count_origins
 from meta_eval.ask.request import Request
-from meta_eval.ask.request_kinds import build_requests, find_task_kind
+from meta_eval.ask.request_kinds import build_requests, choose_tasks_to_grade, find_task_kind
 from meta_eval.base.errors import UserError, locating
 from meta_eval.base.inputs import expand_home
 from meta_eval.base.logs import log
@@ -25,7 +25,6 @@ from meta_eval.harness.results_writer import Speed, Writer
 from meta_eval.harness.settings import Settings
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
-from meta_eval.pack.task_choice import choose_tasks_to_grade
 from meta_eval.verb_options import GradingOptions, ScoringOptions
 
 # Bootstrap iterations for standard errors without a formula. lm_eval uses 100,000; 1,000 give an error of about 2 %.

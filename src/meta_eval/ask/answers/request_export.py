@@ -13,7 +13,7 @@ from meta_eval.ask.answers.form_registry import find_form
 from meta_eval.ask.answers.recorded_answers import Recordings
 from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.request import Request
-from meta_eval.ask.request_kinds import build_requests
+from meta_eval.ask.request_kinds import build_requests, choose_tasks_to_ask
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import log, report_progress
 from meta_eval.base.outputs import check_outputs, replace_file
@@ -21,7 +21,6 @@ from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.verb_options import ExportOptions
 
 
