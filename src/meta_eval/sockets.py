@@ -189,6 +189,9 @@ if TYPE_CHECKING:
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
     from meta_eval.harness.chat_requests import offers_tools as offers_tools
+    from meta_eval.harness.config_keys import ConfigKeys as ConfigKeys
+    from meta_eval.harness.config_keys import make_visible as make_visible
+    from meta_eval.harness.config_keys import refuse_secret as refuse_secret
     from meta_eval.harness.doc_figures import average_figures as average_figures
     from meta_eval.harness.endpoint_notes import CUT_EARLY as CUT_EARLY
     from meta_eval.harness.endpoint_notes import TOOLS_LOST as TOOLS_LOST
@@ -272,8 +275,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.config import ValuePlace as ValuePlace
     from meta_eval.pack.config import open_config as open_config
     from meta_eval.pack.config import override_settings as override_settings
-    from meta_eval.pack.config_keys import ConfigKeys as ConfigKeys
-    from meta_eval.pack.config_keys import refuse_secret as refuse_secret
     from meta_eval.pack.doc_clusters import cluster_docs as cluster_docs
     from meta_eval.pack.doc_table import begin_parquet as begin_parquet
     from meta_eval.pack.doc_table import encode_parquet as encode_parquet

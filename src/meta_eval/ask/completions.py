@@ -57,9 +57,7 @@ class Abilities:
 def build_text_request(request: Request, *, seed: int, end: Sequence[str], can: Abilities) -> dict[str, Any]:
     """Build a text request, greedy unless the task sets ``do_sample``. Each repeat has another seed; otherwise all
     samples of a prompt would be the same."""
-    settings = dict(request.settings or {})
-    if not settings.pop("do_sample", None) and not settings.get("temperature"):
-        settings["temperature"] = 0.0
+    settings = request.sampling
     ids = request.prompt_ids if can.token_ids else None
     first_seed = settings.get("seed", seed)
     return {

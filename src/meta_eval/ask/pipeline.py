@@ -28,6 +28,7 @@ from meta_eval.ask.second_answers import EARLY, SecondAnswers, open_second_answe
 from meta_eval.ask.time_left import Pace, estimate_tokens
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.base.logs import log, report_progress
+from meta_eval.harness.config_keys import list_run_keys
 from meta_eval.harness.endpoint_notes import merge_endpoint_notes
 from meta_eval.harness.settings import RunSettings, Settings
 from meta_eval.pack.backends.base import Backend
@@ -45,11 +46,12 @@ from meta_eval.verb_options import RunOptions
 _FREE = frozenset(
     (
         "api_key_env", "base_url", "batch_size", "concurrency", "data_parallel_size", "gpu_memory_utilization",
-        "log_samples", "margin", "output_path", "price_per_hour", "price_per_million_tokens", "ray_address",
-        "request_timeout", "requests_per_minute", "retries", "serve", "show_config", "stream", "tokens_per_minute",
+        "log_samples", "margin", "output_path", "price_per_hour", "price_per_million_tokens",
+        "request_timeout", "requests_per_minute", "retries", "serve", "show_config", "tokens_per_minute",
         "verbosity", "weights",
     )
 )  # fmt: skip
+_FREE |= list_run_keys()
 
 # The selection of docs does not change an answer.
 _NO_MATTER = _FREE | {"limit"}

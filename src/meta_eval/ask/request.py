@@ -93,6 +93,18 @@ class Request:
             return False
         return len({ids[0] for ids in self.continuation_ids}) == len(self.continuation_ids)
 
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the task samples the answer."""
+        settings = self.settings or {}
+        return bool(settings.get("do_sample") or settings.get("temperature"))
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The settings as an engine gets them: without ``do_sample``, and greedy unless the task samples."""
+        settings = {name: value for name, value in (self.settings or {}).items() if name != "do_sample"}
+        return settings if self.is_sampled else {**settings, "temperature": 0.0}
+
     def answer(self, **fields: Any) -> Answer:
         """An answer to it: the fields of `Answer` that an engine knows."""
         return Answer(id=self.id, prompt_sha256=self.prompt_sha256, request_sha256=self.sha256, **fields)

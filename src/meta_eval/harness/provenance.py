@@ -15,12 +15,10 @@ from meta_eval.harness.endpoint_notes import EndpointNotes, read_endpoint_notes
 from meta_eval.harness.grader_facts import GraderFacts, read_grader_facts
 from meta_eval.harness.rerun_values import RerunValues, describe_order, read_rerun
 from meta_eval.harness.results_file import ResultsFile, as_mapping, read_finite_number, to_datetime
+from meta_eval.harness.settings import SAMPLING
 
 # Model arguments that change the model behind the same name.
 _IDENTITY = ("revision", "dtype", "quantization", "load_in_4bit", "load_in_8bit", "peft", "delta", "gguf_file")
-
-# Settings of sampling, without effect in greedy decoding.
-_OF_SAMPLING = ("temperature", "do_sample", "top_p", "top_k", "min_p")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,7 @@ def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that affect answers. A number written as text counts as a number."""
     temperature = read_finite_number(settings.get("temperature"))
     is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
-    idle = ("seed", *(_OF_SAMPLING if is_greedy else ()))
+    idle = ("seed", *(SAMPLING if is_greedy else ()))
     defaults = {"max_gen_toks": MAX_GEN_TOKS}.items()  # the default, so it changes nothing
     effective = {
         name: value for name, value in _changed(settings).items() if name not in idle and (name, value) not in defaults

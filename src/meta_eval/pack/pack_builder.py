@@ -11,10 +11,10 @@ from meta_eval.base.hashing import hash_bytes
 from meta_eval.base.inputs import read_text
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import expand_patterns, split_excluded
+from meta_eval.harness.config_keys import list_config_keys
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config
-from meta_eval.pack.config_keys import list_config_keys
 from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.manifest import (
     LM_EVAL_BELOW,

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from meta_eval.plugins.engines.output import redirect_output
 from meta_eval.plugins.engines.ray import ray_rows
+from meta_eval.plugins.engines.ray.run_keys import RayKeys
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 from meta_eval.sockets import (
     Answer,
@@ -65,7 +66,8 @@ class RayClient(VllmClient):
         self._log = logs / "ray.log"
         self._params: Any = dict  # sampling parameters; the workers convert them to vLLM's class
         self._lora = None
-        self._mine = settings.ray_address is None
+        self._address = settings.read_keys(RayKeys).ray_address
+        self._mine = self._address is None
         self._handler: logging.Handler | None = None
         self._collected = False
 
@@ -256,7 +258,7 @@ class RayClient(VllmClient):
         if self._mine:
             self._start(lambda: ray.init("local", include_dashboard=False, **shared))
         else:
-            ray.init(self.settings.ray_address, **shared)
+            ray.init(self._address, **shared)
         needed = self.settings.tensor_parallel_size * self.settings.data_parallel_size
         gpus = int(ray.cluster_resources().get("GPU", 0))
         if gpus < needed and not self._on_cpu():

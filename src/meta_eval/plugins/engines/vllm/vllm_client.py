@@ -202,14 +202,11 @@ class VllmClient(Client):
 
     def _sampling(self, request: Request) -> dict[str, Any]:
         """Make sampling parameters as lm-eval does: greedy unless do_sample, special tokens kept."""
-        settings = dict(request.settings or {})
-        if not settings.pop("do_sample", None) and not settings.get("temperature"):
-            settings["temperature"] = 0.0
         stop = [*request.stop, *self.end]
         return {
             "skip_special_tokens": False,
             "spaces_between_special_tokens": False,
-            **settings,
+            **request.sampling,
             "max_tokens": request.max_tokens,
             "stop": list(dict.fromkeys(stop)),
         }
