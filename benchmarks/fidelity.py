@@ -23,9 +23,9 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 
 from tokenizers import Tokenizer
 
-from meta_eval.ask.client import with_token_ids
 from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import encode_requests
 from meta_eval.doctor.known_answers import find_model_folder, make_settings
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 from meta_eval.verb_options import EngineOptions
@@ -60,7 +60,7 @@ def asks(encoder: Encoder) -> tuple[list[Request], list[Request]]:
     write, force = [], []
     for number in range(DOCS):
         request = Request(f"t/{number}", "t", number, 0, "generate", text(), (), ANSWER, settings)
-        (encoded,) = with_token_ids([request], encoder)
+        (encoded,) = encode_requests([request], encoder)
         ids = list(encoded.prompt_ids or ())[:PROMPT]
         answer = [chance.randrange(300, 2000) for _ in range(ANSWER)]
         forced = Request(f"t/{number}", "t", number, 0, "force", request.prompt, continuations=("…",))

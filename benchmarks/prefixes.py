@@ -29,7 +29,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from verify_full_size import prose
 
-from meta_eval.ask.prefix_order import Beginnings
+from meta_eval.ask.pending_requests import Beginnings
 from meta_eval.ask.request import Request
 from meta_eval.harness.settings import RunSettings
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient

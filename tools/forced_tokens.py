@@ -31,10 +31,11 @@ from tiny_llama import BOS, END_OF_TURN, SEED, build_tokenizer, word_list
 from tokenizers import Tokenizer
 from transformers import AttentionInterface, LlamaForCausalLM
 
-from meta_eval.ask.answers.answer_files import Answers
-from meta_eval.ask.client import Client, with_token_ids
+from meta_eval.ask.answer_files import Answers
+from meta_eval.ask.client import Client
 from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import encode_requests
 from meta_eval.doctor.known_answers import make_settings
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.token_logprobs import TokenLogprobs
@@ -396,7 +397,7 @@ def request(doc: Doc) -> Request:
 
 def forced(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterator[Forced]:
     """Compute a prefill per doc."""
-    for said in client.answer(with_token_ids(map(request, docs), encoder)):
+    for said in client.answer(encode_requests(map(request, docs), encoder)):
         tokens = said.tokens
         assert tokens is not None
         yield Forced(
@@ -419,7 +420,7 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
     )
     given = Answers()
     probing = ProbeRequests(short, long)
-    asks = [*with_token_ids([*short, *long], encoder), *probing.build_requests(encoder)]
+    asks = [*encode_requests([*short, *long], encoder), *probing.build_requests(encoder)]
     for said in client.answer(asks):
         given.by_key[said.key] = said
     return probing.build_table(given)

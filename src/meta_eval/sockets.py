@@ -20,66 +20,68 @@ if TYPE_CHECKING:
     from meta_eval import api as api
     from meta_eval import assets as assets
     from meta_eval import stats as stats
+    from meta_eval.ask.answer_files import AnswerForm as AnswerForm
 
     # ask: requests and answers
-    from meta_eval.ask.answers.answer_files import Answers as Answers
-    from meta_eval.ask.answers.answer_files import read_answers as read_answers
-    from meta_eval.ask.answers.answer_files import read_bound_answers as read_bound_answers
-    from meta_eval.ask.answers.answer_form import AnswerForm as AnswerForm
-    from meta_eval.ask.answers.answer_form import Export as Export
-    from meta_eval.ask.answers.answer_form import Holding as Holding
-    from meta_eval.ask.answers.endpoint_answers import AnswerFacts as AnswerFacts
-    from meta_eval.ask.answers.endpoint_answers import EndpointAnswers as EndpointAnswers
-    from meta_eval.ask.answers.endpoint_answers import count_cut as count_cut
-    from meta_eval.ask.answers.grading import Grading as Grading
-    from meta_eval.ask.answers.recorded_answers import Recordings as Recordings
-    from meta_eval.ask.bos_likelihood import change_bos as change_bos
-    from meta_eval.ask.bos_likelihood import measure_gain as measure_gain
+    from meta_eval.ask.answer_files import Answers as Answers
+    from meta_eval.ask.answer_files import Export as Export
+    from meta_eval.ask.answer_files import Holding as Holding
+    from meta_eval.ask.answer_files import read_answers as read_answers
+    from meta_eval.ask.answer_files import read_bound_answers as read_bound_answers
+    from meta_eval.ask.canary import change_bos as change_bos
     from meta_eval.ask.canary import check_token_counts as check_token_counts
-    from meta_eval.ask.canary_docs import spread_docs as spread_docs
-    from meta_eval.ask.capabilities import check_scores as check_scores
-    from meta_eval.ask.capabilities import describe_refusal as describe_refusal
-    from meta_eval.ask.capabilities import find_refusals as find_refusals
+    from meta_eval.ask.canary import measure_gain as measure_gain
+    from meta_eval.ask.canary import spread_docs as spread_docs
     from meta_eval.ask.client import TOO_LONG as TOO_LONG
     from meta_eval.ask.client import Client as Client
+    from meta_eval.ask.client import ask_in_rounds as ask_in_rounds
+    from meta_eval.ask.client import check_scores as check_scores
+    from meta_eval.ask.client import describe_refusal as describe_refusal
     from meta_eval.ask.client import describe_start as describe_start
     from meta_eval.ask.client import explain_too_long as explain_too_long
     from meta_eval.ask.client import find_client as find_client
-    from meta_eval.ask.client import with_token_ids as with_token_ids
+    from meta_eval.ask.client import find_refusals as find_refusals
+    from meta_eval.ask.completions import CompletionsConnection as CompletionsConnection
+    from meta_eval.ask.completions import Forcing as Forcing
+    from meta_eval.ask.completions import Send as Send
+    from meta_eval.ask.completions import ServerClient as ServerClient
     from meta_eval.ask.completions import read_choice as read_choice
-    from meta_eval.ask.completions_connection import CompletionsConnection as CompletionsConnection
     from meta_eval.ask.connection import Connection as Connection
-    from meta_eval.ask.deployment import read_earlier_answers as read_earlier_answers
-    from meta_eval.ask.engine_faults import counting_saved as counting_saved
-    from meta_eval.ask.engine_faults import diagnose_engine as diagnose_engine
-    from meta_eval.ask.forcing import Forcing as Forcing
-    from meta_eval.ask.forcing import Send as Send
+    from meta_eval.ask.connection import OpenAIConnection as OpenAIConnection
+    from meta_eval.ask.grading import Grading as Grading
+    from meta_eval.ask.grading import Problems as Problems
+    from meta_eval.ask.grading import match_answers as match_answers
+    from meta_eval.ask.grading import note_unknown_answers as note_unknown_answers
     from meta_eval.ask.journal import Journal as Journal
     from meta_eval.ask.journal import check_shard as check_shard
+    from meta_eval.ask.journal import read_earlier_answers as read_earlier_answers
     from meta_eval.ask.model_tokens import Encoder as Encoder
     from meta_eval.ask.model_tokens import ModelTokens as ModelTokens
     from meta_eval.ask.model_tokens import tokens_of as tokens_of
-    from meta_eval.ask.openai_connection import OpenAIConnection as OpenAIConnection
     from meta_eval.ask.pipeline import Interrupted as Interrupted
     from meta_eval.ask.pipeline import collect_identity as collect_identity
     from meta_eval.ask.pipeline import prepare_pack as prepare_pack
     from meta_eval.ask.pipeline import settings_of as settings_of
+    from meta_eval.ask.recorded_answers import Recordings as Recordings
+    from meta_eval.ask.recorded_answers import make_scoring_request as make_scoring_request
     from meta_eval.ask.request import Key as Key
     from meta_eval.ask.request import Request as Request
     from meta_eval.ask.request import choose_docs as choose_docs
     from meta_eval.ask.request import read_conversation as read_conversation
+    from meta_eval.ask.request_kinds import Recorded as Recorded
     from meta_eval.ask.request_kinds import RequestKind as RequestKind
     from meta_eval.ask.request_kinds import build_requests as build_requests
     from meta_eval.ask.request_kinds import choose_tasks_to_ask as choose_tasks_to_ask
+    from meta_eval.ask.request_kinds import encode_requests as encode_requests
     from meta_eval.ask.request_kinds import find_kind as find_kind
-    from meta_eval.ask.retry_rounds import ask_in_rounds as ask_in_rounds
+    from meta_eval.ask.request_loop import Pace as Pace
     from meta_eval.ask.served import HOST as HOST
     from meta_eval.ask.served import Served as Served
+    from meta_eval.ask.served import counting_saved as counting_saved
+    from meta_eval.ask.served import diagnose_engine as diagnose_engine
     from meta_eval.ask.served import start_server as start_server
-    from meta_eval.ask.server_client import ServerClient as ServerClient
     from meta_eval.ask.servers_client import RefusedError as RefusedError
     from meta_eval.ask.servers_client import ServersClient as ServersClient
-    from meta_eval.ask.time_left import Pace as Pace
     from meta_eval.ask.transport import CutError as CutError
     from meta_eval.ask.transport import Failed as Failed
     from meta_eval.ask.transport import GarbledError as GarbledError

@@ -25,9 +25,9 @@ from shared import whole_pack
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
-from meta_eval.ask.answers import requests_form as reading
-from meta_eval.ask.answers.recorded_answers import make_scoring_request
+from meta_eval.ask import answer_files as reading
 from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.recorded_answers import make_scoring_request
 from meta_eval.ask.request import Request
 from meta_eval.ask.request_kinds import Recorded, encode_requests
 from meta_eval.base.errors import UserError

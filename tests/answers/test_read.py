@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.ask.answers.answer_files import Answers, read_answers
+from meta_eval.ask.answer_files import Answers, read_answers
 from meta_eval.harness.answer import Answer, AnswersError
 from meta_eval.harness.chat_completion import ToolCall
 

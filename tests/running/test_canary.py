@@ -18,9 +18,8 @@ from places import TEMPLATES
 from recorded import Meta, Respond, learn
 
 from meta_eval.ask import pipeline as story
-from meta_eval.ask.answers.answer_files import read_answers
-from meta_eval.ask.canary import CanaryError, compute_binomial_cdf
-from meta_eval.ask.canary_docs import DOCS, spread_docs
+from meta_eval.ask.answer_files import read_answers
+from meta_eval.ask.canary import DOCS, CanaryError, compute_binomial_cdf, spread_docs
 from meta_eval.ask.pipeline import RunResult
 from meta_eval.ask.request import Request
 from meta_eval.doctor.known_answers import find_model_folder

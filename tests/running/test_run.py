@@ -23,11 +23,11 @@ from pack_runs import run_pack as run_with_canary
 from packs import some_templates, yaml_of
 
 from meta_eval import Config
-from meta_eval.ask.answers.grading import Grading
+from meta_eval.ask.grading import Grading
 from meta_eval.ask.pipeline import RunResult
 from meta_eval.ask.request import Request
 from meta_eval.ask.request_kinds import build_requests
-from meta_eval.ask.time_left import Pace
+from meta_eval.ask.request_loop import Pace
 from meta_eval.base.errors import PackError, UserError
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.evaluator import Evaluator
@@ -55,7 +55,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.ask.pipeline.find_client", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
     return made
 
 
@@ -396,7 +396,7 @@ def test_a_task_is_scored_as_soon_as_it_is_answered(
         "evaluate",
         lambda self, name, *some, **keys: graded.append(name) or evaluate(self, name, *some, **keys),
     )
-    monkeypatch.setattr("meta_eval.ask.answers.grading.build_requests", None)
+    monkeypatch.setattr("meta_eval.ask.grading.build_requests", None)
     told: dict[str, dict[str, float]] = {}
     asked_then: list[int] = []
 

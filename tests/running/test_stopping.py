@@ -61,7 +61,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.ask.pipeline.find_client", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
     return made
 
 

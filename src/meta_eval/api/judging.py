@@ -305,7 +305,7 @@ class _Reading:
         options, manifest = self._options, self.manifest
         if not options.regrade:
             return runs
-        from meta_eval.ask.answers.regrading import Regrader
+        from meta_eval.ask.regrading import Regrader
         from meta_eval.pack.verify.baselines import refresh_baseline
         from meta_eval.verb_options import TEMPLATES, ScoringOptions
 

@@ -1,21 +1,25 @@
-"""The interface between a run and a backend: requests go in, answers come out in any order as soon as they are
-ready."""
+"""The interface between a run and a backend, which requests a backend cannot answer, and the rounds of a request.
+
+Requests go in, answers come out in any order as soon as they are ready.
+"""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.ask.model_tokens import Encoder
+from meta_eval import assets
 from meta_eval.ask.request import Request
-from meta_eval.ask.request_kinds import encode_requests, find_kind
+from meta_eval.ask.request_kinds import find_kind
+from meta_eval.base.logs import log
 from meta_eval.harness.answer import Answer
-from meta_eval.harness.settings import RunSettings
-from meta_eval.pack.backends.registry import backend_of
+from meta_eval.harness.settings import RunSettings, Settings
+from meta_eval.pack.backends.base import Backend, BackendError
+from meta_eval.pack.backends.registry import backend_of, list_shipped
 
 
 class Client(ABC):
@@ -104,18 +108,6 @@ def describe_start(settings: RunSettings, logs: Path) -> str:
     return f"starting {settings.backend}; its log: {logs}" if starts else f"connecting to {settings.backend}"
 
 
-def with_token_ids(
-    requests: Iterable[Request], encoder: Encoder | None, *, top_k: int = 0, batch: int = 128
-) -> Iterator[Request]:
-    """Add token ids to requests in batches: an encoding is far larger than its text."""
-    import itertools
-
-    left = iter(requests)
-    while some := list(itertools.islice(left, batch)):
-        for request in encode_requests(some, encoder) if encoder else some:
-            yield replace(request, top_k=top_k) if top_k else request
-
-
 # Text that only the messages of `explain_too_long` contain.
 TOO_LONG = "and max_model_len is"
 
@@ -130,3 +122,82 @@ def explain_too_long(request: Request, room: int) -> str | None:
     if tokens <= room:
         return None
     return f"its prompt of {len(request.prompt_ids):,} tokens and its answer need {tokens:,}, {TOO_LONG} {room:,}"
+
+
+_ENGINES = f"Engines that can: {assets.asset_path('docs/guides/engines.md')}"
+
+
+def find_refusals(
+    backend: Backend, kinds: Iterable[str], client: Client | None = None, *, has_tokenizer: bool = True
+) -> dict[str, str]:
+    """Find the kinds of requests that cannot be answered, each with the reason.
+
+    Args:
+        backend: Its declared abilities are checked first.
+        kinds: Names of each `RequestKind`.
+        client: The started backend, which may know more; None before it is started.
+        has_tokenizer: Whether requests have token ids.
+    """
+    refusals = {}
+    for kind in dict.fromkeys(kinds):
+        why = None if kind in backend.kinds else find_kind(kind).refuse(backend.name)
+        if why is None and client is not None:
+            why = client.cannot(kind, has_tokenizer=has_tokenizer)
+        if why:
+            refusals[kind] = why
+    return refusals
+
+
+def check_scores(settings: Settings) -> None:
+    """Refuse a backend that scores neither texts nor choices, so that no pack can be measured with it; a missing file
+    of the model; and one without the tokenizer, whose tokens are compared.
+
+    Raises:
+        BackendError: It only writes texts, or something is missing.
+    """
+    backend = backend_of(settings)
+    backend.check_model(settings.model_name)
+    if backend.reads_text and settings.tokenizer is None:
+        raise BackendError(
+            "needs the model's tokenizer to score tokens", where=f"backend {backend.name}",
+            hint="Set tokenizer to a hub id or a folder that has tokenizer.json",
+        )  # fmt: skip
+    if not backend.kinds & {"force", "choices"}:
+        raise describe_refusal(backend, "force", find_refusals(backend, ["force"])["force"])
+
+
+def describe_refusal(backend: Backend, kind: str, why: str) -> BackendError:
+    """The error for a kind of requests that a backend cannot answer."""
+    if kind in backend.kinds:
+        return BackendError(why, hint=_ENGINES)
+    others = [shipped.name for shipped in list_shipped() if kind in shipped.kinds]
+    return BackendError(why, hint=f"Use a backend that can ({', '.join(others)}), such as --set backend={others[0]}")
+
+
+# Seconds before each round of requests. Requests that failed together, for example during a restart of the server, may
+# succeed later.
+ROUNDS = (0, 2, 10)
+
+
+def ask_in_rounds(
+    ask: Callable[[Iterable[Request]], Iterator[tuple[Request, Answer]]],
+    requests: Iterable[Request],
+) -> Iterator[Answer]:
+    """Give the final answer or failure of each request.
+
+    Args:
+        ask: Sends requests.
+        requests: All requests.
+    """
+    for number, wait in enumerate(ROUNDS):
+        time.sleep(wait)
+        retries: list[Request] = []
+        for request, answer in ask(requests):
+            if answer.error is not None and answer.retry and number + 1 < len(ROUNDS):
+                retries.append(request.without_ids())
+            else:
+                yield answer
+        if not retries:
+            return
+        log.warning(f"{len(retries):,} requests failed and are retried; the first is {retries[0].id}")
+        requests = retries

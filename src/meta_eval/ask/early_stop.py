@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers
-from meta_eval.ask.answers.grading import Grading
+from meta_eval.ask.answer_files import Answers
+from meta_eval.ask.grading import Grading
 from meta_eval.ask.request import Request
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress

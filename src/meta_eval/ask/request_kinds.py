@@ -31,6 +31,9 @@ ENTRY_POINTS = "meta_eval.request_kinds"
 # Docs whose instances are in memory at a time. lm-eval would keep those of all docs.
 _CHUNK = 512
 
+# Requests that are tokenised together.
+_BATCH = 128
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
@@ -418,10 +421,20 @@ def _read(docs: Any, numbers: Sequence[int]) -> list[dict[str, Any]]:
     return rows
 
 
-def encode_requests(requests: Iterable[Request], encoder: Encoder) -> Iterator[Request]:
-    """Add the token ids of an `Encoder` to requests, in order."""
-    for name, some in itertools.groupby(requests, key=lambda request: request.kind):
-        yield from find_kind(name).encode(list(some), encoder)
+def encode_requests(requests: Iterable[Request], encoder: Encoder | None, *, top_k: int = 0) -> Iterator[Request]:
+    """Make requests ready to be sent, in order and in batches: an encoding is far larger than its text.
+
+    Args:
+        requests: The requests.
+        encoder: Makes their token ids; None for none.
+        top_k: For force: how many likeliest tokens to return for each place.
+    """
+    left = iter(requests)
+    while batch := list(itertools.islice(left, _BATCH)):
+        for name, alike in itertools.groupby(batch, key=lambda request: request.kind):
+            some = list(alike)
+            encoded = some if encoder is None else find_kind(name).encode(some, encoder)
+            yield from (replace(request, top_k=top_k) for request in encoded) if top_k else encoded
 
 
 def cut_at_stop(text: str, stop: Iterable[str]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from meta_eval.ask.client import Client, with_token_ids
+from meta_eval.ask.client import Client
 from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.request_kinds import encode_requests
 from meta_eval.doctor.answer_checks import check_answers
 from meta_eval.doctor.check import Finding
 from meta_eval.doctor.known_answers import find_model_folder, read_known_answers
@@ -44,7 +45,7 @@ def check_engine(client: Client) -> EngineChecks:
 
     known_answers = [answer for answer in read_known_answers() if answer.request.kind in client.backend.kinds]
     encoder = Encoder(Tokenizer.from_file(str(find_model_folder() / "tokenizer.json")))
-    requests = list(with_token_ids([answer.request for answer in known_answers], encoder))
+    requests = list(encode_requests([answer.request for answer in known_answers], encoder))
     started = time.monotonic()
     rounds = [
         {answer.id: answer for answer in client.answer(ordered)}

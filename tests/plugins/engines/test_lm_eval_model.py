@@ -25,8 +25,7 @@ from meta_eval.pack.backends import registry
 from meta_eval.pack.backends.base import BackendError
 from meta_eval.pack.backends.registry import find_backend, list_backends
 from meta_eval.pack.config import load_config
-from meta_eval.plugins.engines.lm_eval.backend import LmEvalModel
-from meta_eval.plugins.engines.lm_eval.reasons import REFUSED
+from meta_eval.plugins.engines.lm_eval.backend import REFUSED, LmEvalModel
 
 NAME = "meta-eval-small"
 BOS = 256

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from meta_eval.plugins.tokens.endpoint_answers import AnswerFacts, EndpointAnswers
 from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.plugins.tokens.token_scoring import FidelityResult, Source, score_recorded_answers
 from meta_eval.sockets import (
-    AnswerFacts,
     Answers,
     AnswersError,
     ConfigError,
-    EndpointAnswers,
     Evaluator,
     Manifest,
     Recordings,

@@ -20,7 +20,7 @@ from meta_eval.plugins.tokens.perturbations import (
     turn_start_round,
 )
 from meta_eval.plugins.tokens.probe_table import Probed
-from meta_eval.sockets import Answers, Encoder, Key, Request, with_token_ids
+from meta_eval.sockets import Answers, Encoder, Key, Request, encode_requests
 
 # Number of docs with short prompts, which get all probes, and with the longest prompts, which get another start.
 SHORT, LONG = 16, 8
@@ -55,7 +55,7 @@ class ProbeRequests:
         """
         for request, names in self._ways:
             left = {name for name in names if _key(request, name) not in answered}
-            for encoded in with_token_ids([request] if left else [], encoder):
+            for encoded in encode_requests([request] if left else [], encoder):
                 for name, (prompt, answer) in _variants(encoded, names, encoder):
                     if name in left and prompt and answer:
                         yield replace(_probe(request, name), prompt_ids=prompt, continuation_ids=[answer])

@@ -40,6 +40,7 @@ from meta_eval.sockets import (
     collect_identity,
     counting_saved,
     describe_start,
+    encode_requests,
     expand_home,
     find_client,
     find_tokenizer_file,
@@ -51,7 +52,6 @@ from meta_eval.sockets import (
     read_whole_tables,
     report_progress,
     tokens_of,
-    with_token_ids,
 )
 
 # Folder of answers and tables in the output folder.
@@ -164,7 +164,7 @@ def score_recorded_answers(
                 pace = Pace(pending.left, {})
 
                 def some(requests: Iterable[Request]) -> Iterator[tuple[Request, Answer]]:
-                    return check_token_counts(client, with_token_ids(requests, tokens.encoder, top_k=options.top_k))
+                    return check_token_counts(client, encode_requests(requests, tokens.encoder, top_k=options.top_k))
 
                 try:
                     if probe:

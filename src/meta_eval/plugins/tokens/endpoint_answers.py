@@ -7,17 +7,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers
-from meta_eval.ask.answers.answer_matching import Problems, match_answers, note_unknown_answers
-from meta_eval.ask.answers.recorded_answers import Recordings, make_scoring_request
-from meta_eval.ask.request import Request, read_conversation
-from meta_eval.ask.request_kinds import Recorded, build_requests, find_kind
-from meta_eval.base.errors import ConfigError
-from meta_eval.base.thresholds import ENDPOINT_CUT_BEFORE, ENDPOINT_CUT_PILE, ENDPOINT_CUT_TOKENS
-from meta_eval.harness.answer import Answer, AnswersError
-from meta_eval.harness.evaluator import Evaluator
-from meta_eval.pack.chat_rendering import ChatTemplate, render_conversation
-from meta_eval.pack.manifest import Manifest
+from meta_eval.plugins.tokens.thresholds import ENDPOINT_CUT_BEFORE, ENDPOINT_CUT_PILE, ENDPOINT_CUT_TOKENS
+from meta_eval.sockets import (
+    Answer,
+    Answers,
+    AnswersError,
+    ChatTemplate,
+    ConfigError,
+    Evaluator,
+    Manifest,
+    Problems,
+    Recorded,
+    Recordings,
+    Request,
+    build_requests,
+    find_kind,
+    make_scoring_request,
+    match_answers,
+    note_unknown_answers,
+    read_conversation,
+    render_conversation,
+)
 
 
 @dataclass(frozen=True, slots=True)

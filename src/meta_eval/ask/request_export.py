@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from meta_eval.ask.answers.answer_files import Answers, read_answers
-from meta_eval.ask.answers.answer_form import Export
-from meta_eval.ask.answers.answer_matching import is_answered
-from meta_eval.ask.answers.form_registry import find_form
-from meta_eval.ask.answers.recorded_answers import Recordings
+from meta_eval.ask.answer_files import Answers, Export, find_form, read_answers
+from meta_eval.ask.grading import is_answered
 from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.recorded_answers import Recordings
 from meta_eval.ask.request import Request
 from meta_eval.ask.request_kinds import build_requests, choose_tasks_to_ask
 from meta_eval.base.errors import ConfigError
