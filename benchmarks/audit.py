@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from meta_eval.ask.answers.endpoint_answers import AnswerFacts, count_cut
 from meta_eval.plugins.tokens.answer_audit import judge_answers
 from meta_eval.plugins.tokens.answer_scores import Decoding, ScoredDoc
 from meta_eval.plugins.tokens.audit_causes import count_prompts, find_causes
+from meta_eval.plugins.tokens.endpoint_answers import AnswerFacts, count_cut
 
 DOCS = Path(__file__).parent / "audit_docs.parquet"
 LIMIT, CUT = 48, 32  # tokens

@@ -15,6 +15,7 @@ import shutil
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
@@ -22,8 +23,9 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 
 from tokenizers import Tokenizer
 
-from meta_eval.ask.answers.requests import Encoder, Request
-from meta_eval.ask.client import EngineRequest, with_token_ids
+from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import encode_requests
 from meta_eval.doctor.known_answers import find_model_folder, make_settings
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 from meta_eval.verb_options import EngineOptions
@@ -49,7 +51,7 @@ def write_model(folder: Path) -> Path:
     return folder
 
 
-def asks(encoder: Encoder) -> tuple[list[EngineRequest], list[EngineRequest]]:
+def asks(encoder: Encoder) -> tuple[list[Request], list[Request]]:
     """The same docs to write on, and to force."""
     chance = random.Random(0)
     words = [chr(chance.randrange(97, 123)) * chance.randrange(1, 4) for _ in range(500)]
@@ -58,16 +60,16 @@ def asks(encoder: Encoder) -> tuple[list[EngineRequest], list[EngineRequest]]:
     write, force = [], []
     for number in range(DOCS):
         request = Request(f"t/{number}", "t", number, 0, "generate", text(), (), ANSWER, settings)
-        (ask,) = with_token_ids([request], encoder)
-        ask = EngineRequest(request, list(ask.prompt_ids or ())[:PROMPT])
+        (encoded,) = encode_requests([request], encoder)
+        ids = list(encoded.prompt_ids or ())[:PROMPT]
         answer = [chance.randrange(300, 2000) for _ in range(ANSWER)]
         forced = Request(f"t/{number}", "t", number, 0, "force", request.prompt, continuations=("…",))
-        write.append(ask)
-        force.append(EngineRequest(forced, ask.prompt_ids, [answer]))
+        write.append(replace(request, prompt_ids=ids))
+        force.append(replace(forced, prompt_ids=ids, continuation_ids=[answer]))
     return write, force
 
 
-def timed(client: VllmClient, some: list[EngineRequest]) -> tuple[float, float]:
+def timed(client: VllmClient, some: list[Request]) -> tuple[float, float]:
     """CPU and wall seconds."""
     client._llm.reset_prefix_cache()
     cpu, wall = time.process_time(), time.perf_counter()

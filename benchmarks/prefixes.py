@@ -29,9 +29,8 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from verify_full_size import prose
 
-from meta_eval.ask.answers.requests import Request
-from meta_eval.ask.client import EngineRequest
-from meta_eval.ask.prefix_order import Beginnings
+from meta_eval.ask.pending_requests import Beginnings
+from meta_eval.ask.request import Request
 from meta_eval.harness.settings import RunSettings
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 
@@ -41,7 +40,7 @@ SUBJECTS, QUESTIONS, TIMES = 14, 168, 3
 CACHES = {"ample": 400, "tight": 48, "endings": 400, "letters": 400}
 
 
-def asks() -> list[EngineRequest]:
+def asks() -> list[Request]:
     tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
     chance = random.Random(0)
     shots = [prose(chance, 3000) for _ in range(SUBJECTS)]
@@ -49,11 +48,11 @@ def asks() -> list[EngineRequest]:
     for doc in range(QUESTIONS):
         prompt = f"{chance.choice(shots)}\nQuestion {doc}: {prose(chance, 200)}?\nAnswer:"
         request = Request(f"some/{doc}", "some", doc, 0, "generate", prompt, max_tokens=8)
-        result.append(EngineRequest(request, tokenizer.encode(prompt).ids))
+        result.append(replace(request, prompt_ids=tokenizer.encode(prompt).ids))
     return result
 
 
-def questions(choices: Callable[[random.Random], Sequence[str]]) -> list[EngineRequest]:
+def questions(choices: Callable[[random.Random], Sequence[str]]) -> list[Request]:
     """Four questions of each subject, and what may follow them."""
     tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
     chance = random.Random(0)
@@ -64,7 +63,8 @@ def questions(choices: Callable[[random.Random], Sequence[str]]) -> list[EngineR
         texts = tuple(choices(chance))
         request = Request(f"some/{doc}", "some", doc, 0, "choices", prompt, continuations=texts)
         ids = tokenizer.encode(prompt).ids
-        result.append(EngineRequest(request, ids, [tokenizer.encode(prompt + text).ids[len(ids) :] for text in texts]))
+        endings = [tokenizer.encode(prompt + text).ids[len(ids) :] for text in texts]
+        result.append(replace(request, prompt_ids=ids, continuation_ids=endings))
     return result
 
 
@@ -74,8 +74,7 @@ def measure_letters(client: VllmClient) -> None:
     ids = [continuation_id[0] for continuation_id in asked[0].continuation_ids or ()]
     settings = {"allowed_token_ids": ids, "logit_bias": {token: -1e-5 * place for place, token in enumerate(ids)}}
     one_of_four = [
-        EngineRequest(replace(ask.request, kind="generate", max_tokens=1, settings=settings), ask.prompt_ids)
-        for ask in asked
+        replace(ask, kind="generate", max_tokens=1, settings=settings, continuation_ids=None) for ask in asked
     ]
     ways = {"a likelihood each": asked, "one of the four": one_of_four, "log-probabilities of the four": asked}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
@@ -89,7 +88,7 @@ def measure_letters(client: VllmClient) -> None:
             said = list(client.answer(some))
             seconds[name].append(time.perf_counter() - started)
             chosen[name] = {
-                response.request.id: _best(response.choices)
+                response.id: _best(response.choices)
                 if response.text is None
                 else ids.index((response.token_ids or ())[0])
                 for response in said
@@ -113,7 +112,7 @@ def measure_endings(client: VllmClient) -> None:
             client._llm.reset_prefix_cache()
             client._reading_cache = parameters
             started = time.perf_counter()
-            result[name] = {response.request.id: response.choices for response in client.answer(asked)}
+            result[name] = {response.id: response.choices for response in client.answer(asked)}
             seconds[name].append(time.perf_counter() - started)
     whole, cached = result.values()
     apart = max(abs(a - b) for doc in whole for (a, _), (b, _) in zip(whole[doc], cached[doc], strict=True))
@@ -126,7 +125,7 @@ def _best(choices: Sequence[tuple[float, bool | None]]) -> int:
     return max(range(len(choices)), key=lambda place: choices[place][0])
 
 
-def measure(client: VllmClient, some: Sequence[EngineRequest]) -> tuple[float, int, int]:
+def measure(client: VllmClient, some: Sequence[Request]) -> tuple[float, int, int]:
     """Seconds, tokens from the cache, and tokens of all prompts."""
     client._llm.reset_prefix_cache()
     started = time.perf_counter()
@@ -147,7 +146,7 @@ def main() -> None:
     rows = asks()
     beginnings = Beginnings()
     for ask in rows:
-        beginnings.add(ask.request.doc, ask.request.prompt)
+        beginnings.add(ask.doc, ask.prompt)
     orders = {"of the rows": rows, "run's": [rows[doc] for doc in beginnings.order()]}
     for cache in arguments.caches or CACHES:
         model_args = {"enforce_eager": True, "num_gpu_blocks_override": CACHES[cache]}

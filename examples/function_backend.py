@@ -12,7 +12,7 @@ Name it in your package's pyproject.toml, and the configuration accepts it:
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 
-from meta_eval.sockets import Backend, Client, EngineRequest, EngineResponse, explain_too_long
+from meta_eval.sockets import Answer, Backend, Client, Request, explain_too_long
 
 
 class FunctionBackend(Backend):
@@ -29,14 +29,11 @@ class FunctionClient(Client):
     def engine(self) -> str:
         return str(self.settings.model_args["function"])
 
-    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
+    def answer(self, requests: Iterable[Request]) -> Iterator[Answer]:
         module, _, name = self.engine.partition(":")
         function = getattr(import_module(module), name)
-        for ask in asks:
-            request = ask.request
-            if why := explain_too_long(ask, self.settings.max_model_len):
-                yield EngineResponse(request, error=why, retry=False)
+        for request in requests:
+            if why := explain_too_long(request, self.settings.max_model_len):
+                yield request.answer(error=why, retry=False)
             else:
-                yield EngineResponse(
-                    request, text=function(request.prompt, [*request.stop, *self.end], request.max_tokens)
-                )
+                yield request.answer(text=function(request.prompt, [*request.stop, *self.end], request.max_tokens))

@@ -10,7 +10,7 @@ your package's pyproject.toml, and the configuration accepts it:
     base_url: http://host:8080
 """
 
-from meta_eval.sockets import Backend, Connection, EngineResponse, Job, RefusedError, ServersClient
+from meta_eval.sockets import Answer, Backend, Connection, RefusedError, Request, ServersClient
 
 
 class GenerateBackend(Backend):
@@ -31,10 +31,9 @@ class GenerateClient(ServersClient[GenerateConnection]):
     def connect(self, url: str, model: str, key: str | None) -> GenerateConnection:
         return GenerateConnection(url, self.settings, model, key)
 
-    async def ask(self, server: GenerateConnection, job: Job) -> EngineResponse:
-        request = job.ask.request
+    async def ask(self, server: GenerateConnection, request: Request) -> Answer:
         parameters = {"max_new_tokens": request.max_tokens, "stop": [*request.stop, *self.end]}
         answer = await server.post("/generate", {"inputs": request.prompt, "parameters": parameters})
         if isinstance(answer, str):
             raise RefusedError(answer)
-        return EngineResponse(request, text=answer["generated_text"])
+        return request.answer(text=answer["generated_text"])

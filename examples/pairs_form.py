@@ -9,7 +9,7 @@ Name it in your package's pyproject.toml. Then `export --to pairs` writes it, an
 import json
 from collections.abc import Iterator, Mapping
 
-from meta_eval.sockets import SHORT, AnswerForm, EngineAnswer, Export, Holding, PackError, Request
+from meta_eval.sockets import SHORT, Answer, AnswerForm, Export, Holding, PackError, Request
 
 
 class PairsForm(AnswerForm):
@@ -28,8 +28,8 @@ class PairsForm(AnswerForm):
             asked = {"prompt": request.prompt, "stop": request.stop, "max_tokens": request.max_tokens}
             yield json.dumps({"uid": uid, **asked}) + "\n"
 
-    def read_answer(self, line: dict[str, str], names: Mapping[str, str | None], where: str) -> EngineAnswer:
+    def read_answer(self, line: dict[str, str], names: Mapping[str, str | None], where: str) -> Answer:
         if not isinstance(line["uid"], str) or not isinstance(line["completion"], str):
             raise ValueError("holds a uid or a completion that is no text")
         own_id, _, sha256 = line["uid"].rpartition("#")
-        return EngineAnswer(id=own_id, request_sha256=sha256, text=line["completion"], where=where)
+        return Answer(id=own_id, request_sha256=sha256, text=line["completion"], where=where)

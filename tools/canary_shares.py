@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 sys.path.insert(0, str(Path(__file__).parent))
 from known_answers import Model
 
-from meta_eval.ask.answers.requests import Encoder
+from meta_eval.ask.model_tokens import Encoder
 from meta_eval.doctor.known_answers import find_model_folder, read_known_answers
 
 Fed = Callable[[list[int]], list[int]]

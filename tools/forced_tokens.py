@@ -31,11 +31,13 @@ from tiny_llama import BOS, END_OF_TURN, SEED, build_tokenizer, word_list
 from tokenizers import Tokenizer
 from transformers import AttentionInterface, LlamaForCausalLM
 
-from meta_eval.ask.answers.answer_files import Answers
-from meta_eval.ask.answers.requests import Encoder, Request
-from meta_eval.ask.client import Client, EngineRequest, EngineResponse, with_token_ids
+from meta_eval.ask.answer_files import Answers
+from meta_eval.ask.client import Client
+from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import encode_requests
 from meta_eval.doctor.known_answers import make_settings
-from meta_eval.harness.engine_answer import EngineAnswer
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.token_logprobs import TokenLogprobs
 from meta_eval.judge.token_table import Choices, Forced, Header, find_choices_path, write_choices, write_tokens
 from meta_eval.plugins.tokens.probe_requests import ProbeRequests, choose_probed_docs
@@ -369,7 +371,7 @@ class CopyClient(Client):
         return f"transformers, {self._copy.attention}, {self._copy.dtype}"
 
     @torch.no_grad()
-    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
+    def answer(self, asks: Iterable[Request]) -> Iterator[Answer]:
         for ask in asks:
             own = list(ask.forced_ids)
             context = self._copy.fed(self._tokenizer, list(ask.prompt_ids or ()))
@@ -377,9 +379,9 @@ class CopyClient(Client):
             top, ids = likely.topk(KEPT)
             said = likely.gather(1, torch.tensor(own)[:, None])
             ranks = (likely > said).sum(1) + 1
-            yield EngineResponse(
-                ask.request, prompt_tokens=len(ask.prompt_ids or ()),
-                forced=TokenLogprobs(
+            yield ask.answer(
+                prompt_tokens=len(ask.prompt_ids or ()),
+                tokens=TokenLogprobs(
                     own, said[:, 0].tolist(), ranks.tolist(), ids[:, 0].tolist(), top[:, 0].tolist(), ids.tolist(),
                     top.tolist(),
                 ),
@@ -394,11 +396,11 @@ def request(doc: Doc) -> Request:
 
 def forced(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterator[Forced]:
     """Compute a prefill per doc."""
-    for said in client.answer(with_token_ids(map(request, docs), encoder)):
-        tokens = said.forced
+    for said in client.answer(encode_requests(map(request, docs), encoder)):
+        tokens = said.tokens
         assert tokens is not None
         yield Forced(
-            said.request.task, None, said.request.doc, said.request.sha256, said.prompt_tokens or 0,
+            said.task, None, said.doc, said.request_sha256 or "", said.prompt_tokens or 0,
             np.array(tokens.ids, np.int32), np.array(tokens.logprobs, np.float32), np.array(tokens.ranks, np.int32),
             np.array(tokens.top_ids, np.int32), np.array(tokens.top_logprobs, np.float32),
             np.array(tokens.top_k_ids, np.int32), np.array(tokens.top_k_logprobs, np.float32),
@@ -417,15 +419,9 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
     )
     given = Answers()
     probing = ProbeRequests(short, long)
-    asks = [*with_token_ids([*short, *long], encoder), *probing.build_asks(encoder)]
+    asks = [*encode_requests([*short, *long], encoder), *probing.build_requests(encoder)]
     for said in client.answer(asks):
-        key = said.request.id, said.request.sha256
-        given.by_key[key] = EngineAnswer(
-            id=said.request.id, prompt_sha256=said.request.prompt_sha256, request_sha256=key[1], text=None, choices=(),
-            reasoning=None, tool_calls=(), finish_reason=None, prompt_tokens=said.prompt_tokens, completion_tokens=None,
-            cached_tokens=None, tokens=said.forced, error=None, engine=client.engine, model=client.model, span=None,
-            place=None, where="",
-        )  # fmt: skip
+        given.by_key[said.key] = said
     return probing.build_table(given)
 
 

@@ -20,67 +20,68 @@ if TYPE_CHECKING:
     from meta_eval import api as api
     from meta_eval import assets as assets
     from meta_eval import stats as stats
+    from meta_eval.ask.answer_files import AnswerForm as AnswerForm
 
     # ask: requests and answers
-    from meta_eval.ask.answers.answer_files import Answers as Answers
-    from meta_eval.ask.answers.answer_files import Key as Key
-    from meta_eval.ask.answers.answer_files import read_answers as read_answers
-    from meta_eval.ask.answers.answer_files import read_bound_answers as read_bound_answers
-    from meta_eval.ask.answers.answer_form import AnswerForm as AnswerForm
-    from meta_eval.ask.answers.answer_form import Export as Export
-    from meta_eval.ask.answers.answer_form import Holding as Holding
-    from meta_eval.ask.answers.endpoint_answers import AnswerFacts as AnswerFacts
-    from meta_eval.ask.answers.endpoint_answers import EndpointAnswers as EndpointAnswers
-    from meta_eval.ask.answers.endpoint_answers import count_cut as count_cut
-    from meta_eval.ask.answers.grading import Grading as Grading
-    from meta_eval.ask.answers.recorded_answers import Recordings as Recordings
-    from meta_eval.ask.answers.requests import Encoder as Encoder
-    from meta_eval.ask.answers.requests import Request as Request
-    from meta_eval.ask.answers.requests import build_requests as build_requests
-    from meta_eval.ask.answers.requests import choose_context as choose_context
-    from meta_eval.ask.answers.requests import choose_docs as choose_docs
-    from meta_eval.ask.answers.requests import read_conversation as read_conversation
-    from meta_eval.ask.bos_likelihood import change_bos as change_bos
-    from meta_eval.ask.bos_likelihood import measure_gain as measure_gain
+    from meta_eval.ask.answer_files import Answers as Answers
+    from meta_eval.ask.answer_files import Export as Export
+    from meta_eval.ask.answer_files import Holding as Holding
+    from meta_eval.ask.answer_files import read_answers as read_answers
+    from meta_eval.ask.answer_files import read_bound_answers as read_bound_answers
+    from meta_eval.ask.canary import change_bos as change_bos
     from meta_eval.ask.canary import check_token_counts as check_token_counts
-    from meta_eval.ask.canary_docs import spread_docs as spread_docs
-    from meta_eval.ask.capabilities import check_scores as check_scores
-    from meta_eval.ask.capabilities import describe_refusal as describe_refusal
-    from meta_eval.ask.capabilities import find_refusals as find_refusals
+    from meta_eval.ask.canary import measure_gain as measure_gain
+    from meta_eval.ask.canary import spread_docs as spread_docs
     from meta_eval.ask.client import TOO_LONG as TOO_LONG
     from meta_eval.ask.client import Client as Client
-    from meta_eval.ask.client import EngineRequest as EngineRequest
-    from meta_eval.ask.client import EngineResponse as EngineResponse
+    from meta_eval.ask.client import ask_in_rounds as ask_in_rounds
+    from meta_eval.ask.client import check_scores as check_scores
+    from meta_eval.ask.client import describe_refusal as describe_refusal
     from meta_eval.ask.client import describe_start as describe_start
     from meta_eval.ask.client import explain_too_long as explain_too_long
     from meta_eval.ask.client import find_client as find_client
-    from meta_eval.ask.client import with_token_ids as with_token_ids
+    from meta_eval.ask.client import find_refusals as find_refusals
+    from meta_eval.ask.completions import CompletionsConnection as CompletionsConnection
+    from meta_eval.ask.completions import Forcing as Forcing
+    from meta_eval.ask.completions import Send as Send
+    from meta_eval.ask.completions import ServerClient as ServerClient
     from meta_eval.ask.completions import read_choice as read_choice
-    from meta_eval.ask.completions_connection import CompletionsConnection as CompletionsConnection
     from meta_eval.ask.connection import Connection as Connection
-    from meta_eval.ask.deployment import read_earlier_answers as read_earlier_answers
-    from meta_eval.ask.engine_faults import counting_saved as counting_saved
-    from meta_eval.ask.engine_faults import diagnose_engine as diagnose_engine
-    from meta_eval.ask.forcing import Forcing as Forcing
-    from meta_eval.ask.forcing import Send as Send
+    from meta_eval.ask.connection import OpenAIConnection as OpenAIConnection
+    from meta_eval.ask.grading import Grading as Grading
+    from meta_eval.ask.grading import Problems as Problems
+    from meta_eval.ask.grading import match_answers as match_answers
+    from meta_eval.ask.grading import note_unknown_answers as note_unknown_answers
     from meta_eval.ask.journal import Journal as Journal
     from meta_eval.ask.journal import check_shard as check_shard
+    from meta_eval.ask.journal import read_earlier_answers as read_earlier_answers
+    from meta_eval.ask.model_tokens import Encoder as Encoder
     from meta_eval.ask.model_tokens import ModelTokens as ModelTokens
     from meta_eval.ask.model_tokens import tokens_of as tokens_of
-    from meta_eval.ask.openai_connection import OpenAIConnection as OpenAIConnection
     from meta_eval.ask.pipeline import Interrupted as Interrupted
     from meta_eval.ask.pipeline import collect_identity as collect_identity
     from meta_eval.ask.pipeline import prepare_pack as prepare_pack
     from meta_eval.ask.pipeline import settings_of as settings_of
-    from meta_eval.ask.retry_rounds import ask_in_rounds as ask_in_rounds
+    from meta_eval.ask.recorded_answers import Recordings as Recordings
+    from meta_eval.ask.recorded_answers import make_scoring_request as make_scoring_request
+    from meta_eval.ask.request import Key as Key
+    from meta_eval.ask.request import Request as Request
+    from meta_eval.ask.request import choose_docs as choose_docs
+    from meta_eval.ask.request import read_conversation as read_conversation
+    from meta_eval.ask.request_kinds import Recorded as Recorded
+    from meta_eval.ask.request_kinds import RequestKind as RequestKind
+    from meta_eval.ask.request_kinds import build_requests as build_requests
+    from meta_eval.ask.request_kinds import choose_tasks_to_ask as choose_tasks_to_ask
+    from meta_eval.ask.request_kinds import encode_requests as encode_requests
+    from meta_eval.ask.request_kinds import find_kind as find_kind
+    from meta_eval.ask.request_loop import Pace as Pace
     from meta_eval.ask.served import HOST as HOST
     from meta_eval.ask.served import Served as Served
+    from meta_eval.ask.served import counting_saved as counting_saved
+    from meta_eval.ask.served import diagnose_engine as diagnose_engine
     from meta_eval.ask.served import start_server as start_server
-    from meta_eval.ask.server_client import ServerClient as ServerClient
-    from meta_eval.ask.servers_client import Job as Job
     from meta_eval.ask.servers_client import RefusedError as RefusedError
     from meta_eval.ask.servers_client import ServersClient as ServersClient
-    from meta_eval.ask.time_left import Pace as Pace
     from meta_eval.ask.transport import CutError as CutError
     from meta_eval.ask.transport import Failed as Failed
     from meta_eval.ask.transport import GarbledError as GarbledError
@@ -176,18 +177,21 @@ if TYPE_CHECKING:
     from meta_eval.doctor.check import not_checked as not_checked
     from meta_eval.doctor.check import passed as passed
     from meta_eval.doctor.lm_eval_probe import find_lm_eval as find_lm_eval
-    from meta_eval.harness.chat_completion import LONGEST as LONGEST
 
     # harness: what lm-eval reads and writes
+    from meta_eval.harness.answer import SHORT as SHORT
+    from meta_eval.harness.answer import Answer as Answer
+    from meta_eval.harness.answer import AnswersError as AnswersError
+    from meta_eval.harness.answer import make_chat_answer as make_chat_answer
+    from meta_eval.harness.chat_completion import LONGEST as LONGEST
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
     from meta_eval.harness.chat_messages import offers_tools as offers_tools
+    from meta_eval.harness.config_keys import ConfigKeys as ConfigKeys
+    from meta_eval.harness.config_keys import make_visible as make_visible
+    from meta_eval.harness.config_keys import refuse_secret as refuse_secret
     from meta_eval.harness.doc_results import average_figures as average_figures
-    from meta_eval.harness.engine_answer import SHORT as SHORT
-    from meta_eval.harness.engine_answer import AnswersError as AnswersError
-    from meta_eval.harness.engine_answer import EngineAnswer as EngineAnswer
-    from meta_eval.harness.engine_answer import make_chat_answer as make_chat_answer
     from meta_eval.harness.evaluator import Evaluator as Evaluator
     from meta_eval.harness.families import list_bos_tokens as list_bos_tokens
     from meta_eval.harness.families import list_families as list_families
@@ -271,8 +275,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.config import ValuePlace as ValuePlace
     from meta_eval.pack.config import open_config as open_config
     from meta_eval.pack.config import override_settings as override_settings
-    from meta_eval.pack.config_keys import ConfigKeys as ConfigKeys
-    from meta_eval.pack.config_keys import refuse_secret as refuse_secret
     from meta_eval.pack.doc_table import begin_parquet as begin_parquet
     from meta_eval.pack.doc_table import encode_parquet as encode_parquet
     from meta_eval.pack.doc_table import have_one_layout as have_one_layout
@@ -332,7 +334,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.source import hub as hub
     from meta_eval.pack.source.dataset import DataFile as DataFile
     from meta_eval.pack.source.dataset import Repository as Repository
-    from meta_eval.pack.task_choice import choose_tasks_to_ask as choose_tasks_to_ask
     from meta_eval.pack.templates import task_yaml as task_yaml
     from meta_eval.pack.templates.checks import check_functions as check_functions
     from meta_eval.pack.templates.spec import ClusterRule as ClusterRule
@@ -342,6 +343,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.templates.template_folder import TemplateFolder as TemplateFolder
     from meta_eval.pack.templates.template_folder import locate_file as locate_file
     from meta_eval.pack.templates.template_folder import read_templates as read_templates
+    from meta_eval.plugins.meta.doc_clusters import cluster_docs as cluster_docs
 
     # report: documents and views
     from meta_eval.reports import text as text

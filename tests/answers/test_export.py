@@ -25,9 +25,11 @@ from shared import whole_pack
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
-from meta_eval.ask.answers import requests_form as reading
-from meta_eval.ask.answers.recorded_answers import Recorded, make_scoring_request
-from meta_eval.ask.answers.requests import Encoder, Request
+from meta_eval.ask import answer_files as reading
+from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.recorded_answers import make_scoring_request
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import Recorded, encode_requests
 from meta_eval.base.errors import UserError
 
 BOS = "<|begin_of_text|>"
@@ -216,10 +218,10 @@ def test_token_ids_are_the_prompt_with_one_bos(tmp_path: Path) -> None:
 def test_continuations_are_cut_into_tokens_as_lm_eval_cuts_them(prompt: str, continuations: list[str]) -> None:
     tokenizer = byte_tokenizer()
     request = Request("t/0", "t", 0, 0, "choices", prompt, continuations=tuple(continuations))
-    (result,) = Encoder(tokenizer).encode_requests([request])
+    (result,) = encode_requests([request], Encoder(tokenizer))
     theirs = [Tokens(tokenizer)._encode_pair(prompt, text) for text in continuations]
-    assert result["continuation_token_ids"] == [continuation for _, continuation in theirs]
-    assert all(result["prompt_token_ids"] == context for context, _ in theirs)
+    assert result.continuation_ids == [continuation for _, continuation in theirs]
+    assert all(result.prompt_ids == context for context, _ in theirs)
 
 
 def test_what_is_forced_is_the_recorded_answer_by_itself_behind_the_prompt(tmp_path: Path) -> None:

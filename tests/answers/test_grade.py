@@ -21,8 +21,8 @@ from packs import edit, edit_docs, prepare, read_docs, reseal, yaml_of
 from shared import whole_pack, whole_replay
 
 from meta_eval import export, grade, report
-from meta_eval.ask.answers.answer_files import read_answers
-from meta_eval.ask.answers.grading import Graded, Grading
+from meta_eval.ask.answer_files import read_answers
+from meta_eval.ask.grading import Graded, Grading
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.harness.settings import Settings

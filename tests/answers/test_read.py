@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.ask.answers.answer_files import Answers, read_answers
-from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
+from meta_eval.ask.answer_files import Answers, read_answers
+from meta_eval.harness.answer import Answer, AnswersError
+from meta_eval.harness.chat_completion import ToolCall
 
 TEXT = {"id": "t/0", "prompt_sha256": "a", "text": "It is B.", "finish_reason": "stop"}
 LIKELIHOODS = {"id": "t/1", "prompt_sha256": "b", "choices": [{"logprob": -1.5, "is_greedy": True}, {"logprob": -2}]}
@@ -42,7 +43,7 @@ def write(file: Path, content: Sequence[dict[str, Any]]) -> Path:
 def held(result: Answers) -> dict[str, Any]:
     """What was read, without where it stood and without what stands twice."""
 
-    def plain(answer: EngineAnswer) -> tuple[Any, ...]:
+    def plain(answer: Answer) -> tuple[Any, ...]:
         return answer.prompt_sha256, answer.text, answer.choices
 
     given = {key: plain(answer) for key, answer in result.by_key.items() if key not in result.doubled}
@@ -132,7 +133,7 @@ def test_two_answers_that_call_different_tools_are_not_alike(tmp_path: Path) -> 
     calls = [[{"name": "now", "arguments": zone}] for zone in ("{}", '{"zone": "UTC"}')]
     files = [write(tmp_path / f"{n}.jsonl", [{**TEXT, "tool_calls": call}]) for n, call in enumerate(calls)]
     assert read_answers(files).doubled
-    assert read_answers(files, prefer="last").by_key["t/0", None].tool_calls == (("now", '{"zone": "UTC"}'),)
+    assert read_answers(files, prefer="last").by_key["t/0", None].tool_calls == (ToolCall("now", '{"zone": "UTC"}'),)
 
 
 @pytest.mark.parametrize(

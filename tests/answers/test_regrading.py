@@ -15,7 +15,7 @@ from recorded_runs import record, task_folder
 from runs import run_lm_eval
 
 from meta_eval.api import compare, report
-from meta_eval.ask.answers.regrading import Regrader
+from meta_eval.ask.regrading import Regrader
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.pack.verify import verify

@@ -93,7 +93,7 @@ VERBS: dict[str, tuple[type, str]] = {
     "compare": (JudgingOptions, "runs max_drop html markdown view as_json texts tokens"),
 }
 if find_spec("meta_eval.plugins.engines"):
-    VERBS["slurm"] = load_class("meta_eval.plugins.engines.slurm.slurm_layout:Jobs"), "config output as_json"
+    VERBS["slurm"] = load_class("meta_eval.plugins.engines.slurm.slurm_jobs:Jobs"), "config output as_json"
 if find_spec("meta_eval.plugins.meta"):
     VERBS["tasks"] = VERBS["tasks list"] = (ListOptions, "as_json")
     VERBS["tasks show"] = (ListOptions, "name")

@@ -216,7 +216,7 @@ def test_os_exit_that_comes_later_is_no_silent_success(install: Install, results
 
 @pytest.mark.parametrize("place", ["ask", "meet"])
 def test_a_client_that_ends_the_program_ends_the_run(place: str, install: Install, results: Path) -> None:
-    begin = {"ask": "    async def ask(self, server: GenerateConnection, job: Job) -> EngineResponse:\n",
+    begin = {"ask": "    async def ask(self, server: GenerateConnection, request: Request) -> Answer:\n",
              "meet": "    async def meet(self) -> None:\n"}[place]  # fmt: skip
     install("backends", "generate", BACKEND.replace(begin, f"{begin}        import sys; sys.exit(0)\n"))
     use("backends", results)

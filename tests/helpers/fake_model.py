@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from small_model import write_tokenizer
 
-from meta_eval.ask.answers.requests import Request
-from meta_eval.ask.client import Client, EngineRequest, EngineResponse
+from meta_eval.ask.client import Client
+from meta_eval.ask.request import Request
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.token_logprobs import TokenLogprobs, collect_tokens
 
 
@@ -29,7 +30,7 @@ def says(request: Request) -> dict[str, Any]:
     return {"text": f"The best answer is {letter}.", "finish_reason": "stop", "completion_tokens": 6}
 
 
-def finds(ask: EngineRequest) -> TokenLogprobs:
+def finds(ask: Request) -> TokenLogprobs:
     """Return fixed log-probabilities of the given tokens. Every third token is the second choice."""
     places: list[dict[int, tuple[float, int | None]]] = []
     for number, token in enumerate(ask.forced_ids):
@@ -70,19 +71,19 @@ class FakeClient(Client):
     def engine(self) -> str:
         return "fake 1.0"
 
-    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
+    def answer(self, asks: Iterable[Request]) -> Iterator[Answer]:
         open_: set[str] = set()
         for given, ask in enumerate(asks):
             type(self).before(given)
-            assert ask.request.id not in open_, "a server tells what is asked side by side by its id"
-            open_.add(ask.request.id)
-            self.asked.append(ask.request.id)
-            error = type(self).fails(ask.request, self.asked.count(ask.request.id))
+            assert ask.id not in open_, "a server tells what is asked side by side by its id"
+            open_.add(ask.id)
+            self.asked.append(ask.id)
+            error = type(self).fails(ask, self.asked.count(ask.id))
             times = {"started": 1000.0 + given, "ended": 1001.0 + given}
             if error is not None:
-                yield EngineResponse(ask.request, error=error, **times)
-            elif ask.request.kind == "force":
-                yield EngineResponse(ask.request, prompt_tokens=len(ask.prompt_ids or ()), forced=finds(ask), **times)
+                yield ask.answer(error=error, **times)
+            elif ask.kind == "force":
+                yield ask.answer(prompt_tokens=len(ask.prompt_ids or ()), tokens=finds(ask), **times)
             else:
                 tokens = len(ask.prompt_ids or ())
-                yield EngineResponse(ask.request, prompt_tokens=tokens, **says(ask.request), **times)
+                yield ask.answer(prompt_tokens=tokens, **says(ask), **times)

@@ -33,7 +33,7 @@ _LIGHT = (
     "meta_eval.plugins.meta.record_format",
 )
 _IMPORTED = (
-    *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.harness.evaluator", "meta_eval.ask.answers.grading",
+    *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.harness.evaluator", "meta_eval.ask.grading",
     "meta_eval.ask.pipeline",
 )  # fmt: skip
 # A test may replace it.

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from places import REPOSITORY
 
-from meta_eval.ask.client import Client, EngineRequest, EngineResponse, explain_too_long
+from meta_eval.ask.client import Client, explain_too_long
+from meta_eval.ask.request import Request
 from meta_eval.doctor.known_answers import END, find_model_folder, make_settings
+from meta_eval.harness.answer import Answer
 from meta_eval.verb_options import EngineOptions
 
 _SPEC = importlib.util.spec_from_file_location("known_answers_tool", REPOSITORY / "tools/known_answers.py")
@@ -73,21 +75,21 @@ class NumpyClient(Client):
     def __init__(self, fault: str = "", *, counts: bool = True) -> None:
         super().__init__(make_settings(EngineOptions()), model="tiny", logs=Path(), end=(END,))
         self.fault, self.counts = fault, counts
-        self.asked: list[EngineRequest] = []
+        self.asked: list[Request] = []
         self._chance = random.Random(42)
 
     @property
     def engine(self) -> str:
         return "numpy"
 
-    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
+    def answer(self, asks: Iterable[Request]) -> Iterator[Answer]:
         for ask in asks:
             self.asked.append(ask)
             why = explain_too_long(ask, self.settings.max_model_len)
-            if self.fault == "one fails" and ask.request.id == "doctor/answers/3":
-                yield EngineResponse(ask.request, error="refused", retry=False)
+            if self.fault == "one fails" and ask.id == "doctor/answers/3":
+                yield ask.answer(error="refused", retry=False)
             elif why is not None and self.fault != "cuts prompts":
-                yield EngineResponse(ask.request, error=why, retry=False)
+                yield ask.answer(error=why, retry=False)
             else:
                 yield self._make_response(ask, self._fed(list(ask.prompt_ids or ())))
 
@@ -102,12 +104,12 @@ class NumpyClient(Client):
                 ids = ids[-2048:]
         return tuple(ids)
 
-    def _make_response(self, ask: EngineRequest, ids: tuple[int, ...]) -> EngineResponse:
-        response = EngineResponse(ask.request, prompt_tokens=len(ids) if self.counts else None)
-        if ask.request.kind == "choices":
+    def _make_response(self, ask: Request, ids: tuple[int, ...]) -> Answer:
+        response = ask.answer(prompt_tokens=len(ids) if self.counts else None)
+        if ask.kind == "choices":
             return replace(response, choices=self._choices(ask, ids))
-        stop = () if self.fault == "ignores stop texts" else tuple(ask.request.stop)
-        most = ask.request.max_tokens + (8 if self.fault == "ignores max_tokens" else 0)
+        stop = () if self.fault == "ignores stop texts" else tuple(ask.stop)
+        most = ask.max_tokens + (8 if self.fault == "ignores max_tokens" else 0)
         if self.fault == "samples":
             text, end, tokens = self._sampled(ids, stop, most)
         elif self.fault == "ignores the end":
@@ -121,7 +123,7 @@ class NumpyClient(Client):
             end = "stop"
         return replace(response, text=text, finish_reason=end, completion_tokens=tokens)
 
-    def _choices(self, ask: EngineRequest, ids: tuple[int, ...]) -> list[tuple[float, bool]]:
+    def _choices(self, ask: Request, ids: tuple[int, ...]) -> list[tuple[float, bool]]:
         ends = tuple(map(tuple, ask.continuation_ids or ()))
         if self.fault == "likelihood of the token beside" or (self.fault == "one pass is wrong" and ask.one_token_each):
             ends = tuple(tuple(token + 1 for token in end) for end in ends)

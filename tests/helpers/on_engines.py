@@ -33,7 +33,7 @@ CONFIG: Mapping[str, Any] = {
 _IMPORTED = (
     "lm_eval.evaluator", "lm_eval.models.huggingface", "lm_eval.models.vllm_causallms", "lm_eval.tasks",
     "transformers.models.llama.modeling_llama", "vllm.model_executor.models.llama", "vllm.v1.engine.llm_engine",
-    "vllm.v1.executor.uniproc_executor", "vllm.v1.worker.cpu_worker", "meta_eval.ask.answers.grading",
+    "vllm.v1.executor.uniproc_executor", "vllm.v1.worker.cpu_worker", "meta_eval.ask.grading",
     "meta_eval.plugins.tokens.fidelity_verb", "meta_eval.cli.prepare", "meta_eval.cli.run", "meta_eval.plugins.meta.record_format",
     "meta_eval.plugins.tokens.token_scoring", "meta_eval.ask.pipeline", "meta_eval.doctor.engine_checks",
 )  # fmt: skip

@@ -11,24 +11,26 @@ from typing import Any
 
 from packs import read_docs
 
-from meta_eval.ask.answers.answer_matching import cut_at_stop
-from meta_eval.ask.client import Client, EngineRequest, EngineResponse
+from meta_eval.ask.client import Client
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import cut_at_stop
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.token_logprobs import TokenPlace, collect_tokens
 
-Answer = Callable[[EngineRequest, "Meta"], EngineResponse]
+Respond = Callable[[Request, "Meta"], Answer]
 
 
 class Meta(Client):
     """Gives Meta's recorded answers except for the fault in ``how``."""
 
-    how: Answer
+    how: Respond
     asked: Counter[str]
     recorded: dict[str, dict[str, Any]]
     forces: bool
     likes: bool
 
     @classmethod
-    def begin(cls, how: Answer, *, forces: bool = True, likes: bool = False) -> None:
+    def begin(cls, how: Respond, *, forces: bool = True, likes: bool = False) -> None:
         """Forget all requests and set how to answer.
 
         Args:
@@ -43,38 +45,36 @@ class Meta(Client):
     def engine(self) -> str:
         return "recorded"
 
-    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
+    def answer(self, asks: Iterable[Request]) -> Iterator[Answer]:
         for ask in asks:
-            if ask.request.kind == "force":
+            if ask.kind == "force":
                 yield self.finds(ask)
                 continue
-            type(self).asked[ask.request.id] += 1
+            type(self).asked[ask.id] += 1
             yield type(self).how(ask, self)
 
-    def finds(self, ask: EngineRequest) -> EngineResponse:
+    def finds(self, ask: Request) -> Answer:
         """Return a likely recorded answer if its own answer would be the same, otherwise an unlikely one."""
-        doc = self.recorded[ask.request.id]
-        asked = replace(ask, request=replace(ask.request, kind="generate", continuations=()), continuation_ids=None)
+        doc = self.recorded[ask.id]
+        asked = replace(ask, kind="generate", continuations=(), continuation_ids=None)
         response = type(self).how(asked, self)
         if response.error is not None or not type(self).forces:
-            return EngineResponse(ask.request, error=response.error or "forces nothing")
+            return ask.answer(error=response.error or "forces nothing")
         likely = response.text == cut_at_stop(doc["recorded_output"] or "x", ()) or type(self).likes
         ids = list(ask.forced_ids)
         other: TokenPlace = {-1: (-0.01, None)}
         places: list[TokenPlace] = [{token: (-0.01, 1)} if likely else {token: (-9.0, 99), **other} for token in ids]
-        return EngineResponse(ask.request, forced=collect_tokens(ids, places), prompt_tokens=response.prompt_tokens)
+        return ask.answer(tokens=collect_tokens(ids, places), prompt_tokens=response.prompt_tokens)
 
-    def right(self, ask: EngineRequest) -> EngineResponse:
-        doc = self.recorded[ask.request.id]
-        if ask.request.kind == "choices":
-            return EngineResponse(
-                ask.request, choices=[(-nll, None) for nll in doc["recorded_negative_log_likelihoods"]]
-            )
-        text = cut_at_stop(doc["recorded_output"] or "x", ask.request.stop)
-        return EngineResponse(ask.request, text=text, finish_reason="stop", completion_tokens=3)
+    def right(self, ask: Request) -> Answer:
+        doc = self.recorded[ask.id]
+        if ask.kind == "choices":
+            return ask.answer(choices=[(-nll, None) for nll in doc["recorded_negative_log_likelihoods"]])
+        text = cut_at_stop(doc["recorded_output"] or "x", ask.stop)
+        return ask.answer(text=text, finish_reason="stop", completion_tokens=3)
 
     @staticmethod
-    def bos(ask: EngineRequest) -> int:
+    def bos(ask: Request) -> int:
         return sum(token == 0 for token in ask.prompt_ids or ())
 
 

@@ -22,6 +22,7 @@ from meta_eval import stats
 from meta_eval.base.errors import ConfigError
 from meta_eval.harness.doc_results import DocResult, FilterResult, MetricValue, ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
+from meta_eval.harness.settings import SAMPLING
 from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.decision import NUMBER, RECORDED_ANSWERS, RECORDED_VERDICTS, Score, TaskDecision
 from meta_eval.judge.gate import Gate
@@ -794,6 +795,18 @@ def test_the_same_decoding_said_in_other_words_is_no_difference(tmp_path: Path) 
         for number, decoding in enumerate(decodings)
     ]
     assert {compare_runs(runs[0], decoding, pack).decision.outcome for decoding in runs} == {"SHIP"}
+
+
+@pytest.mark.parametrize("name", SAMPLING[2:])
+def test_a_setting_of_sampling_tells_sampled_runs_apart_and_greedy_ones_not(name: str, tmp_path: Path) -> None:
+    for number, temperature in enumerate((0.7, 0.0)):
+        runs = [
+            read_run([write_run(tmp_path / f"{number}{value}", right(500, 1000), config={"gen_kwargs": settings})])
+            for value in (0.1, 0.2)
+            for settings in [{"do_sample": bool(temperature), "temperature": temperature, name: value}]
+        ]
+        decision = compare_runs(*runs, manifest(meta_some=entry(1000))).decision
+        assert any(name in caveat for caveat in decision.caveats) == bool(temperature)
 
 
 @thorough

@@ -17,7 +17,8 @@ from recorded_runs import own_gsm8k, record, whole_tasks
 from stock_chat import answer_question, open_stock_client, take_bodies
 
 from meta_eval import verify
-from meta_eval.ask.answers.requests import build_requests, read_conversation
+from meta_eval.ask.request import read_conversation
+from meta_eval.ask.request_kinds import build_requests
 from meta_eval.base.errors import UserError
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.lm_eval_run import read_newest

@@ -17,8 +17,9 @@ from recorded_runs import own_gsm8k
 from tokenizers import Tokenizer
 
 from meta_eval import Config
-from meta_eval.ask.client import EngineRequest, EngineResponse
+from meta_eval.ask.request import Request
 from meta_eval.base.errors import UserError
+from meta_eval.harness.answer import Answer
 from meta_eval.judge.token_table import read_choices, read_tokens
 from meta_eval.pack.manifest import read_manifest
 
@@ -65,7 +66,7 @@ def test_a_record_that_was_asked_without_a_bos_is_run_without_one(
         asked: ClassVar[list[str]] = []
         made: ClassVar[list[FakeClient]] = []
 
-        def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
+        def answer(self, asks: Iterable[Request]) -> Iterator[Answer]:
             kept = list(asks)
             given.extend(ask.prompt_ids or () for ask in kept)
             return super().answer(kept)

@@ -19,7 +19,7 @@ from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
 from meta_eval.api import compare_texts as compare_texts_of_runs
-from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.request import Request
 from meta_eval.judge.text_partings import TextPair, compare_texts
 from meta_eval.judge.token_table import Forced
 from meta_eval.stats.first_divergence import median_interval

@@ -199,10 +199,12 @@ LAZY = """
 import sys
 from meta_eval.pack.backends.registry import find_backend, list_backends
 names = list_backends()
-before = [name for name in sys.modules if name.startswith("meta_eval.plugins.")]
+list_engines = lambda: [
+    name for name in sys.modules if name.endswith((".backend", "_backend", "_client")) and "plugins" in name
+]
+before = list_engines()
 find_backend("server")
-after = [name for name in sys.modules if name.endswith((".backend", "_backend", "_client")) and "plugins" in name]
-print(len(names) > 0, before, after)
+print(len(names) > 0, before, list_engines())
 """
 
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from pack_runs import run_pack
 from packs import prepare
 from places import TEMPLATES
-from recorded import Answer, Meta, learn
+from recorded import Meta, Respond, learn
 
 from meta_eval.ask import pipeline as story
-from meta_eval.ask.answers.answer_files import read_answers
-from meta_eval.ask.canary import CanaryError, compute_binomial_cdf
-from meta_eval.ask.canary_docs import DOCS, spread_docs
-from meta_eval.ask.client import EngineRequest, EngineResponse
+from meta_eval.ask.answer_files import read_answers
+from meta_eval.ask.canary import DOCS, CanaryError, compute_binomial_cdf, spread_docs
 from meta_eval.ask.pipeline import RunResult
+from meta_eval.ask.request import Request
 from meta_eval.doctor.known_answers import find_model_folder
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.settings import find_default_backend
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config, load_config
@@ -31,33 +31,29 @@ from meta_eval.pack.config import Config, load_config
 TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain,meta_bbh"
 
 
-def nonsense(ask: EngineRequest, client: Meta) -> EngineResponse:
+def nonsense(ask: Request, client: Meta) -> Answer:
     """Another text, or other likelihoods."""
-    if ask.request.kind == "choices":
+    if ask.kind == "choices":
         right = client.right(ask).choices
-        return EngineResponse(ask.request, choices=[(-value - 9, None) for value, _ in right])
-    return EngineResponse(ask.request, text=f"~~~ {ask.request.doc} q", finish_reason="length")
+        return ask.answer(choices=[(-value - 9, None) for value, _ in right])
+    return ask.answer(text=f"~~~ {ask.doc} q", finish_reason="length")
 
 
-def of(text: str, *, flat: bool = False) -> Answer:
-    def respond(ask: EngineRequest, client: Meta) -> EngineResponse:
-        if ask.request.kind == "choices":
-            return (
-                EngineResponse(ask.request, choices=[(-1.0, None)] * len(ask.request.continuations))
-                if flat
-                else client.right(ask)
-            )
-        return EngineResponse(ask.request, text=text, finish_reason="stop")
+def of(text: str, *, flat: bool = False) -> Respond:
+    def respond(ask: Request, client: Meta) -> Answer:
+        if ask.kind == "choices":
+            return ask.answer(choices=[(-1.0, None)] * len(ask.continuations)) if flat else client.right(ask)
+        return ask.answer(text=text, finish_reason="stop")
 
     return respond
 
 
-def with_bos(right: int, *, seen: int = 0) -> Answer:
+def with_bos(right: int, *, seen: int = 0) -> Respond:
     """Answers as recorded where the engine, which adds ``seen`` BOS, meets so many."""
     return lambda ask, client: client.right(ask) if client.bos(ask) + seen == right else nonsense(ask, client)
 
 
-def counting(more: int) -> Answer:
+def counting(more: int) -> Respond:
     return lambda ask, client: replace(client.right(ask), prompt_tokens=len(ask.prompt_ids or ()) + more)
 
 
@@ -73,7 +69,7 @@ def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
     monkeypatch.setattr(story, "find_client", lambda *_names, **_keys: Meta)
 
     def go(
-        how: Answer, tasks: Sequence[str] = (), *, forces: bool = True, likes: bool = False, **options: Any
+        how: Respond, tasks: Sequence[str] = (), *, forces: bool = True, likes: bool = False, **options: Any
     ) -> RunResult:
         Meta.begin(how, forces=forces, likes=likes)
         return run_pack(config_of(prepared, tmp_path), tasks=tasks, **options)
@@ -112,12 +108,8 @@ def test_a_sound_model_passes_and_nothing_is_asked_twice(sound: tuple[RunResult,
 
 
 def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[..., RunResult]) -> None:
-    def respond(request: EngineRequest, client: Meta) -> EngineResponse:
-        return (
-            client.right(request)
-            if request.request.doc % 4 == 0 or request.request.kind == "choices"
-            else nonsense(request, client)
-        )
+    def respond(request: Request, client: Meta) -> Answer:
+        return client.right(request) if request.doc % 4 == 0 or request.kind == "choices" else nonsense(request, client)
 
     assert ask(respond).graded is not None
 
@@ -137,13 +129,13 @@ def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[
         (counting(-7), "it cuts it"),
         (counting(6), "it puts something around it"),
         (
-            lambda ask, _: EngineResponse(ask.request, error="no route to host"),
+            lambda ask, _: ask.answer(error="no route to host"),
             "none of the first 32 requests was answered: no route",
         ),
     ],
 )
 def test_a_broken_set_up_is_named_and_leaves_no_answer(
-    ask: Callable[..., RunResult], how: Answer, words: str, tmp_path: Path
+    ask: Callable[..., RunResult], how: Respond, words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CanaryError) as caught:
         ask(how, forces=False)
@@ -172,7 +164,7 @@ def test_when_it_is_put_right_the_same_command_asks_everything(ask: Callable[...
     ],
 )
 def test_recorded_answers_that_are_forced_name_what_is_broken(
-    ask: Callable[..., RunResult], how: Answer, words: str, tmp_path: Path
+    ask: Callable[..., RunResult], how: Respond, words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CanaryError) as caught:
         ask(how)
@@ -185,12 +177,8 @@ def test_recorded_answers_that_are_forced_name_what_is_broken(
 def test_a_model_with_an_opening_of_its_own_goes_on_where_it_finds_the_recorded_answers_likely(
     ask: Callable[..., RunResult],
 ) -> None:
-    def thinks(request: EngineRequest, client: Meta) -> EngineResponse:
-        return (
-            client.right(request)
-            if request.request.kind == "choices"
-            else EngineResponse(request.request, text=f"<think>{request.request.doc}")
-        )
+    def thinks(request: Request, client: Meta) -> Answer:
+        return client.right(request) if request.kind == "choices" else request.answer(text=f"<think>{request.doc}")
 
     with pytest.raises(CanaryError, match="answers begin as the recorded one"):
         ask(thinks, forces=False)
@@ -204,14 +192,14 @@ def test_a_model_with_an_opening_of_its_own_goes_on_where_it_finds_the_recorded_
     ("how", "words"),
     [
         (
-            lambda request, client: of("#%&*+=^~|"[request.request.doc % 9])(request, client),
+            lambda request, client: of("#%&*+=^~|"[request.doc % 9])(request, client),
             "most of the model is there. Check",
         ),
         (of("assistant\n\nB"), "a chat template stands around"),
     ],
 )
 def test_recorded_answers_that_are_likely_excuse_nothing_else(
-    ask: Callable[..., RunResult], how: Answer, words: str
+    ask: Callable[..., RunResult], how: Respond, words: str
 ) -> None:
     """Behind its first words any language model goes on well with an answer, whatever stood around the prompt."""
     with pytest.raises(CanaryError) as caught:
@@ -242,12 +230,12 @@ def test_what_is_forced_is_no_answer_of_the_run(sound: tuple[RunResult, Counter[
         (nonsense, "the likeliest of the choices is the recorded one on 0 of 16 docs"),
         (with_bos(1, seen=1), "With no BOS it answers as recorded"),
         (
-            lambda ask, _: EngineResponse(ask.request, choices=[(float("nan"), None)] * len(ask.request.continuations)),
+            lambda ask, _: ask.answer(choices=[(float("nan"), None)] * len(ask.continuations)),
             "or no numbers",
         ),
     ],
 )
-def test_choices_tell_a_broken_set_up_too(ask: Callable[..., RunResult], how: Answer, words: str) -> None:
+def test_choices_tell_a_broken_set_up_too(ask: Callable[..., RunResult], how: Respond, words: str) -> None:
     with pytest.raises(CanaryError) as caught:
         ask(how, tasks=["meta_mmlu_pretrain"])
     assert words in str(caught.value)
@@ -260,7 +248,7 @@ def test_without_canary_everything_is_asked(ask: Callable[..., RunResult]) -> No
 
 
 def test_a_count_that_goes_wrong_later_stops_the_run_too(ask: Callable[..., RunResult]) -> None:
-    def respond(request: EngineRequest, client: Meta) -> EngineResponse:
+    def respond(request: Request, client: Meta) -> Answer:
         more = 1 if sum(Meta.asked.values()) > DOCS + 5 else 0
         return replace(client.right(request), prompt_tokens=len(request.prompt_ids or ()) + more)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from noted import noted
 
-from meta_eval.ask.engine_faults import diagnose_engine
+from meta_eval.ask.served import diagnose_engine
 
 GATED = (
     "OSError: You are trying to access a gated repo.\nMake sure to have access to it at "

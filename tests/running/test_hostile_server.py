@@ -16,9 +16,8 @@ import pytest
 from places import THOROUGH
 
 from meta_eval.ask import completions
-from meta_eval.ask.answers.requests import Request
-from meta_eval.ask.client import EngineRequest
-from meta_eval.ask.completions_connection import CompletionsConnection
+from meta_eval.ask.completions import CompletionsConnection
+from meta_eval.ask.request import Request
 from meta_eval.ask.transport import CutError, Failed, GarbledError, Transport, parse_body
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.base import BackendError
@@ -253,7 +252,7 @@ def test_what_becomes_of_a_completion_are_numbers_that_can_be_added_up(path: tup
         assert all(type(number) is float and math.isfinite(number) for number, _ in content), (wrong, content)
         counts = list(completions.read_usage(answer).values())
         with suppress(GarbledError):
-            text = completions.read_text(EngineRequest(REQUEST), answer, end=())
+            text = completions.read_completion(REQUEST, answer, end=())
             counts += [text.completion_tokens or 0, *(text.token_ids or ())]
             assert isinstance(text.text, str)
             completions.explain_other_prompt(answer, [0, 0, 0])
@@ -264,4 +263,4 @@ def test_what_becomes_of_a_completion_are_numbers_that_can_be_added_up(path: tup
 def test_a_text_that_no_line_of_the_journal_holds_is_no_answer(length: int) -> None:
     answer = {"choices": [{"text": "x" * length, "finish_reason": "stop"}]}
     with pytest.raises(GarbledError, match="a text of 4,194,305 characters"):
-        completions.read_text(EngineRequest(REQUEST), answer, end=())
+        completions.read_completion(REQUEST, answer, end=())

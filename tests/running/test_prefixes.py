@@ -17,7 +17,7 @@ from rows import make_row, write_rows
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
-from meta_eval.ask.prefix_order import BLOCK, Beginnings, count_shared_blocks, interleave_docs
+from meta_eval.ask.pending_requests import BLOCK, Beginnings, count_shared_blocks, interleave_docs
 
 SUBJECTS, QUESTIONS = 4, 12
 

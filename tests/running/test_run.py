@@ -22,12 +22,13 @@ from pack_runs import run_pack as run_with_canary
 from packs import yaml_of
 
 from meta_eval import Config
-from meta_eval.ask.answers.grading import Grading
-from meta_eval.ask.answers.requests import Request, build_requests
-from meta_eval.ask.client import EngineResponse
+from meta_eval.ask.grading import Grading
 from meta_eval.ask.pipeline import RunResult
-from meta_eval.ask.time_left import Pace
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import build_requests
+from meta_eval.ask.request_loop import Pace
 from meta_eval.base.errors import PackError, UserError
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.backends.base import BackendError
 from meta_eval.pack.baseline import read_baseline
@@ -50,7 +51,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.ask.pipeline.find_client", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
     return made
 
 
@@ -387,7 +388,7 @@ def test_a_task_is_scored_as_soon_as_it_is_answered(
         "evaluate",
         lambda self, name, *some, **keys: graded.append(name) or evaluate(self, name, *some, **keys),
     )
-    monkeypatch.setattr("meta_eval.ask.answers.grading.build_requests", None)
+    monkeypatch.setattr("meta_eval.ask.grading.build_requests", None)
     told: dict[str, dict[str, float]] = {}
     asked_then: list[int] = []
 
@@ -418,10 +419,10 @@ class _Clock:
     def __init__(self, lanes: int, latency: float, tokens: int) -> None:
         self.lanes, self.latency, self.tokens, self.now = lanes, latency, tokens, 0.0
 
-    def respond(self, request: Request, number: int) -> EngineResponse:
+    def respond(self, request: Request, number: int) -> Answer:
         self.now = (number // self.lanes + 1) * self.latency + (number % self.lanes) * 1e-3
-        return EngineResponse(
-            request, text="x", completion_tokens=self.tokens, prompt_tokens=100, started=self.now - self.latency,
+        return request.answer(
+            text="x", completion_tokens=self.tokens, prompt_tokens=100, started=self.now - self.latency,
             ended=self.now,
         )  # fmt: skip
 
@@ -463,7 +464,7 @@ def test_progress_never_says_0_a_second(response: dict[str, int], message: str) 
     clock = _Clock(1, 1.0, tokens=0)
     pace = Pace({"t": 2}, {}, clock=lambda: clock.now)
     clock.now = 10.0
-    pace.add(EngineResponse(Request("t/0", "t", 0, 0, "generate", "?", 64, (), None, ()), text="x", **response))
+    pace.add(Answer(id="t/0", text="x", **response))
     assert pace.describe() == message
 
 

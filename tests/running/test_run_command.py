@@ -13,11 +13,12 @@ import pytest
 from command import cli
 from packs import prepare
 from places import TEMPLATES
-from recorded import Answer, Meta, learn
+from recorded import Meta, Respond, learn
 
 from meta_eval.ask import pipeline as story
-from meta_eval.ask.client import EngineRequest, EngineResponse
+from meta_eval.ask.request import Request
 from meta_eval.doctor.known_answers import find_model_folder
+from meta_eval.harness.answer import Answer
 from meta_eval.pack.backends.base import BackendError
 
 Run = Callable[..., "CompletedProcess[str]"]
@@ -40,7 +41,7 @@ def command(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     }  # fmt: skip
     (tmp_path / "eval_config.yaml").write_text(json.dumps(config), encoding="utf-8")
 
-    def go(*arguments: str, how: Answer = lambda ask, client: client.right(ask)) -> CompletedProcess[str]:
+    def go(*arguments: str, how: Respond = lambda ask, client: client.right(ask)) -> CompletedProcess[str]:
         Meta.begin(how)
         return cli("run", *arguments, cwd=tmp_path)
 
@@ -75,9 +76,9 @@ def test_a_score_of_some_docs_stands_beside_that_of_the_record_on_them(
     learn(tmp_path / "work_dir")
     monkeypatch.setattr(story, "find_client", lambda *_names, **_keys: Meta)
 
-    def wrong_once(ask: EngineRequest, client: Meta) -> EngineResponse:
+    def wrong_once(ask: Request, client: Meta) -> Answer:
         right = client.right(ask)
-        return replace(right, text="-1") if ask.request.id == "smollm2_numbers/0" else right
+        return replace(right, text="-1") if ask.id == "smollm2_numbers/0" else right
 
     Meta.begin(wrong_once)
     done = cli("run", *options, "--tasks", "smollm2_numbers", "--no-report", "--no-canary", cwd=tmp_path)
@@ -114,7 +115,7 @@ def test_what_needs_the_report_is_refused_without_it(command: Run) -> None:
 
 
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(command: Run) -> None:
-    def tired(ask: EngineRequest, client: Meta) -> EngineResponse:
+    def tired(ask: Request, client: Meta) -> Answer:
         if Meta.asked.total() == 21:
             raise KeyboardInterrupt
         return client.right(ask)
@@ -128,7 +129,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(command: Run) -> 
 
 @pytest.mark.parametrize(("died_at", "saved"), [(21, 20), (1, 0)])
 def test_an_engine_that_dies_says_how_many_answers_are_saved(command: Run, died_at: int, saved: int) -> None:
-    def killed(ask: EngineRequest, client: Meta) -> EngineResponse:
+    def killed(ask: Request, client: Meta) -> Answer:
         if Meta.asked.total() == died_at:
             raise BackendError("ended (137: killed)", where="llama.cpp", hint="Its log: a.log")
         return client.right(ask)
@@ -142,9 +143,7 @@ def test_an_engine_that_dies_says_how_many_answers_are_saved(command: Run, died_
 
 
 def test_a_broken_set_up_is_one_message(command: Run) -> None:
-    done = command(
-        how=lambda ask, _: EngineResponse(ask.request, text="", choices=[(-1.0, None)] * len(ask.request.continuations))
-    )
+    done = command(how=lambda ask, _: ask.answer(text="", choices=[(-1.0, None)] * len(ask.continuations)))
     assert done.returncode == 2
     assert "every answer is degenerate (empty)" in done.stderr
     assert "Traceback" not in done.stderr

@@ -92,7 +92,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meta_eval.ask.transport._FIRST", 0.02)
-    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
 
 
 @pytest.mark.parametrize("fault", ["busy", "broken", "half", "cut", "another order"])

@@ -18,8 +18,8 @@ from pack_runs import run_pack as run_with_canary
 from rows import make_row, write_rows
 
 from meta_eval import Config, grade, report
-from meta_eval.ask.answers.requests import Request
 from meta_eval.ask.pipeline import RunResult
+from meta_eval.ask.request import Request
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.pack.baseline import Baseline, read_baseline
@@ -61,7 +61,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.ask.pipeline.find_client", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
     return made
 
 

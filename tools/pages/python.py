@@ -26,7 +26,7 @@ _CLASSES = {
     "Sockets": tuple(
         f"sockets.{name}"
         for name in (
-            "Verb", "Backend", "Client", "EngineRequest", "EngineResponse", "ServersClient", "Connection",
+            "Verb", "Backend", "Client", "Request", "Answer", "RequestKind", "ServersClient", "Connection",
             "RecordFormat", "Record", "Place", "TextRecord", "TextAnswer", "View", "Document", "Table", "Row", "Column",
             "Cell",
         )

@@ -20,9 +20,9 @@ from meta_eval.verb_options import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from meta_eval.ask.answers.grading import Graded
-    from meta_eval.ask.answers.request_export import Exported
+    from meta_eval.ask.grading import Graded
     from meta_eval.ask.pipeline import RunResult
+    from meta_eval.ask.request_export import Exported
     from meta_eval.pack.config import Config
     from meta_eval.pack.records.preparation import Prepared
 
@@ -139,7 +139,7 @@ def export(
     Raises:
         UserError: The folder is not a pack or was edited, a task is unknown, or the file cannot be written.
     """
-    from meta_eval.ask.answers.request_export import export_requests as run
+    from meta_eval.ask.request_export import export_requests as run
 
     with display_logs(progress):
         return run(Path(pack), Path(file), (options or ExportOptions()).updated(**keywords))
@@ -174,7 +174,7 @@ def grade(
     Raises:
         UserError: Answers are missing, failed, of another pack or of several models, or the results cannot be written.
     """
-    from meta_eval.ask.answers.grading import grade_answers as run
+    from meta_eval.ask.grading import grade_answers as run
 
     files = [Path(answer) for answer in ([answers] if isinstance(answers, Path | str) else answers)]
     chosen = (options or GradingOptions()).updated(**keywords)

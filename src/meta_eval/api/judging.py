@@ -305,7 +305,7 @@ class _Reading:
         options, manifest = self._options, self.manifest
         if not options.regrade:
             return runs
-        from meta_eval.ask.answers.regrading import regrade_runs
+        from meta_eval.ask.regrading import regrade_runs
         from meta_eval.verb_options import TEMPLATES
 
         template_dir = TEMPLATES if options.include_path is None else Path(options.include_path)

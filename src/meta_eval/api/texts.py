@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meta_eval.ask.answers.run_texts import RunText, check_same_decoding, read_run_texts
+from meta_eval.ask.recorded_answers import RunText, check_same_decoding, read_run_texts
 from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress
@@ -19,7 +19,7 @@ from meta_eval.reports.texts_report import TextsReport
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from meta_eval.ask.answers.run_texts import Key
+    from meta_eval.ask.recorded_answers import TextKey
     from meta_eval.judge.text_partings import TextPair, TextVocabulary
     from meta_eval.judge.token_table import Forced, Tokens
 
@@ -83,7 +83,7 @@ def build_texts_report(
     )  # fmt: skip
 
 
-def _pair(a: Mapping[Key, RunText], b: Mapping[Key, RunText]) -> list[TextPair]:
+def _pair(a: Mapping[TextKey, RunText], b: Mapping[TextKey, RunText]) -> list[TextPair]:
     from meta_eval.judge.text_partings import TextPair
 
     return [
@@ -96,7 +96,7 @@ def _pair(a: Mapping[Key, RunText], b: Mapping[Key, RunText]) -> list[TextPair]:
     ]  # fmt: skip
 
 
-def _notes(texts: Sequence[Mapping[Key, RunText]], pairs: int) -> Iterable[str]:
+def _notes(texts: Sequence[Mapping[TextKey, RunText]], pairs: int) -> Iterable[str]:
     for name, other, side in zip("AB", "BA", texts, strict=True):
         if len(side) > pairs:
             yield f"{plural(len(side) - pairs, 'text')} of {name} left out: {other} has no text behind this prompt"

@@ -12,37 +12,265 @@ These observations stop a run. The limits are reasoned, not measured on real mod
   (``<think>``). It passes if it can be forced and predicts most tokens of the recorded answers. Otherwise it is stopped
   by mistake, which costs a minute instead of hours.
 * **The recorded answers are likelier with another number of BOS**, where the engine can be forced
-  (`running.canary_evidence`). The share of likeliest tokens also suggests causes for the other observations.
+  (`measure_evidence`). The share of likeliest tokens also suggests causes for the other observations.
 * **Likelihoods are useless**: not a number, or equal for all continuations of every doc, within `ALIKE` nats.
 * **The likeliest continuation is the recorded one on too few docs.** A model that agrees on half of them would have so
   few with a probability below `CHANCE`. With four choices a broken model agrees on a quarter.
 
 With too few docs nothing stops the run; the figures are shown. If the backend takes token ids, suspect docs are asked
 again with a BOS less and a BOS more. If that gives the recorded answer, the cause is known.
+
+For a sound model most recorded tokens are the likeliest, however it would open its own answers. With scrambled weights
+or tokens hardly any are. The share does not reveal a wrong prompt: after the first words of an answer any language
+model goes on well. Doctor's tiny Llama without BOS has 79 %. So a good share excuses only a model that opens every
+answer in another way.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from meta_eval.ask.answers.answer_matching import cut_at_stop
-from meta_eval.ask.answers.recorded_answers import Recorded
-from meta_eval.ask.answers.requests import Request
-from meta_eval.ask.canary_docs import join_calls
-from meta_eval.ask.canary_evidence import (
-    CanaryEvidence,
-    change_bos_number,
-    find_other_bos,
-    make_forced_requests,
-    measure_evidence,
-)
-from meta_eval.ask.client import Client, EngineRequest, EngineResponse
+from meta_eval.ask.client import Client
+from meta_eval.ask.pending_requests import PendingRequests
+from meta_eval.ask.recorded_answers import Recordings, make_scoring_request
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import Force, Recorded, cut_at_stop, find_kind
+from meta_eval.base.thresholds import BOS_CHANCE, BOS_DOCS, BOS_NATS, SOUND
+from meta_eval.harness.answer import Answer
+from meta_eval.harness.chat_completion import ToolCall
 from meta_eval.harness.families import find_family, list_families
 from meta_eval.pack.backends.base import BackendError
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """The gain of another number of BOS: on how many docs answers are likelier, and by how much per token."""
+
+    better: int
+    of: int
+    nats: float
+
+    def __str__(self) -> str:
+        return f"on {self.better} of {self.of} docs and by {self.nats:.2f} nats a token"
+
+
+def measure_gain(plain: Mapping[Any, float], changed: Mapping[Any, float], top: float) -> Gain | None:
+    """Measure the gain; None if it is not certain.
+
+    It counts only if the copy then predicts most tokens. A broken copy predicts few, and another BOS changes all its
+    docs alike, right or wrong.
+
+    Args:
+        plain: The mean log-probability of a token by doc, nats.
+        changed: The same with the other number of BOS, for some of these docs.
+        top: The share of tokens that are the likeliest with the other number, 0 to 1.
+    """
+    gains = [value - plain[doc] for doc, value in changed.items() if doc in plain]
+    better, mean = sum(value > 0 for value in gains), sum(gains) / max(len(gains), 1)
+    if top < SOUND or mean <= BOS_NATS or _sign_test(better, len(gains)) >= BOS_CHANCE:
+        return None
+    return Gain(better, len(gains), mean)
+
+
+def _sign_test(hits: int, of: int) -> float:
+    """The probability of at least so many heads in fair coin tosses."""
+    return float(sum(math.comb(of, k) for k in range(hits, of + 1)) / 2**of)
+
+
+def change_bos(ids: Sequence[int], bos: int, *, fewer: bool) -> list[int]:
+    """Remove a BOS, or add another."""
+    return list(ids[1:]) if fewer else [bos, *ids]
+
+
+# Number of docs in all.
+DOCS = 32
+
+
+def choose_first_requests(pending: PendingRequests, recordings: Recordings) -> dict[str, tuple[Request, Recorded]]:
+    """Choose the first requests among the pending ones, by id, with their recorded answers."""
+    recorded, eligible = {}, {}
+    for task, left in pending.left.items():
+        if left:
+            recorded[task], subtasks = recordings.read_task(task)
+            docs = pending.docs_left(task)
+            eligible[task] = [
+                (name or "") if answer is not None and doc in docs else None
+                for doc, (answer, name) in enumerate(zip(recorded[task], subtasks, strict=True))
+            ]
+    first = {}
+    for request in pending.of_docs(spread_docs(eligible)):
+        answer = recorded[request.task][request.doc]
+        if answer is not None and request.repeat == 0 and find_kind(request.kind).is_comparable(request, answer):
+            first[request.id] = request, _flatten_message(answer)
+    return first
+
+
+def join_calls(text: str, tool_calls: Iterable[ToolCall]) -> str:
+    """The text of a message and its tool calls as one text, to compare messages word for word."""
+    return "\n".join(filter(None, [text, *(f"{call.name} {call.arguments}" for call in tool_calls)]))
+
+
+def _flatten_message(recorded: Recorded) -> Recorded:
+    """A recorded answer as `join_calls` writes it, if it is a whole message (`ChatChoice.format_message`)."""
+    if not recorded.text or not recorded.text.startswith('{"content": '):
+        return recorded
+    try:
+        message = json.loads(recorded.text)
+        return replace(
+            recorded, text=join_calls(message["content"], (ToolCall(**call) for call in message["tool_calls"]))
+        )
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return recorded
+
+
+def spread_docs(tasks: Mapping[str, Sequence[str | None]], docs: int = DOCS) -> dict[str, list[int]]:
+    """Docs spread over tasks, and in each over its subtasks; the same for the same input.
+
+    Args:
+        tasks: By task, the subtask of each doc; None for a doc that cannot be compared.
+        docs: Number of docs in all.
+    """
+    turns = {task: iter(_in_turns(subtasks)) for task, subtasks in tasks.items()}
+    names = list(turns)
+    if len(names) > docs:  # every k-th, because similar tasks are next to each other
+        names = [names[number * len(names) // docs] for number in range(docs)]
+    docs_by_task: dict[str, list[int]] = {}
+    taken = 0
+    while names and taken < docs:
+        for name in list(names):
+            doc = next(turns[name], None)
+            if doc is None:
+                names.remove(name)
+            elif taken < docs:
+                docs_by_task.setdefault(name, []).append(doc)
+                taken += 1
+    return {name: sorted(numbers) for name, numbers in docs_by_task.items()}
+
+
+def _in_turns(subtasks: Sequence[str | None]) -> Iterator[int]:
+    """Take a doc of each subtask in turn."""
+    by_name: dict[str, list[int]] = {}
+    for doc, name in enumerate(subtasks):
+        if name is not None:
+            by_name.setdefault(name, []).append(doc)
+    for row in itertools.zip_longest(*by_name.values()):
+        yield from (doc for doc in row if doc is not None)
+
+
+# Forced tokens of an answer: enough for a decision, and a bound on the canary's cost.
+_MOST_TOKENS = 256
+
+# Shares of likeliest tokens: below BROKEN hardly anything works, from SOUND on most does. Minimum tokens and docs.
+BROKEN = 0.25
+ENOUGH_TOKENS, ENOUGH_DOCS = 64, 6
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryEvidence:
+    """Log-probabilities of some recorded answers.
+
+    Attributes:
+        docs: The mean log-probability of a token by request, in nats.
+        tokens: Number of all tokens.
+        top: The share of likeliest tokens, 0 to 1.
+        logprob: The mean log-probability of a token, in nats.
+    """
+
+    docs: Mapping[str, float]
+    tokens: int
+    top: float
+    logprob: float
+
+    @property
+    def _is_enough(self) -> bool:
+        return len(self.docs) >= ENOUGH_DOCS and self.tokens >= ENOUGH_TOKENS
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether hardly any token is the likeliest."""
+        return self._is_enough and self.top < BROKEN
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether most tokens are the likeliest."""
+        return self._is_enough and self.top >= SOUND
+
+    def __str__(self) -> str:
+        return f"of {self.tokens:,} tokens of recorded answers {self.top:.0%} are the likeliest ones"
+
+
+def make_forced_requests(
+    requests: Sequence[Request], recorded: Mapping[str, Recorded], split_text: Callable[[str], Sequence[Any]]
+) -> list[Request]:
+    """Make requests that force the recorded answers of text requests.
+
+    Args:
+        requests: Requests with token ids; others cannot be forced.
+        recorded: The recorded answers by id of the request.
+        split_text: Splits a text into tokens.
+    """
+    forced = []
+    for request in requests:
+        scoring = make_scoring_request(request, recorded[request.id])
+        if scoring is not None and scoring.kind == Force.name and scoring.prompt_ids is not None:
+            ids = list(split_text(scoring.continuations[0]))[:_MOST_TOKENS]
+            forced.append(replace(scoring, continuation_ids=[ids]))
+    return forced
+
+
+def measure_evidence(client: Client, requests: Sequence[Request]) -> CanaryEvidence | None:
+    """Measure the evidence; None if the engine cannot force, or would load the model again for it."""
+    docs, tokens, top, total = {}, 0, 0, 0.0
+    if client.backend.reloads_model or Force.name not in client.backend.kinds or not requests:
+        return None
+    for answer in client.answer(requests):
+        forced = answer.tokens
+        if answer.error is None and forced is not None:
+            docs[answer.id] = math.fsum(forced.logprobs) / len(forced.logprobs)
+            tokens += len(forced.ids)
+            # Ties, which are common in bfloat16, count as likeliest.
+            top += sum(logprob >= best for logprob, best in zip(forced.logprobs, forced.top_logprobs, strict=True))
+            total += math.fsum(forced.logprobs)
+    return CanaryEvidence(docs, tokens, top / tokens, total / tokens) if tokens else None
+
+
+def find_other_bos(client: Client, requests: Sequence[Request], evidence: CanaryEvidence, bos: int) -> str | None:
+    """Explain another number of BOS, if it makes the recorded answers likelier; else None.
+
+    `meta_eval.ask.canary` has the rule.
+    """
+    some = sorted(
+        (request for request in requests if request.id in evidence.docs),
+        key=lambda request: len(request.prompt_ids or ()),
+    )
+    some = some[:BOS_DOCS]
+    likelier = []
+    for fewer, name, cause in (
+        (True, "no BOS", "something adds a BOS to the one that is sent"),
+        (False, "two BOS", "something strips one"),
+    ):
+        changed_evidence = measure_evidence(client, [change_bos_number(request, bos, fewer=fewer) for request in some])
+        gained = (
+            measure_gain(evidence.docs, changed_evidence.docs, changed_evidence.top)
+            if changed_evidence is not None and changed_evidence.is_sound
+            else None
+        )
+        if gained is not None:
+            words = f"the recorded answers are likelier with {name}, {gained}. With {name} it answers as recorded"
+            likelier.append((gained.nats, f"{words}: {cause}"))
+    return max(likelier)[1] if likelier else None  # an engine that strips a BOS takes a word of a prompt without BOS
+
+
+def change_bos_number(request: Request, bos: int, *, fewer: bool) -> Request:
+    """Remove a BOS from a request, or add another."""
+    return replace(request, prompt_ids=change_bos(request.prompt_ids or (), bos, fewer=fewer))
+
 
 # Number of docs that are asked again with another BOS count.
 VARIANTS = 8
@@ -74,7 +302,7 @@ class AnswerComparison:
     """An answer compared with the recorded answer.
 
     Attributes:
-        request: The request.
+        id: The id of the request.
         tokens: Tokens of the prompt; None if unknown.
         alike: Texts: tokens of the common prefix, or characters without a tokenizer.
         of: Texts: tokens of the recorded text.
@@ -87,7 +315,7 @@ class AnswerComparison:
         flat: Choices: whether all are equal or not a number.
     """
 
-    request: Request
+    id: str
     tokens: int | None
     alike: int = 0
     of: int = 0
@@ -105,32 +333,32 @@ SplitText = Callable[[str], Sequence[Any]]
 
 
 def check_token_counts(
-    client: Client, asks: Iterable[EngineRequest], *, check: bool = True
-) -> Iterator[tuple[EngineRequest, EngineResponse]]:
+    client: Client, requests: Iterable[Request], *, check: bool = True
+) -> Iterator[tuple[Request, Answer]]:
     """Send requests, and compare the engine's count of prompt tokens with what was sent, if ``check`` is set.
 
     Raises:
         CanaryError: They differ.
     """
-    open_: dict[str, EngineRequest] = {}
+    open_: dict[str, Request] = {}
 
-    def noted() -> Iterator[EngineRequest]:
-        for ask in asks:
-            open_[ask.request.id] = ask
-            yield ask
+    def noted() -> Iterator[Request]:
+        for request in requests:
+            open_[request.id] = request
+            yield request
 
-    for response in client.answer(noted()):
-        ask = open_.pop(response.request.id)
-        if check and response.error is None and response.prompt_tokens is not None and ask.prompt_ids is not None:
-            more = response.prompt_tokens - len(ask.prompt_ids)
+    for answer in client.answer(noted()):
+        request = open_.pop(answer.id)
+        if check and answer.error is None and answer.prompt_tokens is not None and request.prompt_ids is not None:
+            more = answer.prompt_tokens - len(request.prompt_ids)
             if more:
                 raise CanaryError(
-                    f"the engine counts {response.prompt_tokens:,} tokens in a prompt of {len(ask.prompt_ids):,}, "
+                    f"the engine counts {answer.prompt_tokens:,} tokens in a prompt of {len(request.prompt_ids):,}, "
                     f"one BOS included: "
                     f"{_MORE.get(more, 'it cuts it' if more < 0 else 'it puts something around it')}",
-                    where=response.request.id, hint=_GO_ON,
+                    where=answer.id, hint=_GO_ON,
                 )  # fmt: skip
-        yield ask, response
+        yield request, answer
 
 
 _MORE = {
@@ -139,30 +367,28 @@ _MORE = {
 }
 
 
-def compare_answer(
-    ask: EngineRequest, response: EngineResponse, recorded: Recorded, split_text: SplitText
-) -> AnswerComparison:
+def compare_answer(request: Request, answer: Answer, recorded: Recorded, split_text: SplitText) -> AnswerComparison:
     """Compare an answer with the recorded answer."""
-    tokens = None if ask.prompt_ids is None else len(ask.prompt_ids)
-    if response.choices:
-        logprobs = [value for value, _ in response.choices]
+    tokens = None if request.prompt_ids is None else len(request.prompt_ids)
+    if answer.choices:
+        logprobs = [value for value, _ in answer.choices]
         if not all(math.isfinite(value) for value in logprobs):
-            return AnswerComparison(ask.request, tokens, same=False, off=1.0, flat=True)
+            return AnswerComparison(request.id, tokens, same=False, off=1.0, flat=True)
         recorded_logprobs = [-value for value in recorded.nlls]
         pairs = zip(_shares(logprobs), _shares(recorded_logprobs), strict=True)
         return AnswerComparison(
-            ask.request, tokens, same=logprobs.index(max(logprobs)) == recorded_logprobs.index(max(recorded_logprobs)),
+            request.id, tokens, same=logprobs.index(max(logprobs)) == recorded_logprobs.index(max(recorded_logprobs)),
             off=max(abs(logprob - right) for logprob, right in pairs), flat=max(logprobs) - min(logprobs) < ALIKE,
         )  # fmt: skip
-    text = join_calls(response.text or "", response.tool_calls)
-    right = cut_at_stop(recorded.text or "", ask.request.stop)
+    text = join_calls(answer.text or "", answer.tool_calls)
+    right = cut_at_stop(recorded.text or "", request.stop)
     said_tokens, right_tokens = split_text(text), split_text(right)
     alike = next(
         (number for number, (a, b) in enumerate(zip(said_tokens, right_tokens, strict=False)) if a != b),
         min(len(said_tokens), len(right_tokens)),
     )
     return AnswerComparison(
-        ask.request, tokens, alike=alike, of=len(right_tokens), identical=text.strip() == right.strip(),
+        request.id, tokens, alike=alike, of=len(right_tokens), identical=text.strip() == right.strip(),
         empty=_degenerate(text) if right.strip() else "", header=text.lstrip().startswith(_heads()),
         opening=said_tokens[0] if said_tokens else None,
     )  # fmt: skip
@@ -298,13 +524,13 @@ class Canary:
     bos: int | None
     known_cause: str | None = None
 
-    def check(self, responses: Sequence[tuple[EngineRequest, EngineResponse]]) -> Summary:
+    def check(self, responses: Sequence[tuple[Request, Answer]]) -> Summary:
         """Summarise the answers.
 
         Raises:
             CanaryError: The set-up is broken.
         """
-        answered = [(ask, answer) for ask, answer in responses if answer.error is None]
+        answered = [(request, answer) for request, answer in responses if answer.error is None]
         if responses and not answered:
             raise CanaryError(
                 f"none of the first {len(responses)} requests was answered: {responses[0][1].error}", hint=_GO_ON
@@ -313,7 +539,7 @@ class Canary:
         long_from = find_family(self.client.model.rpartition("/")[2]).rope_scaled_from
         long = [comparison for comparison in seen if long_from is not None and (comparison.tokens or 0) > long_from]
         forced = (
-            make_forced_requests([ask for ask, _ in answered], self.recorded, self.split_text)
+            make_forced_requests([request for request, _ in answered], self.recorded, self.split_text)
             if self.bos is not None
             else []
         )
@@ -324,7 +550,7 @@ class Canary:
         opens_alike = evidence is not None and evidence.is_sound and _opens_alike(seen)
         why = find_suspicion(seen, own_opening=opens_alike)
         if why is not None:
-            cause = self.known_cause or self._cause([ask for ask, _ in answered], seen, evidence)
+            cause = self.known_cause or self._cause([request for request, _ in answered], seen, evidence)
             raise CanaryError(f"{why}. {cause}", where="canary", hint=_GO_ON)
         why = find_suspicion(long, own_opening=opens_alike)
         if why is not None:
@@ -332,28 +558,28 @@ class Canary:
             raise CanaryError(f"for prompts over {long_from:,} tokens, {why}. {cause}", where="canary", hint=_GO_ON)
         return Summary.of(seen, evidence)
 
-    def _compared(self, answered: Iterable[tuple[EngineRequest, EngineResponse]]) -> list[AnswerComparison]:
+    def _compared(self, answered: Iterable[tuple[Request, Answer]]) -> list[AnswerComparison]:
         return [
-            compare_answer(ask, answer, self.recorded[answer.request.id], self.split_text) for ask, answer in answered
+            compare_answer(request, answer, self.recorded[request.id], self.split_text) for request, answer in answered
         ]
 
     def _cause(
-        self, asks: Sequence[EngineRequest], seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None
+        self, requests: Sequence[Request], seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None
     ) -> str:
         """Find the likeliest cause, by asking a few docs with another number of BOS."""
-        ids = self.bos is not None and all(ask.prompt_ids for ask in asks)
+        ids = self.bos is not None and all(request.prompt_ids for request in requests)
         if ids:
-            some = sorted(asks, key=lambda ask: len(ask.prompt_ids or ()))[:VARIANTS]
-            base = _agreement(
-                [comparison for comparison in seen if comparison.request.id in {ask.request.id for ask in some}]
-            )
+            some = sorted(requests, key=lambda request: len(request.prompt_ids or ()))[:VARIANTS]
+            base = _agreement([comparison for comparison in seen if comparison.id in {request.id for request in some}])
             for fewer, cause in (
                 (True, "With no BOS it answers as recorded: something adds a BOS to the one that is sent"),
                 (False, "With two BOS it answers as recorded: something strips one"),
             ):
-                changed_asks = [change_bos_number(ask, self.bos or 0, fewer=fewer) for ask in some]
+                changed = [change_bos_number(request, self.bos or 0, fewer=fewer) for request in some]
                 answered = [
-                    (ask, answer) for ask, answer in pair_responses(self.client, changed_asks) if answer.error is None
+                    (request, answer)
+                    for request, answer in pair_responses(self.client, changed)
+                    if answer.error is None
                 ]
                 repeated = _agreement(self._compared(answered))
                 if repeated >= 0.5 and repeated > base + 0.25:
@@ -386,10 +612,10 @@ def _opens_alike(seen: Sequence[AnswerComparison]) -> bool:
     return most >= OPENS_ALIKE * len(texts)
 
 
-def pair_responses(client: Client, asks: Sequence[EngineRequest]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
+def pair_responses(client: Client, requests: Sequence[Request]) -> Iterator[tuple[Request, Answer]]:
     """Pair each answer with its request."""
-    by_id = {ask.request.id: ask for ask in asks}
-    return ((by_id[response.request.id], response) for response in client.answer(asks))
+    by_id = {request.id: request for request in requests}
+    return ((by_id[answer.id], answer) for answer in client.answer(requests))
 
 
 def _agreement(seen: Sequence[AnswerComparison]) -> float:

@@ -1,92 +1,25 @@
-"""The interface between a run and a backend: requests go in, answers come out in any order as soon as they are
-ready."""
+"""The interface between a run and a backend, which requests a backend cannot answer, and the rounds of a request.
+
+Requests go in, answers come out in any order as soon as they are ready.
+"""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.ask.answers.requests import Encoder, Request
-from meta_eval.harness.settings import RunSettings
-from meta_eval.harness.token_logprobs import TokenLogprobs
-from meta_eval.pack.backends.registry import backend_of
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRequest:
-    """A request, ready to be sent.
-
-    Attributes:
-        request: The pack's request.
-        prompt_ids: Its prompt with exactly one BOS; None for chat, or if the model's tokenizer is not on this machine.
-        continuation_ids: ``choices``: the tokens of each continuation after the prompt. ``force``: the tokens of the
-            only text. None likewise.
-        top_k: ``force``: how many likeliest tokens to return for each place.
-    """
-
-    request: Request
-    prompt_ids: Sequence[int] | None = None
-    continuation_ids: Sequence[Sequence[int]] | None = None
-    top_k: int = 0
-
-    @property
-    def forced_ids(self) -> Sequence[int]:
-        """``force``: the tokens to force."""
-        return (self.continuation_ids or ((),))[0]
-
-    @property
-    def one_token_each(self) -> bool:
-        """Whether each continuation is a single, distinct token. A single prefill then scores all."""
-        if self.continuation_ids is None or any(len(ids) != 1 for ids in self.continuation_ids):
-            return False
-        return len({ids[0] for ids in self.continuation_ids}) == len(self.continuation_ids)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineResponse:
-    """The answer to an `EngineRequest`: text, choices, forced or error.
-
-    Attributes:
-        request: The request.
-        text: ``generate``: the text, without stop text and end token. ``chat``: the message's content, ``""`` without.
-        choices: ``choices``: for each continuation the log-likelihood (nats, summed over tokens), and whether every
-            token is the likeliest (None if unknown).
-        forced: ``force``: the log-probability of each token.
-        reasoning: ``chat``: what the model thought, kept apart from the content. Never graded.
-        tool_calls: ``chat``: the calls, in order, each ``{"name", "arguments"}``, with the arguments as their raw text.
-        finish_reason: ``stop``, ``tool_calls``, ``length`` at max_tokens, or ``content_filter``; None if unknown.
-        token_ids: Token ids of the text, if the engine returns them.
-        prompt_tokens: Tokens of the prompt, with BOS.
-        completion_tokens: Tokens of the answer.
-        cached_tokens: Tokens of the prompt from the engine's prefix cache; None if unknown.
-        started, ended: Seconds since 1970.
-        endpoint: The hash of the address that answered (`ask.backends.addresses`); None of a run's own engine.
-        model: The model that the response names, in the spelling of the request if it is that; None if it names none.
-        error: Why there is no answer.
-        retry: Whether a retry may help after an error.
-    """
-
-    request: Request
-    text: str | None = None
-    choices: Sequence[tuple[float, bool | None]] = ()
-    forced: TokenLogprobs | None = None
-    reasoning: str | None = None
-    tool_calls: Sequence[Mapping[str, str]] = ()
-    finish_reason: str | None = None
-    token_ids: Sequence[int] | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
-    started: float | None = None
-    ended: float | None = None
-    endpoint: str | None = None
-    model: str | None = None
-    error: str | None = None
-    retry: bool = True
+from meta_eval import assets
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import find_kind
+from meta_eval.base.logs import log
+from meta_eval.harness.answer import Answer
+from meta_eval.harness.settings import RunSettings, Settings
+from meta_eval.pack.backends.base import Backend, BackendError
+from meta_eval.pack.backends.registry import backend_of, list_shipped
 
 
 class Client(ABC):
@@ -124,7 +57,7 @@ class Client(ABC):
         """Why requests of a kind cannot be answered, known before the first; None if they can.
 
         Args:
-            kind: ``generate``, ``chat``, ``choices`` or ``force``.
+            kind: The name of a `RequestKind`.
             has_tokenizer: Whether requests have token ids.
         """
         return None
@@ -152,11 +85,11 @@ class Client(ABC):
         """The engine with its version, such as ``my engine 1.0``; known inside the ``with`` block."""
 
     @abstractmethod
-    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
+    def answer(self, requests: Iterable[Request]) -> Iterator[Answer]:
         """Answer each request once.
 
-        It reads ``asks`` only as needed, so a file of requests is never wholly in memory. It yields each answer as soon
-        as it is ready. A request that cannot be answered gives an `EngineResponse` with ``error``.
+        It reads ``requests`` only as needed, so a file of requests is never wholly in memory. It yields each answer as
+        soon as it is ready, made with `Request.answer`. A request that cannot be answered gets one with ``error``.
 
         Raises:
             BackendError: The engine is gone; further requests are pointless.
@@ -175,30 +108,96 @@ def describe_start(settings: RunSettings, logs: Path) -> str:
     return f"starting {settings.backend}; its log: {logs}" if starts else f"connecting to {settings.backend}"
 
 
-def with_token_ids(
-    requests: Iterable[Request], encoder: Encoder | None, *, top_k: int = 0, batch: int = 128
-) -> Iterator[EngineRequest]:
-    """Add token ids to requests in batches: an encoding is far larger than its text."""
-    import itertools
-
-    left = iter(requests)
-    while some := list(itertools.islice(left, batch)):
-        ids: Sequence[dict[str, Any]] = encoder.encode_requests(some) if encoder else [{} for _ in some]
-        for request, tokens in zip(some, ids, strict=True):
-            yield EngineRequest(request, tokens.get("prompt_token_ids"), tokens.get("continuation_token_ids"), top_k)
-
-
 # Text that only the messages of `explain_too_long` contain.
 TOO_LONG = "and max_model_len is"
 
 
-def explain_too_long(ask: EngineRequest, room: int) -> str | None:
+def explain_too_long(request: Request, room: int) -> str | None:
     """Why a request does not fit a context, or None. Stock lm-eval would silently cut the prompt from the left."""
-    if ask.prompt_ids is None:
+    if request.prompt_ids is None:
         return None
-    longest = max((len(continuation) for continuation in ask.continuation_ids or ()), default=0)
+    longest = max((len(continuation) for continuation in request.continuation_ids or ()), default=0)
     # Engines that return log-probabilities of a prompt generate a token after it.
-    tokens = len(ask.prompt_ids) + (longest or ask.request.max_tokens) + (ask.request.kind == "force")
+    tokens = len(request.prompt_ids) + (longest or request.max_tokens) + find_kind(request.kind).tokens_after
     if tokens <= room:
         return None
-    return f"its prompt of {len(ask.prompt_ids):,} tokens and its answer need {tokens:,}, {TOO_LONG} {room:,}"
+    return f"its prompt of {len(request.prompt_ids):,} tokens and its answer need {tokens:,}, {TOO_LONG} {room:,}"
+
+
+_ENGINES = f"Engines that can: {assets.asset_path('docs/guides/engines.md')}"
+
+
+def find_refusals(
+    backend: Backend, kinds: Iterable[str], client: Client | None = None, *, has_tokenizer: bool = True
+) -> dict[str, str]:
+    """Find the kinds of requests that cannot be answered, each with the reason.
+
+    Args:
+        backend: Its declared abilities are checked first.
+        kinds: Names of each `RequestKind`.
+        client: The started backend, which may know more; None before it is started.
+        has_tokenizer: Whether requests have token ids.
+    """
+    refusals = {}
+    for kind in dict.fromkeys(kinds):
+        why = None if kind in backend.kinds else find_kind(kind).refuse(backend.name)
+        if why is None and client is not None:
+            why = client.cannot(kind, has_tokenizer=has_tokenizer)
+        if why:
+            refusals[kind] = why
+    return refusals
+
+
+def check_scores(settings: Settings) -> None:
+    """Refuse a backend that scores neither texts nor choices, so that no pack can be measured with it; a missing file
+    of the model; and one without the tokenizer, whose tokens are compared.
+
+    Raises:
+        BackendError: It only writes texts, or something is missing.
+    """
+    backend = backend_of(settings)
+    backend.check_model(settings.model_name)
+    if backend.reads_text and settings.tokenizer is None:
+        raise BackendError(
+            "needs the model's tokenizer to score tokens", where=f"backend {backend.name}",
+            hint="Set tokenizer to a hub id or a folder that has tokenizer.json",
+        )  # fmt: skip
+    if not backend.kinds & {"force", "choices"}:
+        raise describe_refusal(backend, "force", find_refusals(backend, ["force"])["force"])
+
+
+def describe_refusal(backend: Backend, kind: str, why: str) -> BackendError:
+    """The error for a kind of requests that a backend cannot answer."""
+    if kind in backend.kinds:
+        return BackendError(why, hint=_ENGINES)
+    others = [shipped.name for shipped in list_shipped() if kind in shipped.kinds]
+    return BackendError(why, hint=f"Use a backend that can ({', '.join(others)}), such as --set backend={others[0]}")
+
+
+# Seconds before each round of requests. Requests that failed together, for example during a restart of the server, may
+# succeed later.
+ROUNDS = (0, 2, 10)
+
+
+def ask_in_rounds(
+    ask: Callable[[Iterable[Request]], Iterator[tuple[Request, Answer]]],
+    requests: Iterable[Request],
+) -> Iterator[Answer]:
+    """Give the final answer or failure of each request.
+
+    Args:
+        ask: Sends requests.
+        requests: All requests.
+    """
+    for number, wait in enumerate(ROUNDS):
+        time.sleep(wait)
+        retries: list[Request] = []
+        for request, answer in ask(requests):
+            if answer.error is not None and answer.retry and number + 1 < len(ROUNDS):
+                retries.append(request.without_ids())
+            else:
+                yield answer
+        if not retries:
+            return
+        log.warning(f"{len(retries):,} requests failed and are retried; the first is {retries[0].id}")
+        requests = retries

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers
-from meta_eval.ask.answers.grading import Grading
-from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.answer_files import Answers
+from meta_eval.ask.grading import Grading
+from meta_eval.ask.request import Request
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress
 from meta_eval.base.thresholds import Weighting
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.doc_results import DocResult, find_cluster_names, find_shared_questions
-from meta_eval.harness.engine_answer import EngineAnswer
 from meta_eval.harness.results_file import ResultsFile
 from meta_eval.harness.scores import ScoredRun, Scores
 from meta_eval.harness.settings import RunSettings
@@ -157,7 +157,7 @@ class Stopping:
             answers: All answers so far. Requests that failed for good count as lost.
         """
         for name, task in self._tasks.items():
-            fresh: dict[int, list[EngineAnswer]] = {}
+            fresh: dict[int, list[Answer]] = {}
             for doc, requests in self._requests[name].items():
                 if doc in task.new:
                     continue

@@ -3,6 +3,15 @@
 The file is ``OUTPUT/answers/MODEL.KEY.jsonl``, or ``MODEL.KEY.I-of-N.jsonl`` for a shard. KEY is a hash of everything
 except the request that an answer depends on (`collect_identity`). A run with other settings never reads the file. Each
 line also has the hash of its request: after a change of prompt, stop text or limit, the old answer no longer counts.
+
+Each answer has a hash of the address that gave it. Addresses that a configuration lists together are replicas of one
+deployment; ``--same-deployment`` says the same of earlier addresses. Answers of any other address are not resumed: they
+would be graded as those of this one.
+
+A random order, which whoever answers must not know, has a secret seed. It lies beside the answers,
+``OUTPUT/answers/MODEL.KEY.order.json``, readable by its owner alone, so that the same command goes on in the same
+order. Its SHA-256 is written into the file of answers before the first request, and the seed into the results: so
+everybody can check that the order was drawn before anything was known, and drawn once.
 """
 
 from __future__ import annotations
@@ -13,19 +22,27 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.ask.answers.answer_files import Answers, read_answers
-from meta_eval.ask.answers.requests_form import ANSWERS, VERSION
-from meta_eval.ask.client import EngineResponse
-from meta_eval.base.display import quoted
+from meta_eval.ask.answer_files import ANSWERS, VERSION, Answers, format_answer, read_answers
+from meta_eval.ask.grading import SAME, join_endpoints
+from meta_eval.base.display import plural, quoted
 from meta_eval.base.errors import ConfigError, PackError
-from meta_eval.base.hashing import hash_json
-from meta_eval.base.inputs import open_regular
+from meta_eval.base.hashing import OWN_SERVER, hash_json, hash_text
+from meta_eval.base.inputs import open_regular, parse_json, read_regular
+from meta_eval.base.logs import log, report_progress
+from meta_eval.base.outputs import replace_file
+from meta_eval.base.secrets import redact_secrets
+from meta_eval.harness.answer import Answer
+from meta_eval.harness.settings import RunSettings
+from meta_eval.pack.backends.registry import backend_of
 
 # Size from which weight files are only sampled, number of samples, and bytes per sample.
 _WHOLE = 16 * 2**20
@@ -134,41 +151,15 @@ class Journal:
         """
         self._append({"format": ANSWERS, "version": VERSION, "settings_sha256": self.key, **facts})
 
-    def add(self, response: EngineResponse, *, engine: str) -> None:
+    def add(self, answer: Answer, *, engine: str) -> None:
         """Append an answer as a line, in a single write.
 
         Raises:
             PackError: It cannot be written.
         """
-        request, digest = response.request, response.request.digest()
-        fields: dict[str, Any] = {
-            "id": request.id,
-            "prompt_sha256": digest.prompt_sha256,
-            "request_sha256": digest.sha256,
-            "text": response.text,
-            "reasoning": response.reasoning,
-            "tool_calls": list(response.tool_calls) or None,
-            "choices": [
-                {"logprob": logprob, **({} if greedy is None else {"is_greedy": greedy})}
-                for logprob, greedy in response.choices
-            ]
-            or None,
-            "tokens": None if response.forced is None else response.forced.as_json(),
-            "error": response.error,
-            "finish_reason": response.finish_reason,
-            "token_ids": None if response.token_ids is None else list(response.token_ids),
-            "prompt_tokens": response.prompt_tokens,
-            "completion_tokens": response.completion_tokens,
-            "cached_tokens": response.cached_tokens,
-            "engine": engine,
-            "model": self._model,
-            "response_model": response.model,
-            "endpoint": response.endpoint or self.endpoint,
-            "random_place": self.places.get((request.task, request.doc)),
-            "started": response.started,
-            "ended": response.ended,
-        }
-        self._append({name: value for name, value in fields.items() if value is not None})
+        place = self.places.get((answer.task, answer.doc))
+        endpoint = answer.endpoint or self.endpoint
+        self._append(format_answer(replace(answer, engine=engine, model=self._model, endpoint=endpoint, place=place)))
 
     def _append(self, content: Mapping[str, Any]) -> None:
         self._write(json.dumps(content).encode() + b"\n")
@@ -256,3 +247,150 @@ def _file_name(model: str) -> str:
 
 def _literal(stem: str) -> str:
     return re.sub(r"([\[\]*?])", r"[\1]", stem)
+
+
+def read_earlier_answers(
+    journal: Journal,
+    settings: RunSettings,
+    *,
+    asks: bool,
+    same: bool,
+    folder_option: str = "--set output_path=FOLDER",
+) -> Answers:
+    """Read the answers so far, and refuse to add others to them that are of another deployment.
+
+    Args:
+        journal: Of the run, open.
+        settings: They name the addresses.
+        asks: Whether the run may ask.
+        same: Whether the user says that all addresses of this journal are one deployment.
+        folder_option: The option that names another folder.
+
+    Raises:
+        AnswersError: They cannot be read.
+        ConfigError: Some are of another deployment.
+    """
+    report_progress("looking for what is not answered yet")
+    answers = journal.read()
+    endpoints = backend_of(settings).list_endpoints(settings)
+    if asks and endpoints:
+        _check_deployment(journal, answers, endpoints, settings, same=same, folder_option=folder_option)
+    return answers
+
+
+def _check_deployment(
+    journal: Journal,
+    answers: Answers,
+    endpoints: Sequence[str],
+    settings: RunSettings,
+    *,
+    same: bool,
+    folder_option: str,
+) -> None:
+    journal.endpoint = endpoints[0]
+    given = Counter(answer.endpoint for answer in answers.by_key.values())
+    if unknown := given.pop(None, 0):
+        log.warning(f"{plural(unknown, 'earlier answer')} do not say which address gave them: they count as this one's")
+    joined = join_endpoints([*answers.deployments, frozenset(endpoints)])
+    own = next(deployment for deployment in joined if endpoints[0] in deployment)
+    foreign = {endpoint: count for endpoint, count in given.items() if endpoint not in own}
+    if foreign and not same:
+        where = "base_url" if settings.base_url else "serve"
+        urls = redact_secrets(", ".join(settings.base_url))
+        this = "a server of this run's own" if endpoints[0] == OWN_SERVER else urls
+        raise ConfigError(
+            f"{plural(sum(foreign.values()), 'answer')} in {journal.path.parent} came from another address than {this}",
+            where=where,
+            hint=f"Ask this one in a folder of its own: {folder_option}. If the deployment only moved, add "
+            "--same-deployment",
+        )
+    # Shards that run at the same time do not see each other's answers; what they all say joins them.
+    together = frozenset({*endpoints, *foreign, *([SAME] if same else ())})
+    if len(together) > 1 and not any(together <= deployment for deployment in answers.deployments):
+        journal.note(deployment=sorted(together))
+
+
+# Bytes of a seed that nobody guesses.
+_SEED_BYTES = 32
+
+_RESTART = "Move the answers and this file away to start again"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrder:
+    """The order of one run.
+
+    Attributes:
+        seed: What the order is drawn with.
+        seed_sha256: Its hash, in hex.
+        secret: Whether the seed was drawn; else the user named it.
+    """
+
+    seed: str
+    seed_sha256: str
+    secret: bool
+
+    def sort(self, names: Iterable[tuple[str, int]], what: str) -> list[tuple[str, int]]:
+        """Put docs, each a task and a number, into an order of their own for this purpose."""
+        return sorted(names, key=lambda doc: hash_text(f"{self.seed} {what} {json.dumps(doc)}"))
+
+    def to_json(self) -> dict[str, Any]:
+        """What the results file says of it."""
+        return asdict(self)
+
+
+def open_order(journal: Journal, recorded: Mapping[str, str], given_seed: str | None) -> RunOrder:
+    """The order of a run: the one that it began with, else a new one, recorded before anything is asked.
+
+    Args:
+        journal: Of the run, open.
+        recorded: By the hash of a seed the file of answers that records it.
+        given_seed: A seed that the user names; None to draw one.
+
+    Raises:
+        ConfigError: The run began with another seed.
+        PackError: The seed is gone or was changed.
+        OutputError: It cannot be kept.
+    """
+    path = journal.path.parent / f"{journal.stem}.order.json"
+    stored = _read_seed(path)
+    if stored is None and recorded:
+        raise PackError("the seed of this run's order is not there any more", where=str(path), hint=_RESTART)
+    if stored is not None and given_seed not in (None, stored.seed):
+        raise ConfigError(
+            "this run began in the order of another seed", where="--order-seed", hint="Leave it out to go on"
+        )
+    order = stored or _draw_seed(given_seed)
+    if set(recorded) - {order.seed_sha256}:
+        where = next(file for sha256, file in recorded.items() if sha256 != order.seed_sha256)
+        raise PackError(f"records the hash of another seed than {path} holds", where=where, hint=_RESTART)
+    if stored is None:
+        _keep_seed(path, order)
+    if not recorded:
+        journal.note(seed_sha256=order.seed_sha256)
+    secret = "a secret seed" if order.secret else "the seed that you named"
+    log.info(f"docs are asked in a random order, by {secret} with SHA-256 {order.seed_sha256}")
+    return order
+
+
+def _draw_seed(given_seed: str | None) -> RunOrder:
+    seed = secrets.token_hex(_SEED_BYTES) if given_seed is None else given_seed
+    return RunOrder(seed, hash_text(seed), secret=given_seed is None)
+
+
+def _read_seed(path: Path) -> RunOrder | None:
+    if not path.exists():
+        return None
+    try:
+        content = parse_json(read_regular(path))
+        seed, secret = content["seed"], content["secret"]
+        if not isinstance(seed, str) or not isinstance(secret, bool):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, OSError):
+        raise PackError("is no seed of an order", where=str(path), hint=_RESTART) from None
+    return RunOrder(seed, hash_text(seed), secret)
+
+
+def _keep_seed(path: Path, order: RunOrder) -> None:
+    with replace_file(path, private=True) as file:
+        file.write(json.dumps({"seed": order.seed, "secret": order.secret}))

@@ -2,18 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from meta_eval.ask.answers.requests import Encoder
 from meta_eval.base.errors import SourceError
 from meta_eval.base.inputs import parse_json, read_regular
 from meta_eval.base.logs import log
 from meta_eval.pack.backends.base import BackendError
 from meta_eval.pack.prompt_lengths import find_model_file, find_tokenizer
 
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
 # config.json shows the commit, which identifies the run, so it must be there before the first answer is kept.
 _FILES = ("tokenizer.json", "tokenizer_config.json", "config.json")
+
+
+class Encoder:
+    """Encodes prompts and continuations as token ids, as lm-eval's engines do.
+
+    Args:
+        tokenizer: The model's.
+        needs_bos: Whether to refuse a tokenizer that adds no BOS. Llama's adds it; others may not.
+        add_bos: Whether each prompt starts with BOS. False if a record was made without it.
+        end: The end token. As in lm-eval, it stands for an empty prompt if the tokenizer has no BOS.
+
+    Attributes:
+        bos: The token before each prompt, or None.
+        empty_prompt: The tokens that stand for an empty prompt.
+
+    Raises:
+        ValueError: The tokenizer has no single BOS.
+    """
+
+    bos: int | None
+
+    def __init__(
+        self, tokenizer: Tokenizer, *, needs_bos: bool = True, add_bos: bool = True, end: str | None = None
+    ) -> None:
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self._tokenizer = tokenizer
+        special_ids = tokenizer.encode("", add_special_tokens=True).ids
+        last = tokenizer.token_to_id(end) if end else None
+        self.empty_prompt = special_ids[:1] or ([last] if last is not None else [])
+        added = special_ids if add_bos else []
+        if len(added) > 1 or (add_bos and needs_bos and not added):
+            raise ValueError(f"puts {len(added)} tokens before a text instead of one BOS")
+        self.bos = int(added[0]) if added else None
+
+    def encode_text(self, text: str) -> list[int]:
+        """Encode a text without BOS."""
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Encode a prompt with its BOS, which a text may bring."""
+        (ids,) = self.encode_prompts([text])
+        return ids
+
+    def encode_spelled(self, text: str) -> list[int]:
+        """Encode a text, and read special tokens as plain characters."""
+        self._tokenizer.encode_special_tokens = True
+        try:
+            return self.encode_text(text)
+        finally:
+            self._tokenizer.encode_special_tokens = False
+
+    def encode_prompts(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """Encode prompts, each with its BOS, together."""
+        for encoded in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False):
+            ids: list[int] = encoded.ids
+            yield ids if self.bos is None or ids[:1] == [self.bos] else [self.bos, *ids]
 
 
 @dataclass(frozen=True, slots=True)

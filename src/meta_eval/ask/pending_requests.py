@@ -1,19 +1,68 @@
-"""The pending requests of a run: those of its tasks and shard that have no answer yet."""
+"""The pending requests of a run: those of its tasks and shard that have no answer yet, ordered by shared prompt prefix.
+
+The order is for the engine's prefix cache. A few-shot task has thousands of docs but few prefixes. If not all prefixes
+fit the cache, each is computed again whenever it was evicted, unless docs are ordered.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from meta_eval.ask.answers.answer_files import Answers
-from meta_eval.ask.answers.requests import Request, RequestDigest, build_requests
-from meta_eval.ask.capabilities import find_refusals
-from meta_eval.ask.client import Client
-from meta_eval.ask.prefix_order import Beginnings, interleave_docs
+from meta_eval.ask.answer_files import Answers
+from meta_eval.ask.client import Client, find_refusals
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import build_requests, find_kind
 from meta_eval.base.logs import log
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.chat_messages import offers_tools
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.backends.base import Backend, BackendError
+
+# Characters per compared block. A shorter prefix, some 128 tokens, is not worth ordering.
+BLOCK = 512
+
+
+class Beginnings:
+    """The order of docs by prompt prefix."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, int] = {}
+        self._keys: dict[int, tuple[int, ...]] = {}
+
+    def add(self, doc: int, prompt: str) -> None:
+        """Add a doc; if it has several prompts, the first counts."""
+        if doc in self._keys:
+            return
+        key, chain = [], 0
+        for start in range(0, len(prompt) - BLOCK + 1, BLOCK):
+            chain = hash((chain, prompt[start : start + BLOCK]))
+            key.append(self._first.setdefault(chain, doc))
+        # From the first unshared block on, no later block is shared.
+        shared = next((place for place, first in enumerate(key) if first == doc), len(key))
+        self._keys[doc] = (*key[:shared], doc)
+
+    def order(self) -> list[int]:
+        """The docs in their original order, except that docs with a shared prefix stay together, longer prefixes within
+        shorter ones."""
+        return sorted(self._keys, key=self._keys.__getitem__)
+
+
+def count_shared_blocks(first: str, second: str) -> int:
+    """Count the whole blocks that two prompts share at the start."""
+    most = min(len(first), len(second)) // BLOCK
+    for number in range(most):
+        if first[number * BLOCK : (number + 1) * BLOCK] != second[number * BLOCK : (number + 1) * BLOCK]:
+            return number
+    return most
+
+
+def interleave_docs(docs: Sequence[int], lanes: int) -> Iterator[int]:
+    """Interleave ranges of docs, one per lane, so that each server can keep to its range."""
+    size = -(-len(docs) // lanes)
+    stretches = [docs[start : start + size] for start in range(0, len(docs), size or 1)]
+    for place in range(size):
+        yield from (stretch[place] for stretch in stretches if place < len(stretch))
 
 
 class PendingRequests:
@@ -47,19 +96,19 @@ class PendingRequests:
     ) -> None:
         self._evaluator, self._tasks, self._limit, self._shard = evaluator, tuple(tasks), limit, shard
         self._lanes = max(lanes, 1)
-        self._answered = {(answer.id, answer.request_sha256) for answer in answers.by_key.values()}
+        self._answered = {answer.key for answer in answers.by_key.values()}
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.kinds: dict[str, str] = {}
-        self.digests: dict[str, list[RequestDigest]] = {}
+        self.digests: dict[str, list[Request]] = {}
         self._order: dict[str, list[int]] = {}
         self._with_tools: dict[str, int] = {}
         for name, requests in itertools.groupby(self._own(), key=lambda request: request.task):
             digests, beginnings = self.digests.setdefault(name, []), Beginnings()
             for request in requests:
-                digests.append(request.digest())
+                digests.append(request.without_texts())
                 beginnings.add(request.doc, request.prompt)
-                if request.kind == "chat" and offers_tools(request.prompt):
+                if offers_tools(request.prompt):
                     self._with_tools.setdefault(name, request.doc)
             self.kinds[name] = digests[-1].kind
             self._order[name] = beginnings.order()
@@ -72,13 +121,13 @@ class PendingRequests:
             requests.setdefault(request.task, {}).setdefault(request.doc, []).append(request)
         return requests
 
-    def is_answered(self, request: Request | RequestDigest) -> bool:
+    def is_answered(self, request: Request) -> bool:
         """Whether a request was answered before this run, or marked since."""
-        return (request.id, request.sha256) in self._answered
+        return request.key in self._answered
 
-    def note(self, request: Request) -> None:
+    def note(self, answer: Answer) -> None:
         """Mark a request as answered, so that iterating skips it."""
-        self._answered.add((request.id, request.sha256))
+        self._answered.add(answer.key)
 
     def leave_out(self, tasks: Iterable[str]) -> None:
         """Skip some tasks."""
@@ -103,9 +152,7 @@ class PendingRequests:
     def find_answered_docs(self, task: str, answers: Answers) -> set[int]:
         """The docs of a task whose requests all have an answer among some."""
         digests = self.digests.get(task, ())
-        return {some.doc for some in digests} - {
-            some.doc for some in digests if (some.id, some.sha256) not in answers.by_key
-        }
+        return {some.doc for some in digests} - {some.doc for some in digests if some.key not in answers.by_key}
 
     def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
         """The pending requests of some docs, given by task."""
@@ -166,7 +213,8 @@ def leave_out_tasks(
     begun = any(pending.left.get(name, total) < total for name, total in pending.total.items())
     for why in sorted(set(reasons.values())):
         some = ", ".join(name for name in reasons if reasons[name] == why)
-        what = "multiple choice" if kinds.get("choices") == why else "it"
+        subjects = {find_kind(kind).subject for kind, reason in kinds.items() if reason == why} - {None}
+        what = next(iter(subjects), None) or "it"
         if needs_all or (len(reasons) == len(names) and not begun):
             raise BackendError(f"cannot be scored: {why}", where=some, hint="Name other tasks with --tasks")
         log.warning(f"{some}: left out, because {what} cannot be scored: {why}")

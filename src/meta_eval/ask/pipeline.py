@@ -1,7 +1,7 @@
 """run: prepare if it is needed, check, ask what has no answer yet, grade.
 
-A request is built by lm-eval's task (`answers.requests`), selected if it has no answer (`pending_requests`), tokenized
-(`model_tokens`), sent (`client`), its answer kept (`journal`), and graded with its task (`answers.grading`).
+A request is built by lm-eval's task (`request_kinds`), selected if it has no answer (`pending_requests`), tokenized
+(`model_tokens`), sent (`client`), its answer kept (`journal`), and graded with its task (`grading`).
 """
 
 from __future__ import annotations
@@ -11,23 +11,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers
-from meta_eval.ask.answers.grading import Graded, Grading
-from meta_eval.ask.answers.recorded_answers import Recordings
+from meta_eval.ask.answer_files import Answers
 from meta_eval.ask.canary import Summary
 from meta_eval.ask.client import describe_start, find_client
-from meta_eval.ask.deployment import read_earlier_answers
 from meta_eval.ask.early_stop import ReadRules, Stopping
-from meta_eval.ask.engine_faults import counting_saved
-from meta_eval.ask.journal import Journal, check_shard, compute_model_fingerprint
+from meta_eval.ask.grading import Graded, Grading
+from meta_eval.ask.journal import (
+    Journal,
+    RunOrder,
+    check_shard,
+    compute_model_fingerprint,
+    open_order,
+    read_earlier_answers,
+)
 from meta_eval.ask.model_tokens import ModelTokens, tokens_of
 from meta_eval.ask.pending_requests import PendingRequests, leave_out_tasks, select_answers
-from meta_eval.ask.request_loop import RequestLoop
-from meta_eval.ask.run_order import RunOrder, open_order
-from meta_eval.ask.second_answers import EARLY, SecondAnswers, open_second_answers
-from meta_eval.ask.time_left import Pace, estimate_tokens
+from meta_eval.ask.recorded_answers import Recordings
+from meta_eval.ask.request_loop import EARLY, Pace, RequestLoop, SecondAnswers, estimate_tokens, open_second_answers
+from meta_eval.ask.served import counting_saved
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.base.logs import log, report_progress
+from meta_eval.harness.config_keys import list_run_keys
 from meta_eval.harness.provenance import merge_endpoint_notes
 from meta_eval.harness.settings import RunSettings, Settings
 from meta_eval.pack.backends.base import Backend
@@ -45,11 +49,12 @@ from meta_eval.verb_options import RunOptions
 _FREE = frozenset(
     (
         "api_key_env", "base_url", "batch_size", "concurrency", "data_parallel_size", "gpu_memory_utilization",
-        "log_samples", "margin", "output_path", "price_per_hour", "price_per_million_tokens", "ray_address",
-        "request_timeout", "requests_per_minute", "retries", "serve", "show_config", "stream", "tokens_per_minute",
+        "log_samples", "margin", "output_path", "price_per_hour", "price_per_million_tokens",
+        "request_timeout", "requests_per_minute", "retries", "serve", "show_config", "tokens_per_minute",
         "verbosity", "weights",
     )
 )  # fmt: skip
+_FREE |= list_run_keys()
 
 # The selection of docs does not change an answer.
 _NO_MATTER = _FREE | {"limit"}

@@ -1,25 +1,298 @@
-"""Asking what a run wants, answer by answer: the canary first, then all of it, or batches until it is decided."""
+"""Asking what a run wants, answer by answer: the canary first, then all of it, or batches until it is decided.
+
+``run --rerun`` asks some docs again, later and in another order, so that noise and drift have figures of their own.
+Second answers lie apart, in ``OUTPUT/answers/rerun``, and change no score. What they are graded as goes into the
+results file, ``config.meta_eval.rerun``, where `report` puts it beside the first answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from meta_eval.ask.answers.recorded_answers import Recordings
-from meta_eval.ask.answers.requests import Request
-from meta_eval.ask.canary import Canary, Summary, check_token_counts
-from meta_eval.ask.canary_docs import choose_first_requests
-from meta_eval.ask.client import Client, EngineRequest, EngineResponse, with_token_ids
+from meta_eval.ask.answer_files import Answers
+from meta_eval.ask.canary import Canary, Summary, check_token_counts, choose_first_requests
+from meta_eval.ask.client import Client, ask_in_rounds
 from meta_eval.ask.early_stop import Stopping
-from meta_eval.ask.journal import Journal
+from meta_eval.ask.grading import Grading
+from meta_eval.ask.journal import Journal, RunOrder
 from meta_eval.ask.model_tokens import ModelTokens
 from meta_eval.ask.pending_requests import PendingRequests
-from meta_eval.ask.retry_rounds import ask_in_rounds
-from meta_eval.ask.run_order import RunOrder
-from meta_eval.ask.second_answers import SecondAnswers
-from meta_eval.ask.time_left import Pace
+from meta_eval.ask.recorded_answers import Recordings
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import build_requests, encode_requests
+from meta_eval.base.errors import UserError
+from meta_eval.base.inputs import read_table
 from meta_eval.base.logs import log, report_progress
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.provenance import reads_tools_lost
+from meta_eval.harness.scores import ScoredRun
+from meta_eval.pack.baseline import collect_graded_docs
+from meta_eval.pack.manifest import Manifest
 from meta_eval.stats.sequential import State
+
+# Reading a prompt token costs about a thirtieth of writing a token, on measured engines. This only has to separate
+# tasks with long prompts from tasks with long answers.
+_PROMPT = 1 / 30
+
+# Answers of a task from which its own mean length counts more than that of the recorded answers. Also the number of
+# answers, and of durations of an answer, after which the speed is known.
+_ENOUGH = 32
+_WAVES = 2
+
+# Characters per token of English in Llama 3's tokenizer.
+_CHARACTERS = 4.4
+
+
+class Pace:
+    """Counts answers, and estimates the remaining time.
+
+    Args:
+        left: Number of pending requests by task.
+        expected: Expected tokens of an answer by task, from `estimate_tokens`.
+        clock: Seconds.
+    """
+
+    def __init__(
+        self,
+        left: Mapping[str, int],
+        expected: Mapping[str, float],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._left, self._expected, self._clock = dict(left), expected, clock
+        self._total = sum(left.values())
+        self._tokens = {name: [0, 0] for name in left}  # answers, their tokens
+        self._prompts = [0, 0]  # prompts, their tokens
+        self.failed = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Measure the speed from now on. Earlier requests, such as the canary, have other delays."""
+        self._began = self._clock()
+        self._answers = self._written = self._read = 0
+        self._work = self._waited = 0.0
+
+    def add(self, answer: Answer) -> None:
+        """Count an answer."""
+        task = answer.task
+        self._left[task] -= 1
+        if answer.error is not None:
+            self.failed += 1
+            return
+        written = answer.completion_tokens or 0
+        fresh = max(0, (answer.prompt_tokens or 0) - (answer.cached_tokens or 0))
+        for counts, tokens in ((self._tokens[task], written), (self._prompts, fresh)):
+            counts[0] += 1
+            counts[1] += tokens
+        self._answers += 1
+        self._written += written
+        self._read += fresh
+        self._work += written + fresh * _PROMPT
+        self._waited += (answer.ended or 0.0) - (answer.started or answer.ended or 0.0)
+        done = self._total - sum(self._left.values())
+        report_progress(": ".join(filter(None, (task, self.describe()))), done, self._total)
+
+    def describe(self) -> str:
+        """``1.2M tokens, 3,400 tokens a second, 12 min left``. Prompt tokens count if an engine writes none."""
+        tokens = sum(written for _, written in self._tokens.values())
+        name, total, new = (
+            ("tokens", tokens, self._written) if tokens else ("prompt tokens", self._prompts[1], self._read)
+        )
+        words = [f"{_short(total)} {name}"] if total else []
+        words += [f"{_rate(new / self._seconds)} {name} a second"] if new else []
+        left = self.seconds_left()
+        if left is not None:
+            words.append(f"{format_duration(left)} left")
+        if self.failed:
+            words.append(f"{self.failed:,} failed")
+        return ", ".join(words)
+
+    def seconds_left(self) -> float | None:
+        """The estimated remaining seconds; None without data."""
+        if not self._work or self._answers < _ENOUGH or self._seconds * self._answers < _WAVES * self._waited:
+            return None
+        prompt = self._prompts[1] / self._prompts[0] * _PROMPT
+        work = sum(count * (self._mean(task) + prompt) for task, count in self._left.items())
+        return work * self._seconds / self._work
+
+    @property
+    def _seconds(self) -> float:
+        return max(self._clock() - self._began, 1e-9)
+
+    def _mean(self, task: str) -> float:
+        answers, written = self._tokens[task]
+        return written / answers if answers >= _ENOUGH else self._expected.get(task, 0.0) * self._ratio()
+
+    def _ratio(self) -> float:
+        """The length of this model's answers so far, relative to the recorded ones."""
+        pairs = [
+            (written, answers * self._expected.get(task, 0.0)) for task, (answers, written) in self._tokens.items()
+        ]
+        expected = sum(of for _, of in pairs)
+        return sum(written for written, of in pairs if of) / expected if expected else 1.0
+
+
+def estimate_tokens(pack: Path, manifest: Manifest, task: str) -> float:
+    """The mean length of a task's recorded answers, in tokens; 0 for choices and without recorded answers."""
+    import pyarrow.compute as pc
+
+    file = manifest.tasks[task].docs_file
+    if file is None or "recorded_output" not in manifest.tasks[task].columns:
+        return 0.0
+    if "continuations" in manifest.tasks[task].columns:
+        return 0.0
+    texts = read_table(pack / file, columns=["recorded_output"]).column(0)
+    mean = pc.mean(pc.utf8_length(texts)).as_py()
+    return (mean or 0.0) / _CHARACTERS
+
+
+def format_duration(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``2 h 5 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.2g}"
+
+
+def _short(count: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= 10 * size or (count >= size and letter != "k"):
+            return f"{count / size:.1f}{letter}"
+    return f"{count:,.0f}"
+
+
+# Early docs that a run which may stop asks again before it ends. A loss of 20 points shows in 19 of 20 such runs.
+EARLY = 64
+
+FOLDER = "rerun"
+
+
+@dataclass(slots=True)
+class SecondAnswers:
+    """The second answers of one run.
+
+    Attributes:
+        journal: Where they are kept; entered only while docs are asked again.
+        grading: Of the pack.
+        manifest: Of the pack.
+        run_requests: What the run asks.
+        count: How many docs have a second answer when it ends.
+        asked: Requests that were asked again.
+    """
+
+    journal: Journal
+    grading: Grading
+    manifest: Manifest
+    run_requests: PendingRequests
+    count: int
+    asked: int = 0
+
+    @property
+    def pending(self) -> bool:
+        """Whether docs are to be asked again, as far as is known before the others are asked."""
+        return self.count > sum(map(len, self._docs(self.journal.read()).values()))
+
+    def ask(
+        self,
+        client: Client,
+        tokens: ModelTokens,
+        order: RunOrder,
+        first: Answers,
+        among: Collection[tuple[str, int]] | None = None,
+    ) -> None:
+        """Ask docs again, drawn and sorted by the run's seed. None is asked a third time.
+
+        Args:
+            client: What answers.
+            tokens: Of the model.
+            order: Of the run.
+            first: The first answers: only docs that have one are asked again.
+            among: The docs to draw from; None for all.
+        """
+        docs = {(name, doc) for name, numbers in self._docs(first).items() for doc in numbers}
+        chosen = order.sort(docs if among is None else docs & set(among), "rerun")[: self.count]
+        second = self.journal.read()
+        requests = [request for request in self._requests(chosen) if not _is_given(request, second)]
+        if not requests:
+            return
+        report_progress(f"asking {len(chosen):,} docs again")
+        with self.journal as journal:
+            for answer in ask_in_rounds(lambda some: self._answers(client, tokens, some), requests):
+                journal.add(answer, engine=client.engine)
+                self.asked += 1
+                report_progress("asking again", self.asked, len(requests))
+
+    def grade(self) -> dict[str, Any]:
+        """By task the docs with a second answer and its verdict; empty where there is none.
+
+        A task that cannot be graded is only said: no score depends on it.
+        """
+        second = self.journal.read()
+        graded = {}
+        for name, docs in self._docs(second).items():
+            metric_key = self.manifest.tasks[name].primary_metric
+            if not docs or metric_key is None:
+                continue
+            answers: dict[int, list[Answer]] = {}
+            for request in build_requests(self.grading.evaluator, name, self.manifest.run_settings.limit, sorted(docs)):
+                answers.setdefault(request.doc, []).append(second.by_key[request.key])
+            try:
+                scored = collect_graded_docs(self.grading.evaluate(name, answers).samples)
+            except UserError as error:
+                log.warning(f"{name}: its second answers cannot be graded: {error}")
+                continue
+            scores = ScoredRun([scored]).scores_of_run(0, metric_key)
+            if scores is not None:
+                numbers = [scored[position].doc_id for position in scores.doc_indices]
+                graded[name] = {"metric": metric_key, "docs": numbers, "values": list(scores.doc_scores)}
+        return graded
+
+    def _docs(self, answers: Answers) -> dict[str, list[int]]:
+        """By task the docs of which every request is answered."""
+        docs = {}
+        for name in self.run_requests.total:
+            requests = {key: int(key[0].split("/")[1]) for key in self.run_requests.hashes(name).items()}
+            lacking = {doc for key, doc in requests.items() if key not in answers.by_key}
+            docs[name] = sorted(set(requests.values()) - lacking)
+        return docs
+
+    def _requests(self, docs: list[tuple[str, int]]) -> list[Request]:
+        by_task: dict[str, list[int]] = {}
+        for name, doc in docs:
+            by_task.setdefault(name, []).append(doc)
+        places = {doc: place for place, doc in enumerate(docs)}
+        requests = [
+            request
+            for name, numbers in by_task.items()
+            for request in build_requests(
+                self.grading.evaluator, name, self.manifest.run_settings.limit, sorted(numbers)
+            )
+        ]
+        return sorted(requests, key=lambda request: places[request.task, request.doc])
+
+    def _answers(self, client: Client, tokens: ModelTokens, requests: Any) -> Iterator[tuple[Request, Answer]]:
+        return check_token_counts(client, encode_requests(requests, tokens.encoder), check=False)
+
+
+def open_second_answers(
+    output: Path, model: str, identity: Mapping[str, Any], grading: Grading, manifest: Manifest,
+    pending: PendingRequests, count: int,
+) -> SecondAnswers:  # fmt: skip
+    """The second answers of a run, those that are there and those that are to be asked."""
+    journal = Journal(output / "answers" / FOLDER, model, identity, second=True)
+    return SecondAnswers(journal, grading, manifest, pending, count)
+
+
+def _is_given(request: Request, answers: Answers) -> bool:
+    return request.key in answers.by_key
+
 
 _TOOLS_LOST = "The endpoint's chat template leaves tools out of the prompt: serve the model with one that has them"
 
@@ -91,8 +364,8 @@ class RequestLoop:
 
     def run(self, requests: Sequence[Request] | PendingRequests) -> Iterator[str]:
         """Send requests, and yield the name of each task that is done while others are not."""
-        for response in ask_in_rounds(self._ask, requests):
-            yield from self._keep(response)
+        for answer in ask_in_rounds(self._ask, requests):
+            yield from self._keep(answer)
 
     def first(self) -> Iterator[str]:
         """Check the endpoint, run the canary, and yield the name of each task that is done, as `run`.
@@ -114,16 +387,16 @@ class RequestLoop:
             encoder.encode_text if encoder else list, encoder.bos if encoder else None,
             _TOOLS_LOST if reads_tools_lost(seen) else None,
         )  # fmt: skip
-        held: list[tuple[EngineRequest, EngineResponse]] = []
+        held: list[tuple[Request, Answer]] = []
         for pair in self._ask([request for request, _ in first.values()]):
             held.append(pair)
             report_progress("canary", len(held), len(first))
         self.canary = canary.check(held)
         report_progress(f"canary: {self.canary}")
-        for _, response in held:
-            if response.error is None:
-                self._pending.note(response.request)
-                yield from self._keep(response)
+        for _, answer in held:
+            if answer.error is None:
+                self._pending.note(answer)
+                yield from self._keep(answer)
         self._pace.begin()
 
     def note_endpoint(self) -> None:
@@ -131,18 +404,18 @@ class RequestLoop:
         if seen := self._client.summarise():
             self._journal.note(endpoint=seen)
 
-    def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
-        asks = with_token_ids(requests, self._tokens.encoder)
-        return check_token_counts(self._client, asks, check=self._recordings is not None)
+    def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Answer]]:
+        encoded = encode_requests(requests, self._tokens.encoder)
+        return check_token_counts(self._client, encoded, check=self._recordings is not None)
 
-    def _keep(self, response: EngineResponse) -> Iterator[str]:
-        self._journal.add(response, engine=self._client.engine)
-        self._pace.add(response)
-        if response.error is not None and not self.failed:
-            log.warning(f"{response.request.id} has no answer: {response.error}")
+    def _keep(self, answer: Answer) -> Iterator[str]:
+        self._journal.add(answer, engine=self._client.engine)
+        self._pace.add(answer)
+        if answer.error is not None and not self.failed:
+            log.warning(f"{answer.id} has no answer: {answer.error}")
         self.asked += 1
-        self.failed += response.error is not None
-        task = response.request.task
+        self.failed += answer.error is not None
+        task = answer.task
         self._left[task] -= 1
         if self._is_done(task):
             yield task

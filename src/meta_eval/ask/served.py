@@ -1,8 +1,10 @@
-"""Runs an engine's server on a free port of this machine for the time of a run, and always stops it."""
+"""Runs an engine's server on a free port of this machine for the time of a run, and explains failures of engines."""
 
 from __future__ import annotations
 
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -12,9 +14,147 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from meta_eval.ask.engine_faults import diagnose_engine
+from meta_eval.base.inputs import open_regular
 from meta_eval.base.logs import log
+from meta_eval.base.secrets import redact_secrets
 from meta_eval.pack.backends.base import BackendError
+
+# Lines of a log to show, and bytes to search.
+_LINES = 8
+_BYTES = 1 << 18
+
+# Text in the log of an engine, CUDA or the hub: its meaning, and the hint. The first match counts.
+_KNOWN: tuple[tuple[str, str, str], ...] = (
+    (
+        r"GatedRepoError|gated repo|access to model .* is restricted",
+        "the model is gated, and this machine has not been granted access",
+        "Accept its licence on the hub, and log in with `hf auth login` or set HF_TOKEN",
+    ),
+    (
+        r"RepositoryNotFoundError|is not a local folder and is not a valid model identifier|Invalid repository ID",
+        "there is no such model, or it is private",
+        "Check model_name; if it is private, log in with `hf auth login` or set HF_TOKEN",
+    ),
+    (
+        r"No available memory for the cache blocks|larger than the available KV cache memory|"
+        r"KV cache is needed.*larger than|max seq len .* is larger than the maximum number of tokens",
+        "the memory that is left for the KV cache does not hold one context",
+        "Lower max_model_len, or raise gpu_memory_utilization or tensor_parallel_size",
+    ),
+    (
+        r"CUDA out of memory|OutOfMemoryError|out of memory|Free memory on device .* is less than desired",
+        "the GPU has not enough free memory",
+        "Lower gpu_memory_utilization where others use the card, or max_model_len; raise tensor_parallel_size; "
+        "or pass model_args: {quantization: fp8}",
+    ),
+    (
+        r"CUDA driver version is insufficient|no kernel image is available|forward compatibility was attempted|"
+        r"CUDA error: system has unsupported|The NVIDIA driver on your system is too old",
+        "this build of the engine and this machine's CUDA driver do not fit each other",
+        "Install a build for the driver that `nvidia-smi` shows, or a newer driver",
+    ),
+    (
+        r"Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver",
+        "there is no GPU here that the engine can use",
+        "Check nvidia-smi and CUDA_VISIBLE_DEVICES, or use another backend",
+    ),
+    (
+        r"Address already in use|address already in use|EADDRINUSE",
+        "the port is taken",
+        "Stop what listens there, or let `serve: true` choose a free port",
+    ),
+    (
+        r"No space left on device",
+        "the disk is full",
+        "Make room; what was answered before is kept",
+    ),
+    (
+        r"User-specified max_model_len .* is greater than the derived max_model_len",
+        "max_model_len is more than the model's own context",
+        "Lower max_model_len",
+    ),
+)
+
+
+def diagnose_engine(
+    error: BaseException | None, log_file: Path | None, *, where: str, status: int | None = None
+) -> BackendError:
+    """Explain the death of an engine.
+
+    Args:
+        error: The exception; None if a process just ended.
+        log_file: The engine's log, if any.
+        where: The backend, for the message.
+        status: The exit status of a process that ended.
+    """
+    tail = _tail(log_file)
+    message = f"{type(error).__name__}: {error}" if error is not None else ""
+    for text in (message, tail):
+        for pattern, what, hint in _KNOWN:
+            if re.search(pattern, text):
+                return _with_log(what, hint, tail, log_file, where)
+    if status is not None and (killed := _describe_signal(status)):
+        return BackendError(f"ended ({status}: {killed})", where=where, hint=f"Its log: {log_file}")
+    last = message or next((line for line in reversed(tail.splitlines()) if line.strip()), "it ended")
+    return _with_log(last[:500], None, tail, log_file, where)
+
+
+class counting_saved:  # noqa: N801 (it stands in a `with`, as a verb)
+    """A block that adds to each `BackendError` raised in it how many answers are on disk, if any.
+
+    Args:
+        count: Tells how many, and of how many requests.
+    """
+
+    def __init__(self, count: Callable[[], tuple[int, int]]) -> None:
+        self._count = count
+
+    def __enter__(self) -> None:
+        """Do nothing. Only errors matter."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if not isinstance(error, BackendError):
+            return
+        saved, total = self._count()
+        if saved:
+            rerun = f"{saved:,} of {total:,} answers are saved: rerun the same command"
+            error.hint = f"{error.hint}. {rerun}" if error.hint else rerun
+            error.args = (str(error),)
+
+
+def _describe_signal(status: int) -> str | None:
+    """What ended a process, by its exit status as a shell has it; None if it exited by itself. Its log then ends
+    somewhere, and its last line is no cause."""
+    number = -status if status < 0 else status - 128
+    if number == signal.SIGKILL:
+        return "killed, often for want of memory"
+    try:
+        return f"killed by {signal.Signals(number).name}" if number > 0 else None
+    except ValueError:
+        return None
+
+
+def _with_log(what: str, hint: str | None, tail: str, log_file: Path | None, where: str) -> BackendError:
+    lines = [line for line in tail.splitlines() if line.strip()][-_LINES:]
+    if lines:
+        log.warning(f"the last lines of the engine's log, {log_file}:")
+        for line in lines:
+            log.warning(line[:300])
+    place = f"All of its log: {log_file}" if log_file is not None and log_file.exists() else None
+    return BackendError(what, where=where, hint=". ".join(filter(None, (hint, place))) or None)
+
+
+def _tail(log_file: Path | None) -> str:
+    if log_file is None:
+        return ""
+    try:
+        with open_regular(log_file) as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _BYTES))
+            return redact_secrets(file.read().decode("utf-8", "replace"))  # before a line is cut
+    except OSError:
+        return ""
+
 
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
 # Where it is reached: from this machine alone.

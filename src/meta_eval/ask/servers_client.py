@@ -16,21 +16,87 @@ import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from meta_eval.ask.client import Client, EngineRequest, EngineResponse, explain_too_long
+from meta_eval.ask.client import Client, explain_too_long
 from meta_eval.ask.connection import Connection
-from meta_eval.ask.prefix_order import count_shared_blocks
-from meta_eval.ask.rate_limit import RateLimit
+from meta_eval.ask.pending_requests import count_shared_blocks
+from meta_eval.ask.request import Request
 from meta_eval.ask.served import Served
 from meta_eval.ask.transport import CutError, Failed, GarbledError, draw_backoff
 from meta_eval.base.hashing import hash_address
 from meta_eval.base.logs import log
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.settings import RunSettings, Settings
 from meta_eval.pack.backends.base import BackendError
+from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN
+
+# Seconds after which a waiting request looks again: answers may have used fewer tokens than expected.
+_LOOK = 0.2
+
+
+class _Pace:
+    """Spaces amounts evenly: no minute has more than the limit, and the last amount."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._seconds = 0.0 if per_minute is None else 60.0 / per_minute
+        self._free_at = 0.0
+
+    def wait_s(self) -> float:
+        """Seconds until the next amount is free."""
+        return self._free_at - time.monotonic()
+
+    def take(self, amount: float) -> None:
+        """Take an amount."""
+        self._free_at = max(self._free_at, time.monotonic()) + amount * self._seconds
+
+    def correct(self, amount: float) -> None:
+        """Take so much more; less, if it is negative."""
+        self._free_at += amount * self._seconds
+
+
+class RateLimit:
+    """Lets requests go, in the order in which they come, at the limits of some settings.
+
+    Tokens of a prompt are estimated from its length, those of an answer from earlier answers, at first from its limit.
+    Once an answer is there, its own count is used.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._is_on = settings.requests_per_minute is not None or settings.tokens_per_minute is not None
+        self._requests, self._tokens = _Pace(settings.requests_per_minute), _Pace(settings.tokens_per_minute)
+        self._turn = asyncio.Lock()
+        self._answers = self._written = 0
+
+    async def wait(self, request: Request) -> float:
+        """Wait until a request may be sent.
+
+        Returns: The tokens that it was expected to use.
+        """
+        if not self._is_on:
+            return 0.0
+        async with self._turn:
+            while (left := max(self._requests.wait_s(), self._tokens.wait_s())) > 0:
+                await asyncio.sleep(min(left, _LOOK))
+            expected = self._expect(request)
+            self._requests.take(1)
+            self._tokens.take(expected)
+            return expected
+
+    def settle(self, expected: float, answer: Answer) -> None:
+        """Replace the expected tokens of a request by those that it used, where the server counts them."""
+        if self._is_on and answer.prompt_tokens is not None and answer.completion_tokens is not None:
+            self._answers += 1
+            self._written += answer.completion_tokens
+            self._tokens.correct(answer.prompt_tokens + answer.completion_tokens - expected)
+
+    def _expect(self, request: Request) -> float:
+        prompt = len(request.prompt.encode("utf-8", "replace")) / BYTES_PER_TOKEN
+        return prompt + (self._written / self._answers if self._answers else request.max_tokens)
+
 
 _T = TypeVar("_T")
 _Server = TypeVar("_Server", bound=Connection)
@@ -49,28 +115,27 @@ class RefusedError(Exception):
     """A failure that a retry cannot help."""
 
 
-class Job:
-    """A request in progress, ``ask``. Partial answers are kept: each continuation of choices may be a separate
-    request."""
+@dataclass(slots=True)
+class _Job:
+    """A request in progress: how often it failed or was turned away, and when it was first asked."""
 
-    def __init__(self, ask: EngineRequest) -> None:
-        self.ask = ask
-        self.failures = self.turned_away = 0
-        self.first_asked: float | None = None
-        self.choices: list[tuple[float, bool | None]] = []
+    request: Request
+    failures: int = 0
+    turned_away: int = 0
+    first_asked: float | None = None
 
 
 class _Jobs:
     """Waiting requests, in a lane per server."""
 
     def __init__(self, servers: Sequence[Connection]) -> None:
-        self._lanes: dict[Connection, deque[Job]] = {server: deque() for server in servers}
+        self._lanes: dict[Connection, deque[_Job]] = {server: deque() for server in servers}
         self._last = dict.fromkeys(servers, "")
         self._waiting = asyncio.Semaphore(0)
 
-    def put_nowait(self, job: Job) -> None:
+    def put_nowait(self, job: _Job) -> None:
         """Put a request into the lane with a shared prefix, else into the shortest lane."""
-        prompt = job.ask.request.prompt
+        prompt = job.request.prompt
         lane = max(
             self._lanes, key=lambda server: (count_shared_blocks(self._last[server], prompt), -len(self._lanes[server]))
         )
@@ -78,7 +143,7 @@ class _Jobs:
         self._lanes[lane].append(job)
         self._waiting.release()
 
-    async def get(self, server: Connection) -> Job:
+    async def get(self, server: Connection) -> _Job:
         await self._waiting.acquire()
         return (self._lanes[server] or max(self._lanes.values(), key=len)).popleft()
 
@@ -101,8 +166,8 @@ class ServersClient(Client, Generic[_Server]):
         """
 
     @abstractmethod
-    async def ask(self, server: _Server, job: Job) -> EngineResponse:
-        """Send a request to a server, once.
+    async def ask(self, server: _Server, request: Request) -> Answer:
+        """Send a request to a server, once. An answer without ``started`` and ``ended`` gets the times of all attempts.
 
         Raises:
             RefusedError: It will never answer it.
@@ -163,35 +228,35 @@ class ServersClient(Client, Generic[_Server]):
     def engine(self) -> str:
         return next(server.engine for server in self._servers if server.engine)
 
-    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
-        left, under_way, ended = iter(asks), 0, False
+    def answer(self, requests: Iterable[Request]) -> Iterator[Answer]:
+        left, under_way, ended = iter(requests), 0, False
         room = self.settings.concurrency * len(self._servers) * _AHEAD
         jobs = _Jobs(self._servers)
-        responses: queue.SimpleQueue[EngineResponse | BaseException] = queue.SimpleQueue()
-        workers = self._on_loop(self._start(jobs, responses))
+        answers: queue.SimpleQueue[Answer | BaseException] = queue.SimpleQueue()
+        workers = self._on_loop(self._start(jobs, answers))
         try:
             while True:
                 # Yield finished answers first, so that they are kept before the next requests are built.
-                while not ended and under_way < room and responses.empty():
-                    ask = next(left, None)
-                    if ask is None:
+                while not ended and under_way < room and answers.empty():
+                    request = next(left, None)
+                    if request is None:
                         ended = True
-                    elif why := explain_too_long(ask, self.settings.max_model_len):
-                        yield EngineResponse(ask.request, error=why, retry=False)
+                    elif why := explain_too_long(request, self.settings.max_model_len):
+                        yield request.answer(error=why, retry=False)
                     else:
                         under_way += 1
-                        self._loop.call_soon_threadsafe(jobs.put_nowait, Job(ask))
+                        self._loop.call_soon_threadsafe(jobs.put_nowait, _Job(request))
                 if not under_way:
                     return
-                response = responses.get()
-                if isinstance(response, BaseException):
+                answer = answers.get()
+                if isinstance(answer, BaseException):
                     self._on_loop(_cancelled(workers))
-                    while not responses.empty():  # keep what was answered meanwhile
-                        if isinstance(other := responses.get(), EngineResponse):
+                    while not answers.empty():  # keep what was answered meanwhile
+                        if isinstance(other := answers.get(), Answer):
                             yield other
-                    raise response
+                    raise answer
                 under_way -= 1
-                yield response
+                yield answer
         finally:
             if self._loop.is_running():  # unless the client was already closed
                 self._on_loop(_cancelled(workers))
@@ -232,27 +297,23 @@ class ServersClient(Client, Generic[_Server]):
             await server.close()
         await _cancelled([task for task in asyncio.all_tasks() if task is not asyncio.current_task()])
 
-    async def _start(
-        self, jobs: _Jobs, responses: queue.SimpleQueue[EngineResponse | BaseException]
-    ) -> list[asyncio.Task[None]]:
+    async def _start(self, jobs: _Jobs, answers: queue.SimpleQueue[Answer | BaseException]) -> list[asyncio.Task[None]]:
         async def guarded(work: Coroutine[Any, Any, None]) -> None:
             try:
                 await work
             except asyncio.CancelledError:
                 raise
             except BaseException as error:
-                responses.put(error)
+                answers.put(error)
 
         tasks = []
         for server in self._servers:
             tasks.append(asyncio.create_task(guarded(self._watch(server))))
             for _ in range(self.settings.concurrency):
-                tasks.append(asyncio.create_task(guarded(self._work(server, jobs, responses))))
+                tasks.append(asyncio.create_task(guarded(self._work(server, jobs, answers))))
         return tasks
 
-    async def _work(
-        self, server: _Server, jobs: _Jobs, responses: queue.SimpleQueue[EngineResponse | BaseException]
-    ) -> None:
+    async def _work(self, server: _Server, jobs: _Jobs, answers: queue.SimpleQueue[Answer | BaseException]) -> None:
         """A worker: sends requests to a server, one after another."""
         while True:
             await server.wait_until_ready()
@@ -260,10 +321,10 @@ class ServersClient(Client, Generic[_Server]):
             if not server.is_ready:
                 jobs.put_nowait(job)
                 continue
-            expected = await self._limit.wait(job.ask)
+            expected = await self._limit.wait(job.request)
             job.first_asked = job.first_asked or time.time()
             try:
-                done = self._attribute(server, await self.ask(server, job))
+                done = self._attribute(server, job, await self.ask(server, job.request))
                 self._limit.settle(expected, done)
             except RefusedError as why:
                 done = self._failed(server, job, why, retry=False)
@@ -276,23 +337,25 @@ class ServersClient(Client, Generic[_Server]):
                     continue
                 done = self._failed(server, job, fault, retry=True)
             self._count(server, done)
-            responses.put(done)
+            answers.put(done)
 
-    def _attribute(self, server: _Server, response: EngineResponse) -> EngineResponse:
-        """Say which address answered, and on stderr the first time that an answer names another model. A server of
-        the run's own has one model, whatever it calls it."""
+    def _attribute(self, server: _Server, job: _Job, answer: Answer) -> Answer:
+        """Say when and which address answered, and on stderr the first time that an answer names another model. A
+        server of the run's own has one model, whatever it calls it."""
+        if answer.started is None:
+            answer = replace(answer, started=job.first_asked, ended=time.time())
         if self._served is not None:
-            return replace(response, model=None)
-        if response.model not in (None, self.model) and not self._named_another:
+            return replace(answer, response_model=None)
+        if answer.response_model not in (None, self.model) and not self._named_another:
             self._named_another = True
-            log.warning(f"{server.url}: asked for {self.model}, and an answer names {response.model}")
-        return replace(response, endpoint=self._endpoints[server])
+            log.warning(f"{server.url}: asked for {self.model}, and an answer names {answer.response_model}")
+        return replace(answer, endpoint=self._endpoints[server])
 
-    def _failed(self, server: _Server, job: Job, why: Exception, *, retry: bool) -> EngineResponse:
+    def _failed(self, server: _Server, job: _Job, why: Exception, *, retry: bool) -> Answer:
         message = f"{server.url}: {why}"
-        return EngineResponse(job.ask.request, error=message, retry=retry, started=job.first_asked, ended=time.time())
+        return job.request.answer(error=message, retry=retry, started=job.first_asked, ended=time.time())
 
-    def _may_be_asked_again(self, job: Job, fault: Exception) -> bool:
+    def _may_be_asked_again(self, job: _Job, fault: Exception) -> bool:
         """Whether to retry a request. A request that was turned away is retried until its time is over."""
         if isinstance(fault, Failed) and fault.turned_away:
             if not self._turned_away:
@@ -303,7 +366,7 @@ class ServersClient(Client, Generic[_Server]):
         job.failures += 1
         return job.failures <= self.settings.retries
 
-    def _pause(self, server: _Server, job: Job, fault: Exception) -> float:
+    def _pause(self, server: _Server, job: _Job, fault: Exception) -> float:
         """Seconds before a retry. If the server names a time, all workers wait so long."""
         if isinstance(fault, Failed) and fault.retry_after is not None:
             server.pause(fault.retry_after)
@@ -311,7 +374,7 @@ class ServersClient(Client, Generic[_Server]):
         # The worker sleeps, so an overloaded server gets fewer requests.
         return draw_backoff(job.failures + job.turned_away)
 
-    def _count(self, server: _Server, done: EngineResponse) -> None:
+    def _count(self, server: _Server, done: Answer) -> None:
         """Give up if nothing at all is answered: the requests are not to blame, and retries cannot help.
 
         Raises:

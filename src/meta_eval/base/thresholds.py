@@ -168,8 +168,3 @@ LEVEL_TEXT = percent(LEVEL)
 
 # Default number of tokens of an answer, as in lm-eval's engines.
 MAX_GEN_TOKS = 256
-# Answers of at least so many tokens are also cut if this share of all, and more than end within so many tokens before,
-# end at the same largest count.
-ENDPOINT_CUT_TOKENS = 24
-ENDPOINT_CUT_PILE = 0.1
-ENDPOINT_CUT_BEFORE = 4

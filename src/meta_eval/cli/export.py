@@ -40,7 +40,7 @@ def export(
 
     Example: meta-eval export work_dir -o requests.jsonl
     """
-    from meta_eval.ask.answers.request_export import export_requests as run
+    from meta_eval.ask.request_export import export_requests as run
 
     folder = options.pack_folder(pack, config)
     output = output or Path(f"{chosen.to}.jsonl")

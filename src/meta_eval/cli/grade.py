@@ -36,7 +36,7 @@ def grade(
 
     Example: meta-eval grade answers.jsonl --pack work_dir
     """
-    from meta_eval.ask.answers.grading import grade_answers as run
+    from meta_eval.ask.grading import grade_answers as run
 
     folder = options.pack_folder(pack, config, hint="Name it with --pack PACK")
     with Steps("grading"):

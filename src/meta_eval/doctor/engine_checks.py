@@ -6,14 +6,16 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from meta_eval.ask.answers.requests import Encoder
-from meta_eval.ask.client import Client, EngineResponse, with_token_ids
+from meta_eval.ask.client import Client
+from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.request_kinds import encode_requests
 from meta_eval.base.display import plural
 from meta_eval.base.thresholds import KNOWN_LIKELIHOOD_CLOSE, KNOWN_LIKELIHOOD_ROUNDED
 from meta_eval.doctor.check import Finding, failed, not_checked, passed
 from meta_eval.doctor.known_answers import END, MAX_MODEL_LEN, KnownAnswer, find_model_folder, read_known_answers
+from meta_eval.harness.answer import Answer
 
-Responses = Mapping[str, EngineResponse]
+Responses = Mapping[str, Answer]
 
 
 def check_answers(known_answers: Sequence[KnownAnswer], first: Responses, second: Responses) -> list[Finding]:
@@ -30,8 +32,8 @@ class AnswerPair:
     """A known answer with the responses of both rounds."""
 
     known_answer: KnownAnswer
-    first: EngineResponse | None
-    second: EngineResponse | None
+    first: Answer | None
+    second: Answer | None
 
     @property
     def text(self) -> str:
@@ -82,7 +84,7 @@ class _AnswerChecks:
     """Checks for the number of BOS that the engine really uses. A wrong number is then a single fault, not ten."""
 
     pairs: Sequence[AnswerPair]
-    too_long: EngineResponse | None
+    too_long: Answer | None
     bos_of_texts: int | None = field(init=False)
     bos_of_choices: int | None = field(init=False)
     steady: bool = field(init=False)
@@ -292,10 +294,10 @@ def check_engine(client: Client) -> EngineChecks:
 
     known_answers = [answer for answer in read_known_answers() if answer.request.kind in client.backend.kinds]
     encoder = Encoder(Tokenizer.from_file(str(find_model_folder() / "tokenizer.json")))
-    requests = list(with_token_ids([answer.request for answer in known_answers], encoder))
+    requests = list(encode_requests([answer.request for answer in known_answers], encoder))
     started = time.monotonic()
     rounds = [
-        {response.request.id: response for response in client.answer(ordered)}
+        {answer.id: answer for answer in client.answer(ordered)}
         for ordered in (requests, requests[::-1])  # another order makes other batches
     ]
     return EngineChecks(client.engine, time.monotonic() - started, check_answers(known_answers, *rounds))

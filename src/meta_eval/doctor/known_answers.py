@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval import assets
-from meta_eval.ask.answers.requests import Request, RequestKind
+from meta_eval.ask.request import Request
 from meta_eval.harness.families import list_families
 from meta_eval.harness.settings import RunSettings, find_default_backend
 from meta_eval.pack.backends.base import BackendError
@@ -94,7 +94,7 @@ def read_known_answers() -> list[KnownAnswer]:
 
 def _known_answer(fields: Mapping[str, Any]) -> KnownAnswer:
     group, number = fields["group"], fields["number"]
-    kind: RequestKind = "choices" if "continuations" in fields else "generate"
+    kind = "choices" if "continuations" in fields else "generate"
     request = Request(
         id=f"doctor/{group}/{number}", task="doctor", doc=number, repeat=0, kind=kind, prompt=fields["prompt"],
         stop=tuple(fields.get("stop", ())), max_tokens=fields.get("max_tokens", 0),

@@ -18,6 +18,7 @@ from meta_eval.base.secrets import HIDDEN, is_secret
 from meta_eval.base.thresholds import MAX_GEN_TOKS, NAMED
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.results_file import ResultsFile, as_mapping, read_finite_number, to_datetime
+from meta_eval.harness.settings import SAMPLING
 
 # The check of an endpoint whose prompts hold no tools, though it takes them.
 TOOLS_LOST = "tools in the prompt"
@@ -303,9 +304,6 @@ def _format(settings: Any) -> str:
 # Model arguments that change the model behind the same name.
 _IDENTITY = ("revision", "dtype", "quantization", "load_in_4bit", "load_in_8bit", "peft", "delta", "gguf_file")
 
-# Settings of sampling, without effect in greedy decoding.
-_OF_SAMPLING = ("temperature", "do_sample", "top_p", "top_k", "min_p")
-
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
@@ -440,7 +438,7 @@ def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that affect answers. A number written as text counts as a number."""
     temperature = read_finite_number(settings.get("temperature"))
     is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
-    idle = ("seed", *(_OF_SAMPLING if is_greedy else ()))
+    idle = ("seed", *(SAMPLING if is_greedy else ()))
     defaults = {"max_gen_toks": MAX_GEN_TOKS}.items()  # the default, so it changes nothing
     effective = {
         name: value for name, value in _changed(settings).items() if name not in idle and (name, value) not in defaults

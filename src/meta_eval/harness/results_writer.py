@@ -19,7 +19,7 @@ from typing import Any
 
 from meta_eval.base.errors import PackError
 from meta_eval.base.inputs import MAX_DATA, open_data, read_regular
-from meta_eval.harness.engine_answer import EngineAnswer
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.evaluator import Evaluated, silence_libraries
 from meta_eval.harness.evaluator_patches import replace_dumps
 from meta_eval.harness.sample_parser import FILTERED
@@ -63,7 +63,7 @@ class Speed:
     cost: float | None = None
 
     @classmethod
-    def of(cls, answers: Sequence[EngineAnswer], prices: Settings | None = None) -> Speed:
+    def of(cls, answers: Sequence[Answer], prices: Settings | None = None) -> Speed:
         texts = [answer for answer in answers if answer.text is not None]
         tokens, seconds = [answer.completion_tokens for answer in texts], _seconds(texts)
         all_counted, wall_seconds = bool(texts) and None not in tokens, _seconds(answers)
@@ -78,7 +78,7 @@ class Speed:
         )
 
 
-def _cost(answers: Sequence[EngineAnswer], wall_seconds: float | None, prices: Settings) -> float | None:
+def _cost(answers: Sequence[Answer], wall_seconds: float | None, prices: Settings) -> float | None:
     """The price of the time of all machines, and of the tokens that an endpoint charges for."""
     costs: list[float | None] = []
     if prices.price_per_hour is not None:
@@ -89,7 +89,7 @@ def _cost(answers: Sequence[EngineAnswer], wall_seconds: float | None, prices: S
     return sum(known) if known and len(known) == len(costs) else None
 
 
-def _token_cost(answer: EngineAnswer, prices: TokenPrices) -> float | None:
+def _token_cost(answer: Answer, prices: TokenPrices) -> float | None:
     if answer.prompt_tokens is None or answer.completion_tokens is None:
         return None
     cached = min(answer.cached_tokens or 0, answer.prompt_tokens) if prices.cached is not None else 0
@@ -97,12 +97,12 @@ def _token_cost(answer: EngineAnswer, prices: TokenPrices) -> float | None:
     return (tokens + cached * (prices.cached or 0.0)) / 1e6
 
 
-def _seconds(answers: Sequence[EngineAnswer]) -> float | None:
+def _seconds(answers: Sequence[Answer]) -> float | None:
     spans = [answer.span for answer in answers if answer.span]
     return _covered(spans) if len(spans) == len(answers) else None
 
 
-def _median_seconds(answers: Sequence[EngineAnswer]) -> float | None:
+def _median_seconds(answers: Sequence[Answer]) -> float | None:
     spans = [answer.span[1] - answer.span[0] for answer in answers if answer.span]
     return median(spans) if spans and len(spans) == len(answers) else None
 
@@ -157,7 +157,7 @@ class Writer:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def add(self, name: str, evaluated: Evaluated, answers: Mapping[int, Sequence[EngineAnswer]]) -> None:
+    def add(self, name: str, evaluated: Evaluated, answers: Mapping[int, Sequence[Answer]]) -> None:
         """Write the samples of a task.
 
         Raises:
@@ -230,7 +230,7 @@ class Writer:
         return path
 
 
-def _generation(doc_answers: Sequence[EngineAnswer]) -> dict[str, Any]:
+def _generation(doc_answers: Sequence[Answer]) -> dict[str, Any]:
     """Metadata of the answers to a doc. With several answers: sums, how each ended, and ``length`` if any was cut."""
     ends = [answer.finish_reason for answer in doc_answers]
     cut = next((end for end in ("length", FILTERED) if end in ends), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -12,23 +12,16 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    create_model,
     field_validator,
 )
 
-from meta_eval.base.display import one_line, quoted
+from meta_eval.base.display import quoted
 from meta_eval.base.extensions import find_extensions
 from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
+from meta_eval.harness.config_keys import RUN_KEYS, ConfigKeys, list_key_fields, make_visible
 
-
-def make_visible(text: str) -> str:
-    """Check a text of the printed command, which people read and paste.
-
-    Raises:
-        ValueError: It contains control characters or hidden characters.
-    """
-    if one_line(text) != text:
-        raise ValueError(f"{quoted(text)} holds an invisible character")
-    return text
+_Keys = TypeVar("_Keys", bound=ConfigKeys)
 
 
 Scalar = bool | int | float | str
@@ -124,6 +117,11 @@ class TokenPrices(BaseModel):
     cached: float | None = Field(None, ge=0, allow_inf_nan=False)
 
 
+# The settings of ``generation_kwargs`` that change sampled answers alone. A new one is a name here: templates may have
+# it, every engine gets it, and a comparison of two sampled runs shows it.
+SAMPLING = ("do_sample", "temperature", "top_p", "top_k", "min_p")
+
+
 def find_default_backend() -> str | None:
     """The backend that is used where none is named: the only entry point of the group ``meta_eval.default_backend``.
     None without one, or where several packages bring one."""
@@ -178,14 +176,9 @@ class Settings(BaseModel):
     tokens_per_minute: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="limit of tokens, of prompts and answers; null for none"
     )
-    stream: bool = Field(False, description="with backend `chat`: ask for streamed answers")
     serve: bool = Field(
         False,
         description="with backend `server`: start an engine's server for the run, and stop it whatever happens",
-    )
-    ray_address: Name | None = Field(
-        None,
-        description="with a backend that runs on a cluster: its address, or `auto`; null starts a local one",
     )
     price_per_hour: float | None = Field(
         None,
@@ -265,6 +258,20 @@ class Settings(BaseModel):
             model: A model of a sweep. None means ``model_name``.
         """
         return str(self.tokenizer or self.model_args.get("tokenizer") or model or self.model_name)
+
+    def read_keys(self, keys: type[_Keys]) -> _Keys:
+        """The values of a plug-in's own keys."""
+        return keys.model_construct(**{name: getattr(self, name) for name in keys.model_fields})
+
+
+if not TYPE_CHECKING:  # with the keys of plug-ins
+    Settings = create_model(
+        "Settings",
+        __base__=Settings,
+        __module__=__name__,
+        __doc__=Settings.__doc__,
+        **list_key_fields(Settings.model_fields, RUN_KEYS),
+    )
 
 
 def refuse_separators(text: str, *, equals: int) -> None:

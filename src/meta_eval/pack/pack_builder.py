@@ -13,10 +13,10 @@ from meta_eval.base.inputs import read_text
 from meta_eval.base.logs import log
 from meta_eval.base.ownership import check_folder, replace_folder
 from meta_eval.base.pack_names import expand_patterns, split_excluded
+from meta_eval.harness.config_keys import list_config_keys
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config
-from meta_eval.pack.config_keys import list_config_keys
 from meta_eval.pack.manifest import (
     LM_EVAL_BELOW,
     LM_EVAL_MINIMUM,

@@ -10,7 +10,7 @@ from meta_eval.base.pack_names import expand_patterns, join_names, split_exclude
 from meta_eval.base.thresholds import MARGIN
 from meta_eval.pack.manifest import Manifest
 
-# The log-likelihood of a whole text; only lm_eval itself can request it.
+# The log-likelihood of a whole text.
 ROLLING = "loglikelihood_rolling"
 
 
@@ -30,35 +30,6 @@ def choose_tasks(manifest: Manifest, names: Sequence[str]) -> list[str]:
     if not left:
         raise ConfigError("leaves out every task", where="--tasks", hint=f"The pack has {', '.join(manifest.tasks)}")
     return left
-
-
-def choose_tasks_to_ask(manifest: Manifest, names: Sequence[str]) -> list[str]:
-    """The tasks of `choose_tasks` whose requests a file of requests can hold; the others are named in a warning.
-
-    Raises:
-        ConfigError: As of `choose_tasks`, or there is no such task.
-    """
-    chosen = choose_tasks(manifest, names)
-    rolling = [name for name in chosen if manifest.tasks[name].output_type == ROLLING]
-    return leave_out_tasks(
-        chosen, rolling, "it scores the likelihood of whole texts", hint="Run it with lm_eval itself"
-    )
-
-
-def choose_tasks_to_grade(manifest: Manifest, names: Sequence[str], *, allow_code: bool) -> list[str]:
-    """The tasks of `choose_tasks_to_ask` that may be graded here; the others are named in a warning.
-
-    Args:
-        manifest: Of the pack.
-        names: As of `choose_tasks`.
-        allow_code: Whether to include tasks that run programs written by the model.
-
-    Raises:
-        ConfigError: As of `choose_tasks`, or there is no such task.
-    """
-    chosen = choose_tasks_to_ask(manifest, names)
-    unsafe = [] if allow_code else [name for name in chosen if manifest.tasks[name].unsafe_code]
-    return leave_out_tasks(chosen, unsafe, "scoring runs model-written code", hint="Allow it with --allow-code")
 
 
 def leave_out_tasks(chosen: Sequence[str], unfit: Sequence[str], why: str, *, hint: str) -> list[str]:

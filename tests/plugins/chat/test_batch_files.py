@@ -18,10 +18,10 @@ from one_task import run
 from packs import edit, prepare, read_docs, reseal, yaml_of
 
 from meta_eval import export, grade
-from meta_eval.ask.answers.answer_files import read_answers
-from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.answer_files import read_answers
+from meta_eval.ask.request import Request
 from meta_eval.base.errors import UserError
-from meta_eval.harness.engine_answer import AnswersError
+from meta_eval.harness.answer import AnswersError
 from meta_eval.plugins.chat.batch_files import (
     BatchRequest,
     format_batch_request,

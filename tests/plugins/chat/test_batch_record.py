@@ -17,7 +17,7 @@ from one_task import run
 from packs import prepare, read_docs
 
 from meta_eval import export, grade, report, verify
-from meta_eval.ask.answers.requests import Request, read_conversation
+from meta_eval.ask.request import Request, read_conversation
 from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.records.format import Place

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from meta_eval.ask.answers.requests import Request, read_conversation
+from meta_eval.ask.completions import Abilities, build_text_request
+from meta_eval.ask.request import Request, read_conversation
+from meta_eval.harness.settings import SAMPLING
 from meta_eval.plugins.chat.chat_body import make_chat_body
 
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -33,6 +35,14 @@ def test_each_repeat_is_sampled_with_its_own_seed() -> None:
     assert [body(settings, repeat=repeat)["seed"] for repeat in (0, 3)] == [7, 10], "of the task"
     assert body({"do_sample": True}, repeat=3, seed=9)["seed"] == 12, "of the doc"
     assert body({"seed": 7}, repeat=3)["seed"] == 7, "a greedy answer"
+
+
+@pytest.mark.parametrize("name", SAMPLING[2:])
+def test_every_engine_gets_a_setting_of_sampling(name: str) -> None:
+    settings = {"do_sample": True, "temperature": 0.7, name: 0.5}
+    request = Request("t/0", "t", 0, 0, "generate", "hi", ("END",), 16, settings)
+    assert body(settings)[name] == request.sampling[name] == 0.5
+    assert build_text_request(request, seed=1, end=(), can=Abilities())[name] == 0.5
 
 
 def test_fields_of_the_doc_win_over_further_fields_and_these_over_the_task() -> None:

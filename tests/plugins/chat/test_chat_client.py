@@ -16,8 +16,9 @@ import pytest
 from chat_server import Body, ChatServer, Reply, completion, stream
 from marks import thorough
 
-from meta_eval.ask.answers.requests import Request
-from meta_eval.ask.client import EngineRequest, EngineResponse
+from meta_eval.ask.request import Request
+from meta_eval.harness.answer import Answer
+from meta_eval.harness.chat_completion import ToolCall
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.base import BackendError
 from meta_eval.plugins.chat.chat_client import ChatClient
@@ -41,9 +42,9 @@ def make_request(name: str, *, repeat: int = 0, settings: dict[str, Any] | None 
 
 def ask(
     reply: Callable[[Body], Reply | Body], *requests: Request, models: Any = None, **keys: Any
-) -> tuple[list[EngineResponse], ChatServer]:
+) -> tuple[list[Answer], ChatServer]:
     with ChatServer(reply, models=models) as server, make_client(server.url, **keys) as client:
-        return list(client.answer(map(EngineRequest, requests))), server
+        return list(client.answer(requests)), server
 
 
 def make_client(url: str, **keys: Any) -> ChatClient:
@@ -73,7 +74,7 @@ def test_a_request_carries_messages_settings_and_the_key_alone() -> None:
     }  # fmt: skip
     assert server.headers == [f"Bearer {KEY}"]
     assert (response.text, response.reasoning, response.finish_reason) == ("", "hm", "tool_calls")
-    assert response.tool_calls == [{"name": "add", "arguments": '{"a": 1, "b": 2}'}]
+    assert response.tool_calls == (ToolCall("add", '{"a": 1, "b": 2}'),)
     assert (response.prompt_tokens, response.completion_tokens) == (7, 3)
 
 
@@ -83,7 +84,7 @@ def test_a_text_prompt_is_asked_as_its_messages() -> None:
     request = Request("t/0", "t", 0, 0, "generate", prompt, (), 16, None, ())
     responses, server = ask(lambda _: completion("A"), request, of_base)
     assert [body["messages"] for body in server.bodies] == [[{"role": "user", "content": "hi"}]]
-    refused = next(response for response in responses if response.request.id == "t/1")
+    refused = next(response for response in responses if response.id == "t/1")
     assert "it is a base model's" in str(refused.error) or "base model" in str(refused.error)
 
 
@@ -326,7 +327,7 @@ def test_other_forms_after_an_hour_are_said_once_and_kept(caplog: pytest.LogCapt
 
     responses, _ = ask(reply, *(make_request(str(n), tools=TOOLS) for n in range(10)), concurrency=1)
     assert [response.reasoning for response in responses[:6]] == ["r"] * 6
-    assert [response.tool_calls for response in responses[8:]] == [[{"name": "add", "arguments": '{"a": '}]] * 2
+    assert [response.tool_calls for response in responses[8:]] == [(ToolCall("add", '{"a": '),)] * 2
     notes = [record.getMessage() for record in caplog.records]
     assert [note.split(": ")[1] for note in notes] == [
         "reasoning is in tags in the text, and was in the field reasoning_content",
@@ -412,7 +413,7 @@ def test_of_500_faults_nothing_is_lost_and_nothing_answered_is_asked_twice(
 
     requests = [make_request(name, settings={"do_sample": True, "temperature": 0.5}) for name in names]
     responses, _ = ask(reply, *requests, concurrency=8, stream=seed % 2 == 1)
-    seen = {response.request.id.split("/")[1]: response for response in responses}
+    seen = {response.id.split("/")[1]: response for response in responses}
     assert len(responses) == len(seen) == 50
     assert answered == dict.fromkeys(names, 1)
     for name, (_, text, reasoning, calls) in answers.items():
@@ -431,7 +432,7 @@ def test_a_fault_that_stays_is_one_line(fault: str, monkeypatch: pytest.MonkeyPa
         lambda body: PASSING[fault](completion("A")) if name_of(body) == "bad" else completion("A"),
         make_request("good"), make_request("bad"), retries=2, request_timeout=20,
     )  # fmt: skip
-    errors = {response.request.id: response.error for response in responses}
+    errors = {response.id: response.error for response in responses}
     assert errors["t/good/0"] is None
     assert errors["t/bad/0"] and "\n" not in errors["t/bad/0"] and KEY not in errors["t/bad/0"]
 

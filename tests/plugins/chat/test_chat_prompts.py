@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_model import write_tokenizer
 
-from meta_eval.ask.answers.requests import Encoder
+from meta_eval.ask.model_tokens import Encoder
 from meta_eval.harness.chat_messages import make_conversation
 from meta_eval.harness.families import list_families
 from meta_eval.pack.chat_rendering import ChatTemplate

@@ -37,7 +37,7 @@ def run(server: ChatServer, folder: Path, *words: str, tasks: str = TASK, **keys
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meta_eval.ask.transport._FIRST", 0.01)
-    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
 
 
 def test_a_run_resumes_costs_what_its_tokens_cost_and_keeps_no_key(tmp_path: Path) -> None:

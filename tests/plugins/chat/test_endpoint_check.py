@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from meta_eval.ask.answers.requests import Encoder, Request
+from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.request import Request
 from meta_eval.harness.chat_completion import ChatChoice, ChatCompletion, ToolCall
 from meta_eval.harness.families import list_families
 from meta_eval.harness.provenance import merge_endpoint_notes, read_endpoint_notes

@@ -237,7 +237,7 @@ def test_a_tokenizer_of_another_model_is_refused_before_the_first_request(place:
 def test_an_engine_that_was_killed_says_so_and_not_the_last_line_of_its_log(
     status: int, words: str, tmp_path: Path
 ) -> None:
-    from meta_eval.ask.engine_faults import diagnose_engine
+    from meta_eval.ask.served import diagnose_engine
 
     log_file = tmp_path / "serve.log"
     log_file.write_text("warming up\na line\n", encoding="utf-8")

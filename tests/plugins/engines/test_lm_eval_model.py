@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,17 +15,17 @@ from lm_eval.models import MODEL_MAPPING
 from offered import offer
 from tokenizers import Tokenizer, models
 
-from meta_eval.ask.answers.requests import Request
-from meta_eval.ask.client import EngineRequest, EngineResponse, find_client
+from meta_eval.ask.client import find_client
+from meta_eval.ask.request import Request
 from meta_eval.base.errors import ConfigError
 from meta_eval.cli import console
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends import registry
 from meta_eval.pack.backends.base import BackendError
 from meta_eval.pack.backends.registry import find_backend, list_backends
 from meta_eval.pack.config import load_config
-from meta_eval.plugins.engines.lm_eval.backend import LmEvalModel
-from meta_eval.plugins.engines.lm_eval.reasons import REFUSED
+from meta_eval.plugins.engines.lm_eval.backend import REFUSED, LmEvalModel
 
 NAME = "meta-eval-small"
 BOS = 256
@@ -70,22 +71,19 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def text(number: int, prompt: str, **changes: Any) -> EngineRequest:
+def text(number: int, prompt: str, **changes: Any) -> Request:
     fields: dict[str, Any] = {"stop": ("\n",), "max_tokens": 5, "settings": {"do_sample": False}, **changes}
     request = Request(f"t/{number}", "t", number, 0, "generate", prompt, **fields)
-    return EngineRequest(request, [BOS, *prompt.encode()])
+    return replace(request, prompt_ids=[BOS, *prompt.encode()])
 
 
-def choice(number: int, prompt: str, continuations: tuple[str, ...]) -> EngineRequest:
+def choice(number: int, prompt: str, continuations: tuple[str, ...]) -> Request:
     request = Request(f"c/{number}", "c", number, 0, "choices", prompt, continuations=continuations)
-    return EngineRequest(
-        request, [BOS, *prompt.rstrip().encode()], [list(continuation.encode()) for continuation in continuations]
-    )
+    ids = [list(continuation.encode()) for continuation in continuations]
+    return replace(request, prompt_ids=[BOS, *prompt.rstrip().encode()], continuation_ids=ids)
 
 
-def ask(
-    asks: Sequence[EngineRequest], where: Path, end: tuple[str, ...] = ("<end>",), **arguments: Any
-) -> list[EngineResponse]:
+def ask(asks: Sequence[Request], where: Path, end: tuple[str, ...] = ("<end>",), **arguments: Any) -> list[Answer]:
     settings = RunSettings(
         model_name=str(where), backend=NAME, tasks=("t",), include_path="pack", max_model_len=100, model_args=arguments
     )
@@ -95,9 +93,7 @@ def ask(
 
 def test_each_request_is_answered_as_lm_eval_asks_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     responses = ask([text(0, "say one"), choice(1, "is it ", (" a", " long"))], tmp_path)
-    assert [
-        (response.request.id, response.text, list(response.choices), response.finish_reason) for response in responses
-    ] == [
+    assert [(response.id, response.text, list(response.choices), response.finish_reason) for response in responses] == [
         ("t/0", "one", [], None),
         ("c/1", None, [(-2.0, True), (-5.0, False)], None),
     ]
@@ -154,7 +150,7 @@ def test_progress_is_shown_while_an_engine_has_the_descriptors(
 def test_no_more_requests_are_read_than_a_call_takes(tmp_path: Path) -> None:
     read: list[int] = []
 
-    def asks() -> Iterator[EngineRequest]:
+    def asks() -> Iterator[Request]:
         for n in range(200):
             read.append(n)
             yield text(n, f"say {n}")
@@ -167,10 +163,10 @@ def test_no_more_requests_are_read_than_a_call_takes(tmp_path: Path) -> None:
 
 def test_of_a_call_that_fails_only_the_request_that_fails_alone_is_an_error(tmp_path: Path) -> None:
     responses = ask([text(n, "break this" if n == 3 else f"say {n}") for n in range(6)], tmp_path)
-    answers = {response.request.doc: response.text for response in responses if response.error is None}
+    answers = {response.doc: response.text for response in responses if response.error is None}
     assert answers == {n: str(n) for n in range(6) if n != 3}
     (failed,) = [response for response in responses if response.error]
-    assert failed.request.doc == 3
+    assert failed.doc == 3
     assert "not enough memory" in str(failed.error)
     assert "batch_size" in str(failed.error)
     assert [len(call) for call in Small.made[0].calls] == [6, 1, 1, 1, 1, 1, 1]

@@ -22,8 +22,7 @@ from small_model import write_tokenizer
 
 from meta_eval.base.errors import ConfigError
 from meta_eval.harness.settings import RunSettings
-from meta_eval.plugins.engines.slurm.slurm_jobs import SCRIPTS, count_gpus, render_scripts
-from meta_eval.plugins.engines.slurm.slurm_layout import Jobs
+from meta_eval.plugins.engines.slurm.slurm_jobs import SCRIPTS, Jobs, count_gpus, render_scripts
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
 STAND_IN = f"{REPOSITORY / 'src'}:{HELPERS / 'stand_in'}"

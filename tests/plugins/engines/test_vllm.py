@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from places import HELPERS
 
-from meta_eval.ask.answers.requests import Request
-from meta_eval.ask.client import EngineRequest
+from meta_eval.ask.request import Request
 from meta_eval.harness.settings import RunSettings
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 
@@ -28,10 +28,10 @@ def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[VllmClie
     del sys.modules["vllm"]  # not by the patch, which would bring it back
 
 
-def ask(number: int, *continuations: Sequence[int]) -> EngineRequest:
+def ask(number: int, *continuations: Sequence[int]) -> Request:
     texts = tuple(str(index) for index in range(len(continuations)))
     request = Request(f"some/{number}", "some", number, 0, "choices", "prompt", continuations=texts)
-    return EngineRequest(request, CONTEXT, continuations)
+    return replace(request, prompt_ids=CONTEXT, continuation_ids=continuations)
 
 
 def exact(continuation: Sequence[int]) -> float:

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from marks import thorough
 
-from meta_eval.ask.answers.endpoint_answers import AnswerFacts, count_cut
 from meta_eval.judge.token_table import Forced
 from meta_eval.plugins.tokens import causes
 from meta_eval.plugins.tokens.answer_audit import find_outcome, judge_answers
 from meta_eval.plugins.tokens.answer_scores import Decoding, ScoredDoc, score_docs
 from meta_eval.plugins.tokens.audit_causes import count_prompts, find_causes
+from meta_eval.plugins.tokens.endpoint_answers import AnswerFacts, count_cut
 from meta_eval.stats import Interval
 
 VOCABULARY = 8

@@ -17,7 +17,7 @@ from packs import prepare, read_docs
 
 from meta_eval import export
 from meta_eval.base.errors import UserError
-from meta_eval.harness.engine_answer import AnswersError
+from meta_eval.harness.answer import AnswersError
 from meta_eval.judge.token_table import read_tokens
 from meta_eval.plugins.tokens.api import audit
 
@@ -29,7 +29,7 @@ TEXT = "The best answer is certainly none of the others."
 def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.plugins.tokens.token_scoring.find_client", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
     return made
 
 

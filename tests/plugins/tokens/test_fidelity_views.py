@@ -158,7 +158,7 @@ def test_choices_count_beside_texts(tmp_path: Path) -> None:
 def no_engine(patch: pytest.MonkeyPatch) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     patch.setattr("meta_eval.plugins.tokens.token_scoring.find_client", lambda *_backend, **_keys: made)
-    patch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
+    patch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
 
 
 @pytest.fixture(scope="module")

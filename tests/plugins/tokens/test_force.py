@@ -18,8 +18,8 @@ from noted import noted
 from packs import prepare, read_docs
 
 from meta_eval import Config
-from meta_eval.ask.answers.requests import Request
 from meta_eval.ask.pipeline import Interrupted
+from meta_eval.ask.request import Request
 from meta_eval.base.errors import UserError
 from meta_eval.judge.token_table import read_choices, read_tokens
 from meta_eval.pack.manifest import read_manifest
@@ -42,7 +42,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.plugins.tokens.token_scoring.find_client", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.ask.retry_rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
     return made
 
 

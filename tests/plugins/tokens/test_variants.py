@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from meta_eval.ask.answers.requests import Encoder
+from meta_eval.ask.model_tokens import Encoder
 from meta_eval.doctor.known_answers import find_model_folder
 from meta_eval.plugins.tokens.perturbations import (
     ALONE,

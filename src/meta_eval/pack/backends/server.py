@@ -185,7 +185,7 @@ class Server(LmEvalBackend):
         return self.starts_server(settings)
 
     def load_client(self) -> type[Any]:
-        return load_class("meta_eval.ask.server_client:ServerClient")
+        return load_class("meta_eval.ask.completions:ServerClient")
 
     def check_installed(self, settings: Settings) -> None:
         if self.program is not None and self.starts_server(settings):

@@ -12,8 +12,8 @@ from meta_eval import assets
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, describe_wrong_value, join_errors, suggest_name
 from meta_eval.base.pack_names import join_names
+from meta_eval.harness.config_keys import list_allowed
 from meta_eval.pack.backends.registry import list_backends
-from meta_eval.pack.config_keys import list_allowed
 
 # Allowed values where pydantic's message is unclear. Keep docs/reference/configuration.md the same.
 ALLOWED = {
@@ -28,7 +28,6 @@ ALLOWED = {
     "model_args": "a mapping such as {enforce_eager: true}, or text such as enforce_eager=True,quantization=fp8",
     "base_url": "an address such as http://localhost:8000/v1, or a list of several",
     "request_timeout": "a number of seconds above 0",
-    "ray_address": "null for a local cluster, `auto`, or an address",
     "price_per_hour": "null, or a number above 0",
     "price_per_million_tokens": "null, or a mapping such as {prompt: 0.15, completion: 0.6, cached: 0.075}",
     "requests_per_minute": "null, or a number above 0",

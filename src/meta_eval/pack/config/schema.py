@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import (
     ConfigDict,
@@ -29,13 +29,11 @@ from meta_eval.base.errors import ConfigError
 from meta_eval.base.model_errors import Public
 from meta_eval.base.pack_names import split_excluded
 from meta_eval.base.secrets import is_secret
-from meta_eval.harness.settings import Name, RunSettings, Scalar, Settings, make_visible
+from meta_eval.harness.config_keys import INSTEAD, list_key_fields, make_visible, refuse_secret
+from meta_eval.harness.settings import Name, RunSettings, Scalar, Settings
 from meta_eval.pack.backends.registry import find_backend, find_engine_of
 from meta_eval.pack.config.config_errors import ValuePlace, describe_errors
-from meta_eval.pack.config_keys import INSTEAD, ConfigKeys, list_key_fields, refuse_secret
 from meta_eval.pack.manifest import PreparedFrom
-
-_Keys = TypeVar("_Keys", bound=ConfigKeys)
 
 # Characters that lm_eval replaces by "__" in folder names, and the longest file name of common file systems.
 _NOT_IN_FOLDERS = re.compile(r'["<>:/|\\?*\[\]]+')
@@ -126,7 +124,6 @@ class Config(PreparedFrom, Settings, Public):
         "template_dir",
         "tasks",
         "base_url",
-        "ray_address",
     )
     @classmethod
     def _no_secret(cls, value: Any) -> Any:
@@ -180,10 +177,6 @@ class Config(PreparedFrom, Settings, Public):
         if not included:
             raise ValueError(f"names no task, and only leaves out {', '.join(excluded)}")
         return tuple(dict.fromkeys(tasks))
-
-    def read_keys(self, keys: type[_Keys]) -> _Keys:
-        """The values of a plug-in's own keys."""
-        return keys.model_construct(**{name: getattr(self, name) for name in keys.model_fields})
 
     @classmethod
     def refusal(cls, error: ValidationError) -> ConfigError:

@@ -17,6 +17,7 @@ from typing import Any
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import TemplateError, suggest_name
 from meta_eval.base.inputs import describe_error, read_regular
+from meta_eval.harness.settings import SAMPLING
 from meta_eval.pack.templates.spec import FunctionRef, Template, find_functions
 
 # The fields of lm-eval's TaskConfig, 0.4.11 to 0.4.13, and other keys that a YAML may have.
@@ -40,7 +41,7 @@ OUTPUT_TYPES = frozenset(("generate_until", "multiple_choice", "loglikelihood", 
 
 # The engine decides the keys of generation_kwargs; a key that resembles one of these is a misspelling.
 _GENERATION = (
-    "until", "do_sample", "temperature", "max_gen_toks", "top_p", "top_k", "min_p", "repetition_penalty", "seed",
+    *SAMPLING, "until", "max_gen_toks", "repetition_penalty", "seed",
     "presence_penalty", "frequency_penalty", "skip_special_tokens", "ignore_eos", "stop", "n", "best_of",
     "spaces_between_special_tokens", "include_stop_str_in_output", "bad_words", "logit_bias", "stop_token_ids",
 )  # fmt: skip

@@ -19,6 +19,7 @@ from meta_eval.sockets import (
     MAX_GEN_TOKS,
     AnswersError,
     Request,
+    find_kind,
     format_json,
     log,
     read_conversation,
@@ -83,7 +84,7 @@ def _read_keys(file: Path) -> dict[str, str]:
 
 def _make_key(request: Request) -> str | None:
     """What a request asks, with numbers as JSON sees them; None if it cannot be asked as chat."""
-    if request.kind not in ("chat", "generate"):
+    if not find_kind(request.kind).answered_by_text:
         return None
     try:
         body = make_chat_body(request, read_conversation(request, can_continue=True), model="", seed=0)

@@ -9,7 +9,7 @@ from typing import Any
 from meta_eval.plugins.chat.batch_binding import bind_custom_ids
 from meta_eval.plugins.chat.batch_files import find_kind, read_batch_result
 from meta_eval.plugins.chat.batch_requests import check_batch_tasks, format_batch_lines, split_custom_id
-from meta_eval.sockets import AnswerForm, ConfigError, EngineAnswer, Export, Holding, Request, make_chat_answer
+from meta_eval.sockets import Answer, AnswerForm, ConfigError, Export, Holding, Request, make_chat_answer
 
 
 class BatchForm(AnswerForm):
@@ -28,7 +28,7 @@ class BatchForm(AnswerForm):
     def format_requests(self, requests: Iterator[Request], export: Export) -> Iterator[str]:
         return format_batch_lines(requests, export.manifest)
 
-    def read_answer(self, line: Any, names: Mapping[str, str | None], where: str) -> EngineAnswer | None:
+    def read_answer(self, line: Any, names: Mapping[str, str | None], where: str) -> Answer | None:
         result = read_batch_result(line)
         custom_id = names.get(result.custom_id, result.custom_id)
         if custom_id is None:

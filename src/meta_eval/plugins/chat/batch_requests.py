@@ -17,6 +17,7 @@ from meta_eval.sockets import (
     PackError,
     Request,
     build_requests,
+    find_kind,
     format_json,
     log,
     read_conversation,
@@ -93,7 +94,7 @@ def _find_refusal(request: Request, manifest: Manifest) -> str | None:
 
 
 def _read(request: Request, manifest: Manifest) -> dict[str, Any]:
-    if request.kind in ("choices", "force"):
+    if not find_kind(request.kind).answered_by_text:
         raise ValueError("it asks how likely given texts are, which chat endpoints do not say")
     try:
         return read_conversation(request, can_continue=bool(_fields(manifest).get(CONTINUED)))

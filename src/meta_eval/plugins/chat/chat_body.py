@@ -32,13 +32,13 @@ def make_chat_body(
         fields: Further fields of the body. They win over those of the task. Whether an answer continues the last
             message is for its conversation alone to say.
     """
-    settings = dict(request.settings or {})
-    is_sampled = bool(settings.pop("do_sample", None) or settings.get("temperature"))
-    settings |= {"seed": settings.get("seed", seed)} if is_sampled else {"temperature": 0.0}
+    settings = request.sampling
+    if request.is_sampled:
+        settings.setdefault("seed", seed)
     stop = {"stop": list(request.stop)} if request.stop else {}
     fields = {name: value for name, value in fields.items() if name != CONTINUED}
     body = {"model": model, **stop, **settings, **fields, **conversation}
-    if is_sampled and isinstance(body["seed"], int):
+    if request.is_sampled and isinstance(body["seed"], int):
         body["seed"] += request.repeat
     for values in (conversation, fields, {"max_tokens": request.max_tokens}):
         if limit := {name: values[name] for name in _LIMITS if values.get(name) is not None}:

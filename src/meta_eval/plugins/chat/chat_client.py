@@ -17,13 +17,12 @@ from meta_eval.plugins.chat.endpoint_check import EndpointCheck, compare_recorde
 from meta_eval.sockets import (
     CUT_EARLY,
     FILTERED,
+    Answer,
     ChatCompletion,
     CutError,
     Encoder,
-    EngineResponse,
     Failed,
     GarbledError,
-    Job,
     RefusedError,
     Request,
     ServersClient,
@@ -120,8 +119,7 @@ class ChatClient(ServersClient[ChatConnection]):
     def connect(self, url: str, model: str, key: str | None) -> ChatConnection:
         return ChatConnection(normalise_url(url), self.settings, model, key)
 
-    async def ask(self, server: ChatConnection, job: Job) -> EngineResponse:
-        request = job.ask.request
+    async def ask(self, server: ChatConnection, request: Request) -> Answer:
         try:
             conversation = self._read(request)
         except ValueError as error:
@@ -134,18 +132,18 @@ class ChatClient(ServersClient[ChatConnection]):
         if isinstance(answer, str):
             if not is_filtered(answer):
                 raise RefusedError(answer)
-            return EngineResponse(request, text="", finish_reason=FILTERED, started=started, ended=time.time())
+            return request.answer(text="", finish_reason=FILTERED, started=started, ended=time.time())
         try:
             read = read_chat_completion(answer)
         except ValueError as error:
             raise GarbledError(f"a response that {error}") from None
         self._note_oddities(request.id, read, body)
-        return EngineResponse(
-            request, text=read.content, finish_reason=read.finish_reason, reasoning=read.reasoning,
-            tool_calls=[call.as_json() for call in read.tool_calls],
+        return request.answer(
+            text=read.content, finish_reason=read.finish_reason, reasoning=read.reasoning,
+            tool_calls=tuple(read.tool_calls),
             prompt_tokens=read.prompt_tokens, completion_tokens=read.completion_tokens,
             cached_tokens=read.cached_tokens, started=started, ended=time.time(),
-            model=server.read_model_name(read.model),
+            response_model=server.read_model_name(read.model),
         )  # fmt: skip
 
     def _note_oddities(self, name: str, read: ChatCompletion, body: Mapping[str, Any]) -> None:

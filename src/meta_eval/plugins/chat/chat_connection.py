@@ -7,6 +7,7 @@ from typing import Any
 
 from meta_eval.plugins.chat.chat_faults import LIMITS, OMITTED, find_refused_field, is_filtered
 from meta_eval.plugins.chat.chat_stream import StreamMerger
+from meta_eval.plugins.chat.run_keys import ChatKeys
 from meta_eval.sockets import BackendError, Json, OpenAIConnection, Reply, RunSettings, log
 
 # The page of the endpoint.
@@ -42,7 +43,7 @@ class ChatConnection(OpenAIConnection):
 
     def _adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
         fields = {self.renamed.get(name, name): value for name, value in body.items() if name not in self.omitted}
-        if self._settings.stream and "stream" not in self.omitted:
+        if self._settings.read_keys(ChatKeys).stream and "stream" not in self.omitted:
             fields["stream"] = True
             if "stream_options" not in self.omitted:
                 fields["stream_options"] = {"include_usage": True}

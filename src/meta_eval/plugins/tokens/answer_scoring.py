@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from meta_eval.plugins.tokens.endpoint_answers import AnswerFacts, EndpointAnswers
 from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.plugins.tokens.token_scoring import FidelityResult, Source, score_recorded_answers
 from meta_eval.sockets import (
-    AnswerFacts,
     Answers,
     AnswersError,
     ConfigError,
-    EndpointAnswers,
-    EngineAnswer,
     Evaluator,
     Manifest,
     Recordings,
@@ -24,6 +22,7 @@ from meta_eval.sockets import (
     UserError,
     build_requests,
     fetch_chat_template,
+    find_kind,
     join_names,
     read_bound_answers,
     read_manifest,
@@ -108,16 +107,12 @@ def _read_record(pack: Path) -> Answers:
     texts = {name: recordings.read_task(name)[0] for name in manifest.tasks}
     for request in _build_requests(pack):
         recorded = texts[request.task][request.doc] if request.doc < len(texts[request.task]) else None
-        if recorded is None or recorded.text is None or request.repeat or request.kind not in ("generate", "chat"):
+        if recorded is None or recorded.text is None or request.repeat or not find_kind(request.kind).answered_by_text:
             continue
         record = manifest.tasks[request.task].record
-        digest = request.digest()
-        answers.by_key[request.id, digest.sha256] = EngineAnswer(
-            id=request.id, prompt_sha256=digest.prompt_sha256, request_sha256=digest.sha256, text=recorded.text,
-            choices=(), reasoning=None, tool_calls=(), finish_reason=None, prompt_tokens=None, completion_tokens=None,
-            cached_tokens=None, tokens=None, error=None, engine=None, model=record.model if record else None, span=None,
-            place=None, where=str(pack),
-        )  # fmt: skip
+        answers.by_key[request.key] = request.answer(
+            text=recorded.text, model=record.model if record else None, where=str(pack)
+        )
     if not answers.by_key:
         raise UserError("holds no recorded answers", where=str(pack), hint="Name files of an endpoint's answers")
     return answers

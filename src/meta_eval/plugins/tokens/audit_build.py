@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meta_eval.plugins.tokens.audit_report import AuditReport
-from meta_eval.sockets import AnswerFacts, count_cut
+from meta_eval.plugins.tokens.endpoint_answers import AnswerFacts, count_cut
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meta_eval.plugins.tokens import fidelity_text as write
-from meta_eval.plugins.tokens.fidelity_report import Answer, Change, FidelityReport, Token
+from meta_eval.plugins.tokens.fidelity_report import AnswerTokens, Change, FidelityReport, Token
 from meta_eval.plugins.tokens.thresholds import FIDELITY_NOISE_SEEN
 from meta_eval.sockets import SAMENESS_MIN_DOCS, UserError
 
@@ -219,7 +219,7 @@ def _vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     return Vocabulary(frozenset(digits), frozenset(special))
 
 
-def _answers(table: Columns, pair: Pair | None, words: _Words) -> list[Answer]:
+def _answers(table: Columns, pair: Pair | None, words: _Words) -> list[AnswerTokens]:
     """The answers that are farthest, by what a token of them differs from the baseline, else by its margin."""
     import numpy as np
 
@@ -230,7 +230,7 @@ def _answers(table: Columns, pair: Pair | None, words: _Words) -> list[Answer]:
     return [_answer(shown, pair, int(row), float(sums[row] / counts[row]), words) for row in order if counts[row]]
 
 
-def _answer(table: Columns, pair: Pair | None, row: int, size: float, words: _Words) -> Answer:
+def _answer(table: Columns, pair: Pair | None, row: int, size: float, words: _Words) -> AnswerTokens:
     import numpy as np
 
     answer = table.answers[row]
@@ -255,7 +255,7 @@ def _answer(table: Columns, pair: Pair | None, row: int, size: float, words: _Wo
             )
         )
     why = f"{size:.2g} nats a token {'from the baseline' if pair else 'below the likeliest'}"
-    return Answer(answer.task, answer.doc, tuple(tokens), max(0, len(places) - LONGEST), why)
+    return AnswerTokens(answer.task, answer.doc, tuple(tokens), max(0, len(places) - LONGEST), why)
 
 
 def _changes(pair: Pair, comparison: TableComparison, words: _Words) -> list[Change]:

@@ -46,7 +46,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerTokens:
     """An answer token by token; ``more`` tokens of it are not shown, and ``why`` it is here of all."""
 
     task: str
@@ -106,7 +106,7 @@ class FidelityReport:
     comparison: TableComparison | None = None
     choice_comparison: TableComparison | None = None
     finding: Finding | None = None
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[AnswerTokens, ...] = ()
     changes: tuple[Change, ...] = ()
     notes: tuple[str, ...] = ()
     tokenizer: bool = True

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from meta_eval.sockets import (
+    Answer,
     Answers,
     Backend,
     Client,
-    EngineAnswer,
     Evaluator,
     Manifest,
     Recordings,
@@ -73,7 +73,7 @@ class ToForce:
     def docs(self) -> dict[str, int]:
         return {name: len(numbers) for name, numbers in self._numbers.items()}
 
-    def is_whole(self, answer: EngineAnswer) -> bool:
+    def is_whole(self, answer: Answer) -> bool:
         """Whether an answer has everything that is requested."""
         return bool(answer.choices) or (answer.tokens is not None and answer.tokens.top_k >= self.top_k)
 
@@ -113,7 +113,7 @@ class ToForce:
             yield from self.recordings.build_scoring_requests(self._evaluator, name, self._limit, numbers)
 
     def _is_left(self, request: Request) -> bool:
-        return (request.id, request.sha256) not in self._answered
+        return request.key not in self._answered
 
     def __iter__(self) -> Iterator[Request]:
         number, of = self._shard

@@ -20,7 +20,7 @@ from meta_eval.plugins.tokens.perturbations import (
     turn_start_round,
 )
 from meta_eval.plugins.tokens.probe_table import Probed
-from meta_eval.sockets import Answers, Encoder, EngineRequest, Key, Request, with_token_ids
+from meta_eval.sockets import Answers, Encoder, Key, Request, encode_requests
 
 # Number of docs with short prompts, which get all probes, and with the longest prompts, which get another start.
 SHORT, LONG = 16, 8
@@ -46,7 +46,7 @@ class ProbeRequests:
         keys = [_key(request, name) for request, names in self._ways for name in names]
         return not keys or any(key in answers.by_key or key in answers.failed for key in keys)
 
-    def build_asks(self, encoder: Encoder, answered: Container[Key] = ()) -> Iterator[EngineRequest]:
+    def build_requests(self, encoder: Encoder, answered: Container[Key] = ()) -> Iterator[Request]:
         """Build the probes without an answer.
 
         Args:
@@ -55,15 +55,15 @@ class ProbeRequests:
         """
         for request, names in self._ways:
             left = {name for name in names if _key(request, name) not in answered}
-            for ask in with_token_ids([request] if left else [], encoder):
-                for name, (prompt, answer) in _variants(ask, names, encoder):
+            for encoded in encode_requests([request] if left else [], encoder):
+                for name, (prompt, answer) in _variants(encoded, names, encoder):
                     if name in left and prompt and answer:
-                        yield EngineRequest(_probe(request, name), prompt, [answer])
+                        yield replace(_probe(request, name), prompt_ids=prompt, continuation_ids=[answer])
 
     def build_table(self, answers: Answers) -> Iterator[Probed]:
         """Build the rows of the table of probes, in the order of docs."""
         for request, names in self._ways:
-            recorded_answer = answers.by_key.get((request.id, request.sha256))
+            recorded_answer = answers.by_key.get(request.key)
             for name in names:
                 answer = answers.by_key.get(_key(request, name))
                 if recorded_answer is None or answer is None or answer.tokens is None:
@@ -82,21 +82,20 @@ def _probe(request: Request, name: str) -> Request:
 
 
 def _key(request: Request, name: str) -> Key:
-    probe = _probe(request, name)
-    return probe.id, probe.sha256
+    return _probe(request, name).key
 
 
 def _variants(
-    ask: EngineRequest, names: Sequence[str], encoder: Encoder
+    request: Request, names: Sequence[str], encoder: Encoder
 ) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
-    ids, answer = list(ask.prompt_ids or ()), list(ask.forced_ids)
+    ids, answer = list(request.prompt_ids or ()), list(request.forced_ids)
     if names == (START,):
         turned = turn_start_round(ids)
         if turned is not None:
             yield START, (turned, answer[:MAX_ANSWER_TOKENS])
     else:
         yield from make_perturbations(
-            ask.request.prompt, ids, answer, encoder.bos, encoder.encode_text, encoder.encode_spelled
+            request.prompt, ids, answer, encoder.bos, encoder.encode_text, encoder.encode_spelled
         )
 
 

@@ -126,3 +126,9 @@ AUDIT_EDITED = 0.2
 AUDIT_OUTSIDE = 0.01
 # Share of answers that are cut below the limit that was asked.
 AUDIT_CUT = 0.02
+
+# Answers of at least so many tokens are also cut if this share of all, and more than end within so many tokens before,
+# end at the same largest count.
+ENDPOINT_CUT_TOKENS = 24
+ENDPOINT_CUT_PILE = 0.1
+ENDPOINT_CUT_BEFORE = 4

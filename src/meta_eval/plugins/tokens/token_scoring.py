@@ -19,11 +19,10 @@ from meta_eval.plugins.tokens.table_pairing import check_same_tokenizer
 from meta_eval.plugins.tokens.token_table_writer import Tables, hash_tokenizer, write_tables
 from meta_eval.plugins.tokens.yardstick import AGAIN
 from meta_eval.sockets import (
+    Answer,
     AnswersError,
     Client,
     ConfigError,
-    EngineRequest,
-    EngineResponse,
     Interrupted,
     Journal,
     Manifest,
@@ -41,6 +40,7 @@ from meta_eval.sockets import (
     collect_identity,
     counting_saved,
     describe_start,
+    encode_requests,
     expand_home,
     find_client,
     find_tokenizer_file,
@@ -52,7 +52,6 @@ from meta_eval.sockets import (
     read_whole_tables,
     report_progress,
     tokens_of,
-    with_token_ids,
 )
 
 # Folder of answers and tables in the output folder.
@@ -164,21 +163,21 @@ def score_recorded_answers(
                 pending.check_backend(backend, client)
                 pace = Pace(pending.left, {})
 
-                def some(requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
-                    return check_token_counts(client, with_token_ids(requests, tokens.encoder, top_k=options.top_k))
+                def some(requests: Iterable[Request]) -> Iterator[tuple[Request, Answer]]:
+                    return check_token_counts(client, encode_requests(requests, tokens.encoder, top_k=options.top_k))
 
                 try:
                     if probe:
                         report_progress("asking the probes")
                         done.probed = _probe(client, journal, probing, tokens)
                     pace.begin()
-                    for response in ask_in_rounds(some, pending):
-                        journal.add(response, engine=client.engine)
-                        pace.add(response)
-                        if response.error is not None and not done.failed:
-                            log.warning(f"{response.request.id} has no answer: {response.error}")
+                    for answer in ask_in_rounds(some, pending):
+                        journal.add(answer, engine=client.engine)
+                        pace.add(answer)
+                        if answer.error is not None and not done.failed:
+                            log.warning(f"{answer.id} has no answer: {answer.error}")
                         done.asked += 1
-                        done.failed += response.error is not None
+                        done.failed += answer.error is not None
                 except KeyboardInterrupt:
                     raise Interrupted(done.kept, sum(pending.total.values())) from None
         done.answers = journal.files()
@@ -208,10 +207,10 @@ def _check_first_table(output: Path) -> None:
 def _probe(client: Client, journal: Journal, probing: ProbeRequests, tokens: ModelTokens) -> int:
     """Send the unanswered probes once, and return their number. The engine's token count is not checked, because probes
     change the BOS."""
-    asks = () if tokens.encoder is None else probing.build_asks(tokens.encoder, journal.read().by_key)
+    asks = () if tokens.encoder is None else probing.build_requests(tokens.encoder, journal.read().by_key)
     answered = 0
-    for _, response in check_token_counts(client, asks, check=False):
-        journal.add(response, engine=client.engine)
+    for _, answer in check_token_counts(client, asks, check=False):
+        journal.add(answer, engine=client.engine)
         answered += 1
     return answered
 

@@ -16,9 +16,9 @@ from meta_eval.plugins.tokens.probe_table import find_probes_path, write_probes
 from meta_eval.sockets import (
     MANIFEST,
     TOO_LONG,
+    Answer,
     Answers,
     Choices,
-    EngineAnswer,
     Forced,
     Header,
     UserError,
@@ -30,7 +30,7 @@ from meta_eval.sockets import (
 )
 
 # By task, the hash and answer of each request, in the order of the pack.
-_Found = Mapping[str, Sequence[tuple[str, EngineAnswer]]]
+_Found = Mapping[str, Sequence[tuple[str, Answer]]]
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ def hash_tokenizer(model: str) -> str:
 
 def _sorted(pending: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[str, int]]]:
     """The existing answers by task, and the number of missing answers by reason."""
-    answers_by_task: dict[str, list[tuple[str, EngineAnswer]]] = {}
+    answers_by_task: dict[str, list[tuple[str, Answer]]] = {}
     left_out = {}
     for name, hashes in pending.hashes.items():
         whys = Counter({pending.recordings.missing: pending.docs[name] - len(hashes)})
@@ -139,7 +139,7 @@ def _sorted(pending: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[
     return answers_by_task, left_out
 
 
-def _why(failed: EngineAnswer | None) -> str:
+def _why(failed: Answer | None) -> str:
     if failed is None or failed.error is None:
         return "not asked yet"
     return "too long for max_model_len" if TOO_LONG in failed.error else "failed"
@@ -152,7 +152,7 @@ def _texts(answers_by_task: _Found, pending: ToForce, top_k: int) -> Iterator[Fo
             tokens = answer.tokens
             if tokens is None:
                 continue
-            doc = _doc(answer)
+            doc = answer.doc
             yield Forced(
                 task=name,
                 subtask=subtasks[doc],
@@ -173,17 +173,11 @@ def _choices(answers_by_task: _Found, pending: ToForce) -> Iterator[Choices]:
     for name, rows in answers_by_task.items():
         recorded, _ = pending.recordings.read_task(name)
         for sha256, answer in rows:
-            recorded_answer = recorded[_doc(answer)]
+            recorded_answer = recorded[answer.doc]
             if answer.choices and recorded_answer is not None:
                 recorded_logprobs = np.asarray([-nll for nll in recorded_answer.nlls], np.float32)
                 logprobs = np.asarray([logprob for logprob, _ in answer.choices], np.float32)
-                yield Choices(
-                    name, _doc(answer), sha256, logprobs, recorded_logprobs, int(np.argmax(recorded_logprobs))
-                )
-
-
-def _doc(answer: EngineAnswer) -> int:
-    return int(answer.id.split("/")[1])
+                yield Choices(name, answer.doc, sha256, logprobs, recorded_logprobs, int(np.argmax(recorded_logprobs)))
 
 
 def _first(lists: Any, top_k: int, kind: type[np.generic]) -> Any:

@@ -19,10 +19,10 @@ import json, sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from tokenizers import Tokenizer
-from meta_eval.ask.answers.requests import Encoder
+from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.canary import Canary, CanaryError, check_token_counts
-from meta_eval.ask.client import with_token_ids
-from meta_eval.ask.answers.recorded_answers import Recorded
+from meta_eval.ask.request_kinds import encode_requests
+from meta_eval.ask.request_kinds import Recorded
 from meta_eval.doctor.engine_checks import check_engine
 from meta_eval.doctor.known_answers import END, find_model_folder, read_known_answers, make_settings
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
@@ -39,7 +39,7 @@ HEAD = encoder.encode_text("<|start_header_id|>assistant<|end_header_id|>" + chr
 
 def sing(client):
     recorded = {one.request.id: Recorded(one.texts[1][0]) for one in known}
-    asks = with_token_ids([one.request for one in known], encoder)
+    asks = encode_requests([one.request for one in known], encoder)
     try:
         canary = Canary(client, recorded, encoder.encode_text, encoder.bos)
         return asdict(canary.check(list(check_token_counts(client, asks, check=False))))

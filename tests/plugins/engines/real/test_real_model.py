@@ -19,7 +19,7 @@ from on_engines import ready
 from places import REPOSITORY
 from real_copies import make_copies
 
-from meta_eval.ask.answers.requests import Encoder
+from meta_eval.ask.model_tokens import Encoder
 from meta_eval.harness.chat_messages import make_conversation
 from meta_eval.judge.token_table import read_tokens
 from meta_eval.pack.chat_rendering import find_chat_template

@@ -17,14 +17,13 @@ from typing import Any
 
 from meta_eval.plugins.engines.llamacpp.backend import PROGRAM, make_server_command, make_server_settings
 from meta_eval.sockets import (
+    Answer,
     BackendError,
     CompletionsConnection,
-    EngineResponse,
     Failed,
-    Job,
+    Request,
     Served,
     ServerClient,
-    choose_context,
     find_tokenizer,
     start_server,
 )
@@ -107,12 +106,11 @@ class LlamaCppClient(ServerClient):
         # Choices without the key `tokenizer` are tokenised by llama.cpp.
         return super().cannot(kind, has_tokenizer=has_tokenizer or kind == "choices")
 
-    async def ask(self, server: CompletionsConnection, job: Job) -> EngineResponse:
-        request = job.ask.request
-        if isinstance(server, LlamaCppConnection) and job.ask.prompt_ids is None and request.kind == "choices":
-            texts = [choose_context(request), *(request.prompt + text for text in request.continuations)]
+    async def ask(self, server: CompletionsConnection, request: Request) -> Answer:
+        if isinstance(server, LlamaCppConnection) and request.prompt_ids is None and request.kind == "choices":
+            texts = [request.prompt.rstrip(), *(request.prompt + text for text in request.continuations)]
             prompt, *choices = await asyncio.gather(*map(server.tokenize, texts))
-            job.ask = replace(
-                job.ask, prompt_ids=prompt, continuation_ids=[choice[len(prompt) :] for choice in choices]
+            request = replace(
+                request, prompt_ids=prompt, continuation_ids=[choice[len(prompt) :] for choice in choices]
             )
-        return await super().ask(server, job)
+        return await super().ask(server, request)

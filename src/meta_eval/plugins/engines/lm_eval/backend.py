@@ -1,10 +1,11 @@
-"""The other model classes of lm-eval, under lm-eval's names."""
+"""The other model classes of lm-eval, under lm-eval's names, and those that cannot answer a pack."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from meta_eval.sockets import AddedBos, LmEvalBackend, Settings, list_families, load_class
+from meta_eval.sockets import AddedBos, BackendReasons, LmEvalBackend, Settings, list_families, load_class
 
 _RESERVED = {
     "pretrained": "use model_name",
@@ -115,7 +116,7 @@ class _Transformers(_Hf):
     added_bos = AddedBos(until=(0, 4, 9, 2), for_gemma=True)
 
     def load_client(self) -> type[Any]:
-        return load_class("meta_eval.plugins.engines.lm_eval.transformers_client:TransformersClient")
+        return load_class("meta_eval.plugins.engines.lm_eval.lm_eval_client:TransformersClient")
 
 
 class _Sglang(LmEvalModel):
@@ -212,3 +213,26 @@ ANTHROPIC_COMPLETIONS, GGML, GGUF, MEGATRON_LM, NEMO_LM, NEURONX = map(
 ONNXRUNTIME, ONNXRUNTIME_GENAI, TEXTSYNTH, WATSONX_LLM, WINML = map(
     LmEvalModel, ("onnxruntime", "onnxruntime-genai", "textsynth", "watsonx_llm", "winml")
 )
+
+
+_CHAT = "it puts a chat template around prompts that bring their own; `backend: chat` asks a chat endpoint"
+
+# Models of lm-eval that cannot answer a pack, with the reason.
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "anthropic-chat", "anthropic-chat-completions", "litellm", "litellm-chat", "litellm-chat-completions",
+            "local-chat-completions", "openai-chat-completions",
+        ),
+        _CHAT,
+    ),
+    "dummy": "it answers at random",
+    "hf-audiolm-qwen": "it is asked with sounds",
+}  # fmt: skip
+
+
+class LmEvalReasons(BackendReasons):
+    """Says why one of them is no backend."""
+
+    def find(self, name: str) -> str | None:
+        return REFUSED.get(name)

@@ -1,4 +1,7 @@
-"""Runs any other model class of lm-eval, in chunks of requests so that it can resume."""
+"""Runs any other model class of lm-eval, in chunks of requests so that it can resume.
+
+That of transformers also forces texts, which lm-eval's class does not.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,13 @@ from typing import Any, Self
 
 from meta_eval.plugins.engines.output import redirect_output
 from meta_eval.sockets import (
+    Answer,
     BackendError,
     Client,
-    EngineRequest,
-    EngineResponse,
+    Request,
     RunSettings,
+    TokenPlace,
+    collect_tokens,
     diagnose_engine,
     explain_too_long,
     log,
@@ -103,89 +108,87 @@ class LmEvalClient(Client):
         cpu = takes_device and torch is not None and not torch.cuda.is_available()
         return {"batch_size": self.settings.batch_size, **({"device": "cpu"} if cpu else {})}
 
-    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
-        for _, alike in itertools.groupby(asks, key=_likeness):
+    def answer(self, requests: Iterable[Request]) -> Iterator[Answer]:
+        for _, alike in itertools.groupby(requests, key=_likeness):
             while some := list(itertools.islice(alike, _CHUNK)):
                 yield from self._chunk(some)
 
-    def _chunk(self, asks: Sequence[EngineRequest]) -> Iterator[EngineResponse]:
-        fit: list[EngineRequest] = []
-        for ask in asks:
-            why = explain_too_long(ask, self.settings.max_model_len)
+    def _chunk(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        fit: list[Request] = []
+        for request in requests:
+            why = explain_too_long(request, self.settings.max_model_len)
             if why is None:
-                fit.append(ask)
+                fit.append(request)
             else:
-                yield EngineResponse(ask.request, error=why, retry=False)
+                yield request.answer(error=why, retry=False)
         if not fit:
             return
         self._check_bos(fit[0])
         for batch in self._batches(fit):
             try:
-                responses = self._ask(batch)
+                answers = self._ask(batch)
             except Exception as error:
                 yield from self._one_by_one(batch, error)
             else:
                 self._answered = True
-                yield from responses
+                yield from answers
 
-    def _batches(self, asks: Sequence[EngineRequest]) -> Iterator[Sequence[EngineRequest]]:
+    def _batches(self, requests: Sequence[Request]) -> Iterator[Sequence[Request]]:
         """What a call gets: a batch of ``hf``, the longest prompts first, as it sorts them, so that each batch is kept
         and shown when it is done. On a CPU 64 requests take minutes. Other classes work on all requests at once."""
         size = getattr(self._lm, "batch_size_per_gpu", None)
         if not isinstance(size, int) or size < 1:
-            yield asks
+            yield requests
             return
-        longest_first = sorted(asks, key=lambda ask: -len(ask.prompt_ids or ()))
-        for start in range(0, len(asks), size):
+        longest_first = sorted(requests, key=lambda request: -len(request.prompt_ids or ()))
+        for start in range(0, len(requests), size):
             yield longest_first[start : start + size]
 
-    def _one_by_one(self, asks: Sequence[EngineRequest], first: Exception) -> Iterator[EngineResponse]:
+    def _one_by_one(self, requests: Sequence[Request], first: Exception) -> Iterator[Answer]:
         """Retry a failed chunk request by request, so that only bad requests fail. If all fail, the engine has
         failed."""
-        log.warning(f"{len(asks):,} requests failed in one batch and are retried one by one: {_said_of(first)}")
-        failed: list[EngineResponse] = []
-        for ask in asks:
+        log.warning(f"{len(requests):,} requests failed in one batch and are retried one by one: {_said_of(first)}")
+        failed: list[Answer] = []
+        for request in requests:
             _free_memory()
             try:
-                responses = self._ask([ask])
+                answers = self._ask([request])
             except Exception as error:
-                failed.append(EngineResponse(ask.request, error=_said_of(error)))
+                failed.append(request.answer(error=_said_of(error)))
             else:
                 self._answered = True
-                yield from responses
-        if len(failed) == len(asks) > 1 and not self._answered:
+                yield from answers
+        if len(failed) == len(requests) > 1 and not self._answered:
             raise diagnose_engine(first, self._log, where=self._where) from first
         yield from failed
 
-    def _ask(self, asks: Sequence[EngineRequest]) -> list[EngineResponse]:
+    def _ask(self, requests: Sequence[Request]) -> list[Answer]:
         started = time.time()
-        instances = [instance for ask in asks for instance in self._instances(ask)]
-        call = self._lm.generate_until if asks[0].request.kind == "generate" else self._lm.loglikelihood
+        instances = [instance for request in requests for instance in self._instances(request)]
+        call = self._lm.generate_until if requests[0].kind == "generate" else self._lm.loglikelihood
         with redirect_output(self._log):
             answers = list(call(instances))
         if len(answers) != len(instances):
             raise RuntimeError(f"it gave {len(answers)} answers to {len(instances)} requests")
         shared: dict[str, Any] = {"started": started, "ended": time.time()}
         left = iter(answers)
-        return [self._heard(ask, left, shared) for ask in asks]
+        return [self._make_answer(request, left, shared) for request in requests]
 
-    def _heard(self, ask: EngineRequest, answers: Iterator[Any], shared: dict[str, Any]) -> EngineResponse:
-        request = ask.request
-        prompt = None if ask.prompt_ids is None else len(ask.prompt_ids)
+    def _make_answer(self, request: Request, answers: Iterator[Any], shared: dict[str, Any]) -> Answer:
+        prompt = None if request.prompt_ids is None else len(request.prompt_ids)
         if request.kind == "choices":
             choices = [
                 (float(choice[0]), bool(choice[1])) for choice in itertools.islice(answers, len(request.continuations))
             ]
-            return EngineResponse(request, choices=choices, prompt_tokens=prompt, completion_tokens=0, **shared)
+            return request.answer(choices=choices, prompt_tokens=prompt, completion_tokens=0, **shared)
         text = next(answers)
         written = None if self._count is None else self._count(text)
-        return EngineResponse(request, text=text, prompt_tokens=prompt, completion_tokens=written, **shared)
+        return request.answer(text=text, prompt_tokens=prompt, completion_tokens=written, **shared)
 
-    def _instances(self, ask: EngineRequest) -> list[Any]:
+    def _instances(self, request: Request) -> list[Any]:
         """Build the instances as lm-eval's tasks do."""
         from lm_eval.api.instance import Instance
 
-        request = ask.request
         of = (request.task, request.doc, 1)
         if request.kind == "generate":
             stop = list(dict.fromkeys((*request.stop, *self._ends)))
@@ -196,11 +199,11 @@ class LmEvalClient(Client):
             for index, text in enumerate(request.continuations)
         ]
 
-    def _check_bos(self, ask: EngineRequest) -> None:
+    def _check_bos(self, request: Request) -> None:
         """Check that the model's class tokenizes a prompt as the pack does, with exactly one BOS."""
-        prompt, ids = ask.request.prompt, ask.prompt_ids
+        prompt, ids = request.prompt, request.prompt_ids
         try:
-            encoded = self._lm.tok_encode(prompt.rstrip() if ask.request.kind == "choices" else prompt)
+            encoded = self._lm.tok_encode(prompt.rstrip() if request.kind == "choices" else prompt)
         except Exception:  # (a class without a tokenizer may do anything here)
             encoded = None
         if ids is None or not isinstance(encoded, list) or not all(isinstance(token, int) for token in encoded):
@@ -214,14 +217,13 @@ class LmEvalClient(Client):
         count = len(list(itertools.takewhile(lambda token: token == bos, encoded)))
         what = f"puts {count} BOS before a prompt and not one" if count != 1 else "makes other tokens of a prompt"
         raise BackendError(
-            f"{what}: {encoded[:4]} and not {list(ids[:4])} ({ask.request.id})", where=self._where,
+            f"{what}: {encoded[:4]} and not {list(ids[:4])} ({request.id})", where=self._where,
             hint="Check the model's tokenizer files and add_bos_token",
         )  # fmt: skip
 
 
-def _likeness(ask: EngineRequest) -> str:
+def _likeness(request: Request) -> str:
     """The settings that requests of a call must share."""
-    request = ask.request
     return json.dumps([request.kind, request.stop, request.max_tokens, dict(request.settings or {})], sort_keys=True)
 
 
@@ -254,3 +256,49 @@ def _free_memory() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+class TransformersClient(LmEvalClient):
+    """lm-eval's ``hf``. A forced text is one forward pass over token ids, so a laptop can hold a trusted copy."""
+
+    def cannot(self, kind: str, *, has_tokenizer: bool) -> str | None:
+        if kind == "force" and not has_tokenizer:
+            return "the model's tokenizer is not on this machine: set tokenizer to a hub id or a folder"
+        if kind == "force" and self._lm.backend != "causal":
+            return "it is no causal model, so its prompt and answer are apart"
+        return super().cannot(kind, has_tokenizer=has_tokenizer)
+
+    def _ask(self, requests: Sequence[Request]) -> list[Answer]:
+        if requests[0].kind != "force":
+            return super()._ask(requests)
+        return [self._force(request) for request in requests]
+
+    def _force(self, request: Request) -> Answer:
+        started = time.time()
+        prompt, ids = list(request.prompt_ids or ()), list(request.forced_ids)
+        try:
+            forced = collect_tokens(ids, self._measure(prompt, ids, max(1, request.top_k)), request.top_k)
+        except ValueError as error:
+            return request.answer(error=f"transformers {error}")
+        return request.answer(
+            tokens=forced, prompt_tokens=len(prompt), completion_tokens=len(ids), started=started,
+            ended=time.time(),
+        )  # fmt: skip
+
+    def _measure(self, prompt: Sequence[int], ids: Sequence[int], top_k: int) -> Iterator[TokenPlace]:
+        """The k likeliest tokens and the own one at each place of an answer; in float32, whatever the model's dtype."""
+        import torch
+
+        tokens = torch.tensor([[*prompt, *ids]], device=self._lm.device)
+        # The class has no public call.
+        logs = self._lm._model_call(tokens)[0, len(prompt) - 1 : -1].float().log_softmax(-1)
+        own = logs.gather(1, tokens[0, len(prompt) :, None])
+        top, ranks = logs.topk(top_k), (logs > own).sum(-1) + 1
+        for token, value, rank, others, values in zip(
+            ids, own[:, 0].tolist(), ranks.tolist(), top.indices.tolist(), top.values.tolist(), strict=True
+        ):
+            yield {**{other: (at, None) for other, at in zip(others, values, strict=True)}, token: (value, rank)}
+
+    def _check_bos(self, request: Request) -> None:
+        if request.kind != "force":  # that is asked with token ids
+            super()._check_bos(request)

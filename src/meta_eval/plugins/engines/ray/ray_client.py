@@ -19,11 +19,12 @@ from typing import Any, Self
 
 from meta_eval.plugins.engines.output import redirect_output
 from meta_eval.plugins.engines.ray import ray_rows
+from meta_eval.plugins.engines.ray.run_keys import RayKeys
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 from meta_eval.sockets import (
+    Answer,
     BackendError,
-    EngineRequest,
-    EngineResponse,
+    Request,
     RunSettings,
     collect_tokens,
     diagnose_engine,
@@ -65,7 +66,8 @@ class RayClient(VllmClient):
         self._log = logs / "ray.log"
         self._params: Any = dict  # sampling parameters; the workers convert them to vLLM's class
         self._lora = None
-        self._mine = settings.ray_address is None
+        self._address = settings.read_keys(RayKeys).ray_address
+        self._mine = self._address is None
         self._handler: logging.Handler | None = None
         self._collected = False
 
@@ -108,14 +110,14 @@ class RayClient(VllmClient):
     def engine(self) -> str:
         return self._versions
 
-    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
+    def answer(self, requests: Iterable[Request]) -> Iterator[Answer]:
         import ray
 
         blocks = []
-        for rows in _batches(self._rows(asks), _TOGETHER):
-            refused = [row for row in rows if isinstance(row, EngineResponse)]
+        for rows in _batches(self._rows(requests), _TOGETHER):
+            refused = [row for row in rows if isinstance(row, Answer)]
             yield from refused
-            if sent := [row for row in rows if not isinstance(row, EngineResponse)]:
+            if sent := [row for row in rows if not isinstance(row, Answer)]:
                 blocks.append(ray.put(_table(sent)))
         if not blocks:
             return
@@ -124,40 +126,40 @@ class RayClient(VllmClient):
             parts = open_.setdefault(row["number"], {})
             parts[row["part"]] = row
             # Ray itself uses pickle: whoever can forge this already controls the driver.
-            ask: EngineRequest | None = pickle.loads(parts[0]["ask"]) if 0 in parts else None  # noqa: S301
-            if ask is not None and len(parts) == self._count(ask):
+            request: Request | None = pickle.loads(parts[0]["ask"]) if 0 in parts else None  # noqa: S301
+            if request is not None and len(parts) == self._count(request):
                 del open_[row["number"]]
-                yield self._heard(ask, [parts[part] for part in sorted(parts)])
+                yield self._read_answer(request, [parts[part] for part in sorted(parts)])
         if open_:
             raise BackendError(
                 f"Ray lost {len(open_):,} requests", where="backend ray", hint="Rerun the same command to ask them"
             )
 
-    def _rows(self, asks: Iterable[EngineRequest]) -> Iterator[dict[str, Any] | EngineResponse]:
+    def _rows(self, requests: Iterable[Request]) -> Iterator[dict[str, Any] | Answer]:
         """Make a row for each engine request; requests that do not fit are returned as errors."""
-        for number, ask in enumerate(asks):
-            why = explain_too_long(ask, self.settings.max_model_len)
+        for number, request in enumerate(requests):
+            why = explain_too_long(request, self.settings.max_model_len)
             if why is not None:
-                yield EngineResponse(ask.request, error=why, retry=False)
+                yield request.answer(error=why, retry=False)
                 continue
-            forced = self._forces(ask)
-            for part, (ids, params) in enumerate(self._parts(ask)):
+            forced = self._forces(request)
+            for part, (ids, params) in enumerate(self._parts(request)):
                 yield {
                     "number": number,
                     "part": part,
-                    "ask": pickle.dumps(ask) if part == 0 else b"",
-                    "forced": len((ask.continuation_ids or ())[part]) if forced else 0,
-                    "each": ask.request.kind == "force",
+                    "ask": pickle.dumps(request) if part == 0 else b"",
+                    "forced": len((request.continuation_ids or ())[part]) if forced else 0,
+                    "each": request.kind == "force",
                     "tokenized_prompt": ids,
                     "wanted": json.dumps(params),
                 }
 
-    def _count(self, ask: EngineRequest) -> int:
-        return len(ask.continuation_ids or ()) if ask.request.kind == "choices" and self._forces(ask) else 1
+    def _count(self, request: Request) -> int:
+        return len(request.continuation_ids or ()) if request.kind == "choices" and self._forces(request) else 1
 
-    def _forces(self, ask: EngineRequest) -> bool:
+    def _forces(self, request: Request) -> bool:
         """Whether a request is answered by log-probabilities of the tokens after the prompt."""
-        return ask.request.kind == "force" or (ask.request.kind == "choices" and not self._in_one_pass(ask))
+        return request.kind == "force" or (request.kind == "choices" and not self._in_one_pass(request))
 
     def _answers(self, blocks: list[Any]) -> Iterator[Mapping[str, Any]]:
         """The resulting rows, as they arrive."""
@@ -210,34 +212,32 @@ class RayClient(VllmClient):
         rows: Iterator[Mapping[str, Any]] = iter(processor(ray.data.from_arrow_refs(blocks)).iter_rows())
         return rows
 
-    def _heard(self, ask: EngineRequest, rows: Sequence[Mapping[str, Any]]) -> EngineResponse:
-        request, ended = ask.request, time.time()
+    def _read_answer(self, request: Request, rows: Sequence[Mapping[str, Any]]) -> Answer:
+        ended = time.time()
         why = next((row["__inference_error__"] for row in rows if row.get("__inference_error__")), None)
         if why:
-            return EngineResponse(request, error=f"vLLM: {why}"[:500], retry=not why.startswith(_REFUSED), ended=ended)
+            return request.answer(error=f"vLLM: {why}"[:500], retry=not why.startswith(_REFUSED), ended=ended)
         parts = [json.loads(row["response"]) for row in rows]
         started = ended - max(part["seconds"] or 0.0 for part in parts)
-        prompt = len(ask.prompt_ids or ())
+        prompt = len(request.prompt_ids or ())
         if request.kind == "choices":
             choices = [(float(logprob), bool(greedy)) for part in parts for logprob, greedy in part["choices"]]
-            return EngineResponse(
-                request, choices=choices, prompt_tokens=prompt, completion_tokens=0, started=started, ended=ended
+            return request.answer(
+                choices=choices, prompt_tokens=prompt, completion_tokens=0, started=started, ended=ended
             )
         (part,) = parts
         times: dict[str, Any] = {"started": started, "ended": ended}
         if request.kind == "force":
-            token_ids = list(ask.forced_ids)
+            token_ids = list(request.forced_ids)
             places = ({t: (value, rank) for t, value, rank in place} for place in part["places"])
             try:
-                tokens = collect_tokens(token_ids, places, ask.top_k)
+                tokens = collect_tokens(token_ids, places, request.top_k)
             except ValueError as error:
-                return EngineResponse(request, error=f"vLLM {error}", **times)
-            return EngineResponse(
-                request, forced=tokens, prompt_tokens=prompt, completion_tokens=len(token_ids), **times
-            )
+                return request.answer(error=f"vLLM {error}", **times)
+            return request.answer(tokens=tokens, prompt_tokens=prompt, completion_tokens=len(token_ids), **times)
         ids = part["token_ids"]
-        return EngineResponse(
-            request, text=part["text"], token_ids=ids, prompt_tokens=prompt, completion_tokens=len(ids),
+        return request.answer(
+            text=part["text"], token_ids=ids, prompt_tokens=prompt, completion_tokens=len(ids),
             finish_reason=self._why_ended(part["text"], ids, request.max_tokens), **times,
         )  # fmt: skip
 
@@ -258,7 +258,7 @@ class RayClient(VllmClient):
         if self._mine:
             self._start(lambda: ray.init("local", include_dashboard=False, **shared))
         else:
-            ray.init(self.settings.ray_address, **shared)
+            ray.init(self._address, **shared)
         needed = self.settings.tensor_parallel_size * self.settings.data_parallel_size
         gpus = int(ray.cluster_resources().get("GPU", 0))
         if gpus < needed and not self._on_cpu():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.plugins.engines.slurm.slurm_layout import Jobs
+from meta_eval.plugins.engines.slurm.slurm_jobs import Jobs
 from meta_eval.sockets import err, options, print_result, show_progress
 
 

@@ -20,10 +20,10 @@ from typing import Any, Self
 from meta_eval.plugins.engines.output import redirect_output
 from meta_eval.plugins.engines.vllm.serve import VLLM_EXTRA
 from meta_eval.sockets import (
+    Answer,
     BackendError,
     Client,
-    EngineRequest,
-    EngineResponse,
+    Request,
     RunSettings,
     collect_tokens,
     diagnose_engine,
@@ -39,7 +39,7 @@ _AHEAD = 2
 class _Open:
     """A request in progress, with the results of its parts. Each continuation of choices may be a part."""
 
-    ask: EngineRequest
+    request: Request
     parts: int
     started: float
     done: dict[int, Any] = field(default_factory=dict)
@@ -100,18 +100,18 @@ class VllmClient(Client):
     def engine(self) -> str:
         return f"vllm {self._version}"
 
-    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
+    def answer(self, requests: Iterable[Request]) -> Iterator[Answer]:
         room = self._engine.vllm_config.scheduler_config.max_num_seqs * _AHEAD
-        left = iter(asks)
+        left = iter(requests)
         owners: dict[str, tuple[_Open, int]] = {}
         ended = False
         while True:
             while not ended and len(owners) < room:
-                ask = next(left, None)
-                if ask is None:
+                request = next(left, None)
+                if request is None:
                     ended = True
                 else:
-                    refused = self._add(ask, owners)
+                    refused = self._add(request, owners)
                     if refused is not None:
                         yield refused
             if not owners:
@@ -125,27 +125,27 @@ class VllmClient(Client):
             for output in outputs:
                 if output.finished and output.request_id in owners:
                     opened, part = owners.pop(output.request_id)
-                    if self._lacks_its_own(opened.ask, output):
-                        ids, params = list(self._parts(opened.ask, cached=False))[part]
+                    if self._lacks_its_own(opened.request, output):
+                        ids, params = list(self._parts(opened.request, cached=False))[part]
                         owners[self._enqueue(ids, params)] = opened, part
                         continue
                     opened.done[part] = output
                     if len(opened.done) == opened.parts:
-                        yield self._make_response(opened)
+                        yield self._make_answer(opened)
 
-    def _add(self, ask: EngineRequest, owners: dict[str, tuple[_Open, int]]) -> EngineResponse | None:
+    def _add(self, request: Request, owners: dict[str, tuple[_Open, int]]) -> Answer | None:
         """Add a request to the engine; return its refusal, if any."""
         now = time.time()
-        why = explain_too_long(ask, self.settings.max_model_len)
+        why = explain_too_long(request, self.settings.max_model_len)
         if why is not None:
-            return EngineResponse(ask.request, error=why, retry=False)
-        parts = list(self._parts(ask))
-        opened = _Open(ask, len(parts), now)
+            return request.answer(error=why, retry=False)
+        parts = list(self._parts(request))
+        opened = _Open(request, len(parts), now)
         for part, (ids, params) in enumerate(parts):
             try:
                 name = self._enqueue(ids, params)
             except ValueError as error:  # vLLM's validation errors are ValueErrors
-                return EngineResponse(ask.request, error=f"vLLM refuses it: {error}"[:500], retry=False)
+                return request.answer(error=f"vLLM refuses it: {error}"[:500], retry=False)
             owners[name] = opened, part
         return None
 
@@ -158,99 +158,96 @@ class VllmClient(Client):
         self._engine.add_request(name, prompt, params, lora_request=self._lora)
         return name
 
-    def _lacks_its_own(self, ask: EngineRequest, output: Any) -> bool:
+    def _lacks_its_own(self, request: Request, output: Any) -> bool:
         """Whether log-probabilities of a continuation are missing because the cache held some of its tokens."""
-        if ask.request.kind != "choices" or self._in_one_pass(ask) or not self._reading_cache:
+        if request.kind != "choices" or self._in_one_pass(request) or not self._reading_cache:
             return False
         # The context's last token predicts the continuation's first, so it must have been computed.
-        return (output.num_cached_tokens or 0) >= len(ask.prompt_ids or ())
+        return (output.num_cached_tokens or 0) >= len(request.prompt_ids or ())
 
-    def _parts(self, ask: EngineRequest, *, cached: bool = True) -> Iterator[tuple[list[int], Any]]:
+    def _parts(self, request: Request, *, cached: bool = True) -> Iterator[tuple[list[int], Any]]:
         """Token ids and parameters of each prompt of a request.
 
         Args:
-            ask: The request.
+            request: The request.
             cached: Read contexts from the prefix cache.
         """
-        request, prompt = ask.request, list(ask.prompt_ids or ())
+        prompt = list(request.prompt_ids or ())
         if request.kind == "generate":
-            yield prompt, self._params(**self._sampling(ask))
+            yield prompt, self._params(**self._sampling(request))
         elif request.kind == "force":
-            yield [*prompt, *ask.forced_ids], self._params(**self._forcing(ask))
-        elif self._in_one_pass(ask):
-            ids = [continuation[0] for continuation in ask.continuation_ids or ()]
+            yield [*prompt, *request.forced_ids], self._params(**self._forcing(request))
+        elif self._in_one_pass(request):
+            ids = [continuation[0] for continuation in request.continuation_ids or ()]
             yield (
                 prompt,
                 self._params(max_tokens=1, temperature=0, logprob_token_ids=ids, detokenize=False),
             )
         else:
             reading = self._reading_cache if cached else {}
-            for continuation in ask.continuation_ids or ():
+            for continuation in request.continuation_ids or ():
                 params = self._params(max_tokens=1, temperature=0, prompt_logprobs=1, detokenize=False, **reading)
                 yield [*prompt, *continuation], params
 
-    def _in_one_pass(self, ask: EngineRequest) -> bool:
-        return self._can_ask_ids and ask.one_token_each
+    def _in_one_pass(self, request: Request) -> bool:
+        return self._can_ask_ids and request.one_token_each
 
-    def _forcing(self, ask: EngineRequest) -> dict[str, Any]:
+    def _forcing(self, request: Request) -> dict[str, Any]:
         """The parameters for forcing. vLLM returns ranks and likeliest tokens for the whole prompt only
         (``prompt_logprob_start`` needs named ids and returns no ranks)."""
         return {
-            "max_tokens": 1, "temperature": 0, "prompt_logprobs": max(1, ask.top_k), "detokenize": False,
+            "max_tokens": 1, "temperature": 0, "prompt_logprobs": max(1, request.top_k), "detokenize": False,
             **({"flat_logprobs": True} if self._flat else {}),
         }  # fmt: skip
 
-    def _sampling(self, ask: EngineRequest) -> dict[str, Any]:
+    def _sampling(self, request: Request) -> dict[str, Any]:
         """Make sampling parameters as lm-eval does: greedy unless do_sample, special tokens kept."""
-        settings = dict(ask.request.settings or {})
-        if not settings.pop("do_sample", None) and not settings.get("temperature"):
-            settings["temperature"] = 0.0
-        stop = [*ask.request.stop, *self.end]
+        stop = [*request.stop, *self.end]
         return {
             "skip_special_tokens": False,
             "spaces_between_special_tokens": False,
-            **settings,
-            "max_tokens": ask.request.max_tokens,
+            **request.sampling,
+            "max_tokens": request.max_tokens,
             "stop": list(dict.fromkeys(stop)),
         }
 
-    def _make_response(self, opened: _Open) -> EngineResponse:
-        request, ended = opened.ask.request, time.time()
+    def _make_answer(self, opened: _Open) -> Answer:
+        request, ended = opened.request, time.time()
         outputs = [opened.done[part] for part in range(opened.parts)]
         first = outputs[0]
         shared: dict[str, Any] = {
             "started": opened.started,
             "ended": ended,
-            "prompt_tokens": len(opened.ask.prompt_ids or ()),
+            "prompt_tokens": len(opened.request.prompt_ids or ()),
             "cached_tokens": first.num_cached_tokens,
         }
         if request.kind == "generate":
             answer = first.outputs[0]
             if answer.finish_reason not in ("stop", "length"):
-                return EngineResponse(request, error=f"vLLM ended it with {answer.finish_reason!r}", **shared)
+                return request.answer(error=f"vLLM ended it with {answer.finish_reason!r}", **shared)
             ids = list(answer.token_ids)
-            return EngineResponse(
-                request, text=answer.text, finish_reason=answer.finish_reason, token_ids=ids,
+            return request.answer(
+                text=answer.text, finish_reason=answer.finish_reason, token_ids=ids,
                 completion_tokens=len(ids), **shared,
             )  # fmt: skip
         if request.kind == "force":
-            ids = list(opened.ask.forced_ids)
+            ids = list(opened.request.forced_ids)
             places = (
                 {t: (p.logprob, p.rank) for t, p in place.items()} for place in first.prompt_logprobs[-len(ids) :]
             )
             try:
-                tokens = collect_tokens(ids, places, opened.ask.top_k)
+                tokens = collect_tokens(ids, places, opened.request.top_k)
             except ValueError as error:
-                return EngineResponse(request, error=f"vLLM {error}", **shared)
-            return EngineResponse(request, forced=tokens, completion_tokens=len(ids), **shared)
+                return request.answer(error=f"vLLM {error}", **shared)
+            return request.answer(tokens=tokens, completion_tokens=len(ids), **shared)
         try:
-            return EngineResponse(request, choices=self._choices(opened.ask, outputs), completion_tokens=0, **shared)
+            return request.answer(choices=self._choices(opened.request, outputs), completion_tokens=0, **shared)
         except (KeyError, TypeError, ValueError):  # a preempted request that resumed from the cache
-            return EngineResponse(request, error="vLLM left out log-probabilities of a continuation", **shared)
+            return request.answer(error="vLLM left out log-probabilities of a continuation", **shared)
 
-    def _choices(self, ask: EngineRequest, outputs: Sequence[Any]) -> list[tuple[float, bool]]:
-        continuations = ask.continuation_ids or ()
-        if not self._in_one_pass(ask):
+    def _choices(self, request: Request, outputs: Sequence[Any]) -> list[tuple[float, bool]]:
+        continuations = request.continuation_ids or ()
+        if not self._in_one_pass(request):
             return [_forced(output, ids) for output, ids in zip(outputs, continuations, strict=True)]
         answer = outputs[0].outputs[0]
         logprobs, greedy = answer.logprobs[0], answer.token_ids[0]

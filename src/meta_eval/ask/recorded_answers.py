@@ -1,21 +1,98 @@
-"""Reads the generated texts of a run, each with the hashes of its prompt and of its scoring request."""
+"""The recorded answers of a pack, and the texts of a run, each with the request that scores it."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.recorded_answers import Recorded, make_scoring_request
-from meta_eval.ask.answers.requests import Request
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import Recorded, build_requests, find_kind
+from meta_eval.base.inputs import read_table
 from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.sample_parser import read_arguments
+from meta_eval.pack.manifest import Manifest
+
+
+class Recordings:
+    """Recorded answers by task. Each task is read from the pack on demand.
+
+    Attributes:
+        missing: Why a doc has no scoring request.
+        adds_bos: Whether BOS is put before prompts; False where a chat template writes it.
+    """
+
+    missing = "no recorded answer"
+    adds_bos = True
+
+    def __init__(self, pack: Path, manifest: Manifest) -> None:
+        self._pack, self._manifest = pack, manifest
+
+    def read_task(self, task: str) -> tuple[list[Recorded | None], list[str | None]]:
+        """Read a task: by doc, the recorded answer (or None) and the subtask."""
+
+        entry = self._manifest.tasks[task]
+        if entry.docs_file is None:
+            return [], []
+        names = ("recorded_output", "recorded_negative_log_likelihoods", "subtask_name")
+        table = read_table(self._pack / entry.docs_file, columns=[name for name in names if name in entry.columns])
+        columns = {name: table.column(name).to_pylist() for name in table.column_names}
+        nothing = [None] * table.num_rows
+        texts, nlls, subtasks = (columns.get(name, nothing) for name in names)
+        return [_recorded(text, doc_nlls) for text, doc_nlls in zip(texts, nlls, strict=True)], subtasks
+
+    def read_clusters(self, task: str) -> dict[int, str]:
+        """Read the clusters of a task: the name by doc, for docs that share it with others."""
+        entry = self._manifest.tasks[task]
+        if entry.docs_file is None or "cluster" not in entry.columns:
+            return {}
+        names = read_table(self._pack / entry.docs_file, columns=["cluster"]).column("cluster").to_pylist()
+        return {doc: str(name) for doc, name in enumerate(names) if name is not None}
+
+    def build_scoring_requests(
+        self, evaluator: Evaluator, name: str, limit: float | None, docs: Sequence[int] | None = None
+    ) -> Iterator[Request]:
+        """Yield the requests for the log-probabilities of the answers of a task, in order.
+
+        Args:
+            evaluator: Evaluator of the pack.
+            name: The task.
+            limit: ``--limit`` of the pack's command.
+            docs: Numbers of the docs to use. None means all.
+
+        Raises:
+            PackError: As in `build_requests`.
+        """
+        recorded, _ = self.read_task(name)
+        for request in build_requests(evaluator, name, limit, docs):
+            scoring = make_scoring_request(request, recorded[request.doc] if request.doc < len(recorded) else None)
+            if scoring is not None:
+                yield scoring
+
+
+def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None:
+    is_complete = nlls and all(value is not None and math.isfinite(value) for value in nlls)
+    recorded = Recorded(text if text and text.strip() else None, tuple(nlls) if nlls and is_complete else ())
+    return recorded if recorded.text or recorded.nlls else None
+
+
+def make_scoring_request(request: Request, recorded: Recorded | None) -> Request | None:
+    """Make the request for the log-probabilities of a recorded answer, a single one per doc. None if nothing was
+    recorded, or its kind has none."""
+    kind = find_kind(request.kind)
+    if recorded is None or request.repeat or not kind.is_comparable(request, recorded):
+        return None
+    return kind.make_scoring_request(request, recorded)
+
 
 # Task, SHA-256 of the prompt, and the number of earlier docs of the task with the same prompt.
-Key = tuple[str, str, int]
+TextKey = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +116,7 @@ class RunText:
     max_tokens: int = 0
 
 
-def read_run_texts(run: Run, side: str) -> tuple[dict[Key, RunText], Counter[str]]:
+def read_run_texts(run: Run, side: str) -> tuple[dict[TextKey, RunText], Counter[str]]:
     """Read the generated texts of a run. Choices have none.
 
     Args:
@@ -52,12 +129,12 @@ def read_run_texts(run: Run, side: str) -> tuple[dict[Key, RunText], Counter[str
     Raises:
         ResultsError: An answer was sampled, no text was generated, or a file has changed.
     """
-    texts: dict[Key, RunText] = {}
+    texts: dict[TextKey, RunText] = {}
     seen: Counter[tuple[str, str]] = Counter()
     several: Counter[str] = Counter()
     for task in run.tasks.values():
         _check_greedy(task.task, task.provenance.decoding, side)
-        for prompt_sha256, text in _read_task(task, side, several):
+        for prompt_sha256, text in _read_texts(task, side, several):
             texts[task.task, prompt_sha256, seen[task.task, prompt_sha256]] = text
             seen[task.task, prompt_sha256] += 1
     if not texts:
@@ -99,7 +176,7 @@ def _check_greedy(task: str, settings: Mapping[str, Any], side: str) -> None:
         )  # fmt: skip
 
 
-def _read_task(task: TaskRun, side: str, several: Counter[str]) -> Iterator[tuple[str, RunText]]:
+def _read_texts(task: TaskRun, side: str, several: Counter[str]) -> Iterator[tuple[str, RunText]]:
     """Yield each text with the hash of its prompt, by doc. Count docs with several answers."""
     if task.samples_file is None:
         return

@@ -7,16 +7,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers
-from meta_eval.ask.answers.answer_matching import Problems, match_answers, note_unknown_answers
-from meta_eval.ask.answers.recorded_answers import Recorded, Recordings, make_scoring_request
-from meta_eval.ask.answers.requests import Request, build_requests, read_conversation
-from meta_eval.base.errors import ConfigError
-from meta_eval.base.thresholds import ENDPOINT_CUT_BEFORE, ENDPOINT_CUT_PILE, ENDPOINT_CUT_TOKENS
-from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
-from meta_eval.harness.evaluator import Evaluator
-from meta_eval.pack.chat_rendering import ChatTemplate, render_conversation
-from meta_eval.pack.manifest import Manifest
+from meta_eval.plugins.tokens.thresholds import ENDPOINT_CUT_BEFORE, ENDPOINT_CUT_PILE, ENDPOINT_CUT_TOKENS
+from meta_eval.sockets import (
+    Answer,
+    Answers,
+    AnswersError,
+    ChatTemplate,
+    ConfigError,
+    Evaluator,
+    Manifest,
+    Problems,
+    Recorded,
+    Recordings,
+    Request,
+    build_requests,
+    find_kind,
+    make_scoring_request,
+    match_answers,
+    note_unknown_answers,
+    read_conversation,
+    render_conversation,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +127,9 @@ class EndpointAnswers(Recordings):
         """
         problems, clusters = Problems(), self.read_clusters(name)
         for request in build_requests(evaluator, name, limit, docs):
-            if request.repeat or request.kind not in ("generate", "chat"):
+            if request.repeat or not find_kind(request.kind).answered_by_text:
                 continue
-            matched = match_answers([request.digest()], self._answers, problems)
+            matched = match_answers([request], self._answers, problems)
             for (answer,) in matched.docs.values():
                 prompt, facts = self._render(request, answer)
                 self.facts[name, request.doc] = replace(facts, cluster=clusters.get(request.doc))
@@ -127,7 +138,7 @@ class EndpointAnswers(Recordings):
                     yield scoring
         problems.check(self._answers, partial=True)
 
-    def _render(self, request: Request, answer: EngineAnswer) -> tuple[Request, AnswerFacts]:
+    def _render(self, request: Request, answer: Answer) -> tuple[Request, AnswerFacts]:
         """The request as the trusted copy gets it: the messages of a chat as text."""
         settings = dict(request.settings or {})
         if request.kind == "chat" or answer.is_chat:
@@ -149,11 +160,11 @@ class EndpointAnswers(Recordings):
             raise AnswersError(f"{error}", where=request.id) from None
 
 
-def _has_other_parts(answer: EngineAnswer) -> bool:
+def _has_other_parts(answer: Answer) -> bool:
     return bool(answer.reasoning or answer.tool_calls)
 
 
-def _read_facts(request: Request, settings: Mapping[str, Any], answer: EngineAnswer) -> AnswerFacts:
+def _read_facts(request: Request, settings: Mapping[str, Any], answer: Answer) -> AnswerFacts:
     temperature, top_p = settings.get("temperature"), settings.get("top_p")
     if temperature is None:
         temperature = 1.0 if settings.get("do_sample") else 0.0

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from meta_eval.ask.answers.answer_files import Answers, read_answers
-from meta_eval.ask.answers.answer_form import Export
-from meta_eval.ask.answers.answer_matching import is_answered
-from meta_eval.ask.answers.form_registry import find_form
-from meta_eval.ask.answers.recorded_answers import Recordings
-from meta_eval.ask.answers.requests import Encoder, Request, build_requests
+from meta_eval.ask.answer_files import Answers, Export, find_form, read_answers
+from meta_eval.ask.grading import is_answered
+from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.recorded_answers import Recordings
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import build_requests, choose_tasks_to_ask
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import log, report_progress
 from meta_eval.base.outputs import check_outputs, replace_file
@@ -19,7 +19,6 @@ from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.verb_options import ExportOptions
 
 
@@ -79,7 +78,7 @@ def _build_requests(of: Export, answers: Answers, counts: dict[str, int]) -> Ite
             else build_requests(of.evaluator, name, limit)
         )
         for request in built:
-            if not is_answered(request.digest(), answers):
+            if not is_answered(request, answers):
                 counts[name] += 1
                 yield request
                 report_progress(name, counts[name], docs)

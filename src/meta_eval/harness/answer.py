@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from meta_eval.base.errors import UserError
-from meta_eval.harness.chat_completion import ChatChoice, ChatCompletion
+from meta_eval.harness.chat_completion import ChatChoice, ChatCompletion, ToolCall
 from meta_eval.harness.sample_parser import FILTERED
 from meta_eval.harness.token_logprobs import TokenLogprobs
 
@@ -29,61 +30,89 @@ class AnswersError(UserError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineAnswer:
-    """A line of a file of answers.
+class Answer:
+    """An answer to a request: a text, choices, tokens or an error.
 
     Attributes:
         id: The id of the request.
-        where: File and line.
+        where: File and line. Empty of an answer that just came.
         prompt_sha256: SHA-256 of the answered prompt. None if the line does not repeat it.
         request_sha256: SHA-256 of the whole request, or its first `SHORT` digits. None likewise.
-        text: The generated text, or the content of a chat message, with lone surrogates replaced by U+FFFD. None for
-            choices.
-        choices: Per continuation: its log-likelihood in nats, and whether greedy decoding gives it (None if unknown).
-            Empty for texts.
-        reasoning: What the model thought before its message, kept apart. None if nothing.
-        tool_calls: Per tool call of a chat message: its name, and its arguments as the raw text.
+        text: The generated text without stop text and end token, or the content of a chat message, ``""`` without. None
+            for choices and tokens.
+        choices: Per continuation: its log-likelihood in nats, summed over tokens, and whether greedy decoding gives it
+            (None if unknown). Empty for texts.
+        reasoning: What the model thought before its message, kept apart and never graded. None if nothing.
+        tool_calls: The tool calls of a chat message, in order.
         finish_reason: ``stop``, ``tool_calls``, ``length`` if max_tokens cut the text, ``content_filter`` if the server
             did. None if unknown.
-        prompt_tokens: Tokens of the prompt.
+        token_ids: Token ids of the text, if the engine returns them. Not read from files.
+        prompt_tokens: Tokens of the prompt, with BOS.
         completion_tokens: Tokens of the answer.
         cached_tokens: Tokens of the prompt that came from a cache.
         tokens: Log-probabilities of a given text. None for other answers.
         error: Why the request failed, or None.
+        retry: Whether a retry may help after an error.
         engine: The engine that answered.
         model: The model that was asked; where the line does not say, the one that answered.
-        span: Start and end, in seconds since 1970.
+        started, ended: Seconds since 1970.
         place: The place of its doc in a random order, from 0. None in any other order.
-        response_model: The model that the response names. None if it names none.
+        response_model: The model that the response names, in the spelling of the request if it is that. None if it
+            names none.
         endpoint: The hash of the address that answered, or `OWN_SERVER`. None if unknown.
         tools_lost: Whether a check before it found that the endpoint leaves tools out of its prompts.
         is_chat: Whether it answers chat messages also where the prompt of the pack is a text.
     """
 
     id: str
-    where: str
+    where: str = ""
     prompt_sha256: str | None = None
     request_sha256: str | None = None
     text: str | None = None
-    choices: tuple[tuple[float, bool | None], ...] = ()
+    choices: Sequence[tuple[float, bool | None]] = ()
     reasoning: str | None = None
-    tool_calls: tuple[tuple[str, str], ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
+    token_ids: Sequence[int] | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     tokens: TokenLogprobs | None = None
     error: str | None = None
+    retry: bool = True
     engine: str | None = None
     model: str | None = None
-    span: tuple[float, float] | None = None
+    started: float | None = None
+    ended: float | None = None
     place: int | None = None
     response_model: str | None = None
     endpoint: str | None = None
     tools_lost: bool = False
     is_chat: bool = False
 
-    def has_same_content(self, other: EngineAnswer) -> bool:
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """The id and the hash of the request."""
+        return self.id, self.request_sha256
+
+    @property
+    def task(self) -> str:
+        """The task of the request."""
+        return self.id.partition("/")[0]
+
+    @property
+    def doc(self) -> int:
+        """lm-eval's number of the doc. For ids of requests of a pack alone."""
+        return int(self.id.split("/")[1])
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """Start and end, in seconds since 1970; None if they are unknown or wrong."""
+        if self.started is None or self.ended is None or self.started > self.ended:
+            return None
+        return self.started, self.ended
+
+    def has_same_content(self, other: Answer) -> bool:
         """Whether both give the same answer to the same prompt. Times, counts and engines may differ."""
         names = ("prompt_sha256", "text", "choices", "tool_calls", "finish_reason", "model")
         return all(getattr(self, name) == getattr(other, name) for name in names)
@@ -97,7 +126,7 @@ def make_chat_answer(
     engine: str,
     where: str,
     error: str | None = None,
-) -> EngineAnswer:
+) -> Answer:
     """The answer to a request that was asked as chat messages.
 
     Args:
@@ -109,12 +138,12 @@ def make_chat_answer(
         error: Why the request failed; None if it did not.
     """
     done = completion or ChatCompletion((ChatChoice(""),))
-    return EngineAnswer(
+    return Answer(
         id=own_id,
         request_sha256=request_sha256,
         text=done.content,
         reasoning=done.reasoning,
-        tool_calls=tuple((call.name, call.arguments) for call in done.tool_calls),
+        tool_calls=tuple(done.tool_calls),
         finish_reason=done.finish_reason,
         prompt_tokens=done.prompt_tokens,
         completion_tokens=done.completion_tokens,
@@ -128,7 +157,7 @@ def make_chat_answer(
     )  # fmt: skip
 
 
-def check_answer(answer: EngineAnswer) -> EngineAnswer:
+def check_answer(answer: Answer) -> Answer:
     """An answer as every form must give it: without lone surrogates, and failed if its end is none that is known.
 
     Raises:
@@ -143,7 +172,7 @@ def check_answer(answer: EngineAnswer) -> EngineAnswer:
         if (text := getattr(answer, name)) and _HALF_PAIR.search(text):
             changes[name] = _mend(text)
     if answer.tool_calls:
-        changes["tool_calls"] = tuple((_mend(name), _mend(arguments)) for name, arguments in answer.tool_calls)
+        changes["tool_calls"] = tuple(ToolCall(_mend(call.name), _mend(call.arguments)) for call in answer.tool_calls)
     if answer.error is None and answer.finish_reason is not None and answer.finish_reason not in _ENDS:
         ends = ", ".join(map(repr, _ENDS))
         changes["error"] = f"finish_reason is {answer.finish_reason!r:.40}, none of {ends}"

@@ -1,7 +1,9 @@
 """The socket for keys of the configuration: a plug-in declares its own.
 
 A package adds keys by an entry point of the group ``meta_eval.config_keys`` that names a subclass of `ConfigKeys`. Each
-of its fields becomes a key. Without the plug-in the key is unknown, as any other.
+of its fields becomes a key. Without the plug-in the key is unknown, as any other. Keys of the group
+``meta_eval.run_keys`` are settings of each run, which a pack keeps with the others; no answer may depend on them. Their
+module imports `ConfigKeys` alone of meta-eval.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from meta_eval.base.display import one_line, quoted
 from meta_eval.base.errors import UserError
 from meta_eval.base.extensions import find_extensions, load_extension
 from meta_eval.base.logs import log
 from meta_eval.base.secrets import holds_secret
 
 ENTRY_POINTS = "meta_eval.config_keys"
+RUN_KEYS = "meta_eval.run_keys"
 
 INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `hf auth login`)"
 
@@ -35,10 +39,11 @@ class ConfigKeys(BaseModel):
 
 
 @cache
-def list_config_keys() -> tuple[type[ConfigKeys], ...]:
-    """The keys of every plug-in, sorted by its name. One that cannot be loaded is left out with a warning."""
+def list_config_keys(group: str = ENTRY_POINTS) -> tuple[type[ConfigKeys], ...]:
+    """The keys of every plug-in in a group, sorted by its name. One that cannot be loaded is left out with a
+    warning."""
     keys: list[type[ConfigKeys]] = []
-    for extension in find_extensions(ENTRY_POINTS).values():
+    for extension in find_extensions(group).values():
         try:
             keys.append(type(load_extension(extension, ConfigKeys)))
         except UserError as error:
@@ -46,16 +51,17 @@ def list_config_keys() -> tuple[type[ConfigKeys], ...]:
     return tuple(keys)
 
 
-def list_key_fields(own: Mapping[str, Any]) -> dict[str, Any]:
+def list_key_fields(own: Mapping[str, Any], group: str = ENTRY_POINTS) -> dict[str, Any]:
     """The fields of all plug-ins' keys, as `pydantic.create_model` takes them.
 
     A key that meta-eval has, or another plug-in, is left out with a warning.
 
     Args:
         own: The keys that meta-eval has.
+        group: The group of entry points.
     """
     fields: dict[str, Any] = {}
-    for keys in list_config_keys():
+    for keys in list_config_keys(group):
         for name, field in keys.model_fields.items():
             if name in own or name in fields:
                 log.warning(
@@ -68,7 +74,13 @@ def list_key_fields(own: Mapping[str, Any]) -> dict[str, Any]:
 
 def list_allowed() -> dict[str, str]:
     """By key of a plug-in the allowed values in words."""
-    return {name: text for keys in list_config_keys() for name, text in keys.allowed.items()}
+    groups = (ENTRY_POINTS, RUN_KEYS)
+    return {name: text for group in groups for keys in list_config_keys(group) for name, text in keys.allowed.items()}
+
+
+def list_run_keys() -> frozenset[str]:
+    """The keys of plug-ins that are settings of each run."""
+    return frozenset(name for keys in list_config_keys(RUN_KEYS) for name in keys.model_fields)
 
 
 def refuse_secret(text: object) -> None:
@@ -79,3 +91,14 @@ def refuse_secret(text: object) -> None:
     """
     if isinstance(text, str) and holds_secret(text):
         raise ValueError(f"holds a credential, which would be saved in the pack: {INSTEAD}")
+
+
+def make_visible(text: str) -> str:
+    """Check a text of the printed command, which people read and paste.
+
+    Raises:
+        ValueError: It contains control characters or hidden characters.
+    """
+    if one_line(text) != text:
+        raise ValueError(f"{quoted(text)} holds an invisible character")
+    return text

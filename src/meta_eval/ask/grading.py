@@ -1,33 +1,218 @@
-"""Grades answers from any source with lm-eval's evaluator, and writes results as lm_eval does."""
+"""Grades answers from any source with lm-eval's evaluator, and writes results as lm_eval does.
+
+Answers are matched with requests first, and problems reported before grading starts.
+"""
 
 from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from meta_eval.ask.answers.answer_files import Answers, read_bound_answers
-from meta_eval.ask.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
-from meta_eval.ask.answers.origin_counts import count_origins
-from meta_eval.ask.answers.requests import Request, RequestDigest, build_requests, is_graded_as_message
+from meta_eval.ask.answer_files import Answers, read_bound_answers
+from meta_eval.ask.request import Request
+from meta_eval.ask.request_kinds import build_requests, choose_tasks_to_grade, find_kind, find_task_kind
 from meta_eval.base.errors import UserError, locating
 from meta_eval.base.inputs import expand_home
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import join_names
-from meta_eval.harness.chat_completion import ChatChoice, ToolCall
+from meta_eval.base.thresholds import NAMED
+from meta_eval.harness.answer import Answer, AnswersError
 from meta_eval.harness.each_answer import add_each_answer
-from meta_eval.harness.engine_answer import AnswersError, EngineAnswer
 from meta_eval.harness.evaluator import Evaluated, Evaluator
-from meta_eval.harness.replay import Answers as Replayed
 from meta_eval.harness.results_writer import Speed, Writer
 from meta_eval.harness.settings import Settings
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
-from meta_eval.pack.task_choice import choose_tasks_to_grade
 from meta_eval.verb_options import GradingOptions, ScoringOptions
+
+
+@dataclass(slots=True)
+class Matched:
+    """The answers of a task.
+
+    Attributes:
+        docs: By doc, in the order of the task: the answer to each repeat. Only docs with all repeats answered.
+        cut_by_us: Number of texts that continued after a stop sequence.
+        cut_early: Number of texts that ended with ``length`` before max_tokens.
+    """
+
+    docs: dict[int, list[Answer]] = field(default_factory=dict)
+    cut_by_us: int = 0
+    cut_early: int = 0
+
+
+@dataclass(slots=True)
+class Problems:
+    """Problems that prevent grading, by kind: their places, in the order of the pack."""
+
+    missing: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    unfit: list[str] = field(default_factory=list)
+    requests: int = 0
+
+    def check(self, answers: Answers, *, partial: bool) -> None:
+        """Refuse answers that must not be graded.
+
+        Args:
+            answers: The answers that were matched.
+            partial: Accept missing answers. Answers to something else are refused anyway.
+
+        Raises:
+            AnswersError: There is a problem.
+        """
+        problems = list(self._problems(partial))
+        if not problems:
+            return
+        if answers.cut_off:
+            lines = "line" if len(answers.cut_off) == 1 else "lines"
+            problems.append(f"{len(answers.cut_off):,} {lines} cut off ({_first(answers.cut_off)})")
+        hints = []
+        if self.missing or self.failed:
+            hints.append("Answer what is missing and append it, or grade what is there with --partial")
+        if self.foreign:
+            hints.append("Name the pack whose requests were answered with --pack")
+        if self.doubled:
+            hints.append("--prefer last takes the last of several answers")
+        raise AnswersError(f"of {self.requests:,} requests: {'; '.join(problems)}", hint=". ".join(hints) or None)
+
+    def _problems(self, partial: bool) -> Iterator[str]:
+        if not partial:
+            if self.missing:
+                yield f"{len(self.missing):,} have no answer ({_first(self.missing)})"
+            if self.failed:
+                yield f"{len(self.failed):,} failed ({_first(self.failed)})"
+        if self.doubled:
+            yield f"{len(self.doubled):,} have answers that are not alike ({_first(self.doubled)})"
+        if self.foreign:
+            yield f"{len(self.foreign):,} answers are of another pack ({_first(self.foreign)})"
+        if self.unfit:
+            yield f"{len(self.unfit):,} answers are none to what was asked ({_first(self.unfit)})"
+
+
+def match_answers(requests: Iterable[Request], answers: Answers, problems: Problems) -> Matched:
+    """Find the answer to each request of a task.
+
+    Args:
+        requests: All requests of the task, in order.
+        answers: All answers.
+        problems: Collects the problems.
+    """
+    matched = Matched()
+    has_all_answers: dict[int, bool] = {}
+    for request in requests:
+        problems.requests += 1
+        answer = _answer(request, answers, problems)
+        has_all_answers[request.doc] = has_all_answers.get(request.doc, True) and answer is not None
+        if answer is not None:
+            matched.docs.setdefault(request.doc, []).append(answer)
+            if answer.text is not None:
+                matched.cut_by_us += any(stop and stop in answer.text for stop in request.stop)
+                tokens = answer.completion_tokens
+                matched.cut_early += (
+                    answer.finish_reason == "length" and tokens is not None and tokens < request.max_tokens
+                )
+    matched.docs = {doc: doc_answers for doc, doc_answers in matched.docs.items() if has_all_answers[doc]}
+    return matched
+
+
+def note_unknown_answers(answers: Answers, tasks: Iterable[str], unchosen: set[str], problems: Problems) -> None:
+    """Report answers that belong to no request of the pack.
+
+    Args:
+        answers: All answers.
+        tasks: The tasks that are graded.
+        unchosen: Ids of their requests, and names of the pack's other tasks.
+        problems: Collects the problems.
+    """
+    graded = set(tasks)
+    for answer in (*answers.by_key.values(), *answers.failed.values()):
+        task = answer.task
+        if answer.id not in unchosen and (task in graded or task not in unchosen):
+            problems.foreign.append(f"{answer.id} in {answer.where}")
+
+
+def is_answered(request: Request, answers: Answers) -> bool:
+    """Whether a request has an answer that can be graded."""
+    return _answer(request, answers, Problems()) is not None
+
+
+def _answer(request: Request, answers: Answers, problems: Problems) -> Answer | None:
+    key = answers.key(request.id, request.sha256)
+    if key in answers.failed:
+        failed = answers.failed[key]
+        problems.failed.append(f"{request.id}: {failed.error:.120}")
+        return None
+    answer = answers.by_key.get(key)
+    if answer is None:
+        if request.id in answers.otherwise:
+            problems.foreign.append(f"{request.id} in {answers.otherwise[request.id]}: asked otherwise")
+        else:
+            problems.missing.append(request.id)
+        return None
+    if key in answers.doubled:
+        problems.doubled.append(f"{request.id} in {' and '.join(answers.doubled[key])}")
+        return None
+    bound = answer.request_sha256 if answer.prompt_sha256 is None else answer.prompt_sha256 == request.prompt_sha256
+    if not bound:
+        problems.foreign.append(f"{request.id} in {answer.where}")
+        return None
+    wrong = find_kind(request.kind).explain_unfit(request, answer)
+    if wrong:
+        problems.unfit.append(f"{request.id} in {answer.where}: {wrong}")
+        return None
+    return answer
+
+
+def _first(items: list[str]) -> str:
+    more = f" and {len(items) - NAMED:,} more" if len(items) > NAMED else ""
+    return f"{', '.join(items[:NAMED])}{more}"
+
+
+# Models that are counted by name.
+_MOST_NAMES = 20
+
+# Stands in every set of endpoints of which the user says that it is the deployment of all other answers.
+SAME = "same"
+
+
+def join_endpoints(deployments: Iterable[frozenset[str]]) -> list[frozenset[str]]:
+    """Join sets of endpoints that have one in common."""
+    joined: list[frozenset[str]] = []
+    for deployment in deployments:
+        apart = [other for other in joined if not other & deployment]
+        joined = [*apart, deployment.union(*(other for other in joined if other & deployment))]
+    return joined
+
+
+def count_origins(answers: Iterable[Answer], deployments: Sequence[frozenset[str]]) -> dict[str, Any]:
+    """Count answers by the model that they name and by deployment, the most frequent first; empty if nothing is known.
+
+    Args:
+        answers: The answers of a task.
+        deployments: Sets of endpoints that are one deployment.
+    """
+    joined = join_endpoints(deployments)
+    names, models, endpoints = Counter[str](), Counter[str](), Counter[frozenset[str]]()
+    for answer in answers:
+        names.update(filter(None, [answer.model]))
+        models.update(filter(None, [answer.response_model]))
+        if answer.endpoint is not None:
+            own = next((some for some in joined if answer.endpoint in some), frozenset({answer.endpoint}))
+            endpoints[own] += 1
+    deployed = [{"addresses": sorted(some - {SAME}), "answers": count} for some, count in endpoints.most_common()]
+    named = dict(models.most_common(_MOST_NAMES))
+    if rest := models.total() - sum(named.values()):
+        named["others"] = rest
+    origins = {"asked": next(iter(names), None), "models": named, "endpoints": deployed}
+    return {name: value for name, value in origins.items() if value} if models or deployed else {}
+
 
 # Bootstrap iterations for standard errors without a formula. lm_eval uses 100,000; 1,000 give an error of about 2 %.
 _BOOTSTRAP_ITERS = 1000
@@ -118,7 +303,7 @@ class Grading:
         self.options = options
         self._changed = check_unchanged(pack, self._manifest, edited=options.edited)
         self.evaluator = Evaluator(pack)
-        self.requests: Mapping[str, Sequence[RequestDigest]] = {}
+        self.requests: Mapping[str, Sequence[Request]] = {}
 
     def build_requests(self) -> Iterator[Request]:
         """Build the requests of all tasks."""
@@ -132,7 +317,7 @@ class Grading:
             AnswersError: None of its requests has an answer.
             PackError: lm-eval cannot score it.
         """
-        matched = match_answers(self._digests(name), engine_answers, Problems())
+        matched = match_answers(self._read_requests(name), engine_answers, Problems())
         if not matched.docs:
             raise AnswersError("holds no gradable answer", where=name)
         return self.evaluate(name, matched.docs).scores
@@ -218,7 +403,7 @@ class Grading:
         return done
 
     def evaluate(
-        self, name: str, docs: Mapping[int, Sequence[EngineAnswer]], *, bootstrap_iters: int = 0, hashed: bool = False
+        self, name: str, docs: Mapping[int, Sequence[Answer]], *, bootstrap_iters: int = 0, hashed: bool = False
     ) -> Evaluated:
         """Run lm-eval's evaluator on answers.
 
@@ -233,11 +418,8 @@ class Grading:
         """
         task = self.evaluator.load(name)
         numbers = sorted(docs)
-        settings = task.config.generation_kwargs or {}
-        stop = settings.get("until") or ()
-        stop = (stop,) if isinstance(stop, str) else tuple(stop)
-        repeats, whole = int(task.config.repeats or 1), is_graded_as_message(task)
-        answers = [_replayed(docs[number], stop, repeats, whole=whole) for number in numbers]
+        kind = find_task_kind(name, task)
+        answers = [kind.replay(docs[number], task) for number in numbers]
         indices, allow_code = numbers if len(numbers) < len(task.eval_docs) else None, self.options.allow_code
         evaluated = self.evaluator.evaluate(
             name, task=task, answers=answers, indices=indices, allow_code=allow_code,
@@ -246,11 +428,10 @@ class Grading:
         add_each_answer(self.evaluator, name, answers, evaluated, indices=indices, allow_code=allow_code)
         return evaluated
 
-    def _digests(self, name: str) -> Iterable[RequestDigest]:
+    def _read_requests(self, name: str) -> Iterable[Request]:
         if name in self.requests:
             return self.requests[name]
-        built = build_requests(self.evaluator, name, self._manifest.run_settings.limit)
-        return (request.digest() for request in built)
+        return build_requests(self.evaluator, name, self._manifest.run_settings.limit)
 
     def _match_all(self, engine_answers: Answers, problems: Problems) -> dict[str, Matched]:
         """Match the answers of all tasks before grading, so that problems show at once."""
@@ -258,8 +439,8 @@ class Grading:
         unchosen = set(self._manifest.tasks) - set(self.tasks)
         for name in self.tasks:
 
-            def noted(name: str = name) -> Iterable[RequestDigest]:
-                for request in self._digests(name):
+            def noted(name: str = name) -> Iterable[Request]:
+                for request in self._read_requests(name):
                     unchosen.add(request.id)
                     yield request
 
@@ -268,35 +449,7 @@ class Grading:
         return matched
 
 
-def _replayed(doc_answers: Sequence[EngineAnswer], stop: Sequence[str], repeats: int, *, whole: bool) -> Replayed:
-    """Convert a doc's answers to responses of a model: by request index, a response per repeat.
-
-    Args:
-        doc_answers: The answers. For choices behind several prompts: those of each prompt, in order.
-        stop: Stop sequences.
-        repeats: How often the task asks each request.
-        whole: Whether the task grades whole chat messages.
-    """
-    if whole:
-        return {0: [format_message(answer) for answer in doc_answers]}
-    if doc_answers[0].text is not None:
-        return {0: [cut_at_stop(answer.text or "", stop) for answer in doc_answers]}
-    if repeats == 1:
-        choices = [choice for answer in doc_answers for choice in answer.choices]
-        return {index: [(value, bool(greedy))] for index, (value, greedy) in enumerate(choices)}
-    return {
-        index: [(answer.choices[index][0], bool(answer.choices[index][1])) for answer in doc_answers]
-        for index in range(len(doc_answers[0].choices))
-    }
-
-
-def format_message(answer: EngineAnswer) -> str:
-    """A chat message as JSON text, for a task that grades its tool calls."""
-    calls = tuple(ToolCall(*call) for call in answer.tool_calls)
-    return ChatChoice(answer.text or "", None, calls, answer.finish_reason).format_message()
-
-
-def _one_model(used: Sequence[EngineAnswer], manifest: Manifest) -> str:
+def _one_model(used: Sequence[Answer], manifest: Manifest) -> str:
     models = {answer.model: answer.where for answer in reversed(used) if answer.model}
     if len(models) > 1:
         listed = ", ".join(f"{name} ({where})" for name, where in sorted(models.items()))

@@ -1,0 +1,534 @@
+"""Files of requests and answers: the socket for their forms, the form of meta-eval's own, and the reader of answers.
+
+A package adds a form by an entry point of the group ``meta_eval.answer_forms``, which names an `AnswerForm`. ``export
+--to NAME`` writes it, and every command that reads answers knows its lines by their content.
+
+Any program may have written answers, and a crash may have cut them off. Lines are only appended. A crash loses at most
+the last line, which is then not JSON. Such a line is skipped and counted, and its request has no answer. Anything else
+unexpected is an error. The format is in docs/reference/files.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+from meta_eval.ask.model_tokens import Encoder
+from meta_eval.ask.request import Key, Request
+from meta_eval.ask.request_kinds import encode_requests, find_kind
+from meta_eval.base.errors import ConfigError, UserError, locating, suggest_name
+from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
+from meta_eval.base.hashing import hash_file
+from meta_eval.base.inputs import describe_error, format_json, open_regular, parse_loose_json
+from meta_eval.base.logs import log
+from meta_eval.harness.answer import SHORT, Answer, AnswersError, check_answer, make_unread_error
+from meta_eval.harness.chat_completion import ToolCall
+from meta_eval.harness.evaluator import Evaluator
+from meta_eval.harness.provenance import reads_tools_lost
+from meta_eval.harness.sample_files import MAX_SAMPLE_BYTES, read_raw_samples
+from meta_eval.harness.token_logprobs import TokenLogprobs, read_tokens
+from meta_eval.pack.baseline import compute_grading_fingerprints
+from meta_eval.pack.manifest import MANIFEST, Manifest
+
+# What a line is of: requests, answers, or the right answers that a record format reads beside them.
+Holding = Literal["requests", "answers", "golds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What `export` writes.
+
+    Attributes:
+        pack: The pack.
+        manifest: Its manifest.
+        evaluator: Its evaluator.
+        tasks: The tasks.
+        encoder: Makes token ids; None if the form takes none, or the tokenizer is not on this machine.
+        force: Whether the requests ask for log-probabilities alone: those of kind ``force`` and ``choices``.
+        edited: Files of the pack that were edited after prepare.
+    """
+
+    pack: Path
+    manifest: Manifest
+    evaluator: Evaluator
+    tasks: Sequence[str]
+    encoder: Encoder | None
+    force: bool
+    edited: Sequence[str]
+
+
+class AnswerForm(ABC):
+    """A form of files of requests and answers.
+
+    Attributes:
+        name: As ``--to`` has it.
+        takes_token_ids: Whether its requests hold token ids.
+    """
+
+    name: ClassVar[str]
+    takes_token_ids: ClassVar[bool] = False
+
+    @abstractmethod
+    def find_kind(self, line: object) -> Holding | None:
+        """What a line holds, that was parsed as JSON; None if it is not of this form."""
+
+    def check_export(self, export: Export) -> None:  # noqa: B027 (some hold every request)
+        """Check that the form can hold the requests, before any is written.
+
+        Raises:
+            ConfigError: It cannot.
+        """
+
+    @abstractmethod
+    def format_requests(self, requests: Iterator[Request], export: Export) -> Iterator[str]:
+        """Yield the lines of a file of requests, each with its line break.
+
+        Raises:
+            PackError: It cannot hold a request.
+        """
+
+    @abstractmethod
+    def read_answer(self, line: object, names: Mapping[str, str | None], where: str) -> Answer | None:
+        """Read a line that holds an answer; None if it answers no request of the pack.
+
+        Args:
+            line: The line, parsed as JSON.
+            names: What `bind` found.
+            where: File and line.
+
+        Raises:
+            AnswersError, ValueError: It is no answer. The text of a ValueError continues "it …".
+        """
+
+    def bind(self, files: Sequence[Path], requests: Iterable[Request]) -> Mapping[str, str | None]:  # noqa: ARG002
+        """Find the requests of a pack that files ask which `export` did not write.
+
+        Args:
+            files: Files of requests.
+            requests: The requests of the pack.
+
+        Returns:
+            By the name of a request in these files: the name that `export` gives the same request of the pack; None if
+            the pack has none.
+
+        Raises:
+            AnswersError: The form names requests in one way alone; or none of the requests is of the pack.
+        """
+        raise make_requests_error(str(files[0]))
+
+
+def make_requests_error(file: str) -> AnswersError:
+    """The error of a file of requests in the place of one of answers."""
+    return AnswersError("holds requests, not answers", where=file, hint="Name the answers file")
+
+
+FORMAT = "meta-eval requests"
+VERSION = 1
+
+# The first line of a file of answers that `meta-eval run` wrote. Other files do not need it.
+ANSWERS = "meta-eval answers"
+
+# Upper limit of counts. Larger counts cannot be averaged exactly.
+_MOST = 2**53
+
+
+class RequestsForm(AnswerForm):
+    """JSON Lines, described in docs/reference/files.md."""
+
+    name = "requests"
+    takes_token_ids: ClassVar[bool] = True
+
+    def find_kind(self, line: object) -> Holding | None:
+        if not isinstance(line, Mapping):
+            return None
+        is_header = "format" in line and "id" not in line
+        return "requests" if is_header and line["format"] != ANSWERS else "answers"
+
+    def format_requests(self, requests: Iterator[Request], export: Export) -> Iterator[str]:
+        yield _format_line(_header(export))
+        yield from _format_requests(requests, export.encoder)
+
+    def read_answer(self, line: object, names: Mapping[str, str | None], where: str) -> Answer:  # noqa: ARG002
+        return _parse_answer(line, where)
+
+
+def _header(export: Export) -> dict[str, Any]:
+    pack, manifest, encoder = export.pack, export.manifest, export.encoder
+    keys = compute_grading_fingerprints(pack, manifest)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": manifest.run_settings.model_name,
+        "seed": manifest.run_settings.seed,
+        "manifest_sha256": hash_file(pack / MANIFEST),
+        "tasks": {name: keys[name] for name in export.tasks},
+        "bos_token_id": encoder.bos if encoder else None,
+        **({"force": True} if export.force else {}),
+        **({"edited": export.edited} if export.edited else {}),
+    }
+
+
+def _format_requests(requests: Iterator[Request], encoder: Encoder | None) -> Iterator[str]:
+    for request in encode_requests(requests, encoder):
+        yield _format_line(_fields(request))
+
+
+def _fields(request: Request) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "id": request.id,
+        "task": request.task,
+        "doc": request.doc,
+        "kind": request.kind,
+        "prompt": request.prompt,
+        "prompt_sha256": request.prompt_sha256,
+        "request_sha256": request.sha256,
+    }
+    fields |= find_kind(request.kind).format_fields(request)
+    ids = {"prompt_token_ids": request.prompt_ids, "continuation_token_ids": request.continuation_ids}
+    return fields | {name: value for name, value in ids.items() if value is not None}
+
+
+def format_answer(answer: Answer) -> dict[str, Any]:
+    """The content of a line of a file of answers."""
+    fields: dict[str, Any] = {
+        "id": answer.id,
+        "prompt_sha256": answer.prompt_sha256,
+        "request_sha256": answer.request_sha256,
+        "text": answer.text,
+        "reasoning": answer.reasoning,
+        "tool_calls": [call.as_json() for call in answer.tool_calls] or None,
+        "choices": [
+            {"logprob": logprob, **({} if greedy is None else {"is_greedy": greedy})}
+            for logprob, greedy in answer.choices
+        ]
+        or None,
+        "tokens": None if answer.tokens is None else answer.tokens.as_json(),
+        "error": answer.error,
+        "finish_reason": answer.finish_reason,
+        "token_ids": None if answer.token_ids is None else list(answer.token_ids),
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "cached_tokens": answer.cached_tokens,
+        "engine": answer.engine,
+        "model": answer.model,
+        "response_model": answer.response_model,
+        "endpoint": answer.endpoint,
+        "random_place": answer.place,
+        "started": answer.started,
+        "ended": answer.ended,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _format_line(content: dict[str, Any]) -> str:
+    return format_json(content) + "\n"
+
+
+def _parse_answer(content: object, where: str) -> Answer:
+    if not isinstance(content, dict):
+        raise make_unread_error("it is no object")
+    fields = _LineFields(content)
+    own_id, sha256 = fields.text("id"), fields.text("prompt_sha256")
+    if own_id is None or sha256 is None:
+        raise make_unread_error("id or prompt_sha256 is missing")
+    text, choices, error = fields.text("text"), _parse_choices(content.get("choices")), fields.text("error")
+    forced = _parse_tokens(content.get("tokens"))
+    if error is None and (text is not None) + bool(choices) + (forced is not None) != 1:
+        raise make_unread_error("it must hold one of text, choices, tokens and error")
+    ids = content.get("token_ids")
+    tokens = fields.count("completion_tokens")
+    return Answer(
+        id=own_id,
+        prompt_sha256=sha256,
+        request_sha256=fields.text("request_sha256"),
+        text=text,
+        choices=choices,
+        reasoning=fields.text("reasoning"),
+        tool_calls=_parse_tool_calls(content.get("tool_calls")),
+        finish_reason=fields.text("finish_reason"),
+        prompt_tokens=fields.count("prompt_tokens"),
+        completion_tokens=len(ids) if tokens is None and isinstance(ids, list) else tokens,
+        cached_tokens=fields.count("cached_tokens"),
+        tokens=forced,
+        error=error,
+        engine=fields.text("engine"),
+        model=fields.text("model"),
+        response_model=fields.text("response_model"),
+        endpoint=fields.text("endpoint"),
+        started=fields.number("started"),
+        ended=fields.number("ended"),
+        place=fields.count("random_place"),
+        where=where,
+    )
+
+
+def _parse_choices(content: Any) -> tuple[tuple[float, bool | None], ...]:
+    if content is None:
+        return ()
+    choices: list[tuple[float, bool | None]] = []
+    for choice in content if isinstance(content, list) else [None]:
+        fields = _LineFields(choice if isinstance(choice, dict) else {})
+        logprob, greedy = fields.number("logprob"), fields.content.get("is_greedy")
+        if logprob is None or not (greedy is None or isinstance(greedy, bool)):
+            raise make_unread_error('choices must be a list of {"logprob": number, "is_greedy": true or false}')
+        choices.append((logprob, greedy))
+    return tuple(choices)
+
+
+def _parse_tool_calls(content: Any) -> tuple[ToolCall, ...]:
+    if content is None:
+        return ()
+    calls: list[ToolCall] = []
+    for call in content if isinstance(content, list) else [None]:
+        name, arguments = (call.get("name"), call.get("arguments")) if isinstance(call, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(arguments, str):
+            raise make_unread_error('tool_calls must be a list of {"name": text, "arguments": text}')
+        calls.append(ToolCall(name, arguments))
+    return tuple(calls)
+
+
+def _parse_tokens(content: Any) -> TokenLogprobs | None:
+    try:
+        return None if content is None else read_tokens(content)
+    except ValueError as error:
+        raise make_unread_error(f"tokens: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _LineFields:
+    """The fields of a line, each with the right type or absent."""
+
+    content: Mapping[str, Any]
+
+    def text(self, name: str) -> str | None:
+        value = self.content.get(name)
+        if value is not None and not isinstance(value, str):
+            raise make_unread_error(f"{name} is {value!r:.40}, and no text")
+        return value
+
+    def number(self, name: str) -> float | None:
+        value = self.content.get(name)
+        if value is None:
+            return None
+        # An integer beyond the range of floats is invalid too.
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
+            raise make_unread_error(f"{name} is {value!r:.40}, and no number")
+        return float(value)
+
+    def count(self, name: str) -> int | None:
+        value = self.content.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST):
+            raise make_unread_error(f"{name} is {value!r:.40}, and no count")
+        return value
+
+
+ENTRY_POINTS = "meta_eval.answer_forms"
+
+OWN = RequestsForm()
+
+
+def find_form(name: str) -> AnswerForm:
+    """The form of a name.
+
+    Raises:
+        ConfigError: There is none of this name.
+        ExtensionError: Its package cannot be loaded.
+    """
+    if name == OWN.name:
+        return OWN
+    others = find_extensions(ENTRY_POINTS)
+    if name not in others:
+        names = sorted({OWN.name, *others})
+        raise ConfigError(
+            f"unknown form {name}{suggest_name(name, names)}", where="--to", hint=f"Available: {', '.join(names)}"
+        )
+    return _load_form(others[name])
+
+
+def list_forms() -> list[AnswerForm]:
+    """The forms of other packages, by name, then our own. A broken one is a warning."""
+    forms = []
+    for extension in find_extensions(ENTRY_POINTS).values():
+        try:
+            forms.append(_load_form(extension))
+        except ExtensionError as error:
+            log.warning(str(error))
+    return [*forms, OWN]
+
+
+def _load_form(extension: Extension) -> AnswerForm:
+    form: AnswerForm = load_extension(extension, AnswerForm, name=(str,))
+    if form.name != extension.name:
+        value = extension.points[0].value
+        raise ExtensionError(f"defines the form {form.name}", where=f"{extension.name} ({value})")
+    return form
+
+
+# By form: what `AnswerForm.bind` found.
+Names = Mapping[str, Mapping[str, str | None]]
+
+
+@dataclass(slots=True)
+class Answers:
+    """The content of several files of answers.
+
+    Attributes:
+        by_key: By id and request_sha256. The first of several equal answers.
+        failed: By id and request_sha256, if every attempt failed. The last attempt.
+        doubled: By id and request_sha256: the places of two different answers.
+        cut_off: Places of lines that are not JSON.
+        otherwise: By id: the place of an answer that repeats its request. If no answer fits today's request, this shows
+            that the request has changed.
+        settings: By the hash of the settings of `meta-eval run`: the first file that names it.
+        orders: By the hash of the seed of a random order: the first file that names it.
+        second: The files of second answers to docs, which change no score.
+        endpoint: What each run of `meta-eval run` noted about its endpoint, in the order of lines.
+        deployments: Sets of endpoints that a run said to be one deployment.
+    """
+
+    by_key: dict[Key, Answer] = field(default_factory=dict)
+    failed: dict[Key, Answer] = field(default_factory=dict)
+    doubled: dict[Key, tuple[str, str]] = field(default_factory=dict)
+    cut_off: list[str] = field(default_factory=list)
+    otherwise: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    orders: dict[str, str] = field(default_factory=dict)
+    second: list[str] = field(default_factory=list)
+    endpoint: list[Mapping[str, Any]] = field(default_factory=list)
+    deployments: list[frozenset[str]] = field(default_factory=list)
+
+    def key(self, request_id: str, request_sha256: str) -> Key:
+        """The key of the answer to a request. Prefers an answer that repeats the whole request."""
+        keys = (request_id, request_sha256), (request_id, request_sha256[:SHORT])
+        return next((key for key in keys if key in self.by_key or key in self.failed), (request_id, None))
+
+
+def read_answers(
+    files: Sequence[Path],
+    *,
+    prefer: Literal["last"] | None = None,
+    names: Names = MappingProxyType({}),
+) -> Answers:
+    """Read files of answers. Their order matters only for ``prefer``.
+
+    Args:
+        files: The files.
+        prefer: ``last`` takes the last of several different answers, in the order of files and lines. Otherwise they
+            are kept in ``doubled``.
+        names: By form: what its `AnswerForm.bind` found.
+
+    Raises:
+        AnswersError: A file cannot be read, or a complete line is not an answer.
+    """
+    answers, forms = Answers(), list_forms()
+    for file in files:
+        for answer in _read_lines(file, answers, forms, names):
+            key = answer.key
+            first = answers.by_key.get(key)
+            if answer.request_sha256 is not None:
+                answers.otherwise.setdefault(answer.id, answer.where)
+            if answer.error is not None:
+                answers.failed[key] = answer
+            elif first is None or prefer == "last":
+                answers.by_key[key] = answer
+            elif not first.has_same_content(answer):
+                answers.doubled.setdefault(key, (first.where, answer.where))
+    for name in answers.by_key:
+        answers.failed.pop(name, None)
+    return answers
+
+
+def read_bound_answers(
+    files: Sequence[Path], build_requests: Callable[[], Iterable[Request]], *, prefer: Literal["last"] | None = None
+) -> Answers:
+    """Read files of answers. Files of requests say what the answers of their form answer; files of golds are skipped.
+
+    Args:
+        files: The files.
+        build_requests: Makes the requests of the pack. Called only if there are files of requests.
+        prefer: As in `read_answers`.
+
+    Raises:
+        AnswersError: As in `read_answers` and `AnswerForm.bind`.
+    """
+    forms = list_forms()
+    kinds = {file: _find_kind(_read_first(file), forms) for file in files}
+    names = {}
+    for form in forms:
+        if asked := [file for file, kind in kinds.items() if kind == (form, "requests")]:
+            names[form.name] = form.bind(asked, build_requests())
+    answered = [file for file, (_, holding) in kinds.items() if holding not in ("requests", "golds")]
+    return read_answers(answered or files, prefer=prefer, names=names)
+
+
+def _read_first(file: Path) -> object:
+    """The first line of a file; None if it is not JSON, or cannot be read."""
+    try:
+        raw = next(read_raw_samples(file), None)
+        return None if raw is None else parse_loose_json(raw.content)
+    except (UserError, ValueError):
+        return None
+
+
+def _read_lines(file: Path, answers: Answers, forms: Sequence[AnswerForm], names: Names) -> Iterator[Answer]:
+    tools_lost = False
+    try:
+        with open_regular(file) as lines:
+            for number, line in enumerate(iter(partial(lines.readline, MAX_SAMPLE_BYTES + 1), b""), 1):
+                where = f"{file}, line {number}"
+                if len(line) > MAX_SAMPLE_BYTES:
+                    with locating(where):
+                        raise make_unread_error(f"it is longer than {MAX_SAMPLE_BYTES >> 20} MiB")
+                if not line.strip():
+                    continue
+                try:
+                    content = parse_loose_json(line)
+                except ValueError:
+                    answers.cut_off.append(where)
+                    continue
+                if isinstance(content, dict) and content.get("format") == ANSWERS:
+                    _read_header(content, str(file), answers)
+                    lost = reads_tools_lost(note) if isinstance(note := content.get("endpoint"), Mapping) else None
+                    tools_lost = tools_lost if lost is None else lost
+                    continue
+                with locating(where):
+                    if (answer := _read_answer(content, file, where, forms, names)) is not None:
+                        yield replace(answer, tools_lost=True) if tools_lost else answer
+    except OSError as error:
+        hint = "Name files of answers to the requests that `meta-eval export` writes"
+        raise AnswersError(f"cannot be read: {describe_error(error)}", where=str(file), hint=hint) from None
+
+
+def _read_answer(content: object, file: Path, where: str, forms: Sequence[AnswerForm], names: Names) -> Answer | None:
+    form, holding = _find_kind(content, forms)
+    if holding == "requests":
+        raise make_requests_error(str(file))
+    try:
+        answer = form.read_answer(content, names.get(form.name, {}), where)
+    except ValueError as error:
+        raise make_unread_error(f"it {error}") from None
+    return None if answer is None else check_answer(answer)
+
+
+def _find_kind(content: object, forms: Sequence[AnswerForm]) -> tuple[AnswerForm, Holding | None]:
+    """The form of a line, and what it holds. A line of no form is to be read as our own, which says what is wrong."""
+    found = ((form, holding) for form in forms if (holding := form.find_kind(content)) is not None)
+    return next(found, (OWN, None))
+
+
+def _read_header(content: Mapping[str, Any], file: str, answers: Answers) -> None:
+    answers.settings.setdefault(str(content.get("settings_sha256")), file)
+    if "seed_sha256" in content:
+        answers.orders.setdefault(str(content["seed_sha256"]), file)
+    if isinstance(content.get("endpoint"), Mapping):
+        answers.endpoint.append(content["endpoint"])
+    if isinstance(deployment := content.get("deployment"), list):
+        answers.deployments.append(frozenset(map(str, deployment)))
+    if content.get("rerun"):
+        answers.second.append(file)
