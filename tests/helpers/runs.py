@@ -88,7 +88,8 @@ def write_run(
                 ) | (line or {})
             )  # fmt: skip
     if samples:
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        encode = json.JSONEncoder(ensure_ascii=False).encode
+        text = "".join(f"{encode(line)}\n" for line in lines)
         (folder / f"samples_{task}_{time}.jsonl").write_text(text, encoding="utf-8")
     groups: dict[str | None, list[float]] = {}
     for index, verdict in enumerate(verdicts):

@@ -14,7 +14,7 @@ from command import cli
 from golden import prepare_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from marks import thorough
+from marks import few, thorough
 from places import THOROUGH
 from runs import digest, entry, manifest, published, run_lm_eval, write_group, write_run
 
@@ -988,7 +988,7 @@ def test_the_gate_and_a_report_know_which_way_is_worse(tmp_path: Path) -> None:
     assert outcomes == ["DON'T SHIP", "SHIP", "SHIP"]
 
 
-@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter", "brier_score", "eqbench", "mcc"])
+@pytest.mark.parametrize("metric", few(["bleu", "chrf", "ter", "brier_score", "eqbench", "mcc"], 3))
 def test_a_metric_that_is_no_share_is_shown_in_its_own_unit_and_not_averaged(tmp_path: Path, metric: str) -> None:
     """Also where every value happens to lie from 0 to 1, and beside a task of shares."""
     for name, value in (("a", 0.27), ("b", 0.25)):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from marks import few
 from places import THOROUGH
 from stack import stack_of
 from tool_tasks import KINDS, extracted, judge, make_docs, right, score, template
@@ -121,7 +122,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize("name", few(DEEP, 4))
 def test_a_verdict_does_not_depend_on_the_stack_of_a_python(kind: str, name: str) -> None:
     (doc,) = make_docs(kind, [["[f(a=1)]"]])
     for count in (70, 160, 2500):

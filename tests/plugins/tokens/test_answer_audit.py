@@ -10,7 +10,7 @@ import pytest
 from forced_tables import answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from marks import thorough
+from marks import few, thorough
 
 from meta_eval.ask.answers.endpoint_answers import AnswerFacts, count_cut
 from meta_eval.judge.token_table import Forced
@@ -120,7 +120,7 @@ def repeat(docs: int, penalty: float, temperature: float = 0.0, tokens: int = 40
     return answers
 
 
-@pytest.mark.parametrize("docs", [50, 100])
+@pytest.mark.parametrize("docs", few([50, 100], 2))
 @pytest.mark.parametrize(
     ("penalty", "temperature", "named", "not_named"),
     [
