@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from marks import few, thorough
 from packs import prepare as prepare_pack
+from places import THOROUGH
 from rows import make_row, write_rows
 from runs import write_run
 
@@ -109,7 +110,9 @@ def refuses_at_most(job: str, place: Path) -> None:
 
 
 some = settings(
-    max_examples=int(os.environ.get("META_EVAL_FUZZ", "25")), suppress_health_check=list(HealthCheck), deadline=None
+    max_examples=int(os.environ.get("META_EVAL_FUZZ", "25" if THOROUGH else "8")),
+    suppress_health_check=list(HealthCheck),
+    deadline=None,
 )
 
 

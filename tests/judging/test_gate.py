@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import THOROUGH
 from runs import entry, manifest, published, write_run
 
 from meta_eval import stats
@@ -333,7 +334,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return read_run([write_run(tmp_path_factory.mktemp("run"), right(600))])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30 if THOROUGH else 6, deadline=None)
 @given(st.floats(0.01, 99), st.floats(0.01, 99))
 def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, first: float, other: float) -> None:
     pack = manifest(meta_some=entry(N, published(65.0)))

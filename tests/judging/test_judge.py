@@ -876,7 +876,7 @@ def test_runs_with_nothing_in_common(tmp_path: Path) -> None:
         compare_runs(first, metric)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20 if THOROUGH else 5, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=12))
 def test_flips_are_the_whole_difference(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[bool, bool]]

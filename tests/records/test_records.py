@@ -15,7 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import nltk
 import numpy as np
 import pytest
 import recorded_runs
@@ -224,6 +223,8 @@ def test_the_code_of_a_task_is_lm_evals_and_comes_along(shapes: Path) -> None:
 def test_lm_evals_own_ifeval_brings_punkt_and_finds_it_where_the_machine_has_none(
     shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import nltk  # takes a second
+
     assert read_manifest(shapes / "pack").includes_punkt is False  # this machine has none, and prepare said so
     with monkeypatch.context() as patch:
         patch.setenv("NLTK_DATA", str(punkt_data(tmp_path / "data")))

@@ -63,7 +63,7 @@ def test_several_calls_written_down_read_as_the_same_calls(several: list[Any]) -
 
 
 @given(st.text(max_size=80) | st.text("f()[]{}'\"=,.*:#\\ \n0-<|`", max_size=80), st.sampled_from(KINDS), st.booleans())
-@settings(max_examples=300 if THOROUGH else 75)
+@settings(max_examples=300 if THOROUGH else 25)
 def test_no_answer_makes_a_scorer_raise(output: str, kind: str, free: bool) -> None:
     verdict = judge(kind, _doc(kind), output, free=free)
     assert verdict["acc"] in (0.0, 1.0)

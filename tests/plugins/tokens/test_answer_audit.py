@@ -11,6 +11,7 @@ from forced_tables import answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from marks import few, thorough
+from places import THOROUGH
 
 from meta_eval.ask.answers.endpoint_answers import AnswerFacts, count_cut
 from meta_eval.judge.token_table import Forced
@@ -279,7 +280,7 @@ def test_tokens_that_were_generated_as_another_token_do_not_count() -> None:
 
 
 @given(st.floats(0.3, 2.0), st.floats(0.3, 1.0), st.integers(0, 99))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20 if THOROUGH else 5, deadline=None)
 def test_scores_are_numbers_for_any_settings(temperature: float, top_p: float, seed: int) -> None:
     docs = score(sampled(3, 1.0, tokens=20, seed=seed), temperature, top_p)
     assert all(np.isfinite(doc.scores).all() for doc in docs)
