@@ -25,7 +25,7 @@ from accelerator import answer
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from one_task import TEMPLATE, as_template, as_yaml, one_template, run, write
-from places import REPOSITORY, TEMPLATES
+from places import REPOSITORY, TEMPLATES, THOROUGH
 from rows import make_row, write_rows
 from runs import entry, manifest, published, write_run
 
@@ -39,7 +39,7 @@ SIGNS = ["/", "..", "../x", "/tmp/x", ",", "\n", "\0", "*", "[b]", "[/b]", "[lin
          "\x1b[31m", "\x1b]8;;http://x\x07", "\u202e", "\u2066", ":smile:", "~", "-x", " ", "", "$(x)", "\r", "\u2028", "</summary>"]  # fmt: skip
 
 fuzz = lambda few: settings(  # noqa: E731
-    max_examples=int(os.environ.get("META_EVAL_FUZZ", few)),
+    max_examples=int(os.environ.get("META_EVAL_FUZZ", few if THOROUGH else max(2, few // 3))),
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate] + ([] if "META_EVAL_FUZZ" in os.environ else [Phase.shrink]),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],

@@ -19,8 +19,9 @@ from accelerator import answer
 from command import cli, full_disk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from marks import thorough
+from marks import few, thorough
 from packs import prepare as prepare_pack
+from places import THOROUGH
 from rows import make_row, write_rows
 from runs import write_run
 
@@ -109,7 +110,9 @@ def refuses_at_most(job: str, place: Path) -> None:
 
 
 some = settings(
-    max_examples=int(os.environ.get("META_EVAL_FUZZ", "25")), suppress_health_check=list(HealthCheck), deadline=None
+    max_examples=int(os.environ.get("META_EVAL_FUZZ", "25" if THOROUGH else "8")),
+    suppress_health_check=list(HealthCheck),
+    deadline=None,
 )
 
 
@@ -197,7 +200,7 @@ def hostile(place: Path) -> None:
     os.mkfifo(place / "pipe")
 
 
-@pytest.mark.parametrize("path", [*HOSTILE, "/dev/zero", "/proc/self/mem", "nothing"])
+@pytest.mark.parametrize("path", few([*HOSTILE, "/dev/zero", "/proc/self/mem", "nothing"], 2))
 @pytest.mark.parametrize("job", INPUTS)
 def test_any_path_may_be_read(job: str, path: str, made: Path) -> None:
     with copied(made) as place:
@@ -207,7 +210,9 @@ def test_any_path_may_be_read(job: str, path: str, made: Path) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("path", [*HOSTILE, "c.yaml", "work_dir/manifest.json", "work_dir/meta_gpqa_cot.parquet"])
+@pytest.mark.parametrize(
+    "path", few([*HOSTILE, "c.yaml", "work_dir/manifest.json", "work_dir/meta_gpqa_cot.parquet"], 2)
+)
 @pytest.mark.parametrize("job", OUTPUTS)
 def test_any_path_may_be_written(job: str, path: str, made: Path) -> None:
     if (job, path) == ("export", "c.yaml"):

@@ -56,7 +56,7 @@ users = st.tuples(
 writes = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["ours 1", "ours 2"]), min_size=1)
 
 
-@settings(max_examples=60 if THOROUGH else 25, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=60 if THOROUGH else 10, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.lists(users | writes | st.just("end"), max_size=12))
 def test_no_step_of_a_user_is_lost(steps: list[Any]) -> None:
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.manifest import (
@@ -20,6 +20,9 @@ from meta_eval.pack.manifest import (
     TaskEntry,
     VersionRange,
 )
+
+if TYPE_CHECKING:
+    from meta_eval.harness.lm_eval_run import Run
 
 TIME = "2026-01-02T03-04-05.000006"
 DOCS_SHA256 = "d" * 64
@@ -88,7 +91,8 @@ def write_run(
                 ) | (line or {})
             )  # fmt: skip
     if samples:
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        encode = json.JSONEncoder(ensure_ascii=False).encode
+        text = "".join(f"{encode(line)}\n" for line in lines)
         (folder / f"samples_{task}_{time}.jsonl").write_text(text, encoding="utf-8")
     groups: dict[str | None, list[float]] = {}
     for index, verdict in enumerate(verdicts):
@@ -115,6 +119,19 @@ def write_run(
     if results:
         (folder / f"results_{time}.json").write_text(json.dumps(tree), encoding="utf-8")
     return folder
+
+
+_READ: dict[str, Run] = {}
+
+
+def write_and_read(folder: Path, verdicts: Sequence[float], **options: Any) -> Run:
+    """Write a run and read it. The same again is neither written nor read, for nothing changes a `Run`."""
+    from meta_eval.harness.lm_eval_run import read_run
+
+    key = repr((list(verdicts), sorted(options.items())))
+    if key not in _READ:
+        _READ[key] = read_run([write_run(folder, verdicts, **options)])
+    return _READ[key]
 
 
 def write_group(

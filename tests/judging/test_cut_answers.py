@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import entry, manifest, write_run
+from runs import entry, manifest, write_and_read, write_run
 
 from meta_eval import compare, stats
 from meta_eval.base.thresholds import CutAnswers
@@ -66,7 +66,7 @@ def test_a_shortfall_that_is_truncation_is_named_first_with_figures(tmp_path: Pa
 
 
 def test_where_it_is_unknown_how_the_baselines_answers_ended_none_of_them_is_counted(tmp_path: Path) -> None:
-    baseline = read_run([write_run(tmp_path / "a", RIGHT, line={"resps": [["word " * 300]]})])
+    baseline = write_and_read(tmp_path / "a", RIGHT, line={"resps": [["word " * 300]]})
     task = only(compared(baseline, make_run(tmp_path / "b", RIGHT, range(30))))
     assert task.cut is not None
     assert (task.cut.docs, task.cut.baseline_docs, task.cut.drop_as_wrong, task.cut.drop_without) == (30, *3 * [None])
@@ -77,7 +77,7 @@ def test_where_it_is_unknown_how_the_baselines_answers_ended_none_of_them_is_cou
 
 @pytest.mark.parametrize("how", ["wrong", "unscored"])
 def test_where_it_is_unknown_which_answers_were_cut_nothing_is_decided_by_them(tmp_path: Path, how: CutAnswers) -> None:
-    baseline = read_run([write_run(tmp_path / "a", RIGHT, line={"resps": [["word " * 300]]})])
+    baseline = write_and_read(tmp_path / "a", RIGHT, line={"resps": [["word " * 300]]})
     candidate = make_run(tmp_path / "b", [0.0] * 60 + RIGHT[60:], range(60))
     for a, b, whose in ((baseline, candidate, "the baseline"), (candidate, baseline, "the run")):
         message = f"cut_answers: {how} needs to know which answers were cut, and of {whose} that is unknown"
@@ -144,7 +144,7 @@ def test_refusals_by_a_filter_and_empty_answers_are_cut_answers(
 ) -> None:
     run = make_run(tmp_path, RIGHT[:4], {1}, ended)
     if line:
-        run = read_run([write_run(tmp_path / "b", RIGHT[:4], line=line)])
+        run = write_and_read(tmp_path / "b", RIGHT[:4], line=line)
     assert [doc.cuts for doc in run.tasks["meta_some"].docs] == (
         [(True,)] * 4 if line else [(False,), (True,), *[(False,)] * 2]
     )
@@ -152,7 +152,7 @@ def test_refusals_by_a_filter_and_empty_answers_are_cut_answers(
 
 def test_where_the_ending_of_an_answer_is_not_known_no_rate_is_compared(tmp_path: Path) -> None:
     a, b = lost(tmp_path, 60)
-    unknown = read_run([write_run(tmp_path / "c", RIGHT, line={"resps": [["word " * 300]]})])
+    unknown = write_and_read(tmp_path / "c", RIGHT, line={"resps": [["word " * 300]]})
     assert only(compared(a, b)).cut is not None
     cut = only(compared(unknown, b)).cut
     assert cut is not None and cut.more is None
@@ -306,7 +306,7 @@ def test_tool_calls_without_text_are_no_empty_answer(tmp_path: Path) -> None:
     calls = [{"name": "f", "arguments": "{}"}]
     for number, (message, is_empty) in enumerate([(MESSAGE | {"tool_calls": calls}, False), (MESSAGE, True)]):
         line = {"resps": [[json.dumps(message)]], "finish_reason": "stop"}
-        (doc,) = read_run([write_run(tmp_path / str(number), [0.0], line=line)]).tasks["meta_some"].docs
+        (doc,) = write_and_read(tmp_path / str(number), [0.0], line=line).tasks["meta_some"].docs
         assert (doc.answer_empty, doc.cuts) == (is_empty, (is_empty,))
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runs import entry, manifest, published, write_run
+from places import THOROUGH
+from runs import entry, manifest, published, write_and_read, write_run
 
 from meta_eval import stats
 from meta_eval.base.errors import ConfigError
@@ -31,7 +32,7 @@ def right(count: int, n: int = N) -> list[float]:
 
 
 def at_the_gate(folder: Path, gate: Gate, verdicts: list[float], task: TaskEntry, **options: Any) -> RunDecision:
-    run = read_run([write_run(folder, verdicts, **options)])
+    run = write_and_read(folder, verdicts, **options)
     return decide_run(run, manifest(meta_some=task), gate=gate)
 
 
@@ -39,8 +40,8 @@ def against_baseline(
     folder: Path, gate: Gate, before: list[float], after: list[float], task: TaskEntry | None = None, **options: Any
 ) -> RunDecision:
     pack = manifest(meta_some=task or entry(len(before)))
-    baseline = read_run([write_run(folder / "before", before)])
-    run = read_run([write_run(folder / "after", after, **options)])
+    baseline = write_and_read(folder / "before", before)
+    run = write_and_read(folder / "after", after, **options)
     return compare_runs(baseline, run, pack, gate=gate)
 
 
@@ -97,7 +98,7 @@ def test_a_comparison_may_be_decided_by_the_published_number(tmp_path: Path) -> 
 @pytest.mark.parametrize("kind", ["published", "recorded", "run"])
 def test_an_unfinished_task_is_never_a_pass(tmp_path: Path, kind: Any) -> None:
     task = entry(N + 1, published(1.0))
-    run = read_run([write_run(tmp_path, right(650), recorded=[False] * N)])
+    run = write_and_read(tmp_path, right(650), recorded=[False] * N)
     pack, gate = manifest(meta_some=task), Gate(margin=50.0, baseline_kind=kind)
     result = compare_runs(run, run, pack, gate=gate) if kind == "run" else decide_run(run, pack, gate=gate)
     assert result.decision.exit_code == 3
@@ -106,7 +107,7 @@ def test_an_unfinished_task_is_never_a_pass(tmp_path: Path, kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["recorded", "run"])
 def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, kind: Any) -> None:
-    run = read_run([write_run(tmp_path, right(650), recorded=[True] * 650 + [False] * 350, config={"limit": float(N)})])
+    run = write_and_read(tmp_path, right(650), recorded=[True] * 650 + [False] * 350, config={"limit": float(N)})
     pack = manifest(meta_some=entry(2 * N))
 
     def decided(min_docs: int) -> RunDecision:
@@ -147,16 +148,14 @@ def test_docs_that_the_run_did_not_answer_forbid_ship_whatever_the_gate_asks_for
         Gate(margin=5.0, baseline_kind=kind, min_docs=900),
     )
     if kind == "run":
-        judgement = compare_runs(
-            read_run([write_run(tmp_path / "a", verdicts, recorded=recorded)]), run, pack, gate=gate
-        )
+        judgement = compare_runs(write_and_read(tmp_path / "a", verdicts, recorded=recorded), run, pack, gate=gate)
     else:
         judgement = decide_run(run, pack, gate=gate)
     assert judgement.decision.outcome == outcome
 
 
 def test_enough_docs_are_not_enough_beside_a_published_number(tmp_path: Path) -> None:
-    run = read_run([write_run(tmp_path, right(650), config={"limit": float(N)})])
+    run = write_and_read(tmp_path, right(650), config={"limit": float(N)})
     judgement = decide_run(run, manifest(meta_some=entry(2 * N, published(65.0))), gate=Gate(margin=5.0, min_docs=900))
     assert judgement.decision.outcome == "UNDECIDED"
 
@@ -328,10 +327,10 @@ def test_a_cap_below_the_margin_has_no_effect_and_is_noted(
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return read_run([write_run(tmp_path_factory.mktemp("run"), right(600))])
+    return write_and_read(tmp_path_factory.mktemp("run"), right(600))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30 if THOROUGH else 6, deadline=None)
 @given(st.floats(0.01, 99), st.floats(0.01, 99))
 def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, first: float, other: float) -> None:
     pack = manifest(meta_some=entry(N, published(65.0)))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marks import few
 from runs import write_run
 
 from meta_eval import compare
@@ -68,8 +69,8 @@ def test_stock_lm_eval_names_its_address(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [7, [], {"models": 3, "endpoints": 3}, {"models": {"a": None}, "endpoints": [None, {"addresses": []}]},
-     {"asked": [], "models": {"a": float("nan")}, "endpoints": [{"addresses": [{}], "answers": -1}]}],
+    few([7, [], {"models": 3, "endpoints": 3}, {"models": {"a": None}, "endpoints": [None, {"addresses": []}]},
+     {"asked": [], "models": {"a": float("nan")}, "endpoints": [{"addresses": [{}], "answers": -1}]}], 2),
 )  # fmt: skip
 def test_origins_that_are_none_are_left_out(tmp_path: Path, content: Any) -> None:
     a, b = write(tmp_path / "a", {}), write(tmp_path / "b", content)

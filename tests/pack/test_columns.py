@@ -32,7 +32,7 @@ columns = st.one_of(
 )
 
 
-@settings(max_examples=300 if THOROUGH else 75, deadline=None)
+@settings(max_examples=300 if THOROUGH else 25, deadline=None)
 @given(columns)
 def test_a_column_is_what_pyarrow_makes(values: list[Any]) -> None:
     mine, theirs = make_column(values), pa.array(values)

@@ -13,6 +13,7 @@ import pytest
 from golden import prepare_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import THOROUGH
 from runs import TIME, entry, manifest, run_lm_eval, sample, write_run
 
 from meta_eval.harness.doc_results import ResultsError
@@ -433,7 +434,7 @@ def test_other_files_in_a_folder_are_left_alone(tmp_path: Path) -> None:
     assert read(folder).notes == ()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 if THOROUGH else 15, deadline=None)
 @given(cut=st.integers(0, 4000), junk=st.binary(max_size=20))
 def test_no_damage_gives_a_wrong_number(tmp_path_factory: pytest.TempPathFactory, cut: int, junk: bytes) -> None:
     """Bytes lost or overwritten anywhere: an error, or the docs that were there."""

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from fake_model import FakeClient, model_folder, says
 from golden import verdicts
+from marks import few
 from noted import noted
 from own_record import CHOICES, TEXTS, config_of, record_run
 from own_record import DOCS as OWN_DOCS
@@ -224,8 +225,8 @@ def test_a_whole_run_asks_what_a_lost_shard_left(place: Path, client: type[FakeC
 
 @pytest.mark.parametrize(
     "change",
-    [{"dtype": "float16"}, {"seed": 7}, {"model_args": {"quantization": "fp8"}}, {"tensor_parallel_size": 2},
-     {"max_model_len": 9000}],
+    few([{"dtype": "float16"}, {"seed": 7}, {"model_args": {"quantization": "fp8"}}, {"tensor_parallel_size": 2},
+     {"max_model_len": 9000}], 2),
 )  # fmt: skip
 def test_other_settings_never_use_these_answers(
     answered: Path, client: type[FakeClient], change: dict[str, Any]

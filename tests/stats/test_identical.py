@@ -24,7 +24,7 @@ from meta_eval.stats.intervals import t_quantile
 @pytest.mark.parametrize(("docs", "flips"), [(100, 0.02), (164, 0.06), (448, 0.04), (1319, 0.05)])
 def test_few_identical_copies_exceed_it(docs: int, flips: float) -> None:
     rng = np.random.default_rng(docs)
-    runs, chance = 4000 if THOROUGH else 400, 0.05
+    runs, chance = 4000 if THOROUGH else 200, 0.05
     like = stats.paired_drop([0.0] * docs, [0.0] * docs)
     end = worst_end(like, flips, chance)
     lost, won = rng.binomial(docs, flips / 2, (2, runs)).tolist()

@@ -22,7 +22,7 @@ from meta_eval.stats.sequential import Doc, PairableDocs, Plan, Sequential, Stat
 MARGIN = 0.02
 
 # Simulated runs; fewer see only what is far off.
-RUNS = 200 if THOROUGH else 40
+RUNS = 200 if THOROUGH else 15
 
 
 def sized_task(sizes: Sequence[int], **other: object) -> PairableDocs:
@@ -213,7 +213,7 @@ def test_every_round_weighs_subtasks_alike_whatever_docs_it_has_of_each() -> Non
 losses = st.sampled_from([0.0, 0.0, 0.0, 1.0, -1.0, 0.25])
 
 
-@settings(max_examples=40)
+@settings(max_examples=40 if THOROUGH else 8)
 @given(tasks, st.data())
 def test_bounds_only_narrow_and_hold_each_other(
     shapes: list[tuple[list[int], int | None, bool]], data: st.DataObject
@@ -230,7 +230,7 @@ def test_bounds_only_narrow_and_hold_each_other(
             assert after.interval.upper <= before.interval.upper <= 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=40 if THOROUGH else 8)
 @given(tasks, st.data())
 def test_more_that_is_lost_never_lowers_a_bound_or_an_estimate(
     shapes: list[tuple[list[int], int | None, bool]], data: st.DataObject
@@ -285,7 +285,7 @@ def test_a_copy_ten_points_down_is_found() -> None:
 
 @thorough
 def test_few_are_called_by_the_other_name_at_the_margin() -> None:
-    order, count = plan_rounds([sized_task([700, 300])], batch=8), 250 if THOROUGH else 100
+    order, count = plan_rounds([sized_task([700, 300])], batch=8), 250 if THOROUGH else 40
     ends = Counter(
         ended(order, drawn(order, lambda _: MARGIN + 0.02, 0.02, random.Random(seed))).outcome for seed in range(count)
     )
@@ -368,7 +368,7 @@ def test_a_decision_stays_whatever_comes_after_it() -> None:
     assert decided.outcome == "SHIP" and followed.read_state() == decided
 
 
-@settings(max_examples=20)
+@settings(max_examples=20 if THOROUGH else 5)
 @given(st.randoms(), st.lists(st.integers(0, 600), max_size=6))
 def test_the_state_does_not_hang_on_when_docs_come(luck: random.Random, stops: list[int]) -> None:
     order = plan_rounds([sized_task([300, 200, 100])], batch=16)

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,8 @@ class Extension:
 
     def find_conflict(self) -> ExtensionError | None:
         """An error that names every class of this name; None if there is one class."""
+        if len(self.points) == 1:
+            return None
         offers = sorted(set(map(_name_of, self.points)))
         if len(offers) == 1:
             return None
@@ -58,9 +60,16 @@ class Extension:
 
 def entry_points(group: str) -> Iterable[EntryPoint]:
     """The entry points of a group in all installed packages."""
+    points: Iterable[EntryPoint] = _read_entry_points(tuple(sys.path)).select(group=group)
+    return points
+
+
+@lru_cache(maxsize=4)
+def _read_entry_points(path: tuple[str, ...]) -> Any:  # noqa: ARG001 (what is installed depends on it)
+    """Those of all groups: to read the files of all packages takes milliseconds, and a command asks for ten groups."""
     from importlib import metadata  # slow to import, and most commands need no plug-in
 
-    return metadata.entry_points(group=group)
+    return metadata.entry_points()
 
 
 def find_extensions(group: str) -> dict[str, Extension]:
@@ -95,30 +104,30 @@ def load_extension(extension: Extension, socket: type[Any], **attributes: tuple[
     if (conflict := extension.find_conflict()) is not None:
         raise conflict
     point = extension.points[0]
-    name = _name_of(point)
+    read_name = partial(_name_of, point)  # slow, and needed for messages and for other packages alone
     try:
-        with _isolate(point.value, name):
+        with _isolate(point.value, read_name):
             loaded = point.load()
             loaded = loaded() if isinstance(loaded, type) else loaded
     except ModuleNotFoundError as error:
         if not _is_missing(error, point.value):
-            raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=name) from error
+            raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=read_name()) from error
         raise ExtensionError(
-            f"{point.name} of {point.group} is not there: no module {error.name}", where=name,
+            f"{point.name} of {point.group} is not there: no module {error.name}", where=read_name(),
             hint="Reinstall the package, or remove it",
         ) from error  # fmt: skip
     except UserError:
         raise
     except Exception as error:
-        raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=name) from error
+        raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=read_name()) from error
     if not isinstance(loaded, socket):
-        raise ExtensionError(f"is not a {socket.__name__}", where=name)
+        raise ExtensionError(f"is not a {socket.__name__}", where=read_name())
     for attribute, kinds in attributes.items():
         if not isinstance(getattr(loaded, attribute, None), kinds):
-            raise ExtensionError(f"{attribute} is not a {kinds[0].__name__}", where=name)
+            raise ExtensionError(f"{attribute} is not a {kinds[0].__name__}", where=read_name())
     for path in (point.value, type(loaded).__module__):
         if _package(path) != _package(__name__):
-            _LOADED[_package(path)] = name
+            _LOADED[_package(path)] = read_name()
     return loaded
 
 
@@ -134,7 +143,7 @@ def guard_extension(path: str) -> Iterator[None]:
     """
     name = _LOADED.get(_package(path), path)
     try:
-        with _isolate(path, name):
+        with _isolate(path, lambda: name):
             yield
     except UserError:
         raise
@@ -142,11 +151,13 @@ def guard_extension(path: str) -> Iterator[None]:
         raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=name) from error
 
 
-def _isolate(path: str, name: str) -> AbstractContextManager[None]:
+def _isolate(path: str, read_name: Callable[[], str]) -> AbstractContextManager[None]:
     """Import code of another package apart; our own plug-ins need no guard."""
     if _package(path) == _package(__name__):
         return nullcontext()
-    return isolate_import(name, lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=name))
+    return isolate_import(
+        read_name(), lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=read_name())
+    )
 
 
 def list_loaded() -> tuple[str, ...]:

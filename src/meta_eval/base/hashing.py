@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from meta_eval.base.inputs import open_data
 
+_SORTED = json.JSONEncoder(sort_keys=True)
+
 
 def hash_text(text: str) -> str:
     """The SHA-256 of a text in UTF-8. A lone surrogate, which JSON allows, is hashed as its three bytes."""
@@ -28,7 +30,7 @@ def hash_json(value: Any) -> str:
     Raises:
         TypeError: JSON cannot hold the value.
     """
-    return hash_text(json.dumps(value, sort_keys=True))
+    return hash_text(_SORTED.encode(value))
 
 
 def hash_pieces(pieces: Iterable[str]) -> str:

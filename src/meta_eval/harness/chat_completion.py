@@ -50,6 +50,7 @@ _TAGS = (
     ("<seed:think>", "</seed:think>"),
     ("[THINK]", "[/THINK]"),
 )
+_OPENINGS = tuple(opening for opening, _ in _TAGS)
 
 # How tool calls look in a text, where the server did not parse them.
 _CALL_IN_TEXT = re.compile(
@@ -259,7 +260,9 @@ def split_reasoning(text: str, *, cut: bool = False) -> tuple[str | None, str]:
 def has_open_reasoning(text: str) -> bool:
     """Whether a text begins with reasoning whose closing tag is missing."""
     start = text.lstrip()
-    return any(start.startswith(opening) and closing not in start for opening, closing in _TAGS)
+    return start.startswith(_OPENINGS) and any(
+        start.startswith(opening) and closing not in start for opening, closing in _TAGS
+    )
 
 
 def _read_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:

@@ -141,8 +141,7 @@ FIGURES = (
 
 def read_figures(sample: Mapping[str, Any], answers: Sequence[str]) -> dict[str, float]:
     """The figures of a sample, by key. Those that are not known are left out."""
-    values = {figure.key: figure.read(sample, answers) for figure in FIGURES}
-    return {key: value for key, value in values.items() if value is not None}
+    return {figure.key: value for figure in FIGURES if (value := figure.read(sample, answers)) is not None}
 
 
 def average_figures(docs: Iterable[Mapping[str, float]]) -> dict[str, float]:

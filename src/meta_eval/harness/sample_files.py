@@ -197,10 +197,10 @@ def _find_ending(text: str, end: object, limit: int | None, count_tokens: Callab
         end = message["finish_reason"] if end is None else end
     hits_limit = _hits_limit(text, end, limit, count_tokens)
     is_empty = not text.strip() and not has_calls
-    has_answer = has_calls or bool(split_reasoning(text, cut=True)[1].strip())
     is_open = not has_calls and end in (None, "length") and has_open_reasoning(text)
     is_cut = True if end == FILTERED or is_empty or is_open else hits_limit
-    return _Ending(is_empty, hits_limit, is_cut, is_open or (hits_limit is True and not has_answer))
+    is_thinking = is_open or (hits_limit is True and not has_calls and not split_reasoning(text, cut=True)[1].strip())
+    return _Ending(is_empty, hits_limit, is_cut, is_thinking)
 
 
 def _parse_message(text: str) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from meta_eval.base.errors import locating
@@ -187,14 +187,17 @@ def _prompt_hash(sample: Mapping[str, Any], requests: Sequence[Sequence[Any]]) -
 
 def read_arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
     """Read the requests: for each a prompt, and generation settings or a continuation."""
+    return list(_iterate_requests(sample))
+
+
+def _iterate_requests(sample: Mapping[str, Any]) -> Iterator[list[Any]]:
     arguments = sample.get("arguments")
     if isinstance(arguments, dict):  # {"gen_args_0": {"arg_0": …, "arg_1": …}, …}
-        arguments = [list(request.values()) if isinstance(request, dict) else request for request in arguments.values()]
-    return (
-        [list(request) for request in arguments if isinstance(request, (list, tuple)) and request]
-        if isinstance(arguments, list)
-        else []
-    )
+        for request in arguments.values():
+            if isinstance(request, (dict, list, tuple)) and request:
+                yield list(request.values() if isinstance(request, dict) else request)
+    elif isinstance(arguments, list):
+        yield from (list(request) for request in arguments if isinstance(request, (list, tuple)) and request)
 
 
 def read_output(sample: Mapping[str, Any]) -> str | None:
@@ -280,8 +283,8 @@ def _is_likelihood(response: Any) -> bool:
 
 def read_settings(sample: Mapping[str, Any]) -> dict[str, Any]:
     """The generation settings of the first request; empty for a likelihood."""
-    requests = read_arguments(sample)
-    settings = requests[0][1] if requests and len(requests[0]) > 1 else None
+    request = next(_iterate_requests(sample), ())
+    settings = request[1] if len(request) > 1 else None
     return settings if isinstance(settings, dict) else {}
 
 

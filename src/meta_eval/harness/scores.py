@@ -25,6 +25,8 @@ from meta_eval.harness.sample_files import SamplesFile
 
 Averaging = Literal["mean", "macro", "pooled", "mean of four"]
 
+_NUMBERS = frozenset((float, int, bool))
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:
@@ -95,7 +97,8 @@ def compute_scores(docs: Sequence[DocResult], metric_key: str, lower_is_better: 
         if answer is not None and metric in answer.metrics:
             doc_indices.append(index)
             values.append(answer.metrics[metric])
-    averagings = {_find_averaging(value) for value in values}
+    all_numbers = _NUMBERS.issuperset(map(type, values))  # the usual case, found faster
+    averagings = {_find_averaging(value) for value in (values[:1] if all_numbers else values)}
     averaging = averagings.pop() if len(averagings) == 1 and metric not in UNBOUNDED_METRICS else None
     if averaging is None:
         return None

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from marks import few
 from places import THOROUGH
 from stack import stack_of
 from tool_tasks import extracted, make_docs, right, score, template
@@ -258,7 +259,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize("language", ["Java", "JavaScript"])
-@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize("name", few(DEEP, 4))
 def test_what_is_read_does_not_depend_on_the_stack_of_a_python(name: str, language: str) -> None:
     for count in (20, 60, 400, 2500):
         found = []

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from marks import thorough
-from places import TEMPLATES
+from places import TEMPLATES, THOROUGH
 from stack import stack_of
 from template_modules import inner_module, load_module, template_module
 
@@ -286,7 +286,7 @@ fragments = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40 if THOROUGH else 10, deadline=None)
 @given(st.one_of(fragments, st.text(max_size=20)), st.booleans())
 def test_no_output_raises(text: str, boxed: bool) -> None:
     result = score("7", rf"\boxed{{{text}}}" if boxed else text)
@@ -294,7 +294,7 @@ def test_no_output_raises(text: str, boxed: bool) -> None:
     assert result["math_verify"] in (0, 1)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25 if THOROUGH else 8, deadline=None)
 @example("0", r"\frac{0}{0}")
 @example("7", r"\frac{7}{1-1}")
 @example("0", r"0-\infty")

@@ -10,7 +10,8 @@ import pytest
 from forced_tables import answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from marks import thorough
+from marks import few, thorough
+from places import THOROUGH
 
 from meta_eval.judge.token_table import Forced
 from meta_eval.plugins.tokens import causes
@@ -120,7 +121,7 @@ def repeat(docs: int, penalty: float, temperature: float = 0.0, tokens: int = 40
     return answers
 
 
-@pytest.mark.parametrize("docs", [50, 100])
+@pytest.mark.parametrize("docs", few([50, 100], 2))
 @pytest.mark.parametrize(
     ("penalty", "temperature", "named", "not_named"),
     [
@@ -279,7 +280,7 @@ def test_tokens_that_were_generated_as_another_token_do_not_count() -> None:
 
 
 @given(st.floats(0.3, 2.0), st.floats(0.3, 1.0), st.integers(0, 99))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20 if THOROUGH else 5, deadline=None)
 def test_scores_are_numbers_for_any_settings(temperature: float, top_p: float, seed: int) -> None:
     docs = score(sampled(3, 1.0, tokens=20, seed=seed), temperature, top_p)
     assert all(np.isfinite(doc.scores).all() for doc in docs)
