@@ -1,7 +1,8 @@
 """The table of speed in one command: grading, prepare, verify, doctor, the joins and the start. Budgets are held.
 
 A budget is a ratio of CPU seconds within one run of this program, so that it moves with the machine: to a bare
-interpreter, or to the recipe's joins. A line above its budget makes the exit code 1.
+interpreter, to the recipe's joins, to a plain loop of lm-eval's own process_results, or to pytest without the plug-in.
+Memory has budgets in GB. A line above its budget makes the exit code 1.
 
     git clone https://github.com/ZubinGou/math-evaluation-harness    # db77bc6
     python benchmarks/speed.py --data math-evaluation-harness        two minutes on two quiet cores
@@ -35,6 +36,9 @@ SEVERAL = 3
 STARTS = 7
 
 BARE, JOINS = "a bare interpreter", "the recipe's two joins, as it makes them"
+LOOP = "a plain loop of process_results over these answers"
+PYTEST = "pytest with one test, without the plug-in"
+PREPARE, VERIFY = "prepare of 12,032 rows with 9 KB prompts", "verify of that pack"
 
 # CI measures once, beside other work: there a line may take so many times its budget.
 BUSY = 1.5
@@ -45,7 +49,13 @@ BUDGETS = {
     "`--help`": (BARE, 10.0),
     "a configuration with a mistake": (BARE, 25.0),
     "prepare with these joins": (JOINS, 0.5),
+    PREPARE: (LOOP, 1.1),
+    VERIFY: (LOOP, 1.2),
+    "the same with the plug-in, unused": (PYTEST, 1.05),
 }
+
+# By line: the most memory, in GB.
+MEMORY = {PREPARE: 0.5, VERIFY: 0.6}
 
 RECIPES_JOINS = """
 import json, sys
@@ -61,6 +71,19 @@ for rows, originals, key, kept, out in json.loads(sys.argv[1]):
     joined = meta.map(lambda row: {name: known[asked(row["input_question"])][name] for name in kept})
     assert len(joined), rows
     joined.to_parquet(out)
+"""
+
+
+PLAIN_LOOP = """
+import sys
+from lm_eval.tasks import TaskManager
+
+manager = TaskManager(include_path=sys.argv[1], include_defaults=False)
+load = getattr(manager, "load", None)
+tasks = load([sys.argv[2]])["tasks"] if load else manager.load_task_or_group([sys.argv[2]])
+task = tasks[sys.argv[2]]
+scores = [task.process_results(doc, [doc["recorded_output"]]) for doc in task.eval_docs]
+assert len(scores) > 0
 """
 
 
@@ -96,14 +119,21 @@ def works(folder: Path, scale: float = 1.0) -> dict[str, tuple[Callable[[], Cost
     }
     for name, keys in configs.items():
         (folder / f"{name}.yaml").write_text(json.dumps(keys), encoding="utf-8")
+    (folder / "test_one.py").write_text("def test_one():\n    pass\n", encoding="utf-8")
+    large_pack = str(configs["large"]["work_dir"])
+
+    def pytest(*options: str) -> Callable[[], Cost]:
+        command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(folder / "test_one.py"))
+        return lambda: measured(*command)
 
     def on(verb: str, config: str) -> Callable[[], Cost]:
         command = (sys.executable, "-m", "meta_eval", verb, "-c", str(folder / f"{config}.yaml"))
         return lambda: measured(*command, codes=(0, 1, 2))
 
     return {
-        "prepare of 12,032 rows with 9 KB prompts": (on("prepare", "large"), "2.5 s, 0.5 GB"),
-        "verify of that pack": (on("verify", "large"), "4 s, 0.6 GB"),
+        PREPARE: (on("prepare", "large"), "2.5 s, 0.5 GB"),
+        VERIFY: (on("verify", "large"), "4 s, 0.6 GB"),
+        LOOP: (lambda: measured(sys.executable, "-c", PLAIN_LOOP, large_pack, str(configs["large"]["tasks"])), "-"),
         "doctor of it": (on("doctor", "large"), "2 s, 0.5 GB"),
         JOINS: (lambda: recipes_joins(small), "-"),
         "prepare with these joins": (on("prepare", "small"), "1.0 s"),
@@ -111,6 +141,8 @@ def works(folder: Path, scale: float = 1.0) -> dict[str, tuple[Callable[[], Cost
         "`--version`": (lambda: meta_eval("--version"), "-"),
         "`--help`": (lambda: meta_eval("--help"), "-"),
         "a configuration with a mistake": (on("prepare", "wrong"), "-"),
+        PYTEST: (pytest("-p", "no:meta-eval"), "-"),
+        "the same with the plug-in, unused": (pytest(), "-"),
     }
 
 
@@ -138,13 +170,14 @@ def main() -> None:
         runs: dict[str, list[Cost]] = {name: [] for name in todo}
         for turn in range(max(repeats, STARTS)):
             for name, (work, _) in todo.items():
-                if turn < repeats or BARE in (name, BUDGETS.get(name, ("",))[0]):
+                if turn < repeats or {name, BUDGETS.get(name, ("",))[0]} & {BARE, PYTEST}:
                     runs[name].append(work())
     for name, run in runs.items():
         seconds, cpu, memory = (statistics.median(column) for column in list(zip(*run, strict=True))[:3])
         print(f"| {name} | {seconds:.2f} | {cpu:.2f} | {memory:.2f} | {todo[name][1]} |", flush=True)
     slack = BUSY if arguments.small else 1.0
     over = list_over_budget({name: min(cost.cpu for cost in run) for name, run in runs.items()}, slack)
+    over += [f"memory of {name}" for name, most in MEMORY.items() if min(cost[2] for cost in runs[name]) > most]
     if arguments.data:
         graded = math_grading.measure(arguments.data, arguments.repeats, math_grading.SIDES[:2])
         seconds, cpus = (

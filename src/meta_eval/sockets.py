@@ -343,7 +343,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.templates.template_folder import TemplateFolder as TemplateFolder
     from meta_eval.pack.templates.template_folder import locate_file as locate_file
     from meta_eval.pack.templates.template_folder import read_templates as read_templates
-    from meta_eval.plugins.meta.doc_clusters import cluster_docs as cluster_docs
 
     # report: documents and views
     from meta_eval.reports import text as text
