@@ -1,10 +1,4 @@
-"""Alarms of a run: what is wrong with it whatever it is compared with. Its files, its settings, and its answers.
-
-Two BOS tokens: the prompts bring one, and lm-eval's backend puts another in front. Read in lm-eval's code, 0.4.8 to
-0.4.13. Up to 0.4.9.1 its ``vllm`` and ``hf`` add special tokens with ``add_bos_token=True``, and for Gemma always,
-whatever the prompt begins with; later ones look at the prompt first. ``sglang`` (for Gemma always) and the clients of
-completions endpoints do so in all these versions.
-"""
+"""Alarms of a run: what is wrong with it whatever it is compared with. Its files, its settings, and its answers."""
 
 from __future__ import annotations
 
