@@ -123,7 +123,16 @@ def works(folder: Path, scale: float = 1.0) -> dict[str, tuple[Callable[[], Cost
     large_pack = str(configs["large"]["work_dir"])
 
     def pytest(*options: str) -> Callable[[], Cost]:
-        command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(folder / "test_one.py"))
+        command = (
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *options,
+            str(folder / "test_one.py"),
+        )
         return lambda: measured(*command)
 
     def on(verb: str, config: str) -> Callable[[], Cost]:
