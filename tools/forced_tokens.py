@@ -41,7 +41,7 @@ from meta_eval.harness.answer import Answer
 from meta_eval.harness.token_logprobs import TokenLogprobs
 from meta_eval.judge.table_file import Header
 from meta_eval.judge.token_table import Choices, Forced, find_choices_path, write_choices, write_tokens
-from meta_eval.plugins.tokens.probe_requests import ProbeRequests, choose_probed_docs
+from meta_eval.plugins.tokens.forced_requests import ProbeRequests, choose_probed_docs
 from meta_eval.plugins.tokens.probe_table import Probed, find_probes_path, write_probes
 from meta_eval.verb_options import EngineOptions
 
