@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 
 from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.request import Key, Request
-from meta_eval.ask.request_kinds import encode_requests, find_kind
+from meta_eval.ask.request_kinds import encode_requests, find_request_kind
 from meta_eval.base.errors import ConfigError, UserError, locating, suggest_name
 from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
 from meta_eval.base.hashing import hash_file
@@ -189,7 +189,7 @@ def _fields(request: Request) -> dict[str, Any]:
         "prompt_sha256": request.prompt_sha256,
         "request_sha256": request.sha256,
     }
-    fields |= find_kind(request.kind).format_fields(request)
+    fields |= find_request_kind(request.kind).format_fields(request)
     ids = {"prompt_token_ids": request.prompt_ids, "continuation_token_ids": request.continuation_ids}
     return fields | {name: value for name, value in ids.items() if value is not None}
 

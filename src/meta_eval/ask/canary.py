@@ -40,7 +40,7 @@ from meta_eval.ask.client import Client
 from meta_eval.ask.pending_requests import PendingRequests
 from meta_eval.ask.recorded_answers import Recordings, make_scoring_request
 from meta_eval.ask.request import Request
-from meta_eval.ask.request_kinds import Force, Recorded, cut_at_stop, find_kind
+from meta_eval.ask.request_kinds import Force, Recorded, cut_at_stop, find_request_kind
 from meta_eval.base.thresholds import BOS_CHANCE, BOS_DOCS, BOS_NATS, SOUND
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.chat_completion import ToolCall
@@ -106,7 +106,11 @@ def choose_first_requests(pending: PendingRequests, recordings: Recordings) -> d
     first = {}
     for request in pending.of_docs(spread_docs(eligible)):
         answer = recorded[request.task][request.doc]
-        if answer is not None and request.repeat == 0 and find_kind(request.kind).is_comparable(request, answer):
+        if (
+            answer is not None
+            and request.repeat == 0
+            and find_request_kind(request.kind).is_comparable(request, answer)
+        ):
             first[request.id] = request, _flatten_message(answer)
     return first
 
@@ -578,7 +582,7 @@ class Canary:
                 changed = [change_bos_number(request, self.bos or 0, fewer=fewer) for request in some]
                 answered = [
                     (request, answer)
-                    for request, answer in pair_responses(self.client, changed)
+                    for request, answer in check_token_counts(self.client, changed, check=False)
                     if answer.error is None
                 ]
                 repeated = _agreement(self._compared(answered))
@@ -610,12 +614,6 @@ def _opens_alike(seen: Sequence[AnswerComparison]) -> bool:
         return False
     (_, most), *_ = Counter(comparison.opening for comparison in texts).most_common(1)
     return most >= OPENS_ALIKE * len(texts)
-
-
-def pair_responses(client: Client, requests: Sequence[Request]) -> Iterator[tuple[Request, Answer]]:
-    """Pair each answer with its request."""
-    by_id = {request.id: request for request in requests}
-    return ((by_id[answer.id], answer) for answer in client.answer(requests))
 
 
 def _agreement(seen: Sequence[AnswerComparison]) -> float:

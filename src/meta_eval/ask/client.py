@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from meta_eval import assets
 from meta_eval.ask.request import Request
-from meta_eval.ask.request_kinds import find_kind
+from meta_eval.ask.request_kinds import find_request_kind
 from meta_eval.base.logs import log
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.settings import RunSettings, Settings
@@ -118,7 +118,7 @@ def explain_too_long(request: Request, room: int) -> str | None:
         return None
     longest = max((len(continuation) for continuation in request.continuation_ids or ()), default=0)
     # Engines that return log-probabilities of a prompt generate a token after it.
-    tokens = len(request.prompt_ids) + (longest or request.max_tokens) + find_kind(request.kind).tokens_after
+    tokens = len(request.prompt_ids) + (longest or request.max_tokens) + find_request_kind(request.kind).tokens_after
     if tokens <= room:
         return None
     return f"its prompt of {len(request.prompt_ids):,} tokens and its answer need {tokens:,}, {TOO_LONG} {room:,}"
@@ -140,7 +140,7 @@ def find_refusals(
     """
     refusals = {}
     for kind in dict.fromkeys(kinds):
-        why = None if kind in backend.kinds else find_kind(kind).refuse(backend.name)
+        why = None if kind in backend.kinds else find_request_kind(kind).refuse(backend.name)
         if why is None and client is not None:
             why = client.cannot(kind, has_tokenizer=has_tokenizer)
         if why:

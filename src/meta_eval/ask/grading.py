@@ -15,7 +15,7 @@ from typing import Any
 
 from meta_eval.ask.answer_files import Answers, read_bound_answers
 from meta_eval.ask.request import Request
-from meta_eval.ask.request_kinds import build_requests, choose_tasks_to_grade, find_kind, find_task_kind
+from meta_eval.ask.request_kinds import build_requests, choose_tasks_to_grade, find_request_kind, find_task_kind
 from meta_eval.base.errors import UserError, locating
 from meta_eval.base.inputs import expand_home
 from meta_eval.base.logs import log
@@ -163,7 +163,7 @@ def _answer(request: Request, answers: Answers, problems: Problems) -> Answer | 
     if not bound:
         problems.foreign.append(f"{request.id} in {answer.where}")
         return None
-    wrong = find_kind(request.kind).explain_unfit(request, answer)
+    wrong = find_request_kind(request.kind).explain_unfit(request, answer)
     if wrong:
         problems.unfit.append(f"{request.id} in {answer.where}: {wrong}")
         return None

@@ -7,12 +7,12 @@ fit the cache, each is computed again whenever it was evicted, unless docs are o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from meta_eval.ask.answer_files import Answers
 from meta_eval.ask.client import Client, find_refusals
-from meta_eval.ask.request import Request
-from meta_eval.ask.request_kinds import build_requests, find_kind
+from meta_eval.ask.request import Key, Request
+from meta_eval.ask.request_kinds import build_requests, find_request_kind
 from meta_eval.base.logs import log
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.chat_messages import offers_tools
@@ -81,7 +81,7 @@ class PendingRequests:
         total: Number of requests of this shard, by task.
         left: Number of these without an answer.
         kinds: The kind of a task's requests: ``generate`` or ``choices``.
-        digests: The requests of this shard without their texts, by task, in order.
+        slim_requests: The requests of this shard without their texts, by task, in order.
     """
 
     def __init__(
@@ -100,19 +100,19 @@ class PendingRequests:
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.kinds: dict[str, str] = {}
-        self.digests: dict[str, list[Request]] = {}
+        self.slim_requests: dict[str, list[Request]] = {}
         self._order: dict[str, list[int]] = {}
         self._with_tools: dict[str, int] = {}
         for name, requests in itertools.groupby(self._own(), key=lambda request: request.task):
-            digests, beginnings = self.digests.setdefault(name, []), Beginnings()
+            slim, beginnings = self.slim_requests.setdefault(name, []), Beginnings()
             for request in requests:
-                digests.append(request.without_texts())
+                slim.append(request.without_texts())
                 beginnings.add(request.doc, request.prompt)
                 if offers_tools(request.prompt):
                     self._with_tools.setdefault(name, request.doc)
-            self.kinds[name] = digests[-1].kind
+            self.kinds[name] = slim[-1].kind
             self._order[name] = beginnings.order()
-            self.total[name], self.left[name] = len(digests), sum(not self.is_answered(some) for some in digests)
+            self.total[name], self.left[name] = len(slim), sum(not self.is_answered(some) for some in slim)
 
     def by_doc(self) -> dict[str, dict[int, list[Request]]]:
         """All requests, answered or not, by task and doc; all in memory."""
@@ -143,29 +143,29 @@ class PendingRequests:
 
     def first_request(self, task: str) -> Request:
         """The first request of a task."""
-        return next(build_requests(self._evaluator, task, self._limit, [self.digests[task][0].doc]))
+        return next(build_requests(self._evaluator, task, self._limit, [self.slim_requests[task][0].doc]))
 
     def docs_left(self, task: str) -> set[int]:
         """The docs of a task with unanswered requests in this shard."""
-        return {request.doc for request in self.digests.get(task, ()) if not self.is_answered(request)}
+        return {request.doc for request in self.slim_requests.get(task, ()) if not self.is_answered(request)}
 
     def find_answered_docs(self, task: str, answers: Answers) -> set[int]:
         """The docs of a task whose requests all have an answer among some."""
-        digests = self.digests.get(task, ())
-        return {some.doc for some in digests} - {some.doc for some in digests if some.key not in answers.by_key}
+        requests = self.slim_requests.get(task, ())
+        return {some.doc for some in requests} - {some.doc for some in requests if some.key not in answers.by_key}
 
     def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
         """The pending requests of some docs, given by task."""
         for name, numbers in docs.items():
-            wanted = {request.id for request in self.digests[name] if not self.is_answered(request)}
+            wanted = {request.id for request in self.slim_requests[name] if not self.is_answered(request)}
             for request in build_requests(self._evaluator, name, self._limit, numbers):
                 if request.id in wanted:
                     yield request
 
-    def hashes(self, task: str | None = None) -> dict[str, str]:
-        """The hash of each request by id, for a task or for all."""
-        some = self.digests.values() if task is None else [self.digests.get(task, [])]
-        return {request.id: request.sha256 for digests in some for request in digests}
+    def keys(self, task: str | None = None) -> set[Key]:
+        """The key of each request, for a task or for all."""
+        some = self.slim_requests.values() if task is None else [self.slim_requests.get(task, [])]
+        return {request.key for requests in some for request in requests}
 
     def __iter__(self) -> Iterator[Request]:
         for name, order in self._order.items():
@@ -213,7 +213,7 @@ def leave_out_tasks(
     begun = any(pending.left.get(name, total) < total for name, total in pending.total.items())
     for why in sorted(set(reasons.values())):
         some = ", ".join(name for name in reasons if reasons[name] == why)
-        subjects = {find_kind(kind).subject for kind, reason in kinds.items() if reason == why} - {None}
+        subjects = {find_request_kind(kind).subject for kind, reason in kinds.items() if reason == why} - {None}
         what = next(iter(subjects), None) or "it"
         if needs_all or (len(reasons) == len(names) and not begun):
             raise BackendError(f"cannot be scored: {why}", where=some, hint="Name other tasks with --tasks")
@@ -222,20 +222,16 @@ def leave_out_tasks(
     return reasons
 
 
-def select_answers(answers: Answers, hashes: Mapping[str, str]) -> Answers:
+def select_answers(answers: Answers, keys: Collection[Key]) -> Answers:
     """Select the answers to some requests. A file of a run may also have answers to other tasks and to changed prompts.
 
     Args:
         answers: All answers.
-        hashes: The hashes of requests by id.
+        keys: The keys of the requests.
     """
-
-    def is_current(key: tuple[str, str | None]) -> bool:
-        return hashes.get(key[0]) == key[1]
-
     return Answers(
-        by_key={key: answer for key, answer in answers.by_key.items() if is_current(key)},
-        failed={key: answer for key, answer in answers.failed.items() if is_current(key)},
+        by_key={key: answer for key, answer in answers.by_key.items() if key in keys},
+        failed={key: answer for key, answer in answers.failed.items() if key in keys},
         cut_off=answers.cut_off,
         deployments=answers.deployments,
     )

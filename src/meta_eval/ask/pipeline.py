@@ -188,10 +188,10 @@ def run_pack(
         done.order, done.answers = order, journal.files()
         if shard[1] == 1:
             report_progress("grading")
-            grading.requests = pending.digests
+            grading.requests = pending.slim_requests
             answers = answers if grade_only else journal.read()
             done.graded = grading.grade(
-                select_answers(answers, pending.hashes()),
+                select_answers(answers, pending.keys()),
                 output=output, partial=True, prices=settings, go_on=True,
                 facts=_facts(done, stopping, second, answers),
             )  # fmt: skip
@@ -381,10 +381,10 @@ def _tell(
     """
     if scored is None or shard[1] > 1:
         return
-    grading.requests = pending.digests
+    grading.requests = pending.slim_requests
     try:
         answers = journal.read()
-        scores = grading.score(name, select_answers(answers, pending.hashes(name)))
+        scores = grading.score(name, select_answers(answers, pending.keys(name)))
     except UserError as error:
         log.warning(f"{name} cannot be graded: {error}")
     else:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.ask.request import Request
-from meta_eval.ask.request_kinds import Recorded, build_requests, find_kind
+from meta_eval.ask.request_kinds import Recorded, build_requests, find_request_kind
 from meta_eval.base.inputs import read_table
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.evaluator import Evaluator
@@ -85,7 +85,7 @@ def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None
 def make_scoring_request(request: Request, recorded: Recorded | None) -> Request | None:
     """Make the request for the log-probabilities of a recorded answer, a single one per doc. None if nothing was
     recorded, or its kind has none."""
-    kind = find_kind(request.kind)
+    kind = find_request_kind(request.kind)
     if recorded is None or request.repeat or not kind.is_comparable(request, recorded):
         return None
     return kind.make_scoring_request(request, recorded)

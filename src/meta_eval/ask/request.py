@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.hashing import hash_json, hash_text
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.chat_messages import ASSISTANT, CONTINUE, make_conversation
+from meta_eval.harness.token_logprobs import TokenPlace, collect_tokens
 
 if TYPE_CHECKING:
     pass
@@ -108,6 +109,20 @@ class Request:
     def answer(self, **fields: Any) -> Answer:
         """An answer to it: the fields of `Answer` that an engine knows."""
         return Answer(id=self.id, prompt_sha256=self.prompt_sha256, request_sha256=self.sha256, **fields)
+
+    def answer_tokens(self, places: Iterable[TokenPlace], by: str, **fields: Any) -> Answer:
+        """An answer to a ``force`` request.
+
+        Args:
+            places: The place of each of the forced tokens.
+            by: The engine, in an error: it left out some.
+            fields: Other fields of `Answer`.
+        """
+        try:
+            tokens = collect_tokens(self.forced_ids, places, self.top_k)
+        except ValueError as error:
+            return self.answer(error=f"{by} {error}", **fields)
+        return self.answer(tokens=tokens, completion_tokens=len(self.forced_ids), **fields)
 
     def without_ids(self) -> Request:
         """The request without token ids, which take far more memory than texts."""

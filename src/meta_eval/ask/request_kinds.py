@@ -317,7 +317,7 @@ def _load_kinds(extensions: tuple[Extension, ...]) -> dict[str, RequestKind]:
     return kinds
 
 
-def find_kind(name: str) -> RequestKind:
+def find_request_kind(name: str) -> RequestKind:
     """The kind of requests of a name.
 
     Raises:
@@ -433,7 +433,7 @@ def encode_requests(requests: Iterable[Request], encoder: Encoder | None, *, top
     while batch := list(itertools.islice(left, _BATCH)):
         for name, alike in itertools.groupby(batch, key=lambda request: request.kind):
             some = list(alike)
-            encoded = some if encoder is None else find_kind(name).encode(some, encoder)
+            encoded = some if encoder is None else find_request_kind(name).encode(some, encoder)
             yield from (replace(request, top_k=top_k) for request in encoded) if top_k else encoded
 
 

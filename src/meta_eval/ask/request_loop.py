@@ -256,12 +256,7 @@ class SecondAnswers:
 
     def _docs(self, answers: Answers) -> dict[str, list[int]]:
         """By task the docs of which every request is answered."""
-        docs = {}
-        for name in self.run_requests.total:
-            requests = {key: int(key[0].split("/")[1]) for key in self.run_requests.hashes(name).items()}
-            lacking = {doc for key, doc in requests.items() if key not in answers.by_key}
-            docs[name] = sorted(set(requests.values()) - lacking)
-        return docs
+        return {name: sorted(self.run_requests.find_answered_docs(name, answers)) for name in self.run_requests.total}
 
     def _requests(self, docs: list[tuple[str, int]]) -> list[Request]:
         by_task: dict[str, list[int]] = {}

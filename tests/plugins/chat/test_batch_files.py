@@ -30,7 +30,7 @@ from meta_eval.plugins.chat.batch_files import (
     read_batch_request,
     read_batch_result,
 )
-from meta_eval.plugins.chat.batch_requests import make_custom_id, split_custom_id
+from meta_eval.plugins.chat.batch_form import make_custom_id, split_custom_id
 
 TEXTS, BEGUN, CHOICES = "meta_gpqa_cot", "meta_gpqa", "meta_mmlu_pretrain"
 

@@ -40,8 +40,8 @@ class Backend(ABC):
     Attributes:
         name: Value of the key ``backend``.
         kinds: Supported requests: ``generate`` (a text), ``chat`` (a message after messages), ``choices``
-            (log-likelihoods of continuations), ``force`` (log-probability of each token of a given text). Others are
-            refused before any request is sent.
+            (log-likelihoods of continuations), ``force`` (log-probability of each token of a given text), or the name
+            of a package's `meta_eval.ask.request_kinds.RequestKind`. Others are refused before any request is sent.
         reads_text: Whether it tokenises prompts with the tokenizer in the model's file. Then no other tokenizer is
             loaded, unless the key ``tokenizer`` names it.
         needs_token_ids: Whether it accepts only token ids, and so needs the tokenizer.

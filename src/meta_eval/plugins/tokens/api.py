@@ -167,8 +167,8 @@ def audit(
     Raises:
         UserError: An error that the user can fix. Earlier scores are kept; the same call resumes.
     """
-    from meta_eval.plugins.tokens.answer_scoring import score_endpoint_answers
     from meta_eval.plugins.tokens.audit_build import build_audit_report
+    from meta_eval.plugins.tokens.endpoint_answers import score_endpoint_answers
     from meta_eval.sockets import find_table, find_tokenizer, read_tokens
 
     chosen = (options or AuditOptions()).updated(**keywords)

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from meta_eval.plugins.tokens.forced_requests import ToForce
+from meta_eval.plugins.tokens.forced_requests import ProbeRequests, ToForce, choose_probed_docs
 from meta_eval.plugins.tokens.options import FidelityOptions
-from meta_eval.plugins.tokens.probe_requests import ProbeRequests, choose_probed_docs
 from meta_eval.plugins.tokens.table_pairing import check_same_tokenizer
 from meta_eval.plugins.tokens.token_table_writer import Tables, hash_tokenizer, write_tables
 from meta_eval.plugins.tokens.yardstick import AGAIN

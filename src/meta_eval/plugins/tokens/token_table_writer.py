@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from meta_eval.plugins.tokens.forced_requests import ToForce
-from meta_eval.plugins.tokens.probe_requests import ProbeRequests
+from meta_eval.plugins.tokens.forced_requests import ProbeRequests, ToForce
 from meta_eval.plugins.tokens.probe_table import find_probes_path, write_probes
 from meta_eval.sockets import (
     MANIFEST,

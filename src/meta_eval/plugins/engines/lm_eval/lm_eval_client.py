@@ -28,7 +28,6 @@ from meta_eval.sockets import (
     Request,
     RunSettings,
     TokenPlace,
-    collect_tokens,
     diagnose_engine,
     explain_too_long,
     log,
@@ -276,14 +275,10 @@ class TransformersClient(LmEvalClient):
     def _force(self, request: Request) -> Answer:
         started = time.time()
         prompt, ids = list(request.prompt_ids or ()), list(request.forced_ids)
-        try:
-            forced = collect_tokens(ids, self._measure(prompt, ids, max(1, request.top_k)), request.top_k)
-        except ValueError as error:
-            return request.answer(error=f"transformers {error}")
-        return request.answer(
-            tokens=forced, prompt_tokens=len(prompt), completion_tokens=len(ids), started=started,
-            ended=time.time(),
-        )  # fmt: skip
+        places = list(self._measure(prompt, ids, max(1, request.top_k)))
+        return request.answer_tokens(
+            places, "transformers", prompt_tokens=len(prompt), started=started, ended=time.time()
+        )
 
     def _measure(self, prompt: Sequence[int], ids: Sequence[int], top_k: int) -> Iterator[TokenPlace]:
         """The k likeliest tokens and the own one at each place of an answer; in float32, whatever the model's dtype."""

@@ -26,7 +26,6 @@ from meta_eval.sockets import (
     BackendError,
     Request,
     RunSettings,
-    collect_tokens,
     diagnose_engine,
     explain_too_long,
     find_tokenizer,
@@ -228,13 +227,8 @@ class RayClient(VllmClient):
         (part,) = parts
         times: dict[str, Any] = {"started": started, "ended": ended}
         if request.kind == "force":
-            token_ids = list(request.forced_ids)
             places = ({t: (value, rank) for t, value, rank in place} for place in part["places"])
-            try:
-                tokens = collect_tokens(token_ids, places, request.top_k)
-            except ValueError as error:
-                return request.answer(error=f"vLLM {error}", **times)
-            return request.answer(tokens=tokens, prompt_tokens=prompt, completion_tokens=len(token_ids), **times)
+            return request.answer_tokens(places, "vLLM", prompt_tokens=prompt, **times)
         ids = part["token_ids"]
         return request.answer(
             text=part["text"], token_ids=ids, prompt_tokens=prompt, completion_tokens=len(ids),

@@ -25,7 +25,6 @@ from meta_eval.sockets import (
     Client,
     Request,
     RunSettings,
-    collect_tokens,
     diagnose_engine,
     explain_too_long,
     read_model_args,
@@ -231,17 +230,11 @@ class VllmClient(Client):
                 completion_tokens=len(ids), **shared,
             )  # fmt: skip
         if request.kind == "force":
-            ids = list(opened.request.forced_ids)
-            places = (
-                {t: (p.logprob, p.rank) for t, p in place.items()} for place in first.prompt_logprobs[-len(ids) :]
-            )
-            try:
-                tokens = collect_tokens(ids, places, opened.request.top_k)
-            except ValueError as error:
-                return request.answer(error=f"vLLM {error}", **shared)
-            return request.answer(tokens=tokens, completion_tokens=len(ids), **shared)
+            last = first.prompt_logprobs[-len(request.forced_ids) :]
+            places = ({t: (p.logprob, p.rank) for t, p in place.items()} for place in last)
+            return request.answer_tokens(places, "vLLM", **shared)
         try:
-            return request.answer(choices=self._choices(opened.request, outputs), completion_tokens=0, **shared)
+            return request.answer(choices=self._choices(request, outputs), completion_tokens=0, **shared)
         except (KeyError, TypeError, ValueError):  # a preempted request that resumed from the cache
             return request.answer(error="vLLM left out log-probabilities of a continuation", **shared)
 
