@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from meta_eval.base.inputs import parse_json as parse_json
     from meta_eval.base.inputs import parse_loose_json as parse_loose_json
     from meta_eval.base.inputs import read_regular as read_regular
+    from meta_eval.base.inputs import read_table as read_table
     from meta_eval.base.inputs import read_text as read_text
     from meta_eval.base.inputs import suggest_path as suggest_path
     from meta_eval.base.isolation import isolate_code as isolate_code
