@@ -363,7 +363,7 @@ def test_an_engine_that_is_not_installed_is_said_before_the_hub_is_asked(
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("meta_eval.pack.source.hub.download_model_files", lambda name, *_: asked.append(name))
+    monkeypatch.setattr("meta_eval.pack.hub.download_model_files", lambda name, *_: asked.append(name))
     monkeypatch.setattr("meta_eval.pack.backends.base.find_spec", lambda _: None)
     with pytest.raises(BackendError, match=re.escape("pip install 'vllm>=0.18', or use a server")):
         run(config(model_name="org/nobody-has-it"))

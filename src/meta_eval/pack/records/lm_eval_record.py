@@ -38,6 +38,7 @@ from meta_eval.harness.results_file import (
 from meta_eval.harness.sample_files import open_samples, read_raw_samples
 from meta_eval.harness.sample_parser import parse_sample, read_arguments
 from meta_eval.harness.scores import compute_scores, list_metric_keys
+from meta_eval.pack.hub import Repository
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.format import (
     ALL,
@@ -54,7 +55,6 @@ from meta_eval.pack.records.pack_task import list_filters
 from meta_eval.pack.records.recorded_docs import WARNING_TEXTS, RecordedDocs, find_bos, read_rows, was_asked_with_bos
 from meta_eval.pack.records.run_selection import choose_runs, select_tasks
 from meta_eval.pack.records.task_code import TaskCode, find_allowed_code
-from meta_eval.pack.source.dataset import Repository
 
 
 @dataclass(frozen=True, slots=True)
