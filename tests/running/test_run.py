@@ -521,6 +521,7 @@ def test_several_models_share_a_pack_and_stand_side_by_side(
     assert rows[:2] == [["m", "DON'T", "SHIP"], ["n", "DON'T", "SHIP"]]
 
 
+@pytest.mark.plugin("engines")  # a server is asked by any name
 def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: type[FakeClient]) -> None:
     from command import cli
 
