@@ -40,7 +40,7 @@ OPENING = {
     "FileIO", "OSFile", "ParquetFile", "copy2", "copyfile", "copytree", "fromfile", "loadtxt", "memmap", "memory_map",
     "open", "open_code", "read_bytes", "read_parquet", "read_table", "read_text",
 }  # fmt: skip
-# What is no file: text in memory, nothing, or what `meta_eval.pack.source.dataset.DataFile` opens through the door.
+# What is no file: text in memory, nothing, or what `meta_eval.pack.hub.DataFile` opens through the door.
 IN_MEMORY = ("io.BytesIO(", "BytesIO(", "os.devnull", "completions.", "file.open()")
 
 
@@ -115,8 +115,7 @@ def test_files_are_opened_through_one_door() -> None:
 
 # Who talks to a network. Of an endpoint only `ask/transport.py` reads anything, and hides the API key in it.
 NETWORK = {
-    "pack/source/hub.py": "the hub's library, whose words `hub_faults` hides credentials in",
-    "pack/source/hub_faults.py": "errors of the hub's library",
+    "pack/hub.py": "the hub's library, in whose words it hides credentials",
     "plugins/chat/chat_stream.py": "what the door reads a stream with",
     "ask/transport.py": "the door itself",
     "ask/served.py": "waits for a server of its own, and reads nothing",

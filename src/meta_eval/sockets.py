@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from meta_eval.base.inputs import parse_json as parse_json
     from meta_eval.base.inputs import parse_loose_json as parse_loose_json
     from meta_eval.base.inputs import read_regular as read_regular
+    from meta_eval.base.inputs import read_table as read_table
     from meta_eval.base.inputs import read_text as read_text
     from meta_eval.base.inputs import suggest_path as suggest_path
     from meta_eval.base.isolation import isolate_code as isolate_code
@@ -252,6 +253,7 @@ if TYPE_CHECKING:
     from meta_eval.judge.token_table import write_choices as write_choices
     from meta_eval.judge.token_table import write_table as write_table
     from meta_eval.judge.token_table import write_tokens as write_tokens
+    from meta_eval.pack import hub as hub
 
     # pack: configuration, records, manifest
     from meta_eval.pack.backends.base import AddedBos as AddedBos
@@ -280,6 +282,8 @@ if TYPE_CHECKING:
     from meta_eval.pack.doc_table import have_one_layout as have_one_layout
     from meta_eval.pack.doc_table import make_column as make_column
     from meta_eval.pack.doc_table import make_table as make_table
+    from meta_eval.pack.hub import DataFile as DataFile
+    from meta_eval.pack.hub import Repository as Repository
     from meta_eval.pack.integrity import check_unchanged as check_unchanged
     from meta_eval.pack.manifest import MANIFEST as MANIFEST
     from meta_eval.pack.manifest import JoinEntry as JoinEntry
@@ -331,9 +335,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.task_groups import TaskGroups as TaskGroups
     from meta_eval.pack.records.task_source import CandidateTask as CandidateTask
     from meta_eval.pack.records.task_source import TaskSource as TaskSource
-    from meta_eval.pack.source import hub as hub
-    from meta_eval.pack.source.dataset import DataFile as DataFile
-    from meta_eval.pack.source.dataset import Repository as Repository
     from meta_eval.pack.templates import task_yaml as task_yaml
     from meta_eval.pack.templates.checks import check_functions as check_functions
     from meta_eval.pack.templates.spec import ClusterRule as ClusterRule

@@ -25,12 +25,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from plugged import is_there
+
 _LIGHT = (
     "pandas",
     "pyarrow.parquet",
     "pyarrow.compute",
     "meta_eval.cli.prepare",
-    "meta_eval.plugins.meta.record_format",
+    *(("meta_eval.plugins.meta.record_format",) if is_there("meta") else ()),
 )
 _IMPORTED = (
     *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.harness.evaluator", "meta_eval.ask.grading",

@@ -76,7 +76,7 @@ def samples(folder: Path, task: str) -> list[dict[str, Any]]:
 @contextmanager
 def hub_of(files: Mapping[str, Mapping[str, bytes]], cache: Path) -> Iterator[FakeHub]:
     """Serve a hub with these datasets, which is the only hub of this process."""
-    from meta_eval.pack.source import hub
+    from meta_eval.pack import hub
 
     with FakeHub() as fake, pytest.MonkeyPatch.context() as patch:
         for name, content in files.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from meta_eval.pack.source.dataset import DataFile
+from meta_eval.pack.hub import DataFile
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 
 

@@ -354,7 +354,7 @@ def test_an_engine_that_is_not_installed_is_said_before_the_hub_is_asked(
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("meta_eval.pack.source.hub.download_model_files", lambda name, *_: asked.append(name))
+    monkeypatch.setattr("meta_eval.pack.hub.download_model_files", lambda name, *_: asked.append(name))
     monkeypatch.setattr("meta_eval.pack.backends.base.find_spec", lambda _: None)
     with pytest.raises(BackendError, match=re.escape("pip install 'vllm>=0.18', or use a server")):
         run(config(model_name="org/nobody-has-it"))
@@ -512,6 +512,7 @@ def test_several_models_share_a_pack_and_stand_side_by_side(
     assert rows[:2] == [["m", "DON'T", "SHIP"], ["n", "DON'T", "SHIP"]]
 
 
+@pytest.mark.plugin("engines")  # a server is asked by any name
 def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: type[FakeClient]) -> None:
     from command import cli
 

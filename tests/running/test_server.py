@@ -20,6 +20,7 @@ from fake_server import FIELDS, OF_LLAMACPP, OF_VLLM, Body, FakeServer, logprob
 from forked import Forked, started
 from marks import thorough
 from own_record import CHOICES, TEXTS, config_of, record_run
+from plugged import is_there
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
@@ -249,7 +250,8 @@ def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, 
         alone = house.run(server, output=tmp_path / "alone", only=CHOICES)
     assert done.returncode == 1
     output = json.loads(done.stdout)
-    why = f"{server.url} says no log-probabilities of named tokens or of a prompt (prompt_logprobs, echo, grammar)"
+    ways = "prompt_logprobs, echo, grammar" if is_there("engines") else "prompt_logprobs, echo"
+    why = f"{server.url} says no log-probabilities of named tokens or of a prompt ({ways})"
     assert output["left_out"] == {CHOICES: why}
     assert output["failed"] == 0
     assert list(output["tasks"]) == [TEXTS]

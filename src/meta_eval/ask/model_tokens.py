@@ -131,7 +131,7 @@ def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool
 
 def _download(model: str) -> SourceError | None:
     """Download a model's files into the hub's cache. Return the error, or None."""
-    from meta_eval.pack.source.hub import download_model_files
+    from meta_eval.pack.hub import download_model_files
 
     if all(find_model_file(model, name) is not None for name in _FILES):
         return None

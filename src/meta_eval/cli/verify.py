@@ -14,7 +14,6 @@ import typer
 from meta_eval.base.display import CAUTION
 from meta_eval.base.logs import display_logs
 from meta_eval.base.pack_names import join_names
-from meta_eval.base.paths import shorten_path
 from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, make_result_console, notes
 from meta_eval.cli.streams import print_result
@@ -113,7 +112,7 @@ def _show(proof: Proof, out: Console) -> None:
     differing = sum(len(result.tallies.disagreements) for result in checked.values() if result.tallies)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
-        place = shorten_path(folder)
+        place = _shorten_path(folder)
         baseline_note = "" if proof.regraded else f"; the baseline of later reports is in {place}/baseline"
         out.print(f"{differing} disagreements are in {place}{baseline_note}", soft_wrap=True)
     word = "passed" if proof.passed else "not passed"
@@ -292,3 +291,9 @@ def _tally_object(tally: Tally, verdicts: bool) -> dict[str, Any]:
         "ungraded": tally.ungraded,
         "not_recorded": tally.not_recorded,
     }
+
+
+def _shorten_path(path: Path) -> str:
+    """A path for messages: relative to the working directory if it lies below it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -250,8 +250,7 @@ def read_grader_facts(results: ResultsFile | None, task: str) -> GraderFacts:
     if results is None:
         return GraderFacts()
     lm_eval = results.tree.get("lm_eval_version")
-    task_version = as_mapping(results.tree.get("versions")).get(task)
-    return make_grader_facts(results.config(task), None if lm_eval is None else str(lm_eval), task_version)
+    return make_grader_facts(results.config(task), None if lm_eval is None else str(lm_eval), results.version(task))
 
 
 def make_grader_facts(config: Mapping[str, Any], lm_eval: str | None, task_version: object) -> GraderFacts:
@@ -398,7 +397,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
     engine = re.search(r"\bvllm\D{1,12}(\d+\.\d+\S*)", str(tree.get("pretty_env_info")), re.IGNORECASE)
     generation = settings.get("gen_kwargs")
     changed = _changed(generation if isinstance(generation, dict) else _arguments(generation))
-    shots = as_mapping(tree.get("n-shot")).get(task)
+    shots = results.shots(task) if results else None
     elsewhere = as_mapping(settings.get("meta_eval"))  # facts that `meta-eval grade` keeps about answers from elsewhere
     return Provenance(
         results_file=results.path if results else None,

@@ -191,6 +191,14 @@ class ResultsFile:
     def config(self, task: str) -> Mapping[str, Any]:
         return as_mapping(self.tree["configs"].get(task))
 
+    def version(self, task: str) -> Any:
+        """The version of a task as lm_eval wrote it; None if it wrote none."""
+        return as_mapping(self.tree.get("versions")).get(task)
+
+    def shots(self, task: str) -> Any:
+        """The number of examples before each question as lm_eval wrote it; None if it wrote none."""
+        return as_mapping(self.tree.get("n-shot")).get(task)
+
     def aggregations(self, task: str) -> dict[str, str]:
         """The aggregation of a task's metrics, by metric: ``mean``, ``f1``, ``nanmean``, …."""
         listed = self.config(task).get("metric_list")

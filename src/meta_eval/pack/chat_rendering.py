@@ -145,7 +145,7 @@ def fetch_chat_template(model: str) -> ChatTemplate | None:
     Raises:
         SourceError: The hub does not give it.
     """
-    from meta_eval.pack.source.hub import download_model_files
+    from meta_eval.pack.hub import download_model_files
 
     template = find_chat_template(model)
     if template is None and not Path(model).is_dir():

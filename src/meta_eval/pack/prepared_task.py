@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.base.logs import log
+from meta_eval.pack.hub import UnreachableError
 from meta_eval.pack.manifest import LengthEntry
 from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, measure_longest_prompt
-from meta_eval.pack.source.hub_faults import UnreachableError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,8 +19,8 @@ from fakehub import FakeHub, sha256
 from marks import thorough
 
 from meta_eval.base.errors import SourceError
-from meta_eval.pack.source import hub
-from meta_eval.pack.source.dataset import DataFile
+from meta_eval.pack import hub
+from meta_eval.pack.hub import DataFile
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.source import hub_datasets
 
@@ -418,7 +418,7 @@ def test_the_hub_is_asked_once_for_a_model_and_nothing_is_waited_for(
 DRIVER = f"""
 import json, sys
 from meta_eval.base.errors import SourceError
-from meta_eval.pack.source import hub
+from meta_eval.pack import hub
 from meta_eval.plugins.meta.source import hub_datasets
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 if len(sys.argv) > 1:

@@ -12,7 +12,7 @@ from meta_datasets import StubDataset
 from noted import noted
 from rows import write_rows
 
-from meta_eval.pack.source.dataset import DataFile
+from meta_eval.pack.hub import DataFile
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.published_numbers import find_published_numbers, read_metrics
 from meta_eval.plugins.meta.source import local_folder

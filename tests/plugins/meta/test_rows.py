@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rows import make_row
 
 from meta_eval.base.errors import SourceError
-from meta_eval.pack.source.dataset import DataFile
+from meta_eval.pack.hub import DataFile
 from meta_eval.plugins.meta.source import rows as tables
 
 ROWS = [make_row("What is 1 + 1?"), make_row("Où est le 2?", subtask=None, output=None)]

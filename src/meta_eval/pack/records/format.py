@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from meta_eval.base.errors import DataError
 from meta_eval.base.hashing import hash_pieces, hash_text
+from meta_eval.pack.hub import Repository
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.pack.records.task_code import TaskCode, make_grader_code
-from meta_eval.pack.source.dataset import Repository
 from meta_eval.stats import mean
 
 if TYPE_CHECKING:

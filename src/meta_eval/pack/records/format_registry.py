@@ -129,7 +129,7 @@ def find_place(name: str, *, revision: str | None, key: str) -> Place:
     path = find_snapshot(expand_home(name, where=key))
     if path.exists() or not _DATASET.fullmatch(name):
         return Place(name, path)
-    from meta_eval.pack.source.hub import open_repository
+    from meta_eval.pack.hub import open_repository
 
     report_progress(f"reading {name}")
     repository = open_repository(name, revision=revision)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from meta_eval import stats
 from meta_eval.base.display import quoted
@@ -39,6 +38,7 @@ from meta_eval.harness.results_file import (
 from meta_eval.harness.sample_files import open_samples, read_raw_samples
 from meta_eval.harness.sample_parser import parse_sample, read_arguments
 from meta_eval.harness.scores import compute_scores, list_metric_keys
+from meta_eval.pack.hub import Repository
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.format import (
     ALL,
@@ -55,7 +55,6 @@ from meta_eval.pack.records.pack_task import list_filters
 from meta_eval.pack.records.recorded_docs import WARNING_TEXTS, RecordedDocs, find_bos, read_rows, was_asked_with_bos
 from meta_eval.pack.records.run_selection import choose_runs, select_tasks
 from meta_eval.pack.records.task_code import TaskCode, find_allowed_code
-from meta_eval.pack.source.dataset import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,8 +350,7 @@ class LmEvalRecord(Record):
 
     def _entry(self, task: str, results: ResultsFile | None, rows: RecordedDocs) -> RecordEntry:
         provenance = self._files.provenance(task)
-        tree: Mapping[str, Any] = results.tree if results else {}
-        versions, shots = as_mapping(tree.get("versions")).get(task), as_mapping(tree.get("n-shot")).get(task)
+        version, shots = (results.version(task), results.shots(task)) if results else (None, None)
         return RecordEntry(
             model=provenance.model,
             time=self._files.outputs.tasks[task][0].time or None,
@@ -362,7 +360,7 @@ class LmEvalRecord(Record):
             bos_text=find_bos(results),
             chat_template=provenance.chat_template,
             shots=None if shots is None else str(shots),
-            task_version=None if versions is None else str(versions),
+            task_version=None if version is None else str(version),
             bos_in_prompts=was_asked_with_bos(provenance, rows),
         )
 

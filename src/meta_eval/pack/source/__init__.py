@@ -1,1 +1,0 @@
-"""Sources of rows: the hub, a local folder and the embedded sample."""
