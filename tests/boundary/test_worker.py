@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -151,7 +152,7 @@ def test_so_does_every_other_command_on_a_pack(running: Running) -> None:
 
 FORKING = """
 import os, signal
-from meta_eval.base.process_guard import interrupt_on_sigterm
+from meta_eval.base.sigterm import interrupt_on_sigterm
 
 def handler_of_a_fork():
     if not (child := os.fork()):
@@ -189,3 +190,98 @@ def test_who_waits_for_the_end_can_interrupt_it(tmp_path: Path, left: str) -> No
     assert running.returncode == 130
     assert "interrupted: the command was done" in err
     assert "Traceback" not in err
+
+
+@pytest.fixture
+def at_work(tmp_path: Path) -> tuple[Forked, int]:
+    """`verify` in the middle of a pack's code, and its worker."""
+    pack = prepare(tmp_path / "work_dir", "meta_gpqa")
+    there = tmp_path / "there"
+    add(pack, f"import os, time\nopen({str(there)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)")
+    reseal(pack)
+    running = started("verify", pack)
+    wait_for(lambda: there.exists() and there.read_text() != "")
+    return running, int(there.read_text())
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if true():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it never was")
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_worker_that_runs_out_of_memory_is_an_error_that_says_so(at_work: tuple[Forked, int]) -> None:
+    running, worker = at_work
+    os.kill(worker, signal.SIGKILL)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (2, "")
+    assert "error: the process was ended by SIGKILL, often because memory ran out." in err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_signal_ends_both(at_work: tuple[Forked, int], number: int, code: int) -> None:
+    running, worker = at_work
+    running.send_signal(number)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == code
+    assert "Traceback" not in err
+    wait_for(lambda: not is_running(worker))
+
+
+def test_a_command_that_is_killed_takes_its_worker_with_it(at_work: tuple[Forked, int]) -> None:
+    running, worker = at_work
+    running.kill()
+    running.communicate(timeout=60)
+    wait_for(lambda: not is_running(worker))
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_closed_streams_are_nobody_elses(tmp_path: Path, closed: str) -> None:
+    """What is closed is not the descriptor of a file that a command opens, and its words go nowhere else."""
+    command = f'"{sys.executable}" -m meta_eval init project {closed}'
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for file in (tmp_path / "project").rglob("*.yaml"):
+        assert "wrote" not in file.read_text()
+
+
+def test_ctrl_c_in_a_terminal_reaches_a_command_once(tmp_path: Path) -> None:
+    """The terminal interrupts the watching process and the worker; a second interruption would end it without order."""
+    pack = prepare(tmp_path / "work_dir", "meta_gpqa")
+    there, count = tmp_path / "there", tmp_path / "count"
+    code = f"""
+import os, signal, time
+def press(number, frame):
+    with open({str(count)!r}, "a") as file:
+        file.write("x")
+    raise KeyboardInterrupt
+signal.signal(signal.SIGINT, press)
+open({str(there)!r}, "w").write("1")
+time.sleep(60)
+"""
+    add(pack, code)
+    reseal(pack)
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-c", _IN_TERMINAL, sys.executable, "-m", "meta_eval", "verify", str(pack)]
+    running = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    wait_for(lambda: there.exists() and there.read_text() != "")
+    os.write(ours, b"\x03")
+    running.wait(60)
+    os.close(ours)
+    assert count.read_text() == "x"
+
+
+# It makes the terminal its own, as a shell does.
+_IN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
