@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from importlib import import_module
-from multiprocessing.connection import Connection, Pipe
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from meta_eval.base import worker
@@ -86,6 +85,8 @@ class _Worker:
     """Another Python that makes calls."""
 
     def __init__(self) -> None:
+        from multiprocessing.connection import Pipe  # slow to import, and a command needs none
+
         self._pipe, theirs = Pipe()
         watcher, self._held = os.pipe()
         path = json.dumps([os.path.abspath(folder) for folder in sys.path])  # noqa: PTH100 (it follows no link)
@@ -149,6 +150,8 @@ class _Worker:
 
 def serve() -> None:
     """Make calls until the program ends."""
+    from multiprocessing.connection import Connection
+
     worker.keep_stdout()
     worker.end_with(int(sys.argv[2]))
     pipe = Connection(int(sys.argv[1]))
