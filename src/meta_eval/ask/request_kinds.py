@@ -335,7 +335,7 @@ def find_task_kind(name: str, task: Any) -> RequestKind:
         PackError: There is none.
     """
     output_type = str(task.OUTPUT_TYPE)
-    if (kind := _find_taking(output_type, str(_read_block(task).get("asked_as")))) is None:
+    if (kind := _find_taking(output_type, str(_read_block(task).get("asked_as", "text")))) is None:
         raise _make_unheld_error(name, output_type)
     return kind
 
