@@ -24,24 +24,26 @@ PANELS: tuple[Panel, ...] = ("Make and verify", "Run", "Judge", "Extend")
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A command of ``meta-eval``.
-
-    Attributes:
-        name: As it is typed.
-        help: Its line in ``meta-eval --help``, which has 80 columns.
-        body: ``module:name`` of the function that Typer calls, or of a `typer.Typer` with subcommands.
-        call: ``module:name`` of the function that ``meta_eval.NAME`` is in Python; empty if there is none.
-        panel: The heading under which help lists it.
-        next_after: Its arguments where another command names it as the next, by what that one has made: ``forced``
-            requests, or a pack that the backend can only ``score``. ``{pack}`` stands for the pack.
-    """
+    """A command of ``meta-eval``."""
 
     name: str
+    """As it is typed."""
+
     help: str
+    """Its line in ``meta-eval --help``, which has 80 columns."""
+
     body: str
+    """``module:name`` of the function that Typer calls, or of a `typer.Typer` with subcommands."""
+
     call: str = ""
+    """``module:name`` of the function that ``meta_eval.NAME`` is in Python; empty if there is none."""
+
     panel: Panel = "Extend"
+    """The heading under which help lists it."""
+
     next_after: Mapping[str, str] = field(default_factory=dict)
+    """Its arguments where another command names it as the next, by what that one has made: ``forced`` requests, or a
+    pack that the backend can only ``score``. ``{pack}`` stands for the pack."""
 
     def load(self) -> Any:
         """Import the body."""

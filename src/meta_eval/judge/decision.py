@@ -108,13 +108,17 @@ class AlarmOccurrence:
     """A task that an alarm is about."""
 
     task: str | None
+    """Its name; None for the whole run."""
+
     run: str | None = None
-    """Its name, None for the whole run; and ``A`` or ``B``, where two are compared."""
+    """``A`` or ``B``, where two are compared."""
 
     count: int | None = None
-    """Docs that it is true of, ``of`` so many; None where it is of the whole task."""
+    """Docs that it is true of; None where it is of the whole task."""
 
     of: int | None = None
+    """The number of docs that were looked at."""
+
     note: str | None = None
     """What else there is to say, a clause."""
 
@@ -183,25 +187,28 @@ class DropEstimate:
 
 @dataclass(frozen=True, slots=True)
 class MetricComparison:
-    """A metric of a task.
-
-    Attributes:
-        metric: ``metric,filter``.
-        docs: Docs that it is about.
-        value: Its value, 0 to 1.
-        interval: Of it, at `LEVEL`.
-        baseline: That of the baseline, over the docs of both; None without one.
-        drop: From the baseline, positive for worse; None without one.
-        drop_interval: Of the drop, at `LEVEL`.
-    """
+    """A metric of a task."""
 
     metric: str
+    """``metric,filter``."""
+
     docs: int
+    """Docs that it is about."""
+
     value: float
+    """Its value, 0 to 1."""
+
     interval: stats.Interval
+    """Of it, at `LEVEL`."""
+
     baseline: float | None = None
+    """That of the baseline, over the docs of both; None without one."""
+
     drop: float | None = None
+    """From the baseline, positive for worse; None without one."""
+
     drop_interval: stats.Interval | None = None
+    """Of the drop, at `LEVEL`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +249,10 @@ class CutSummary:
     """How much more often the candidate's answers are cut; None where that is not known of every answer."""
 
     drop: DropEstimate | None = None
+    """As the answers were graded; None without a baseline."""
+
     drop_as_wrong: DropEstimate | None = None
-    """As the answers were graded, and with cut ones as wrong; None without a baseline."""
+    """With cut answers as wrong; None without a baseline."""
 
     drop_without: DropEstimate | None = None
     """Of the docs that were cut in neither; None where none is left."""
@@ -255,8 +264,10 @@ class CutSummary:
     """What the decision's drop does with cut answers (`meta_eval.judge.cut_answers`)."""
 
     thinking: int = 0
+    """Of ``docs`` those cut before the end of their reasoning."""
+
     baseline_thinking: int | None = None
-    """Of ``docs`` and ``baseline_docs`` those cut before the end of their reasoning."""
+    """Of ``baseline_docs`` the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,8 +339,10 @@ class EngineNoise:
     """Docs with two answers."""
 
     lost: int
+    """Of them those whose second answer is worse."""
+
     won: int
-    """Of them those whose second answer is worse, and better."""
+    """Those whose second answer is better."""
 
     interval: Interval
     """Of the share that flips, at `LEVEL`; docs of one cluster are not independent."""

@@ -28,52 +28,52 @@ ENTRY_POINTS = "meta_eval.evidence"
 
 @dataclass(frozen=True, slots=True)
 class EvidenceCase:
-    """What is judged.
-
-    Attributes:
-        runs: The run of `report`, under the empty text; of `compare` the baseline ``A`` and the candidate ``B``.
-        places: The files and folders of results that `report` was given; empty in `compare`.
-        manifest: The manifest of the pack; None without a pack.
-        manifest_sha256: Its hash.
-        rules: What ``gate.yaml`` says under the key of this evidence; None if it says nothing.
-    """
+    """What is judged."""
 
     runs: Mapping[str, Run]
+    """The run of `report`, under the empty text; of `compare` the baseline ``A`` and the candidate ``B``."""
+
     places: tuple[Path, ...] = ()
+    """The files and folders of results that `report` was given; empty in `compare`."""
+
     manifest: Manifest | None = None
+    """The manifest of the pack; None without a pack."""
+
     manifest_sha256: str | None = None
+    """Its hash."""
+
     rules: Any = None
+    """What ``gate.yaml`` says under the key of this evidence; None if it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What an evidence found.
-
-    Attributes:
-        alarms: The kind and occurrence of each alarm. An occurrence with ``veto`` forbids SHIP.
-        notes: What the reader must know of the files that were read.
-        data: For `Evidence.make_sections`.
-        json: Plain JSON data, which the JSON of the report has under the name of the evidence; None for none.
-    """
+    """What an evidence found."""
 
     alarms: tuple[RaisedAlarm, ...] = ()
+    """The kind and occurrence of each alarm. An occurrence with ``veto`` forbids SHIP."""
+
     notes: tuple[str, ...] = ()
+    """What the reader must know of the files that were read."""
+
     data: Any = None
+    """For `Evidence.make_sections`."""
+
     json: Any = None
+    """Plain JSON data, which the JSON of the report has under the name of the evidence; None for none."""
 
 
 class Evidence(ABC):  # noqa: B024 (all has a default)
-    """What a plug-in adds to a decision. Override what you need.
-
-    Attributes:
-        rules: The model of its key in ``gate.yaml``; None for no key.
-        alarm_kinds: The kinds of its alarms.
-        conditions: Conditions that ``limits`` of ``gate.yaml`` may name.
-    """
+    """What a plug-in adds to a decision. Override what you need."""
 
     rules: ClassVar[type[BaseModel] | None] = None
+    """The model of its key in ``gate.yaml``; None for no key."""
+
     alarm_kinds: ClassVar[tuple[AlarmKind, ...]] = ()
+    """The kinds of its alarms."""
+
     conditions: ClassVar[tuple[Condition, ...]] = ()
+    """Conditions that ``limits`` of ``gate.yaml`` may name."""
 
     def find(self, case: EvidenceCase) -> Findings:  # noqa: ARG002 (for those that override it)
         """Find alarms and facts, before the decision.

@@ -136,10 +136,27 @@ class _GateLimits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     cap: _Points | None = None
+    """The limit of the worse end of the interval of every task and subtask for SHIP, in percentage points; None for
+    5.
+    """
+
     cut_answers: CutAnswers | None = None
+    """What the drop does with cut answers (`meta_eval.judge.cut_answers`). None for the pack's value, else
+    ``graded``.
+    """
+
     baseline_kind: BaselineKind | None = None
+    """The kind of baseline: the published score, Meta's recorded answers or verdicts, or a run. None for the best
+    available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
+    """
+
     min_docs: _Docs | None = None
+    """The docs that suffice if docs are paired; without it all docs of a task are needed. It does not cover docs that
+    the run did not answer (`meta_eval.judge.run_alarms.has_fixed_order`).
+    """
+
     limits: dict[str, _Percent] = Field(default_factory=dict)
+    """The largest allowed share of a task's answers, in percent, by key of a `Condition`."""
 
     @field_validator("limits")
     @classmethod
@@ -172,47 +189,38 @@ class GateTask(_GateLimits):
 
 
 class TextsRule(BaseModel):
-    """The rules of `compare --texts`.
-
-    Attributes:
-        min_docs: With fewer docs the outcome is undecided. None for the default.
-    """
+    """The rules of `compare --texts`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     min_docs: _Docs | None = None
+    """With fewer docs the outcome is undecided. None for the default."""
 
 
 class Gate(_GateLimits):
-    """``gate.yaml``. Evidence of plug-ins adds keys (`meta_eval.judge.evidence`).
-
-    Attributes:
-        margin: The largest allowed drop, in percentage points; or a mapping of ``mean``, tasks, groups and patterns to
-            such numbers. That of a task that is no share is in the unit of its metric. None for the pack's, else 1.
-        weights: The weight of each task in the mean drop (`meta_eval.stats.drop`). None for the pack's, else by
-            precision.
-        cap: The limit of the worse end of the interval of every task and subtask for SHIP, in percentage points; None
-            for 5.
-        cut_answers: What the drop does with cut answers (`meta_eval.judge.cut_answers`). None for the pack's
-            value, else ``graded``.
-        baseline_kind: The kind of baseline: the published score, Meta's recorded answers or verdicts, or a run.
-            None for the best available: in `compare` the baseline run, else Meta's answers, verdicts, or score.
-        min_docs: The docs that suffice if docs are paired; without it all docs of a task are needed. It does not cover
-            docs that the run did not answer (`meta_eval.judge.run_alarms`).
-        limits: The largest allowed share of a task's answers, in percent, by key of a condition
-            (`meta_eval.judge.gate`).
-        tasks: The tasks, groups and patterns to decide on, a list of names or a mapping to a `GateTask`; a minus leaves
-            a name out (``-mmlu_law``). Empty for every task of the pack. A group that lm-eval averages is decided on as
-            a whole; other groups are replaced by their tasks.
-        cluster: The field of docs that names their cluster, by task or by a pattern such as ``mmlu_*``.
-        texts: The rules of `compare --texts`.
-    """
+    """``gate.yaml``. Evidence of plug-ins adds keys (`meta_eval.judge.evidence`)."""
 
     margin: Margin | None = None
+    """The largest allowed drop, in percentage points; or a mapping of ``mean``, tasks, groups and patterns to such
+    numbers. That of a task that is no share is in the unit of its metric. None for the pack's, else 1.
+    """
+
     weights: Weighting | None = None
+    """The weight of each task in the mean drop (`meta_eval.stats.weigh_tasks`). None for the pack's, else by
+    precision.
+    """
+
     tasks: dict[str, GateTask] = Field(default_factory=dict)
+    """The tasks, groups and patterns to decide on, a list of names or a mapping to a `GateTask`; a minus leaves a name
+    out (``-mmlu_law``). Empty for every task of the pack. A group that lm-eval averages is decided on as a whole; other
+    groups are replaced by their tasks.
+    """
+
     cluster: dict[str, _Name] = Field(default_factory=dict)
+    """The field of docs that names their cluster, by task or by a pattern such as ``mmlu_*``."""
+
     texts: TextsRule = TextsRule()
+    """The rules of `compare --texts`."""
 
     @field_validator("tasks", mode="before")
     @classmethod

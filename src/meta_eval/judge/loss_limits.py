@@ -37,15 +37,13 @@ _STEP, _STEPS = 0.1, 200
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLosses:
-    """What is known of the number of losses of an identical copy of a task: a mixture of Gamma distributions.
-
-    Attributes:
-        docs: The number of docs, in flips of the size that was seen.
-        parts: The weight, shape and rate of each distribution; weights add up to 1.
-    """
+    """What is known of the number of losses of an identical copy of a task: a mixture of Gamma distributions."""
 
     docs: float
+    """The number of docs, in flips of the size that was seen."""
+
     parts: tuple[tuple[float, float, float], ...]
+    """The weight, shape and rate of each distribution; weights add up to 1."""
 
     @property
     def mean(self) -> float:

@@ -32,31 +32,39 @@ _MOST, _LARGEST = 300.0, 1e100
 
 @dataclass(frozen=True, slots=True)
 class OwnUnitDrop:
-    """A drop in the unit of its metric.
-
-    Attributes:
-        metric: ``metric,filter``.
-        baseline, candidate: The two scores.
-        value: The drop, positive for worse.
-        interval: Of the drop, at `LEVEL`; None without docs and standard errors.
-        p: Two-sided p value of a true drop equal to ``limit``; 1 unless the interval is beyond it.
-        limit: The largest allowed drop.
-        has_margin: Whether ``limit`` is a stated margin; else it is a tenth of the baseline's score.
-        lower_is_better: Whether a lower score is better.
-        outcome: ``worse`` if it is proven larger than the limit (Holm over such tasks), ``within margin`` if the whole
-            interval is below a stated margin, else ``undecided``.
-    """
+    """A drop in the unit of its metric."""
 
     metric: str
+    """``metric,filter``."""
+
     baseline: float
+    """The score of the baseline."""
+
     candidate: float
+    """That of the candidate."""
+
     value: float
+    """The drop, positive for worse."""
+
     interval: Interval | None
+    """Of the drop, at `LEVEL`; None without docs and standard errors."""
+
     p: float
+    """Two-sided p value of a true drop equal to ``limit``; 1 unless the interval is beyond it."""
+
     limit: float
+    """The largest allowed drop."""
+
     has_margin: bool
+    """Whether ``limit`` is a stated margin; else it is a tenth of the baseline's score."""
+
     lower_is_better: bool
+    """Whether a lower score is better."""
+
     outcome: Outcome = "undecided"
+    """``worse`` if it is proven larger than the limit (Holm over such tasks), ``within margin`` if the whole interval
+    is below a stated margin, else ``undecided``.
+    """
 
     def describe(self) -> str:
         """``judge_score,none fell from 79.6 to 39.6, a drop of 40 (95 % interval 39.5 to 40.5), margin 2``."""

@@ -42,19 +42,19 @@ _OF_PROGRAMS = re.compile(r"pass(@|_at_)\d")
 
 @dataclass(frozen=True, slots=True)
 class GradedTwice:
-    """Docs whose answers are the same word for word on both sides.
-
-    Attributes:
-        docs: Their number, without those that are no proof.
-        differing: Of them those with other verdicts.
-        effect: How far these may move the score, a share: the sum of the absolute differences, weighted as in the drop.
-        unproven: Docs with the same answers and other verdicts that are no proof.
-    """
+    """Docs whose answers are the same word for word on both sides."""
 
     docs: int
+    """Their number, without those that are no proof."""
+
     differing: int
+    """Of them those with other verdicts."""
+
     effect: float
+    """How far these may move the score, a share: the sum of the absolute differences, weighted as in the drop."""
+
     unproven: int
+    """Docs with the same answers and other verdicts that are no proof."""
 
 
 def raise_grader_change(
@@ -227,21 +227,22 @@ def _describe_claim(a: Provenance, b: Provenance) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FilterDrop:
-    """The drop of a task by another filter than the verdict's.
-
-    Attributes:
-        name: The filter.
-        value: Its drop.
-        verdict: The verdict's filter.
-        verdict_value: The drop by that filter.
-        p: Two-sided p value of no difference between the two, doc by doc.
-    """
+    """The drop of a task by another filter than the verdict's."""
 
     name: str
+    """The filter."""
+
     value: float
+    """Its drop."""
+
     verdict: str
+    """The verdict's filter."""
+
     verdict_value: float
+    """The drop by that filter."""
+
     p: float
+    """Two-sided p value of no difference between the two, doc by doc."""
 
     def is_far(self, margin: float) -> bool:
         """Whether the two differ in sign, or by more than the margin."""
@@ -321,22 +322,23 @@ _FEWEST = 5
 
 @dataclass(frozen=True, slots=True)
 class UnreadSplit:
-    """The parts of a drop: answers that only one side's filter could read, and all others.
-
-    Attributes:
-        docs: Docs that are compared.
-        baseline, candidate: Docs with an unread answer, in any run of each.
-        more: How much more often the candidate's answers are unread, from -1 to 1, weighted like the drop.
-        drop: The drop.
-        not_read: Its part from docs that were read in one of the two alone; the rest is read and wrong.
-    """
+    """The parts of a drop: answers that only one side's filter could read, and all others."""
 
     docs: int
+    """Docs that are compared."""
+
     baseline: int
     candidate: int
+    """Docs with an unread answer, in any run of each."""
+
     more: float
+    """How much more often the candidate's answers are unread, from -1 to 1, weighted like the drop."""
+
     drop: float
+    """The drop."""
+
     not_read: float
+    """Its part from docs that were read in one of the two alone; the rest is read and wrong."""
 
 
 def split_unread(pair: RunPair, metric_key: str) -> UnreadSplit | None:
@@ -394,15 +396,13 @@ def _points(share: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimedLosses:
-    """Losses from early to late answers.
-
-    Attributes:
-        second: For each doc or cluster with a second answer, its loss against the first.
-        by_place: For each doc or cluster, its place in the random order, and its loss against the baseline.
-    """
+    """Losses from early to late answers."""
 
     second: Sequence[float] = ()
+    """For each doc or cluster with a second answer, its loss against the first."""
+
     by_place: Sequence[tuple[int, float]] = field(default_factory=tuple)
+    """For each doc or cluster, its place in the random order, and its loss against the baseline."""
 
 
 def measure_noise(result: TaskRun, flips: Flips | None, clusters: Clusters) -> tuple[EngineNoise, list[float]] | None:

@@ -53,29 +53,34 @@ _STEP, _STEPS = 0.001, 300
 
 @dataclass(frozen=True, slots=True)
 class PlannedTask:
-    """What is known of a task before it is asked.
-
-    Attributes:
-        task: Its name.
-        expected: The drop to be expected of an identical copy (`stats.identical.expect_copy`).
-        subtasks: The same of each subtask.
-        subtask_weights: What each subtask counts in the task's average; empty where clusters reach over subtasks, which
-            are then drawn apart.
-        margin, cap: Of this task; None for the decision's own.
-        measured: Whether somebody measured how many docs flip.
-        alike: The correlation of the changes of a cluster's docs, for which it is planned, 0 to 1.
-        alike_measured: Whether somebody measured that correlation.
-    """
+    """What is known of a task before it is asked."""
 
     task: str
+    """Its name."""
+
     expected: Drop
+    """The drop to be expected of an identical copy (`stats.identical.expect_copy`)."""
+
     subtasks: Mapping[str, Drop] = field(default_factory=dict)
+    """The same of each subtask."""
+
     subtask_weights: Mapping[str, float] = field(default_factory=dict)
+    """What each subtask counts in the task's average; empty where clusters reach over subtasks, which are then drawn
+    apart.
+    """
+
     margin: float | None = None
     cap: float | None = None
+    """Of this task; None for the decision's own."""
+
     measured: bool = False
+    """Whether somebody measured how many docs flip."""
+
     alike: float = 0.0
+    """The correlation of the changes of a cluster's docs, for which it is planned, 0 to 1."""
+
     alike_measured: bool = False
+    """Whether somebody measured that correlation."""
 
     @property
     def is_open(self) -> bool:
@@ -96,24 +101,27 @@ class PlannedTask:
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """What a task, or the whole, can show of an identical copy; shares from 0 to 1.
-
-    Attributes:
-        margin: The largest drop that is allowed.
-        could_see: The smallest true drop that is detected in 80 % of runs.
-        chance: How often an identical copy is within the margin; of the whole, how often it ships.
-        margin_sure: The margin at which it would in 95 % of runs; None where none of 30 points or less does.
-        runs: How often the copy must be run for 95 %, beside a single run of the baseline; None where
-            `MAX_PLANNED_RUNS` are too few.
-        runs_of_both: How often both must be run.
-    """
+    """What a task, or the whole, can show of an identical copy; shares from 0 to 1."""
 
     margin: float
+    """The largest drop that is allowed."""
+
     could_see: float
+    """The smallest true drop that is detected in 80 % of runs."""
+
     chance: float
+    """How often an identical copy is within the margin; of the whole, how often it ships."""
+
     margin_sure: float | None
+    """The margin at which it would in 95 % of runs; None where none of 30 points or less does."""
+
     runs: int | None
+    """How often the copy must be run for 95 %, beside a single run of the baseline; None where `MAX_PLANNED_RUNS` are
+    too few.
+    """
+
     runs_of_both: int | None
+    """How often both must be run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,26 +144,29 @@ class SampledChance:
 
 @dataclass(frozen=True, slots=True)
 class PackPlan:
-    """The plan of a pack.
-
-    Attributes:
-        margin, cap: Of the decision.
-        weighting: What a task counts in the mean.
-        tasks: In the order of the pack.
-        chance_of_mean: The chance that an identical copy's mean drop is within the margin: it ships no more often.
-        whole: The chances of the decision; None where they were not counted.
-        sampled: The chances of sampled answers; empty where nobody asked for them.
-        alike: The same if all docs of a cluster flip together; None where that changes nothing, or is measured.
-    """
+    """The plan of a pack."""
 
     margin: float
     cap: float
+    """Of the decision."""
+
     weighting: Weighting
+    """What a task counts in the mean."""
+
     tasks: tuple[TaskPlan, ...]
+    """In the order of the pack."""
+
     chance_of_mean: float
+    """The chance that an identical copy's mean drop is within the margin: it ships no more often."""
+
     whole: Chances | None
+    """The chances of the decision; None where they were not counted."""
+
     sampled: tuple[SampledChance, ...] = ()
+    """The chances of sampled answers; empty where nobody asked for them."""
+
     alike: PackPlan | None = None
+    """The same if all docs of a cluster flip together; None where that changes nothing, or is measured."""
 
 
 def plan_tasks(
@@ -332,15 +343,13 @@ def _sure_margin(copies: _Copies, least: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class TaskFlips:
-    """How docs of a task flip between two answers of one model.
-
-    Attributes:
-        share: The share of docs that flip, 0 to 1.
-        alike: The correlation of the changes of a cluster's docs, 0 to 1; None where there are too few.
-    """
+    """How docs of a task flip between two answers of one model."""
 
     share: float
+    """The share of docs that flip, 0 to 1."""
+
     alike: float | None = None
+    """The correlation of the changes of a cluster's docs, 0 to 1; None where there are too few."""
 
 
 # The share of docs that flip, 0 to 1, of all tasks; or how those of each task flip.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import CAP, NAMED, Outcome
@@ -27,10 +28,11 @@ from meta_eval.judge.decision import RUN_A, AlarmOccurrence, RaisedAlarm
 from meta_eval.judge.drop_breakdown import break_down_mean_drop, break_down_regraded_drop
 from meta_eval.judge.drops import is_share, measure_task
 from meta_eval.judge.further_runs import advise_second_run
-from meta_eval.judge.gate import Gate
+from meta_eval.judge.gate import Gate, GateTask
 from meta_eval.judge.groups import choose_entries, list_decided_names, pair_groups
 from meta_eval.judge.own_unit import decide_own_units
 from meta_eval.judge.pair import (
+    RunPair,
     TaskPair,
     find_verdict_metric,
     pair_task,
@@ -300,72 +302,81 @@ def _measure_task(
 ) -> TaskPair:
     rule = gate.task_rules(name)
     entry = manifest.tasks.get(name) if manifest else None
-    metric_key = find_verdict_metric(baseline_runs[0], entry)
     pair = measure_task(pair_task(name, candidate_runs, entry, stored, baseline_runs), gate, shared)
-    docs = list(zip(pair.sides.baseline.docs, pair.sides.candidate.docs, strict=True)) if pair.sides else []
-    if not docs:
+    figures, own_unit, sides = pair.shown, pair.shown.own_unit, pair.sides
+    if not (sides and sides.docs):
         return _without_decision(pair, "the runs have no doc in common")
-    figures = pair.shown
-    own_unit = figures.own_unit
-    if not pair.has_drop and own_unit is None and not is_share(metric_key):
-        return _without_decision(pair, "none of its metrics is a share, and no other is in both runs")
-    if not pair.has_drop and own_unit is None and rule.baseline_kind in (None, "run"):
-        by_cut_answers = figures.cut is not None and rule.cut_answers in ("wrong", "unscored")
-        return _without_decision(
-            pair,
-            figures.not_compared_reason if by_cut_answers else "the runs have no metric in common that is a share",
-        )
-    of_two_sides = [raised for raised in pair.alarms if raised[0] in OF_TWO_SIDES]
-    is_run_compared = figures.baseline_label in (None, RUN_A)
+    if not pair.has_drop and own_unit is None and (reason := _explain_no_drop(pair, rule)):
+        return _without_decision(pair, reason)
     metric = own_unit.metric if own_unit else figures.metric
     disputed = _explain_disputed_metric(metric, baseline_runs, candidate_runs)
-    if disputed and is_run_compared:
+    if disputed and _compares_runs(pair):
         pair = replace(pair, figures=replace(figures, flips=None, own_unit=None))
         return _without_decision(pair, disputed, kind="unlike")
+    alarms = [*_list_alarms_of_runs(pair), *_find_lacking_docs(pair, sides, rule)]
+    figures = replace(figures, docs=len(sides.docs))
+    if own_unit:
+        figures = replace(
+            figures, metric=None, baseline_label=None, not_compared_reason="none of its metrics is a share"
+        )
+    return replace(pair, figures=figures, alarms=tuple(alarms))
+
+
+def _compares_runs(pair: TaskPair) -> bool:
+    """Whether the drop is from run A, and not from what was recorded."""
+    return pair.shown.baseline_label in (None, RUN_A)
+
+
+def _explain_no_drop(pair: TaskPair, rule: GateTask) -> str | None:
+    """Why a task has no drop; None where a rule says what it is compared with."""
+    figures = pair.shown
+    if not is_share(find_verdict_metric(pair.baseline_runs[0], pair.entry)):
+        return "none of its metrics is a share, and no other is in both runs"
+    if rule.baseline_kind not in (None, "run"):
+        return None
+    if figures.cut is not None and rule.cut_answers in ("wrong", "unscored"):
+        return figures.not_compared_reason
+    return "the runs have no metric in common that is a share"
+
+
+def _list_alarms_of_runs(pair: TaskPair) -> list[RaisedAlarm]:
+    """The alarms of B, of A, and of what differs between them."""
+    name, baseline_runs = pair.name, pair.baseline_runs
     alarms: list[RaisedAlarm] = [
         (kind, replace(alarmed, run="B"))
         for kind, alarmed in pair.alarms
-        if kind not in OF_TWO_SIDES and (own_unit is None or kind != "alone")
+        if kind not in OF_TWO_SIDES and (pair.shown.own_unit is None or kind != "alone")
     ]
-    candidate = ScoredRun([candidate_runs[0].docs], candidate_runs[0].lower_is_better)
+    newest, metric_key = pair.candidate_runs[0], find_verdict_metric(baseline_runs[0], pair.entry) or ""
+    candidate = ScoredRun([newest.docs], newest.lower_is_better)
+    assert pair.baseline is not None  # noqa: S101 (these are its runs)
     for number, task_run in enumerate(baseline_runs):
-        assert pair.baseline is not None  # noqa: S101 (these are its runs)
-        alarms += [
-            (kind, replace(alarmed, run="A"))
-            for kind, alarmed in find_alarms(
-                name, task_run, pair.baseline, number, metric_key or "", baseline=candidate, expected=None
-            )
-        ]
-    differences = _describe_differences(baseline_runs[0].provenance, candidate_runs[0].provenance, docs)
-    if is_run_compared:
+        of_run = find_alarms(name, task_run, pair.baseline, number, metric_key, baseline=candidate, expected=None)
+        alarms += [(kind, replace(alarmed, run="A")) for kind, alarmed in of_run]
+    differences = _describe_differences(baseline_runs[0].provenance, newest.provenance, pair.pair_docs_of_run(0))
+    if _compares_runs(pair):
         # A deviation from the pack that both runs share is not a difference between them.
         alarms = [(kind, replace(alarmed, veto=alarmed.veto and kind not in INVALID)) for kind, alarmed in alarms]
         alarms += [("unlike", AlarmOccurrence(name, note=differences))] if differences else []
         alarms = _mark_two_bos(alarms, baseline_runs)
     elif differences:
         alarms.append(("unlike", AlarmOccurrence(name, note=differences, veto=False)))
-    alarms += of_two_sides
-    counts = [len(runs[0].docs) - len(docs) for runs in (baseline_runs, candidate_runs)]
-    left_out = [
-        f"{count:,} {'doc' if count == 1 else 'docs'} only in {run}"
-        for run, count in zip("AB", counts, strict=True)
-        if count
-    ]
+    return [*alarms, *(raised for raised in pair.alarms if raised[0] in OF_TWO_SIDES)]
+
+
+def _find_lacking_docs(pair: TaskPair, sides: RunPair, rule: GateTask) -> Iterator[RaisedAlarm]:
+    """Docs that only one run has, or that neither has."""
+    docs, prepared = len(sides.docs), pair.shown.prepared
+    counts = [len(runs[0].docs) - docs for runs in (pair.baseline_runs, pair.candidate_runs)]
+    left_out = [f"{plural(count, 'doc')} only in {run}" for run, count in zip("AB", counts, strict=True) if count]
     if left_out:
         # Docs that A has and B did not answer may be B's losses, so no number of others makes up for them.
-        is_lacking = counts[0] > 0 and not all(has_fixed_order(run, entry) for run in candidate_runs)
+        is_lacking = counts[0] > 0 and not all(has_fixed_order(run, pair.entry) for run in pair.candidate_runs)
         veto = rule.min_docs is None or is_lacking
-        alarms.append(("one side", AlarmOccurrence(name, note=" and ".join(left_out), veto=veto)))
-    prepared = figures.prepared
-    if entry is None and rule.min_docs is None and (prepared is None or len(docs) < prepared) and not left_out:
-        note = f"{len(docs)} of {prepared or 'an unknown number of'} docs were run"
-        alarms.append(("unfinished", AlarmOccurrence(name, note=note)))
-    figures = replace(figures, docs=len(docs))
-    if own_unit:
-        figures = replace(
-            figures, metric=None, baseline_label=None, not_compared_reason="none of its metrics is a share"
-        )
-    return replace(pair, figures=figures, alarms=tuple(alarms))
+        yield "one side", AlarmOccurrence(pair.name, note=" and ".join(left_out), veto=veto)
+    elif pair.entry is None and rule.min_docs is None and (prepared is None or docs < prepared):
+        note = f"{docs} of {prepared or 'an unknown number of'} docs were run"
+        yield "unfinished", AlarmOccurrence(pair.name, note=note)
 
 
 def _add_breakdown(pair: TaskPair, baseline: Run, candidate: Run) -> TaskPair:

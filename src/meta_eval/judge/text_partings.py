@@ -34,25 +34,27 @@ Tokenise = Callable[[str], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """Two texts of a doc behind the same prompt.
-
-    Attributes:
-        task: The task.
-        doc: lm-eval's number of the doc in A.
-        a, b: The texts.
-        a_scoring, b_scoring: The hashes of the requests that score them; None if unknown.
-        stop: The stop sequences behind which they were cut.
-        max_tokens: The largest number of tokens of a text; 0 if unknown.
-    """
+    """Two texts of a doc behind the same prompt."""
 
     task: str
+    """The task."""
+
     doc: int
+    """Lm-eval's number of the doc in A."""
+
     a: str
     b: str
+    """The texts."""
+
     a_scoring: str | None = None
     b_scoring: str | None = None
+    """The hashes of the requests that score them; None if unknown."""
+
     stop: tuple[str, ...] = ()
+    """The stop sequences behind which they were cut."""
+
     max_tokens: int = 0
+    """The largest number of tokens of a text; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,60 +73,71 @@ class TextVocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """The first place where two texts differ.
-
-    Attributes:
-        task: The task.
-        doc: lm-eval's number of the doc in A.
-        at: The place, from 1: in tokens, or in characters without a tokenizer.
-        kind: See this module.
-        before: The tokens, or characters, before this place: ids, or code points.
-        token_a, token_b: A's and B's token there; None for a text that ends. Of several tokens that a text may have
-            been written with, the likeliest.
-        logprob_a, logprob_b: Their log-probabilities under the trusted copy, nats; None if not known.
-        gap: The difference of both, nats, at least 0; None if not measured.
-        at_least: Whether the gap is only a lower bound, because the table does not keep the other token.
-    """
+    """The first place where two texts differ."""
 
     task: str
+    """The task."""
+
     doc: int
+    """Lm-eval's number of the doc in A."""
+
     at: int
+    """The place, from 1: in tokens, or in characters without a tokenizer."""
+
     kind: Kind
+    """See this module."""
+
     before: tuple[int, ...]
+    """The tokens, or characters, before this place: ids, or code points."""
+
     token_a: int | None
     token_b: int | None
+    """A's and B's token there; None for a text that ends. Of several tokens that a text may have been written with, the
+    likeliest.
+    """
+
     logprob_a: float | None = None
     logprob_b: float | None = None
+    """Their log-probabilities under the trusted copy, nats; None if not known."""
+
     gap: float | None = None
+    """The difference of both, nats, at least 0; None if not measured."""
+
     at_least: bool = False
+    """Whether the gap is only a lower bound, because the table does not keep the other token."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextFigures:
-    """The figures of a task, or of all.
-
-    Attributes:
-        name: The task; None for all.
-        docs: Number of pairs of texts.
-        identical: The share of equal texts, with its interval at `meta_eval.base.thresholds.LEVEL`.
-        identical_interval: See above.
-        first: The place of the first difference; texts without any are censored at their end.
-        median_interval: The interval of its median; None for an end that lies beyond the last difference.
-        partings: Number of texts that part.
-        near_ties, changes: Number of partings of these kinds. The others are not measured.
-        changed_interval: The interval of the share of docs whose texts part at a change.
-    """
+    """The figures of a task, or of all."""
 
     name: str | None
+    """The task; None for all."""
+
     docs: int
+    """Number of pairs of texts."""
+
     identical: float
+    """The share of equal texts, with its interval at `meta_eval.base.thresholds.LEVEL`."""
+
     identical_interval: Interval
+    """See above."""
+
     first: FirstDivergence
+    """The place of the first difference; texts without any are censored at their end."""
+
     median_interval: tuple[int | None, int | None]
+    """The interval of its median; None for an end that lies beyond the last difference."""
+
     partings: int
+    """Number of texts that part."""
+
     near_ties: int
     changes: int
+    """Number of partings of these kinds. The others are not measured."""
+
     changed_interval: Interval
+    """The interval of the share of docs whose texts part at a change."""
 
     @property
     def not_measured(self) -> int:
@@ -140,20 +153,21 @@ class TextFigures:
 
 @dataclass(frozen=True, slots=True)
 class TextComparison:
-    """The comparison of the texts of two runs.
-
-    Attributes:
-        figures: Of all, and of each task where there are several.
-        partings: The texts that part: changes first, the largest gap first.
-        outcome: ``different`` if a parting is a change; ``same`` if every parting is a near tie, or there is none;
-            else ``undecided``.
-        reason: Why.
-    """
+    """The comparison of the texts of two runs."""
 
     figures: tuple[TextFigures, ...]
+    """Of all, and of each task where there are several."""
+
     partings: tuple[Parting, ...]
+    """The texts that part: changes first, the largest gap first."""
+
     outcome: Sameness
+    """``different`` if a parting is a change; ``same`` if every parting is a near tie, or there is none; else
+    ``undecided``.
+    """
+
     reason: str
+    """Why."""
 
 
 def compare_texts(

@@ -61,37 +61,46 @@ class TokensError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a table: its model, docs and settings.
-
-    Attributes:
-        model: The model that was asked.
-        engine: The engine with its version.
-        settings_sha256: The hash of settings that affect answers, as in the journal.
-        manifest_sha256: The hash of the pack's manifest.
-        tokenizer_sha256: The hash of the tokenizer's file; ``""`` if unknown.
-        answers: The kind of forced answers: ``recorded``.
-        docs: The number of docs to ask, by task.
-        left_out: The number of docs missing from the table, by task and reason.
-        seed: The seed for drawing docs; None if all were asked.
-        measured: Settings of the engine that change rounding, by name. They affect no verdict of a score.
-        rows: Number of rows, set on writing.
-        tokens: Number of tokens of all answers, set on writing.
-        schema_version: The version of the table's format.
-    """
+    """The header of a table: its model, docs and settings."""
 
     model: str
+    """The model that was asked."""
+
     engine: str
+    """The engine with its version."""
+
     settings_sha256: str
+    """The hash of settings that affect answers, as in the journal."""
+
     manifest_sha256: str
+    """The hash of the pack's manifest."""
+
     tokenizer_sha256: str
+    """The hash of the tokenizer's file; ``""`` if unknown."""
+
     answers: str = "recorded"
+    """The kind of forced answers: ``recorded``."""
+
     docs: Mapping[str, int] = field(default_factory=dict)
+    """The number of docs to ask, by task."""
+
     left_out: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The number of docs missing from the table, by task and reason."""
+
     seed: int | None = None
+    """The seed for drawing docs; None if all were asked."""
+
     measured: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the engine that change rounding, by name. They affect no verdict of a score."""
+
     rows: int = 0
+    """Number of rows, set on writing."""
+
     tokens: int = 0
+    """Number of tokens of all answers, set on writing."""
+
     schema_version: int = SCHEMA_VERSION
+    """The version of the table's format."""
 
 
 def make_damage_error(what: str) -> TokensError:
@@ -246,35 +255,44 @@ Floats = NDArray[np.float32]
 class Forced:
     """The log-probabilities of a recorded answer with n tokens: natural logarithms of probabilities over the
     vocabulary.
-
-    Attributes:
-        task: The task of the pack.
-        subtask: The doc's subtask; None if its task has none. doc: lm-eval's number of the doc.
-        request_sha256: The hash of the request, as in a file of answers.
-        prompt_tokens: Tokens of the prompt, with BOS.
-        token_ids: n ids: the tokenizer's encoding of the recorded answer by itself.
-        logprobs: n: the log-probability of each token after the prompt and the tokens before it.
-        ranks: n: 1 is the likeliest token; 0 if the engine reports only that another token is likelier.
-        top_ids: n: the likeliest token at its place; -1 if the engine does not report it.
-        top_logprobs: n: its log-probability, at least that of the token itself.
-        top_k_ids: n x k, the likeliest first; None without ``--top-k``.
-        top_k_logprobs: n x k, their log-probabilities; None likewise.
-        truncated: Whether the prompt was cut to fit. Figures leave such docs out.
     """
 
     task: str
+    """The task of the pack."""
+
     subtask: str | None
+    """The doc's subtask; None if its task has none. doc: lm-eval's number of the doc."""
+
     doc: int
     request_sha256: str
+    """The hash of the request, as in a file of answers."""
+
     prompt_tokens: int
+    """Tokens of the prompt, with BOS."""
+
     token_ids: Ints
+    """N ids: the tokenizer's encoding of the recorded answer by itself."""
+
     logprobs: Floats
+    """N: the log-probability of each token after the prompt and the tokens before it."""
+
     ranks: Ints
+    """N: 1 is the likeliest token; 0 if the engine reports only that another token is likelier."""
+
     top_ids: Ints
+    """N: the likeliest token at its place; -1 if the engine does not report it."""
+
     top_logprobs: Floats
+    """N: its log-probability, at least that of the token itself."""
+
     top_k_ids: Ints | None = None
+    """N x k, the likeliest first; None without ``--top-k``."""
+
     top_k_logprobs: Floats | None = None
+    """N x k, their log-probabilities; None likewise."""
+
     truncated: bool = False
+    """Whether the prompt was cut to fit. Figures leave such docs out."""
 
     @property
     def margins(self) -> Floats:
@@ -286,36 +304,36 @@ class Forced:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
-    """The n continuations of a doc, with log-likelihoods from the copy and from Meta's engine.
-
-    Attributes:
-        task: The task of the pack.
-        doc: lm-eval's number of the doc.
-        request_sha256: The hash of the request.
-        logprobs: n, nats: ours, summed over the tokens of each continuation.
-        recorded: n, nats: Meta's, the negated recorded negative log-likelihood.
-        best: The index of the likeliest recorded continuation.
-    """
+    """The n continuations of a doc, with log-likelihoods from the copy and from Meta's engine."""
 
     task: str
+    """The task of the pack."""
+
     doc: int
+    """Lm-eval's number of the doc."""
+
     request_sha256: str
+    """The hash of the request."""
+
     logprobs: Floats
+    """N, nats: ours, summed over the tokens of each continuation."""
+
     recorded: Floats
+    """N, nats: Meta's, the negated recorded negative log-likelihood."""
+
     best: int
+    """The index of the likeliest recorded continuation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """An existing table. Iterating gives its answers in order; each iteration reads the file again, in batches.
-
-    Attributes:
-        path: The file.
-        header: Its header.
-    """
+    """An existing table. Iterating gives its answers in order; each iteration reads the file again, in batches."""
 
     path: Path
+    """The file."""
+
     header: Header
+    """Its header."""
 
     def __len__(self) -> int:
         return self.header.rows

@@ -49,17 +49,16 @@ _OWN_DECISION = "Each candidate is decided by itself, as if it were the only one
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A run beside the baseline.
-
-    Attributes:
-        name: Its name in tables.
-        report: Its report; None if it could not be compared.
-        error: Why it could not be; None with a report.
-    """
+    """A run beside the baseline."""
 
     name: str
+    """Its name in tables."""
+
     report: Report | None
+    """Its report; None if it could not be compared."""
+
     error: UserError | None = None
+    """Why it could not be; None with a report."""
 
     @property
     def outcome(self) -> str:
@@ -69,22 +68,23 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class PlaceRange:
-    """The place of a run among all.
-
-    Attributes:
-        name: Its name in tables.
-        best, worst: Its place at best and at worst.
-        score: Its mean score over the tasks that all runs share, 0 to 1.
-        drop: Its mean drop over them; None for the baseline.
-        interval: The interval of the drop at `LEVEL`; None for the baseline.
-    """
+    """The place of a run among all."""
 
     name: str
+    """Its name in tables."""
+
     best: int
     worst: int
+    """Its place at best and at worst."""
+
     score: float
+    """Its mean score over the tasks that all runs share, 0 to 1."""
+
     drop: float | None
+    """Its mean drop over them; None for the baseline."""
+
     interval: Interval | None
+    """The interval of the drop at `LEVEL`; None for the baseline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +98,16 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class CandidatesReport:
-    """The reports of several candidates with the same baseline.
-
-    Attributes:
-        baseline: The baseline's name in tables.
-        candidates: In the order given.
-        notes: What the reader must know of the files that were read.
-    """
+    """The reports of several candidates with the same baseline."""
 
     baseline: str
+    """The baseline's name in tables."""
+
     candidates: tuple[Candidate, ...]
+    """In the order given."""
+
     notes: tuple[str, ...] = ()
+    """What the reader must know of the files that were read."""
 
     @property
     def compared(self) -> list[tuple[str, Report]]:

@@ -20,106 +20,126 @@ CellValue = float | int | str | Interval | None
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[S]):
-    """One column, for rows about an ``S``.
-
-    Attributes:
-        key: Its name for machines.
-        heading: Its name for people.
-        value: The figure of a row.
-        write: The figure as people read it.
-        legend: What the figure is, in full; empty where the heading says it.
-        detail: Small print under the figure; None for none.
-        detailed: The views that show the detail; empty for all.
-        headings: By view another heading, to save room (a terminal has 80 columns, and a heading may hold line breaks);
-            the empty text where a view leaves the column out.
-        samples: The filter that shows the docs of the figure in a table of samples; empty for none.
-        strong: Whether this is the figure to look at first.
-        words: Whether the figures are words, which stand on the left.
-        beside: Whether the detail stands beside the figure on a terminal, and not below.
-        spare: Whether a terminal that is too narrow for the table leaves this column out first.
-    """
+    """One column, for rows about an ``S``."""
 
     key: str
+    """Its name for machines."""
+
     heading: str
+    """Its name for people."""
+
     value: Callable[[S], CellValue]
+    """The figure of a row."""
+
     write: Callable[[Any], str]
+    """The figure as people read it."""
+
     legend: str = ""
+    """What the figure is, in full; empty where the heading says it."""
+
     detail: Callable[[S], str | None] | None = None
+    """Small print under the figure; None for none."""
+
     detailed: tuple[str, ...] = ()
+    """The views that show the detail; empty for all."""
+
     headings: Mapping[str, str] = field(default_factory=dict)
+    """By view another heading, to save room (a terminal has 80 columns, and a heading may hold line breaks); the empty
+    text where a view leaves the column out.
+    """
+
     samples: str = ""
+    """The filter that shows the docs of the figure in a table of samples; empty for none."""
+
     strong: bool = False
+    """Whether this is the figure to look at first."""
+
     words: bool = False
+    """Whether the figures are words, which stand on the left."""
+
     beside: bool = False
+    """Whether the detail stands beside the figure on a terminal, and not below."""
+
     spare: bool = False
+    """Whether a terminal that is too narrow for the table leaves this column out first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure, as plain data and as text, with its small print.
-
-    Attributes:
-        value: A number or a word. None where there is none, and in the column of an interval.
-        text: The figure as people read it.
-        detail: Small print.
-        lower, upper: Bounds of an interval; None in other columns.
-    """
+    """A figure, as plain data and as text, with its small print."""
 
     value: float | str | None
+    """A number or a word. None where there is none, and in the column of an interval."""
+
     text: str
+    """The figure as people read it."""
+
     detail: str = ""
+    """Small print."""
+
     lower: float | None = None
+    """The lower bound of an interval; None in other columns."""
+
     upper: float | None = None
+    """The upper bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[S]):
-    """One row.
-
-    Attributes:
-        name: What it is about, such as a task.
-        subject: What the columns take their figures from.
-        outcome: The verdict; empty for none.
-        part: What of the name it is about, such as the way to average; empty for all.
-        remarks: What else to know of it, such as ``3 runs``.
-        whole: Whether it sums up the others.
-        samples: Whether a table of samples finds its docs by the name.
-    """
+    """One row."""
 
     name: str
+    """What it is about, such as a task."""
+
     subject: S
+    """What the columns take their figures from."""
+
     outcome: str = ""
+    """The verdict; empty for none."""
+
     part: str = ""
+    """What of the name it is about, such as the way to average; empty for all."""
+
     remarks: tuple[str, ...] = ()
+    """What else to know of it, such as ``3 runs``."""
+
     whole: bool = False
+    """Whether it sums up the others."""
+
     samples: bool = False
+    """Whether a table of samples finds its docs by the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[S]):
-    """A table.
-
-    Attributes:
-        key: Its name for machines.
-        title: Its name for people.
-        columns: The columns after the name of the row and its outcome, if it has any.
-        rows: In their order.
-        legend: The meaning of its figures, in a sentence or two.
-        notes: Remarks on single rows: the name of the row, and a clause.
-        first: The heading over the names of rows.
-        views: The views that show it; empty for all. ``json`` stands for JSON and the views of other packages.
-        folded: The views that fold it.
-    """
+    """A table."""
 
     key: str
+    """Its name for machines."""
+
     title: str
+    """Its name for people."""
+
     columns: tuple[Column[S], ...]
+    """The columns after the name of the row and its outcome, if it has any."""
+
     rows: tuple[Row[S], ...]
+    """In their order."""
+
     legend: str = ""
+    """The meaning of its figures, in a sentence or two."""
+
     notes: tuple[tuple[str, str], ...] = ()
+    """Remarks on single rows: the name of the row, and a clause."""
+
     first: str = "task"
+    """The heading over the names of rows."""
+
     views: tuple[str, ...] = ()
+    """The views that show it; empty for all. ``json`` stands for JSON and the views of other packages."""
+
     folded: tuple[str, ...] = ()
+    """The views that fold it."""
 
     kind: ClassVar[str] = "table"
 
@@ -169,38 +189,39 @@ def _plain(value: CellValue) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A sentence, and the tasks that it is about.
-
-    Attributes:
-        names: Of tasks, or of a fact.
-        text: A clause or a value.
-        outcome: The verdict that it explains; empty for none.
-        only: The filter that shows its docs in a table of samples; empty for none.
-    """
+    """A sentence, and the tasks that it is about."""
 
     names: tuple[str, ...]
+    """Of tasks, or of a fact."""
+
     text: str
+    """A clause or a value."""
+
     outcome: str = ""
+    """The verdict that it explains; empty for none."""
+
     only: str = ""
+    """The filter that shows its docs in a table of samples; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list of sentences.
-
-    Attributes:
-        items: In their order.
-        title: What they are; empty where they need no title.
-        views: The views that show it; empty for all.
-        folded: The views that fold it.
-        facts: Whether the items are names with values.
-    """
+    """A list of sentences."""
 
     items: tuple[Item, ...]
+    """In their order."""
+
     title: str = ""
+    """What they are; empty where they need no title."""
+
     views: tuple[str, ...] = ()
+    """The views that show it; empty for all."""
+
     folded: tuple[str, ...] = ()
+    """The views that fold it."""
+
     facts: bool = False
+    """Whether the items are names with values."""
 
     kind: ClassVar[str] = "listing"
 
@@ -256,21 +277,22 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict in parts, for views that lay it out.
-
-    Attributes:
-        title: The outcome, or what stands in its place.
-        caveats: What must be known first.
-        facts: The numbers, the first of them the largest.
-        reasons: Clauses.
-        advice: What would settle it, a sentence; empty for nothing.
-    """
+    """The verdict in parts, for views that lay it out."""
 
     title: str
+    """The outcome, or what stands in its place."""
+
     caveats: tuple[str, ...] = ()
+    """What must be known first."""
+
     facts: tuple[Fact, ...] = ()
+    """The numbers, the first of them the largest."""
+
     reasons: tuple[str, ...] = ()
+    """Clauses."""
+
     advice: str = ""
+    """What would settle it, a sentence; empty for nothing."""
 
 
 class DocumentSource(Protocol):
@@ -285,45 +307,58 @@ class DocumentSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a command found, for every view.
-
-    Attributes:
-        document_type: ``report``, ``compare``, ``candidates`` or ``texts``; of a plug-in often the name of its verb.
-        title: The model, or several.
-        outcome: The decision or verdict; None if there is none.
-        summary: The result in one line.
-        verdict: The same in parts.
-        sections: Tables, lists and figures, in their order.
-        runs: Where the numbers come from.
-        alarms: What went wrong, by kind.
-        notes: What the reader must know of the files that were read.
-        exit_code: What the command ends with.
-        source: All that was found, for views that show more.
-        samples: Reads the docs with their texts again at each call.
-        heading: What it is, in the first line of Markdown.
-        style: CSS of its figures, for pages: ``PACKAGE:FILE``; empty for none.
-        script: Whether pages need the script of the shipped figures.
-        sides: Whose the two verdicts on each doc are, where two runs are compared.
-        tasks: What is decided of each task, for views that show more.
-    """
+    """What a command found, for every view."""
 
     document_type: str
+    """``report``, ``compare``, ``candidates`` or ``texts``; of a plug-in often the name of its verb."""
+
     title: str
+    """The model, or several."""
+
     outcome: str | None
+    """The decision or verdict; None if there is none."""
+
     summary: str
+    """The result in one line."""
+
     verdict: Verdict
+    """The same in parts."""
+
     sections: tuple[Section, ...]
+    """Tables, lists and figures, in their order."""
+
     runs: tuple[RunProvenance, ...]
+    """Where the numbers come from."""
+
     alarms: tuple[Alarm, ...]
+    """What went wrong, by kind."""
+
     notes: tuple[str, ...]
+    """What the reader must know of the files that were read."""
+
     exit_code: int
+    """What the command ends with."""
+
     source: DocumentSource
+    """All that was found, for views that show more."""
+
     samples: Callable[[], Iterable[ShownSample]] = tuple
+    """Reads the docs with their texts again at each call."""
+
     heading: str = "Evaluation"
+    """What it is, in the first line of Markdown."""
+
     style: str = ""
+    """CSS of its figures, for pages: ``PACKAGE:FILE``; empty for none."""
+
     script: bool = False
+    """Whether pages need the script of the shipped figures."""
+
     sides: tuple[VerdictOwner, ...] = ()
+    """Whose the two verdicts on each doc are, where two runs are compared."""
+
     tasks: tuple[TaskDecision, ...] = ()
+    """What is decided of each task, for views that show more."""
 
     @property
     def tables(self) -> tuple[Table[Any], ...]:

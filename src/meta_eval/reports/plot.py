@@ -39,48 +39,53 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One line of the plot.
-
-    Attributes:
-        row: The row of the table.
-        x, low, high: Where point and interval stand; None where there is nothing to show.
-        margin: Where the band ends that begins at 0; None where there is no margin.
-    """
+    """One line of the plot."""
 
     row: Row[Any]
+    """The row of the table."""
+
     x: float | None = None
     low: float | None = None
     high: float | None = None
+    """Where point and interval stand; None where there is nothing to show."""
+
     margin: float | None = None
+    """Where the band ends that begins at 0; None where there is no margin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Marks and the axis that they share.
-
-    Attributes:
-        table: The table of the rows. Its columns stand beside the marks.
-        marks: One a row.
-        ticks: Of the axis.
-        zero: Where 0 stands; None on an axis of scores.
-        axis: What the axis is.
-        interval: What the interval is.
-        band: What the band from 0 on is.
-        hint: How to read it.
-        nothing: What stands where there is no mark.
-        counts: How many tasks have each outcome, to filter by; empty for no filter.
-    """
+    """Marks and the axis that they share."""
 
     table: Table[Any]
+    """The table of the rows. Its columns stand beside the marks."""
+
     marks: tuple[Mark, ...]
+    """One a row."""
+
     ticks: tuple[Tick, ...]
+    """Of the axis."""
+
     zero: float | None
+    """Where 0 stands; None on an axis of scores."""
+
     axis: str
+    """What the axis is."""
+
     interval: str
+    """What the interval is."""
+
     hint: str = ""
+    """How to read it."""
+
     nothing: str = ""
+    """What stands where there is no mark."""
+
     counts: Mapping[str, int] = field(default_factory=dict)
+    """How many tasks have each outcome, to filter by; empty for no filter."""
+
     band: str = "allowed: 0 to the margin"
+    """What the band from 0 on is."""
 
 
 def make_plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Plot:

@@ -274,37 +274,33 @@ def _plain(value: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ShownAnswer:
-    """The answer of a run to a doc.
-
-    Attributes:
-        verdict: From 0 to 1.
-        text: The generated text. For a choice the likelihoods, a line per continuation.
-        extracted: What was taken for the answer; None where the whole is graded or nothing was found.
-        flags: ``unextracted``, ``limit hit``, ``empty``, ``ungraded``, ``other prompt``: what is so.
-        tokens: Its length in tokens; None where nobody can count them, and of a choice.
-        limit: The tokens that it was allowed; None where nobody wrote that down.
-        likelihoods: Whether the text is the likelihoods of a choice, and so has no length to speak of.
-    """
+    """The answer of a run to a doc."""
 
     verdict: float
+    """From 0 to 1."""
+
     text: str
+    """The generated text. For a choice the likelihoods, a line per continuation."""
+
     extracted: str | None
+    """What was taken for the answer; None where the whole is graded or nothing was found."""
+
     flags: tuple[str, ...] = ()
+    """``unextracted``, ``limit hit``, ``empty``, ``ungraded``, ``other prompt``: what is so."""
+
     tokens: int | None = None
+    """Its length in tokens; None where nobody can count them, and of a choice."""
+
     limit: int | None = None
+    """The tokens that it was allowed; None where nobody wrote that down."""
+
     likelihoods: bool = False
+    """Whether the text is the likelihoods of a choice, and so has no length to speak of."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownSample:
-    """One doc with all its texts: what the table of samples shows.
-
-    Attributes:
-        answers: One, or A's and B's.
-        recorded_verdict: The verdict on Meta's recorded answer, 0 to 1; None where there is none.
-        recorded_text: Meta's recorded answer, of a choice the recorded likelihoods; None where there is none.
-        recorded_tokens: Its length in tokens; None where nobody can count them.
-    """
+    """One doc with all its texts: what the table of samples shows."""
 
     task: str
     subtask: str | None
@@ -314,9 +310,17 @@ class ShownSample:
     prompt: str
     gold: str
     answers: tuple[ShownAnswer, ...]
+    """One, or A's and B's."""
+
     recorded_verdict: float | None = None
+    """The verdict on Meta's recorded answer, 0 to 1; None where there is none."""
+
     recorded_text: str | None = None
+    """Meta's recorded answer, of a choice the recorded likelihoods; None where there is none."""
+
     recorded_tokens: int | None = None
+    """Its length in tokens; None where nobody can count them."""
+
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 

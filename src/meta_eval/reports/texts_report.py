@@ -23,24 +23,26 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class TextsReport:
-    """What views read.
-
-    Attributes:
-        a, b: Where the runs come from.
-        comparison: The comparison.
-        unit: ``token``, or ``character`` without a tokenizer.
-        decode: Makes a text of ids, as `Parting` has them.
-        notes: What must be known of the runs and tables.
-        exit_follows_decision: Whether the exit code follows the outcome.
-    """
+    """What views read."""
 
     a: RunProvenance
     b: RunProvenance
+    """Where the runs come from."""
+
     comparison: TextComparison
+    """The comparison."""
+
     unit: str
+    """``token``, or ``character`` without a tokenizer."""
+
     decode: Callable[[list[int]], str]
+    """Makes a text of ids, as `Parting` has them."""
+
     notes: tuple[str, ...] = ()
+    """What must be known of the runs and tables."""
+
     exit_follows_decision: bool = False
+    """Whether the exit code follows the outcome."""
 
     @property
     def summary(self) -> str:

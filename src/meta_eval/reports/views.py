@@ -25,13 +25,10 @@ if TYPE_CHECKING:
 
 
 class View(ABC):
-    """A way to show a document.
-
-    Attributes:
-        document_types: The documents that it shows; empty for all.
-    """
+    """A way to show a document."""
 
     document_types: ClassVar[frozenset[str]] = frozenset()
+    """The documents that it shows; empty for all."""
 
     @abstractmethod
     def render(self, document: Document) -> str | bytes | Iterable[str]:
