@@ -12,7 +12,10 @@ A child process would need none of these guards, but it is slower. Isolation cos
 0.9 s of CPU to import datasets and 1.1 s to import lm_eval's tasks. `prepare` takes 1.5 s for the whole embedded
 sample. A forked process costs 0.15 s for 12,000 docs, which take 0.02 s here. `verify` would copy 57 MB of samples from
 it (0.2 s), and a program with threads cannot fork. A child process also does not prevent two commands from writing into
-the same folder; `staging` does.
+the same folder; `ownership` does.
+
+lm-eval and the code of templates and packs change state of the whole process: registries, caches, log levels. Only one
+thread at a time runs them (`take_turn`). Other threads keep their own standard streams meanwhile.
 """
 
 from __future__ import annotations
