@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from places import HELPERS, THOROUGH
 from plugged import imports_what_is_gone, is_there
 from rows import make_row, write_rows
@@ -21,8 +21,9 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # A busy machine is slow at random, and the first example of a test pays for imports: no test is about such times.
 # In CI the examples are the same every time, so that a red run is of the change; elsewhere they are new ones.
 settings.register_profile(
-    "any machine", deadline=None, derandomize="CI" in os.environ, max_examples=100 if THOROUGH else 7
-)
+    "any machine", deadline=None, derandomize="CI" in os.environ, max_examples=100 if THOROUGH else 7,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
 settings.load_profile("any machine")
 
 # No test may reach the hub, and huggingface_hub looks at this but once, when it is imported.

@@ -1,4 +1,8 @@
-"""Text that people read: without control characters, quoted, in the plural; and the colours of a terminal."""
+"""Text that people read: made safe to show, quoted, in the plural; and the colours of a terminal.
+
+Names, paths and rows may come from anybody. `UserError`, the logger, the consoles and the views of a report make them
+safe. Other code escapes nothing.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,10 @@ changes anything.
 New files are first staged inside the folder, under names that are neither tasks nor modules. When all are on disk, the
 old files are removed and the new ones moved into place. Nobody sees a mixture. If a command is killed in between, the
 next command that opens the folder finishes the work.
+
+One process at a time holds the staging directory. It contains a lock file (flock(2)), numbered files, and the list of
+complete files. It is removed at the end. If a process is killed, it stays until the next process takes over. A foreign
+folder of the same name is refused, never emptied.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A doc as a model answered it: its metrics, figures, verdicts under each filter, and the unit that it counts in."""
+"""A doc as a model answered it: its metrics, figures, verdicts under each filter, and the unit that it counts in.
+
+A figure is a row of `FIGURES`. Runs, baselines, JSON and every view have it from there.
+"""
 
 from __future__ import annotations
 

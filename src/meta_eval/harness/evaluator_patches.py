@@ -1,4 +1,10 @@
-"""What lm-eval's functions are replaced by while it evaluates: random numbers, bootstraps, and the JSON of samples."""
+"""What lm-eval's functions are replaced by while it evaluates: random numbers, bootstraps, and the JSON of samples.
+
+- lm-eval bootstraps some standard errors in a pool of forked processes, which may hang in a process with threads or
+  signal handlers. Here this process draws the same, so the numbers are the same.
+- lm-eval hashes each doc as indented JSON, again for each filter. Python writes indented JSON without its C encoder,
+  which takes longer than scoring if prompts are long. It also escapes long texts character by character.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,13 @@
 """Reads the parts of samples files that a report needs, and the position of each sample in the file.
 
 lm_eval writes a line for each doc and filter, with doc, prompt and answer: 20 KB and more. A `Doc` keeps some hundred
-bytes and the position of each sample, so any benchmark fits in memory. Until May 2024 samples were a JSON array
-(`meta_eval.harness.sample_files`).
+bytes and the position of each sample, so any benchmark fits in memory.
+
+A file is first split into samples: lines, or until May 2024 the elements of a JSON array. Only enough is parsed to find
+the end of a sample. So a damaged sample stays a single piece, and the next is still found.
+
+A thinking model that reaches the limit before it answers is told from a wrong one: its answer is empty, or a text in
+which the tags of the reasoning are still open. The open tag alone is enough, without a token count.
 """
 
 from __future__ import annotations

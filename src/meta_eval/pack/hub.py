@@ -1,4 +1,9 @@
-"""Datasets and models of the hub: where their files are, how they are fetched, and what its library's errors mean."""
+"""Reads datasets on the Hugging Face hub, or a mirror, through the hub's own library.
+
+The library finds the token, keeps the cache, resumes downloads and shows progress on stderr. ``HF_TOKEN``, ``HF_HOME``,
+``HF_ENDPOINT`` and ``HF_HUB_OFFLINE`` are its variables. This module decides the commit, retries where that helps,
+checks downloads, and turns every failure into a message.
+"""
 
 from __future__ import annotations
 

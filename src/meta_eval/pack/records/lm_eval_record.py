@@ -1,7 +1,7 @@
-"""Finds the files of a run of lm-eval, on this machine or in a dataset of the hub.
+"""Runs that lm-eval recorded with ``--log_samples``, on this machine or in a dataset of the hub.
 
 Details of the Open LLM Leaderboard 2 are such datasets (``open-llm-leaderboard/<org>__<model>-details``). Only the
-files of the selected run are fetched.
+files of chosen runs are downloaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Snapshots of lm-eval's own tasks: their docs and rendered prompts, without answers."""
+"""Snapshots of lm-eval's own tasks: their docs and rendered prompts, without answers.
+
+Prompts of messages are rendered with the model's chat template, as lm-eval's engines render them, or are the body of a
+chat request.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,10 @@
 lm-eval sends a prompt for each choice and compares their likelihoods; vLLM computes every whole prompt again. If every
 choice is a single token after the same context, one forward pass has the likelihoods of all. The likeliest choice is
 then the greedy answer among the choices.
+
+Of lm-eval's own tasks this gives the same verdicts if every choice is a single token after the prompt and the metrics
+need only the likeliest choice. These metrics are acc, and for choices of equal length, such as letters, acc_norm and
+acc_bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Meta's evals datasets as a format of records.
 
-In order: rows are fetched, read, checked and joined (`task_rows`), the template makes docs of them (`task_docs`), docs
-are measured and the YAML is written (`task_preparation`). The core combines the tasks and writes the pack.
+In order: rows are fetched, read, checked and joined, the template makes docs of them (`task_docs`), docs are measured
+and the YAML is written (`task_preparation`). The core combines the tasks and writes the pack.
 """
 
 from __future__ import annotations
