@@ -20,7 +20,7 @@ from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.pack.verify import verify
 
-SHAPES = ["arc_challenge", "gsm8k", "ifeval", "truthfulqa_mc2", "wikitext"]
+SHAPES = ["arc_challenge", "gsm8k", "ifeval", "lambada_openai", "truthfulqa_mc2", "wikitext"]
 PENS = {
     "task": "pens",
     "dataset_path": "json",
