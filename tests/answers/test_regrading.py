@@ -19,6 +19,7 @@ from meta_eval.ask.regrading import Regrader
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.pack.verify import verify
+from meta_eval.pack.verify.saved_answers import read_responses
 
 SHAPES = ["arc_challenge", "gsm8k", "ifeval", "truthfulqa_mc2", "wikitext"]
 PENS = {
@@ -153,6 +154,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of lm-eval's own tasks."""
     folder = tmp_path_factory.mktemp("recorded")
     return read_run([record(task_folder(folder / "tasks", SHAPES), folder / "out", SHAPES)])
+
+
+def test_likelihoods_that_files_hold_as_text_are_numbers_again() -> None:
+    saved = [[["-1.5", "True"], ["-2.0", "False"]], ["a text"], []]
+    assert read_responses(saved) == {0: [(-1.5, True), (-2.0, False)], 1: ["a text"]}
 
 
 @pytest.mark.parametrize("task", SHAPES)

@@ -12,7 +12,7 @@ import pytest
 from noted import noted
 from packs import prepare
 from places import THOROUGH
-from recorded_runs import own_gsm8k, record
+from recorded_runs import own_gsm8k, record, task_folder
 
 from meta_eval import compare, report, verify
 from meta_eval.base.errors import UserError
@@ -88,6 +88,14 @@ def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:
         pytest.approx(task.drop_breakdown.total.value),
     )
     assert [sample.doc for sample in read_samples([task]) if "other prompt" in sample.answers[0].flags] == OTHERS
+
+
+def test_choices_by_likelihood_are_those_of_a_baseline_by_likelihood(tmp_path: Path) -> None:
+    run = record(task_folder(tmp_path / "tasks", ["arc_challenge"]), tmp_path / "run", ["arc_challenge"])
+    with noted() as notes:
+        pack = prepare(tmp_path / "pack", "arc_challenge", evals_dataset=str(run), baseline=str(run))
+    assert [line for line in notes if "was scored by" in line] == []
+    assert [kept.docs_with_other_prompt for kept in read_manifest(pack).tasks["arc_challenge"].baseline] == [0]
 
 
 def test_another_model_is_the_models(run: Path, tmp_path: Path) -> None:

@@ -346,9 +346,11 @@ def test_a_prompt_that_a_server_cut_is_no_answer(house: House, tmp_path: Path) -
 def test_a_request_that_is_refused_for_good_is_asked_once_a_run_and_stops_no_other(
     house: House, tmp_path: Path
 ) -> None:
-    with FakeServer(faults=lambda number, _: "refused" if number == 4 else None) as server:
+    """The first is named at once."""
+    with FakeServer(faults=lambda number, _: "refused" if number in (4, 5) else None) as server:
         done = house.run(server, output=tmp_path)
         assert done.returncode == 1
+        assert " ".join(done.stderr.split()).count(" has no answer: ") == 1
         assert len(server.prompts()) == sum(house.prompts.values())
         house.check(server, output=tmp_path, done=house.run(server, output=tmp_path))
 

@@ -607,6 +607,12 @@ def test_weights_go_by_docs_and_not_by_outcomes() -> None:
     assert stats.precision_weights([drop_of(0, 0, 600), drop_of(9, 9, 200)]) == pytest.approx([0.75, 0.25])
 
 
+def test_a_task_of_a_single_doc_has_no_weight_beside_others() -> None:
+    single = stats.paired_drop([1.0], [0.0])
+    assert stats.precision_weights([drop_of(30, 1, 600), single]) == [1.0, 0.0]
+    assert stats.precision_weights([single, single]) == [0.5, 0.5]
+
+
 def test_a_score_without_a_baselines_answers_weighs_less() -> None:
     paired, unpaired = drop_of(10, 10, 500), stats.unpaired_drop(0.5, [1.0, 0.0] * 250)
     heavy, light = stats.precision_weights([paired, unpaired])
